@@ -1,0 +1,34 @@
+# The stages themselves live in .ci/run, so that this file and CI cannot disagree.
+.DEFAULT_GOAL := help
+VENV ?= .venv
+export VENV
+
+.PHONY: help setup check test docs bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Create .venv from requirements.lock, with foreclick editable in it
+	@bash .ci/run setup
+
+check: ## Format, lint, types, room contracts, dependencies, spelling
+	@bash .ci/run check
+
+test: ## All tests and doctests, with branch coverage (PYTEST_ARGS="-k tally" to narrow)
+	@bash .ci/run test
+
+docs: ## Build the site into site/
+	@bash .ci/run docs
+
+bench: ## Time the tally and the evaluation against the bare engine
+	$(VENV)/bin/python benchmarks/bench.py
+
+lock: ## Resolve pyproject.toml anew into requirements.lock (every extra, group and Python)
+	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade \
+		--python-version 3.11 --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --quiet --output-file requirements.lock
+	@! grep -nE '://|(^|[ @])/' requirements.lock || { echo "requirements.lock names a host or a path"; exit 1; }
+
+clean: ## Remove everything that can be made again
+	rm -rf $(VENV) site build dist htmlcov .coverage* .cache .hypothesis .*_cache spark-warehouse metastore_db
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,42 @@
+"""foreclick: know the clicks before you ship the ranking.
+
+Reads the click logs a team already has and says how many clicks a new ranking would get, in the
+engine where the logs live. The estimators are those of Li et al., "Offline Evaluation of Ranking
+Policies with Click Models" (KDD 2018).
+"""
+
+from foreclick import errors
+from foreclick._evaluate import Evaluation, evaluate
+from foreclick._tally import Tally, read_tally, tally
+from foreclick.diagnostics import Check, Support, check, support
+from foreclick.estimators import Weighted
+from foreclick.logs import Log, read_log
+from foreclick.metrics import Metric
+from foreclick.models import ClickModel
+from foreclick.policies import Lists, Marginals, Observed, PlackettLuce, Policy, Ranking
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Check",
+    "ClickModel",
+    "Evaluation",
+    "Lists",
+    "Log",
+    "Marginals",
+    "Metric",
+    "Observed",
+    "PlackettLuce",
+    "Policy",
+    "Ranking",
+    "Support",
+    "Tally",
+    "Weighted",
+    "check",
+    "errors",
+    "evaluate",
+    "read_log",
+    "read_tally",
+    "support",
+    "tally",
+]

@@ -1,0 +1,56 @@
+"""The command line: the library's questions, asked of files, answered as a table, JSON or CSV.
+
+Exit codes: 0 done, 2 bad input, 130 interrupted, 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from foreclick.cli.commands import COMMANDS
+from foreclick.cli.options import build_parser
+from foreclick.cli.output import complain, hear, settle_encoding, show, warn, working
+from foreclick.errors import ForeclickError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is returned.
+
+    Args:
+        argv: the words after `foreclick`; by default those of this process.
+    """
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    settle_encoding()
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return BAD_INPUT
+    try:
+        _run(args)
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, which would complain about the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (ForeclickError, OSError) as error:
+        complain(error)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return DONE
+
+
+def _run(args: argparse.Namespace) -> None:
+    with hear() as warnings, working() as say:
+        result = COMMANDS[args.command](args, say)
+    warn(warnings, result, args.format)
+    show(result, args.format)

@@ -1,0 +1,72 @@
+"""The commands: each reads what its options name, asks the library, and returns a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import foreclick as fc
+from foreclick.cli.inputs import engine_of, given, read_candidate, read_logs
+from foreclick.engines import total
+from foreclick.errors import SourceError
+from foreclick.logs import N
+from foreclick.results import Result
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    Say = Callable[[str], None]
+
+
+def check(args: argparse.Namespace, say: Say) -> Result:
+    """What is in a log."""
+    say("Reading the log")
+    log = read_logs(args, engine_of(args))
+    say("Looking at what is in it")
+    return fc.check(log)
+
+
+def tally(args: argparse.Namespace, say: Say) -> Result:
+    """Compress logs, or add up tallies, and write the sum."""
+    path = Path(args.output)
+    if path.suffix not in {".parquet", ".pq"} or not path.parent.is_dir():
+        raise SourceError(
+            f"the tally cannot be written to {args.output!r}: it is a Parquet file in a directory "
+            "that exists. Give, for instance, -o tally.parquet."
+        )
+    say("Reading and counting the log")
+    counted = fc.tally(read_logs(args, engine_of(args)))
+    say(f"Writing {path.name}")
+    counted.write_parquet(path)
+    sums = counted.table.aggregate(records=total(counted.table[N]), rows=counted.table.count())
+    row = {"tally": str(path), **counted.engine.rows(sums)[0], "dropped": counted.dropped_rows}
+    notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
+    return Result((row,), tuple(row), tuple(notes))
+
+
+def evaluate(args: argparse.Namespace, say: Say) -> Result:
+    """The value of a candidate."""
+    log, candidate = _log_and_candidate(args, say)
+    say("Evaluating")
+    asked = ("metrics", "estimators", "clip", "missing", "logging", "by")
+    return fc.evaluate(log, candidate, **given(args, asked))
+
+
+def support(args: argparse.Namespace, say: Say) -> Result:
+    """How far the log can see."""
+    log, candidate = _log_and_candidate(args, say)
+    say("Looking for what was shown")
+    return fc.support(log, candidate, **given(args, ("metrics", "estimators", "missing", "by")))
+
+
+def _log_and_candidate(args: argparse.Namespace, say: Say) -> tuple[fc.Log | fc.Tally, fc.Policy]:
+    """The candidate is read first: it is small, and a mistake in it is known at once."""
+    engine = engine_of(args)
+    say("Reading the candidate")
+    candidate = read_candidate(args, engine)
+    say("Reading the log")
+    return read_logs(args, engine), candidate
+
+
+COMMANDS = {"check": check, "tally": tally, "evaluate": evaluate, "support": support}

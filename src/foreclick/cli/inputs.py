@@ -1,0 +1,196 @@
+"""From the words of the command line to logs, tallies and candidates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import foreclick as fc
+from foreclick import engines
+from foreclick.engines import Engine, filter_by, open_source, read_metadata
+from foreclick.errors import ForeclickError, PolicyError, SourceError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    import ibis.expr.types as ir
+
+ROLES = (
+    "context",
+    "items",
+    "clicks",
+    "period",
+    "unit",
+    "propensity",
+    "segments",
+    "weight",
+    "rewards",
+    "where",
+    "invalid",
+    "layout",
+    "list_id",
+    "position",
+    "item",
+    "click",
+)
+"""The keywords of `read_log`, which are the options' names too."""
+
+_COUNTED = ("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "click")
+"""Roles that a tally has settled, and that a candidate has no use for."""
+
+_TALLY = "foreclick"  # the key that a tally's Parquet metadata has
+
+
+def engine_of(args: argparse.Namespace) -> Engine | None:
+    """An engine within the limits that were set; None, the library's own, if none were."""
+    if args.memory_limit is None and args.threads is None:
+        return None
+    return engines.laptop(memory_limit=args.memory_limit, threads=args.threads)
+
+
+def given(args: argparse.Namespace, keywords: Sequence[str]) -> dict[str, Any]:
+    """The keywords that were given as options; the others keep the library's defaults."""
+    found = {name: getattr(args, name) for name in keywords}
+    return {
+        name: None if value == "" else value for name, value in found.items() if value is not None
+    }
+
+
+# --- logs ---------------------------------------------------------------------------------------
+
+
+def read_logs(args: argparse.Namespace, engine: Engine | None) -> fc.Log | fc.Tally:
+    """The log that the paths make together: raw ones are read in one pass, tallies are added."""
+    paths = [_whole(path) for path in args.log]
+    tallies = [path for path in paths if is_tally(path)]
+    raw = [path for path in paths if path not in tallies]
+    if not raw:
+        _refuse_roles(args, tallies[0])
+    counted = [fc.read_tally(path, engine=engine) for path in tallies]
+    if not raw:
+        return sum(counted[1:], counted[0])
+    roles = given(args, ROLES)
+    if "rewards" in roles:
+        roles["rewards"] = dict(roles["rewards"])
+    log = fc.read_log(_stacked(raw, engine), **roles)
+    return sum(counted, fc.tally(log)) if counted else log
+
+
+def is_tally(path: str) -> bool:
+    """Whether any of the files is a tally, by what stands in its Parquet metadata."""
+    try:
+        return any(_TALLY in metadata for metadata in read_metadata(path).values())
+    except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
+        return False
+
+
+def _whole(path: str) -> str:
+    """A directory as the glob of the Parquet files in it."""
+    return f"{path.rstrip('/')}/**/*.parquet" if Path(path).is_dir() else path
+
+
+def _refuse_roles(args: argparse.Namespace, path: str) -> None:
+    idle = [f"--{role.replace('_', '-').removesuffix('s')}" for role in given(args, _COUNTED)]
+    if idle:
+        raise SourceError(
+            f"{path!r} is a tally, which is counted already: {', '.join(idle)} would change "
+            "nothing. Leave it out, or tally the log again with it."
+        )
+
+
+def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
+    """The rows of all files, which must have the same columns."""
+    tables = [open_source(path, engine)[1] for path in paths]
+    first = dict(tables[0].schema())
+    for path, table in zip(paths, tables, strict=True):
+        other = dict(table.schema())
+        differ = [name for name in first | other if first.get(name) != other.get(name)]
+        if differ:
+            raise SourceError(
+                f"{paths[0]!r} and {path!r} have different columns: {differ[0]!r} is "
+                f"{first.get(differ[0], 'absent')} and {other.get(differ[0], 'absent')} "
+                f"({len(differ)} such columns). Tally each by itself, then add the tallies."
+            )
+    return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
+
+
+# --- candidates ---------------------------------------------------------------------------------
+
+
+def read_candidate(args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
+    """The policy that the candidate's file is, by its type or else by its columns."""
+    path = _whole(args.candidate)
+    if is_tally(path):
+        if args.candidate_type not in (None, "observed"):
+            raise PolicyError(
+                f"{path!r} is a tally, which is 'observed', not {args.candidate_type!r}."
+            )
+        return fc.Observed(fc.read_tally(path, engine=engine))
+    table = filter_by(open_source(path, engine)[1], args.candidate_where)
+    kind = args.candidate_type or _guess(args, table)
+    scored = _scored(args, table) and kind in ("ranking", "plackett-luce")
+    if not scored and (args.temperature, args.k) != (None, None):
+        raise PolicyError(
+            f"--temperature and --k are for scored items, and {path!r} is taken as {kind!r}. "
+            "Name the columns with --score and --candidate-item."
+        )
+    return _policy("scores" if scored and kind == "ranking" else kind, args, table)
+
+
+def _guess(args: argparse.Namespace, table: ir.Table) -> str:
+    """What a table with these columns is meant to be."""
+    if args.probability is not None or "probability" in table.columns:
+        return "marginals" if _role(args, table, "position") in table.columns else "lists"
+    if _scored(args, table) and args.temperature is not None:
+        return "plackett-luce"
+    return "ranking"
+
+
+def _scored(args: argparse.Namespace, table: ir.Table) -> bool:
+    """Whether rows are items with scores; a table of lists may have a score per list."""
+    if args.score is not None or args.candidate_type == "plackett-luce":
+        return True
+    return {"score", _role(args, table, "item")} <= set(table.columns)
+
+
+def _policy(kind: str, args: argparse.Namespace, table: ir.Table) -> fc.Policy:
+    context, items, item, position = (
+        _role(args, table, role) for role in ("context", "items", "item", "position")
+    )
+    probability = args.probability or "probability"
+    scores = {"context": context, "item": item, "score": args.score or "score", "k": args.k}
+    if kind == "observed":
+        named = {"context": context, "items": items, "item": item, "position": position}
+        shared = given(args, ("invalid", "layout", "list_id"))
+        if args.weight in table.columns:
+            shared["weight"] = args.weight
+        return fc.Observed(fc.read_log(table, **named, **shared, clicks=None))
+    if kind == "marginals":
+        return fc.Marginals(
+            table, context=context, item=item, position=position, probability=probability
+        )
+    if kind == "lists":
+        return fc.Lists(table, context=context, items=items, probability=probability)
+    if kind == "plackett-luce":
+        temperature = 1.0 if args.temperature is None else args.temperature
+        return fc.PlackettLuce(table, temperature=temperature, **scores)
+    if kind == "scores":
+        return fc.Ranking.from_scores(table, **scores)
+    return fc.Ranking(table, context=context, items=items)
+
+
+def _role(args: argparse.Namespace, table: ir.Table, role: str) -> Any:  # noqa: ANN401
+    """The column that plays a role in the candidate; None if the role is not played.
+
+    As said for the candidate; else called as in the log; else, where no column is called so, by
+    the role's own name.
+    """
+    own = getattr(args, f"candidate_{role}")
+    logged = getattr(args, role)
+    if own is not None:
+        return own or None
+    if not logged:
+        return role if logged is None else None
+    there = {logged} if isinstance(logged, str) else set(logged)
+    return role if role in table.columns and not there <= set(table.columns) else logged

@@ -1,0 +1,321 @@
+"""What can be said on the command line. Shared options stand once, in the parents."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import foreclick
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DESCRIPTION = "Know the clicks before you ship the ranking: offline evaluation from click logs."
+
+_SPELLING = "Messages spell options as in Python: context='query' is --context query here."
+_EPILOG = f"""\
+foreclick COMMAND --help explains a command. An example, from a log to an answer:
+
+  foreclick check    log.parquet --context query --period day
+  foreclick tally    log.parquet --context query --period day -o tally.parquet
+  foreclick evaluate tally.parquet candidate.parquet --metric dcg@10
+
+{_SPELLING}"""
+
+CANDIDATE_TYPES = ("ranking", "lists", "marginals", "plackett-luce", "observed")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line; `command` is None where none was given."""
+    parser = _Parser(prog="foreclick", usage="foreclick COMMAND …", description=DESCRIPTION)
+    parser.epilog = _EPILOG
+    general = parser.add_argument_group("options")
+    general.add_argument(
+        "--version", action="version", version=f"foreclick {_version()}", help="show the version"
+    )
+    general.add_argument("-h", "--help", action="help", help="show this help")
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
+    log, candidate, question, output = _log(), _candidate(), _question(), _output()
+
+    def add(name: str, words: str, summary: str, parents: Sequence[_Parser]) -> None:
+        commands.add_parser(
+            name,
+            parents=[*parents, output],
+            usage=f"foreclick {name} [options] {words}",
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=_SPELLING,
+        )
+
+    about = [log, candidate, question]
+    add("check", "LOG…", "what is in a log, and what can be evaluated with it", [log])
+    add(
+        "tally",
+        "LOG… -o FILE",
+        "compress logs to one small file; add up tallies",
+        [log, _destination()],
+    )
+    add(
+        "evaluate",
+        "LOG… CANDIDATE",
+        "how many clicks a candidate would get",
+        [*about, _estimation()],
+    )
+    add("support", "LOG… CANDIDATE", "how much of what a candidate shows was ever shown", about)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that sets its help wider, knows no abbreviations, and complains in one line."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - those of ArgumentParser
+        settings.setdefault("formatter_class", _Help)
+        super().__init__(**settings, add_help=False, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\nTry {self.prog} --help.\n")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help with room for long options, and each subcommand on one line."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        # Of the commands, leave out the line that only says COMMAND.
+        return text.partition("\n")[2] if action.nargs == argparse.PARSER else text
+
+
+# --- the groups of options ----------------------------------------------------------------------
+
+
+def _log() -> _Parser:
+    parent = _Parser()
+    group = parent.add_argument_group(
+        "log", "Which column plays which part. A tally knows its own."
+    )
+    add = group.add_argument
+    add(
+        "log",
+        nargs="+",
+        metavar="LOG",
+        help="file or glob (Parquet, CSV, JSON), or tally; several are added up",
+    )
+    add("--context", metavar="COLUMN", help="the query, page or user group (default: context)")
+    add("--no-context", **_nothing("context"), help="one context for all")
+    add(
+        "--items",
+        action=Columns,
+        metavar="COLUMN",
+        help="the list shown (default: items), or a column per position: a,b,c",
+    )
+    add("--clicks", action=Columns, metavar="COLUMN", help="its clicks, likewise (default: clicks)")
+    add("--no-clicks", **_nothing("clicks"), help="the log has no clicks")
+    add("--period", metavar="COLUMN", help="day or week; a timestamp counts as its day")
+    add("--unit", metavar="COLUMN", help="user or session")
+    add(
+        "--segments",
+        **_several(names),
+        metavar="COLUMN",
+        help="what results can be split by",
+    )
+    add("--weight", metavar="COLUMN", help="how many records a row stands for")
+    add(
+        "--propensity",
+        action=Columns,
+        metavar="COLUMN",
+        help="probability of the list shown, or of each slot",
+    )
+    add(
+        "--reward",
+        dest="rewards",
+        action="append",
+        type=reward,
+        metavar="NAME=COLUMN",
+        help="a further reward, for the metric NAME@3; repeatable",
+    )
+    add("--where", metavar="SQL", help="which rows of LOG count, such as country='NL'")
+    add(
+        "--invalid",
+        choices=("error", "drop"),
+        metavar="error|drop",
+        help="what to do with invalid rows (default: error)",
+    )
+    add(
+        "--layout",
+        choices=("lists", "long"),
+        metavar="lists|long",
+        help="one row a list (default), or one an impression, with:",
+    )
+    for role in ("list-id", "position", "item", "click"):
+        add(f"--{role}", metavar="COLUMN", help=f"(default: {role.replace('-', '_')})")
+    return parent
+
+
+def _candidate() -> _Parser:
+    parent = _Parser()
+    group = parent.add_argument_group(
+        "candidate", "Its columns are called as in the log, unless said otherwise."
+    )
+    add = group.add_argument
+    add("candidate", metavar="CANDIDATE", help="a file, directory or glob; or a tally")
+    add(
+        "--candidate-type",
+        choices=CANDIDATE_TYPES,
+        metavar="TYPE",
+        help=f"{', '.join(CANDIDATE_TYPES[:-1])} or {CANDIDATE_TYPES[-1]} (the frequencies of "
+        "another log); by default told from its columns",
+    )
+    add("--candidate-context", metavar="COLUMN", help="the context")
+    add("--candidate-items", action=Columns, metavar="COLUMN", help="the list of items")
+    add("--candidate-item", metavar="COLUMN", help="the item, of scores and marginals")
+    add("--candidate-position", metavar="COLUMN", help="the position, of marginals")
+    add("--candidate-where", metavar="SQL", help="which of its rows count")
+    add("--probability", metavar="COLUMN", help="of lists and marginals (default: probability)")
+    add("--score", metavar="COLUMN", help="items are ranked by it (default: score)")
+    add(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="draw items by exp(score / T), Plackett–Luce, instead of ranking them",
+    )
+    add("--k", type=int, metavar="K", help="how many items a list of scored items shows")
+    return parent
+
+
+def _question() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group(
+        "question", "Several values: by commas, or by repeating the option."
+    ).add_argument
+    add(
+        "-m",
+        "--metric",
+        dest="metrics",
+        **_several(names),
+        metavar="METRIC",
+        help="clicks@K, dcg@K, REWARD@K (default: clicks@3,dcg@10)",
+    )
+    add(
+        "-e",
+        "--estimator",
+        dest="estimators",
+        **_several(names),
+        metavar="NAME",
+        help="list, prefix, ip, item, pbm, rctr, rcm",
+    )
+    add("--by", **_several(names), metavar="SEGMENT", help="split by a segment, or by period")
+    add(
+        "--missing",
+        choices=("error", "production", "drop"),
+        metavar="RULE",
+        help="contexts the candidate lacks: error (default), production, drop",
+    )
+    return parent
+
+
+def _estimation() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
+    add(
+        "--clip",
+        **_several(numbers),
+        metavar="M",
+        help="cut weights off at M; several to see each (default: inf)",
+    )
+    add(
+        "--logging",
+        choices=("frequency", "propensity"),
+        metavar="SOURCE",
+        help="weigh by frequency or propensity (default: what suits the log)",
+    )
+    return parent
+
+
+def _destination() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("output").add_argument
+    add("-o", "--output", required=True, metavar="FILE", help="the Parquet file to write")
+    return parent
+
+
+def _output() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("output").add_argument
+    add(
+        "--format",
+        choices=("table", "json", "csv"),
+        default="table",
+        metavar="table|json|csv",
+        help="how to print the answer (default: table)",
+    )
+    add("--memory-limit", metavar="SIZE", help="of the engine, such as 2GB; beyond it, disk")
+    add("--threads", type=int, metavar="N", help="of the engine (default: all)")
+    add("-h", "--help", action="help", help="show this help")
+    return parent
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+class Columns(argparse.Action):
+    """One column as a text; several, by commas or repetition, as a list. A trailing comma counts.
+
+    This is how `read_log` tells a column of lists from one column per position.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Add to what was given before."""
+        before = getattr(namespace, self.dest) or []
+        if isinstance(before, str):
+            before = [before]
+        new = [*before, *names(values)]
+        setattr(namespace, self.dest, values if [values] == new else new)
+
+
+def names(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers in a list with commas."""
+    try:
+        return [float(number) for number in names(text)]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number, nor several with commas. Write 10, or inf for none"
+        ) from None
+
+
+def reward(text: str) -> tuple[str, str | list[str]]:
+    """NAME=COLUMN, or NAME=COLUMN,COLUMN,… with one column per position."""
+    name, _, columns = text.partition("=")
+    if not (name and columns):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, such as orders=n_orders")
+    return name, names(columns) if "," in columns else columns
+
+
+def _several(parse: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"action": "extend", "type": parse}
+
+
+def _nothing(role: str) -> dict[str, Any]:
+    """Settings of a flag that says that no column plays the role: the empty name."""
+    return {"dest": role, "action": "store_const", "const": ""}
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("foreclick")
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree
+        return foreclick.__version__

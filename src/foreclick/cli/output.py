@@ -1,0 +1,99 @@
+"""Answers go to stdout; progress (on a terminal only), warnings and complaints to stderr."""
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from foreclick.errors import ForeclickWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from foreclick.results import Result
+
+
+def show(result: Result, form: str) -> None:
+    """Print a result, with colours where a terminal shows them."""
+    console = Console()
+    if form == "table" and console.is_terminal:
+        console.print(_coloured(str(result)), soft_wrap=True)
+    else:
+        text = {"json": result.to_json, "csv": result.to_csv}.get(form, result.__str__)()
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()  # now, where a broken pipe is expected
+
+
+def complain(error: Exception) -> None:
+    """Say on stderr what is wrong."""
+    _tell(f"foreclick: {error}", "bold red")
+
+
+def warn(heard: list[str], result: Result, form: str) -> None:
+    """Say each warning once on stderr, unless the table prints it among its notes anyway."""
+    noted = {note.casefold() for note in result.notes} if form == "table" else set()
+    for message in dict.fromkeys(heard):
+        if message.casefold() not in noted:
+            _tell(f"warning: {message}", "bold yellow")
+
+
+@contextmanager
+def hear() -> Iterator[list[str]]:
+    """Collect the library's own warnings; those of others go their usual way."""
+    heard: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ForeclickWarning)
+        yield heard
+    for warning in caught:
+        if issubclass(warning.category, ForeclickWarning):
+            heard.append(str(warning.message))
+        else:
+            warnings.showwarning(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None]]:
+    """A spinner that says what is being done, if somebody is watching."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("") as status:
+        yield lambda step: status.update(Text(f"{step} …"))
+
+
+def settle_encoding() -> None:
+    """Files and pipes get UTF-8; a terminal that lacks a character gets a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper) or stream.encoding.lower() == "utf-8":
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8")
+
+
+def _tell(message: str, style: str) -> None:
+    """A line on stderr, its first word (up to the colon) in a style."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        sys.stderr.write(f"{message}\n")
+        return
+    head, colon, rest = message.partition(":")
+    console.print(Text.assemble((head + colon, style), rest), soft_wrap=True)
+
+
+def _coloured(text: str) -> Text:
+    """The text of a result with its heads bold, its rule dim, and a mark before each note."""
+    styled = Text(text)
+    styled.highlight_regex(r"\A[^─]*", "bold")
+    styled.highlight_regex(r"(?m)^─+$", "dim")
+    styled.highlight_regex(r"(?m)^•", "bold yellow")
+    return styled

@@ -1,0 +1,269 @@
+"""What is in a log, and how far it can see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick._tally import Tally, contexts_repeat, tally
+from foreclick.engines import Engine, total
+from foreclick.errors import PolicyError
+from foreclick.estimators import Missing, Question, Sums, estimate, parse_estimators
+from foreclick.logs import CONTEXT, ITEM, N, PERIOD, Log, numbered
+from foreclick.metrics import CLICKS, Metric, parse_metrics
+from foreclick.models import slots_of
+from foreclick.policies import Marginals, Policy, as_policy
+from foreclick.results import Result, Value
+
+LATTICE = ("list", "prefix", "ip", "item")
+"""From the cells that are hardest to have seen to the easiest."""
+
+BOT_FACTOR = 50
+BOT_RECORDS = 200
+"""A unit is bot-like with more records than BOT_FACTOR medians and than BOT_RECORDS."""
+
+
+@dataclass(frozen=True, repr=False)
+class Support(Result):
+    """How far the log can see: one row per click model × metric (× segment).
+
+    | column | meaning |
+    |---|---|
+    | covered | the share of the candidate's exposure that was ever logged |
+    | cells, seen | how many cells (lists, prefixes, …) the candidate would use, and were logged |
+    | largest | the largest weight, candidate's exposure over logged exposure |
+    | ess | the number of records that the weighted ones are worth |
+    """
+
+
+def support(
+    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    candidate: Any,  # noqa: ANN401 - a Policy, a log, or a table of rankings
+    *,
+    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
+    estimators: Any = LATTICE,  # noqa: ANN401 - names or values
+    missing: Missing = "error",
+    by: str | Sequence[str] | None = None,
+) -> Support:
+    """How much of what a candidate would show was ever shown, for every model of the lattice.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts.
+        candidate: a policy; a table with `context` and `items` is taken as a Ranking.
+        metrics: only the positions that a metric counts matter, by their weights.
+        estimators: the click models whose cells are looked for.
+        missing: as for `evaluate`.
+        by: segment columns (or "period") to split by.
+
+    Examples:
+        >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}
+        >>> s = support(log, {"context": ["q"], "items": [[1, 3]]}, metrics="clicks@2")
+        >>> dict(zip(s["estimator"], s["covered"]))
+        {'list': 0.0, 'prefix': 0.5, 'ip': 1.0, 'item': 1.0}
+    """
+    counted, policy = tally(log), as_policy(candidate)
+    wanted = parse_estimators(estimators)
+    notes = []
+    if isinstance(policy, Marginals):
+        skipped = [e.name for e in wanted if e.model.over_lists]
+        wanted = [e for e in wanted if not e.model.over_lists]
+        if not wanted:
+            raise PolicyError("Marginals say nothing of whole lists. Ask for 'ip' or 'item'.")
+        if skipped:
+            notes.append(f"Left out: {', '.join(skipped)}. Marginals say nothing of whole lists.")
+    segments = (by,) if isinstance(by, str) else tuple(by or ())
+    answer = estimate(counted, Question(policy, wanted, parse_metrics(metrics), missing, None, segments))
+    rows = [_support_row(s) for s in answer.sums]
+    notes += _verdict(rows)
+    return Support(tuple(rows), tuple(rows[0]), tuple(notes))
+
+
+def _support_row(sums: Sums) -> dict[str, Value]:
+    return {
+        "estimator": sums.model.name,
+        "metric": sums.metric.name,
+        **sums.stratum.segment,
+        "covered": sums.covered / sums.mass if sums.mass else 0.0,
+        "cells": sums.cells,
+        "seen": sums.seen,
+        "largest": sums.largest,
+        "ess": sums.ess,
+        "contexts": sums.stratum.contexts,
+        "records": sums.stratum.records,
+        "missing_contexts": sums.stratum.missing_contexts,
+    }
+
+
+def _verdict(rows: list[dict[str, Value]]) -> list[str]:
+    lowest: dict[str, float] = {}
+    for row in rows:
+        name = str(row["estimator"])
+        lowest[name] = min(float(row["covered"] or 0), lowest.get(name, 1.0))
+    best = max(lowest, key=lambda name: lowest[name])
+    if lowest[best] == 0:
+        return [
+            "Out of sight: the log never showed any of what the candidate would show. Check that "
+            "contexts and items are spelt as in the log."
+        ]
+    enough = [name for name, covered in lowest.items() if covered >= 0.9]  # noqa: PLR2004
+    if enough:
+        return [f"The log sees at least 90% of the candidate as {enough[0]} cells do."]
+    return [f"Even as {best} cells the log sees only {lowest[best]:.0%} of the candidate."]
+
+
+# --- what is in this log ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Check(Result):
+    """What is in a log: one row per fact, grouped by section."""
+
+
+def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    """What is in this log, and what can be evaluated with it.
+
+    Examples:
+        >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})
+        >>> c["value"][c["fact"].index("records")]
+        2
+    """
+    counted = tally(log)
+    facts = [*_size(counted), *_clicks(counted), *_variation(counted)]
+    if isinstance(log, Log) and log.roles.unit is not None:
+        facts += _units(log)
+    facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
+    rows = tuple({"section": s, "fact": f, "value": v} for s, f, v in facts)
+    return Check(rows, ("section", "fact", "value"), tuple(_advice(facts)))
+
+
+Fact = tuple[str, str, Value]
+
+
+def _size(t: Tally) -> list[Fact]:
+    table = t.table
+    whole = t.engine.rows(
+        table.aggregate(records=total(table[N]), rows=table.count())
+    )[0]
+    contexts, median = contexts_repeat(t)
+    lists = table.select(CONTEXT, *t.shape.items).distinct()
+    listed = t.engine.rows(lists.aggregate(lists=lists.count()))[0]["lists"]
+    return [
+        ("size", "records", whole["records"]),
+        ("size", "rows of the tally", whole["rows"]),
+        ("size", "contexts", contexts),
+        ("size", "records in the median context", median),
+        ("size", "different lists", listed),
+        ("size", "different lists per context", listed / contexts),
+        ("size", "longest list", t.shape.depth),
+    ]
+
+
+def _clicks(t: Tally) -> list[Fact]:
+    """Each reward by position and by period."""
+    facts: list[Fact] = []
+    table = t.table
+    for reward in t.shape.rewards:
+        shown, gained = {}, {}
+        for k in range(1, t.shape.depth + 1):
+            there = table[f"{ITEM}_{k}"].notnull()
+            shown[f"n_{k}"] = total(there.ifelse(table[N], 0))
+            gained[f"c_{k}"] = total((table[N] * table[f"{reward}_{k}"]).fill_null(0))
+        row = t.engine.rows(table.aggregate(**shown, **gained))[0]
+        facts += [
+            (f"{reward} by position", f"position {k}", row[f"c_{k}"] / row[f"n_{k}"])
+            for k in range(1, t.shape.depth + 1)
+            if row[f"n_{k}"]
+        ]
+        if t.shape.period:
+            facts += _by_period(t, reward)
+    return facts
+
+
+def _by_period(t: Tally, reward: str) -> list[Fact]:
+    gained = [t.table[c].fill_null(0) for c in t.shape.reward(reward)]
+    per_list = t.table[N] * sum(gained[1:], gained[0])
+    rows = t.engine.rows(
+        t.table.group_by(PERIOD).aggregate(gained=total(per_list), n=total(t.table[N])).order_by(PERIOD)
+    )
+    return [
+        fact
+        for row in rows
+        for fact in (
+            ("records by period", str(row[PERIOD]), row["n"]),
+            (f"{reward} per list by period", str(row[PERIOD]), row["gained"] / row["n"]),
+        )
+    ]
+
+
+def _variation(t: Tally) -> list[Fact]:
+    """What an estimate can rest on: contexts with several lists, items at several positions."""
+    table, depth = t.table, t.shape.depth
+    lists = table.group_by([CONTEXT, *t.shape.items]).aggregate(**{N: total(table[N])})
+    per_context = lists.group_by(CONTEXT).aggregate(lists=lists.count(), **{N: total(lists[N])})
+    slots = slots_of(lists, depth, [CONTEXT], {N: None})
+    items = slots.group_by([CONTEXT, ITEM]).aggregate(places=slots.count(), **{N: total(slots[N])})
+    return [
+        ("can be evaluated", "records in contexts with 2 lists or more", _share(t.engine, per_context, "lists")),
+        ("can be evaluated", "slots with items seen at 2 positions or more", _share(t.engine, items, "places")),
+    ]
+
+
+def _share(engine: Engine, table: ir.Table, column: str) -> float:
+    row = engine.rows(
+        table.aggregate(all=total(table[N]), some=total((table[column] > 1).ifelse(table[N], 0)))
+    )[0]
+    return float(row["some"] / row["all"]) if row["all"] else math.nan
+
+
+def _units(log: Log) -> list[Fact]:
+    """Units with far more records than others: crawlers, monitors, shared accounts."""
+    unit = log.raw[log.roles.unit]
+    identity = [unit] if log.roles.list_id is None else [unit, log.raw[log.roles.list_id]]
+    lists = log.raw.select(**{f"u{i}": column for i, column in enumerate(identity)})
+    if len(identity) > 1:
+        lists = lists.distinct()
+    counts = lists.group_by("u0").aggregate(**{N: lists.count()})
+    middle = counts.aggregate(units=counts.count(), median=counts[N].cast("float64").median())
+    row = log.engine.rows(middle)[0]
+    limit = max(BOT_FACTOR * (row["median"] or 0), BOT_RECORDS)
+    many = counts[N] > limit
+    bots = log.engine.rows(
+        counts.aggregate(
+            bots=total(many.ifelse(1, 0)), theirs=total(many.ifelse(counts[N], 0)), all=total(counts[N])
+        )
+    )[0]
+    return [
+        ("units", "units", row["units"]),
+        ("units", "records of the median unit", row["median"]),
+        ("units", f"bot-like units (more than {limit:g} records)", bots["bots"]),
+        ("units", "share of records that are theirs", bots["theirs"] / bots["all"]),
+    ]
+
+
+def _advice(facts: list[Fact]) -> list[str]:
+    known: dict[str, Any] = {fact: value for _, fact, value in facts}
+    notes = []
+    median = known["records in the median context"]
+    if median < 5:  # noqa: PLR2004 - the same threshold as in evaluate
+        notes.append(
+            f"The median context has {median:g} records: a coarser context (query class, or "
+            "context=None) would let the log say more."
+        )
+    several = known["records in contexts with 2 lists or more"]
+    notes.append(
+        f"{several:.0%} of the records are in contexts that showed more than one list: there "
+        "another ranking can be evaluated."
+        if several > 0
+        else "Every context always showed the same list: this log can evaluate nothing else."
+    )
+    bots = known.get("share of records that are theirs", 0)
+    if bots > 0.01:  # noqa: PLR2004
+        notes.append(
+            f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."
+        )
+    return notes

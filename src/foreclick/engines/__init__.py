@@ -1,0 +1,17 @@
+"""Engines: where tables live and expressions are executed. Only this room knows a vendor."""
+
+from foreclick.engines.base import BUCKETS, Engine, Held, real, total
+from foreclick.engines.sources import bring, engine_of, filter_by, open_source, read_metadata
+
+__all__ = [
+    "BUCKETS",
+    "Engine",
+    "Held",
+    "bring",
+    "engine_of",
+    "filter_by",
+    "open_source",
+    "read_metadata",
+    "real",
+    "total",
+]

@@ -1,0 +1,192 @@
+"""What every engine can do, through Ibis; the quirks of one engine are in its own module."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from ibis.backends import BaseBackend
+
+_numbers = itertools.count(1)
+_HEX = "0123456789abcdef"
+_DIGITS = 7  # 28 bits of the digest: far more than 30 buckets need, and no overflow anywhere
+
+BUCKETS = 30
+"""Units (users) survive in a tally as one of so many buckets."""
+
+
+@ibis.udf.scalar.builtin(name="md5")
+def _md5(text: str) -> str:  # type: ignore[empty-body]
+    """The lower-case hexadecimal MD5 of UTF-8 text: one function that the engines agree on."""
+
+
+class Held:
+    """A materialised table that is dropped when nobody needs it any more."""
+
+    def __init__(self, engine: Engine, table: ir.Table, name: str) -> None:
+        self.engine = engine
+        self.table = table
+        self._release = weakref.finalize(self, engine.drop, name)
+
+    def release(self) -> None:
+        """Drop it now."""
+        self._release()
+
+
+class Engine:
+    """A place where tables live and expressions are executed: one Ibis backend.
+
+    The relational rooms build expressions; only this class and its children run them.
+    """
+
+    def __init__(self, backend: BaseBackend) -> None:
+        self.backend: Any = backend
+
+    @property
+    def name(self) -> str:
+        """The Ibis name of the engine: duckdb, pyspark, postgres, …."""
+        return str(self.backend.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Engine) and self.backend is other.backend
+
+    def __hash__(self) -> int:
+        return hash(id(self.backend))
+
+    # --- executing ---------------------------------------------------------------------------
+
+    def fetch(self, expr: ir.Table) -> pa.Table:
+        """The rows of `expr`, brought home as Arrow."""
+        with self._explained(expr):
+            return self.backend.to_pyarrow(expr)
+
+    def rows(self, expr: ir.Table) -> list[dict[str, Any]]:
+        """The rows of a small `expr`, as dicts."""
+        found: list[dict[str, Any]] = self.fetch(expr).to_pylist()
+        return found
+
+    def materialise(self, expr: ir.Table, step: str) -> Held:
+        """Execute `expr` once and keep its rows in the engine, under a name that says the step."""
+        name = self.unique(step)
+        with self._explained(expr, step):
+            table = self._store(name, expr)
+        return Held(self, table, name)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Callable[[ir.Table, str], ir.Table]]:
+        """Materialise steps of one calculation; all of them are dropped at its end."""
+        held: list[Held] = []
+
+        def keep(expr: ir.Table, step: str) -> ir.Table:
+            held.append(self.materialise(expr, step))
+            return held[-1].table
+
+        try:
+            yield keep
+        finally:
+            for step in reversed(held):
+                step.release()
+
+    def upload(self, table: pa.Table, step: str = "table") -> Held:
+        """Put an Arrow table into the engine."""
+        name = self.unique(step)
+        return Held(self, self._store(name, table), name)
+
+    def show(self, table: pa.Table) -> ir.Table:
+        """An Arrow table as a table of this engine, for as long as the process lives."""
+        return self._store(self.unique("source"), table)
+
+    def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
+        """The rows of `expr` in batches, for tables larger than memory."""
+        with self._explained(expr):
+            yield from self.backend.to_pyarrow_batches(expr)
+
+    def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
+        """Stream `expr` to one Parquet file; a file that is there is there completely."""
+        import pyarrow.parquet as pq
+
+        schema = expr.schema().to_pyarrow().with_metadata(metadata)
+        partial = f"{path}.{os.getpid()}.partial"
+        try:
+            with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+                for batch in self.batches(expr):
+                    writer.write_batch(batch.cast(schema))
+            os.replace(partial, path)
+        finally:
+            with suppress(FileNotFoundError):
+                os.remove(partial)
+
+    def drop(self, name: str) -> None:
+        """Forget a table made by `materialise` or `upload`."""
+        self.backend.drop_table(name, force=True)
+
+    def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
+        return self.backend.create_table(name, rows, temp=True)
+
+    @contextmanager
+    def _explained(self, expr: ir.Table, step: str | None = None) -> Iterator[None]:
+        """Turn an engine's failure into one error that names the step and shows its SQL."""
+        try:
+            yield
+        except (KeyboardInterrupt, EngineError):
+            raise
+        except Exception as error:
+            try:
+                sql = str(ibis.to_sql(expr, dialect=self.name))
+            except Exception:  # the failure may be that the expression cannot be compiled
+                sql = "(no SQL: the expression did not compile)"
+            what = f"step {step!r}" if step else "a query"
+            raise EngineError(
+                f"{self.name} failed in {what}: {error}\nThe statement was:\n{sql}"
+            ) from error
+
+    @staticmethod
+    def unique(step: str) -> str:
+        """A table name nobody else uses."""
+        return f"foreclick_{step}_{os.getpid()}_{next(_numbers)}"
+
+    # --- what engines spell differently ------------------------------------------------------
+
+    def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
+        """Element k (from 1) of an array, NULL where the array is shorter."""
+        return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
+
+    def bucket(self, unit: ir.Value) -> ir.IntegerValue:
+        """The unit's bucket: the first seven hex digits of the MD5 of its text, modulo 30.
+
+        Ibis's own `hash` is another function on each engine; this is the same number everywhere.
+        """
+        text = unit.cast("string").fill_null("")
+        return (self._hex_number(_md5(text)) % BUCKETS).cast("int16")
+
+    def _hex_number(self, digest: ir.StringValue) -> ir.IntegerValue:
+        number: ir.IntegerValue = ibis.literal(0, type="int64")
+        for place in range(_DIGITS):
+            digit = ibis.literal(_HEX).find(digest.substr(place, 1)).cast("int64")
+            number = number * 16 + digit
+        return number
+
+
+def total(column: ir.NumericColumn) -> ir.NumericScalar:
+    """The sum of a column; integers stay 64-bit integers, which engines widen differently."""
+    if column.type().is_integer():
+        return column.sum().cast("int64").fill_null(0)
+    return column.cast("float64").sum().fill_null(0.0)
+
+
+def real(number: float) -> ir.FloatingScalar:
+    """A double literal: a bare decimal literal is a DECIMAL on some engines."""
+    return ibis.literal(float(number), type="float64")

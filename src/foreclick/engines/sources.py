@@ -1,0 +1,172 @@
+"""From anything a user may hold (path, frame, relation, Ibis table) to a table in an engine."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+
+from foreclick.engines.base import Engine
+from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
+from foreclick.engines.postgres import Postgres
+from foreclick.engines.spark import Spark
+from foreclick.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ENGINES: dict[str, type[Engine]] = {"duckdb": DuckDB, "pyspark": Spark, "postgres": Postgres}
+_READERS = {
+    ".parquet": "read_parquet",
+    ".pq": "read_parquet",
+    ".csv": "read_csv",
+    ".tsv": "read_csv",
+    ".json": "read_json",
+    ".jsonl": "read_json",
+    ".ndjson": "read_json",
+}
+_ACCEPTED = (
+    "a path or glob of Parquet, CSV or JSON files, a pandas or Polars frame, an Arrow table, "
+    "a DuckDB relation, a Spark DataFrame or an Ibis table"
+)
+
+
+def engine_of(backend: Any) -> Engine:  # noqa: ANN401 - an Ibis backend, or already an engine
+    """The engine around an Ibis connection."""
+    if isinstance(backend, Engine):
+        return backend
+    return _ENGINES.get(getattr(backend, "name", ""), Engine)(backend)
+
+
+def open_source(source: Any, engine: Any = None) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+    """The table that `source` is, and the engine it lives in.
+
+    A source that lives nowhere yet (a path, a frame) is opened in `engine`, by default in the
+    DuckDB of this process.
+    """
+    if isinstance(source, ir.Table):
+        backends, _ = source._find_backends()
+        if not backends:  # a memtable belongs to no engine
+            return _show(source.to_pyarrow(), engine)
+        return engine_of(backends[0]), source
+    if _comes_from(source, "pyspark"):
+        return Spark.open(source)
+    if isinstance(source, str | Path):
+        return _open_path(str(source), engine)
+    return _show(_to_arrow(source), engine)
+
+
+def bring(table: ir.Table, source: Engine, target: Engine) -> ir.Table:
+    """`table`, in the engine `target`: as it is if it lives there, else copied through Arrow."""
+    if source == target:
+        return table
+    return _show(source.fetch(table), target)[1]
+
+
+def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
+    """Keep the rows for which `where` holds: SQL text, or a function of the table."""
+    if where is None:
+        return table
+    if not isinstance(where, str):
+        return table.filter(where)
+    # Parsed by Ibis rather than handed to the engine, so one spelling works on every engine.
+    try:
+        parsed = ibis.parse_sql(f"SELECT * FROM log WHERE {where}", {"log": table.schema()})
+    except Exception as error:
+        raise SourceError(
+            f"the filter {where!r} is not understood: {error}. Write SQL such as "
+            "\"country = 'NL' AND day > 3\", or a function such as lambda t: t.day > 3."
+        ) from error
+    op = parsed.op()
+    unbound = op.find(ops.UnboundTable)[0]
+    return op.replace({unbound: table.op()}).to_expr()
+
+
+def read_metadata(path: str) -> dict[str, dict[str, str]]:
+    """The key-value metadata of each Parquet file that `path` (a file or a glob) names."""
+    import pyarrow.parquet as pq
+
+    files = sorted(glob.glob(path, recursive=True))
+    if not files:
+        raise SourceError(f"no file matches {path!r}.")
+    found = {file: pq.read_schema(file).metadata or {} for file in files}
+    return {f: {k.decode(): v.decode() for k, v in m.items()} for f, m in found.items()}
+
+
+def _comes_from(source: object, package: str) -> bool:
+    return any(c.__module__.split(".")[0] in (package, f"_{package}") for c in type(source).__mro__)
+
+
+def _show(table: pa.Table, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+    home = default_engine() if engine is None else engine_of(engine)
+    return home, home.show(table)
+
+
+def _open_path(path: str, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+    home = default_engine() if engine is None else engine_of(engine)
+    if Path(path).is_dir():
+        path = f"{path.rstrip('/')}/**/*.parquet"
+    if "://" not in path and not glob.glob(path, recursive=True):
+        raise SourceError(f"no file matches {path!r}.")
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in (".gz", ".zst", "")]
+    suffix = suffixes[-1] if suffixes else ""
+    if suffix not in _READERS:
+        raise SourceError(
+            f"{path!r} does not end in one of {', '.join(_READERS)}. Rename it, or read it "
+            "yourself and hand over a data frame or an Ibis table."
+        )
+    try:
+        return home, getattr(home.backend, _READERS[suffix])(path)
+    except Exception as error:
+        raise SourceError(f"{path!r} cannot be read: {error}") from error
+
+
+def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
+    import pyarrow as pa
+
+    try:
+        if isinstance(source, pa.Table):
+            table = source
+        elif _comes_from(source, "duckdb"):
+            table = relation_to_arrow(source)
+        elif _comes_from(source, "pandas"):
+            table = pa.Table.from_pandas(source, preserve_index=False)
+        elif _comes_from(source, "polars"):
+            table = (source.collect() if hasattr(source, "collect") else source).to_arrow()
+        elif isinstance(source, Mapping):
+            table = pa.table(dict(source))
+        elif isinstance(source, Sequence) and all(isinstance(r, Mapping) for r in source):
+            table = pa.Table.from_pylist([dict(r) for r in source])
+        else:
+            raise SourceError(f"cannot read a {type(source).__name__}; give {_ACCEPTED}.")
+    except pa.ArrowException as error:
+        raise SourceError(
+            f"the {type(source).__name__} cannot be turned into Arrow: {error}. A column of lists "
+            "must hold lists of one type (all integers, or all strings)."
+        ) from error
+    return table.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in table.schema]))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Types that every engine takes: no dictionaries, no views, no large variants."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if (
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_fixed_size_list(kind)
+    ):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_null(kind):  # a column of nothing but None
+        return pa.int64()
+    return kind

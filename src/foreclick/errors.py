@@ -1,0 +1,48 @@
+"""What can go wrong, in words the user can act on.
+
+Every error says what is wrong, how much of it there is, one example, and the remedy.
+All of them descend from `ForeclickError`, so one `except` catches the library's own complaints
+and nothing else.
+"""
+
+from __future__ import annotations
+
+
+class ForeclickError(Exception):
+    """The root of all errors raised by foreclick on purpose."""
+
+
+class SourceError(ForeclickError):
+    """A source cannot be read, or lacks a column that was asked for."""
+
+
+class InvalidLogError(ForeclickError):
+    """The rows of a log (or of a policy's table) break a rule; the message lists every cause."""
+
+
+class TallyError(ForeclickError):
+    """A tally cannot be read, written or added."""
+
+
+class MetricError(ForeclickError):
+    """A metric is misspelt or makes no sense for this log."""
+
+
+class ModelError(ForeclickError):
+    """A click model or estimator is misspelt or cannot be used here."""
+
+
+class PolicyError(ForeclickError):
+    """A policy's table is not a policy, or the policy cannot answer for a click model."""
+
+
+class EngineError(ForeclickError):
+    """The engine that holds the data failed, or cannot do what was asked."""
+
+
+class MissingDependency(ForeclickError):  # noqa: N818 - reads better where it is caught
+    """An optional package is not installed; the message says which extra brings it."""
+
+
+class ForeclickWarning(UserWarning):
+    """The answer stands, but on weaker ground than it looks."""

@@ -1,0 +1,228 @@
+"""Logs: from a user's table to valid, compressed rows, in one pass, in the log's own engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.engines import Engine, Held, filter_by, open_source, total
+from foreclick.errors import InvalidLogError, SourceError
+from foreclick.logs.layouts import (
+    LENGTH,
+    REPEATED,
+    WEIGHT,
+    Columns,
+    Layout,
+    Roles,
+    lay_out,
+    rewards_of,
+)
+from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, N, PERIOD, PROPENSITY, Shape, numbered
+from foreclick.logs.validate import BAD_WEIGHT, ROWS, check, complain, not_a_reward, rules, valid
+
+__all__ = [
+    "BUCKET",
+    "CONTEXT",
+    "ITEM",
+    "PERIOD",
+    "PROPENSITY",
+    "Log",
+    "N",
+    "Roles",
+    "Shape",
+    "compress",
+    "numbered",
+    "read_log",
+]
+
+
+@dataclass(frozen=True, repr=False)
+class Log:
+    """A click log that was read, checked and compressed; the raw rows stay where they are.
+
+    Attributes:
+        engine: where the log lives.
+        shape: what the columns of `table` are.
+        table: the compressed rows, one per distinct (context, …, list, rewards), with the count
+            `n`: an Ibis table in the log's engine.
+        rows: how many valid raw rows `table` stands for.
+        dropped: how many rows were left out, by cause (`invalid="drop"`).
+        dropped_rows: how many rows were left out; a row with two causes counts once.
+        raw: the source's own rows, after `where`, unexecuted.
+        roles: which column of `raw` plays which part.
+    """
+
+    engine: Engine
+    shape: Shape
+    table: ir.Table
+    rows: int
+    dropped: dict[str, int]
+    dropped_rows: int
+    raw: ir.Table
+    roles: Roles
+    held: Held
+
+    def __repr__(self) -> str:
+        s = self.shape
+        extras = [n for n, there in (("period", s.period), ("unit", s.unit)) if there]
+        extras += [*s.segments, *([f"{s.propensity} propensity"] if s.propensity else [])]
+        return (
+            f"<Log: {self.rows:,} records of up to {s.depth} items in {self.engine.name}; "
+            f"rewards: {', '.join(s.rewards) or 'none'}"
+            + (f"; with {', '.join(extras)}" if extras else "")
+            + (f"; {self.dropped_rows:,} invalid rows dropped" if self.dropped_rows else "")
+            + ">"
+        )
+
+
+def read_log(
+    source: Any,  # noqa: ANN401 - see the list in the docstring
+    *,
+    context: str | None = "context",
+    items: Columns | None = "items",
+    clicks: Columns | None = "clicks",
+    period: str | None = None,
+    unit: str | None = None,
+    propensity: Columns | None = None,
+    segments: str | Sequence[str] = (),
+    weight: str | None = None,
+    rewards: Mapping[str, Columns] | None = None,
+    where: Any = None,  # noqa: ANN401 - SQL text or a function of the table
+    invalid: Literal["error", "drop"] = "error",
+    layout: Literal["lists", "long"] = "lists",
+    list_id: str | None = None,
+    position: str | None = None,
+    item: str | None = None,
+    click: str | None = None,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+) -> Log:
+    """Read a click log where it lives, check it, and compress it in one pass.
+
+    Args:
+        source: a path or glob (Parquet, CSV, JSON), a pandas or Polars frame, an Arrow table, a
+            DuckDB relation, a Spark DataFrame, or an Ibis table of any backend.
+        context: the column of the query (or page, or user group); None: one context for all.
+        items: the column with the list of shown items, or a list of columns, one per position.
+        clicks: the column with a list of clicks (0/1 or graded), or a list of columns; None for
+            a log without clicks, for instance of what a candidate *would* have shown.
+        period: the column of the day or week; a timestamp counts as its day.
+        unit: the column of the user or session. Kept as one of 30 buckets.
+        propensity: the probability of the shown list (a number) or of each slot (a list).
+        segments: columns that results can be split by.
+        weight: how many records a row stands for (pre-aggregated or down-sampled logs).
+        rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
+        where: a filter: SQL such as ``"country = 'NL'"`` or ``lambda t: t.country == "NL"``.
+        invalid: "error" lists every problem with its count, an example and the remedy; "drop"
+            leaves such rows out and counts them by cause in `Log.dropped`.
+        layout: "lists", or "long" for one row an impression, with `list_id`, `position` (from 1,
+            gaps allowed), `item` and `click` instead of `items` and `clicks`.
+        list_id: see `layout`.
+        position: see `layout`.
+        item: see `layout`.
+        click: see `layout`.
+        engine: the Ibis connection to open paths and frames in; by default DuckDB in this process.
+
+    Raises:
+        InvalidLogError: rows break the rules of a log, or there are none.
+        SourceError: the source or a column cannot be read.
+
+    Examples:
+        >>> log = read_log({"context": ["q", "q"], "items": [[1, 2], [2, 1]],
+        ...                 "clicks": [[1, 0], [0, 0]]})
+        >>> log
+        <Log: 2 records of up to 2 items in duckdb; rewards: clicks>
+    """
+    if layout not in ("lists", "long") or invalid not in ("error", "drop"):
+        raise SourceError(
+            f"layout={layout!r}, invalid={invalid!r}: layout is 'lists' or 'long', and invalid "
+            "is 'error' or 'drop'."
+        )
+    long = layout == "long"
+    roles = Roles(
+        context=context,
+        items=None if long else items,
+        rewards=rewards_of((click or "click") if long and clicks is not None else clicks, rewards),
+        period=period,
+        unit=unit,
+        propensity=propensity,
+        segments=(segments,) if isinstance(segments, str) else tuple(segments),
+        weight=weight,
+        list_id=(list_id or "list_id") if long else None,
+        position=(position or "position") if long else None,
+        item=(item or "item") if long else None,
+    )
+    home, table = open_source(source, engine)
+    return compress(filter_by(table, where), roles, home, invalid)
+
+
+def compress(
+    raw: ir.Table, roles: Roles, engine: Engine, invalid: Literal["error", "drop"] = "error"
+) -> Log:
+    """Group the raw rows by everything that matters, and check the groups.
+
+    How long the longest list is can only be known after the pass; a guess from some rows is nearly
+    always right, and if it was not, the pass is made again with the length that was found.
+    """
+    layout = lay_out(raw, roles, engine)
+    depth = _longest(engine, layout.probe)
+    while True:
+        held = engine.materialise(_grouped(layout, depth), "log")
+        longest = _longest(engine, held.table)
+        if longest <= depth:
+            break
+        held.release()
+        depth = longest
+    shape = layout.shape(depth)
+    broken = rules(held.table, shape, roles.weight)
+    rows, causes, invalid_rows = check(held.table, broken, engine)
+    if not rows:
+        raise InvalidLogError(
+            "the log has no rows. Check the path, the filter in where=, and that the day you "
+            "asked for was logged."
+        )
+    table = held.table
+    if causes:
+        if invalid == "error":
+            raise complain(table, shape, broken, causes, invalid_rows, engine)
+        if invalid_rows == rows:
+            raise InvalidLogError(
+                f"all {rows:,} rows break the rules of a log; nothing is left after "
+                f"invalid='drop'. Causes: {causes}."
+            )
+        table = valid(table, broken)
+    return Log(
+        engine=engine,
+        shape=shape,
+        table=table.select(shape.columns),
+        rows=rows - invalid_rows,
+        dropped=causes,
+        dropped_rows=invalid_rows,
+        raw=raw,
+        roles=roles,
+        held=held,
+    )
+
+
+def _grouped(layout: Layout, depth: int) -> ir.Table:
+    """The one group-by over the raw log."""
+    records = layout.records(depth)
+    keys = [*layout.shape(depth).keys, *([REPEATED] if REPEATED in records.columns else [])]
+    longest = {LENGTH: records[LENGTH].max()}
+    if WEIGHT not in records.columns:
+        return records.group_by(keys).aggregate(**longest, **{N: records.count()})
+    weight = records[WEIGHT]
+    wrong = (weight.isnull() | not_a_reward(weight) | (weight == 0)).fill_null(True)
+    usable = wrong.ifelse(ibis.null(weight.type()), weight)
+    judged = records.mutate(**{BAD_WEIGHT: wrong, WEIGHT: usable})
+    return judged.group_by([*keys, BAD_WEIGHT]).aggregate(
+        **longest, **{N: total(judged[WEIGHT]), ROWS: judged.count()}
+    )
+
+
+def _longest(engine: Engine, lengths: ir.Table) -> int:
+    found = engine.rows(lengths.aggregate(length=lengths[LENGTH].max()))[0]["length"]
+    return max(int(found or 1), 1)

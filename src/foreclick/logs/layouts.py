@@ -1,0 +1,290 @@
+"""Three ways to write a log down, one way to read it: wide records.
+
+Arrays (one row a list), wide columns (one row a list, a column a position) and long (one row an
+impression) all become *records*: one row a list, with the scalar columns of `Shape`, a `weight`,
+the list's `length`, and what only the raw rows can tell of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.engines import Engine
+from foreclick.errors import SourceError
+from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, Shape, numbered
+from foreclick.metrics import CLICKS
+
+WEIGHT, LENGTH, REPEATED = "weight", "length", "repeated"
+
+Columns = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column of the source plays which part. See `read_log` for their meaning."""
+
+    context: str | None
+    items: Columns | None
+    rewards: Mapping[str, Columns]
+    period: str | None = None
+    unit: str | None = None
+    propensity: Columns | None = None
+    segments: tuple[str, ...] = ()
+    weight: str | None = None
+    list_id: str | None = None
+    position: str | None = None
+    item: str | None = None
+
+    @property
+    def layout(self) -> str:
+        """"long", "wide" or "array"."""
+        if self.list_id is not None:
+            return "long"
+        return "array" if isinstance(self.items, str) else "wide"
+
+    def named(self) -> list[tuple[str, str]]:
+        """Every (role, column) pair, in the order in which a reader would say them."""
+        single = ("context", "list_id", "position", "item", "period", "unit", "weight")
+        pairs: list[tuple[str, Columns | None]] = [(role, getattr(self, role)) for role in single]
+        pairs += [("items", self.items), *self.rewards.items(), ("propensity", self.propensity)]
+        pairs += [("segments", self.segments)]
+        return [
+            (role, column)
+            for role, columns in pairs
+            if columns is not None
+            for column in ([columns] if isinstance(columns, str) else columns)
+        ]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Records of a source, as a function of how many positions to spread them over."""
+
+    shape: Callable[[int], Shape]
+    records: Callable[[int], ir.Table]
+    probe: ir.Table = field(repr=False)  # one column, `length`, of some rows: a first guess of K
+
+
+def lay_out(table: ir.Table, roles: Roles, engine: Engine) -> Layout:
+    """Read `table` by its roles, whichever way it is written down."""
+    _check_columns(table, roles)
+    if roles.layout == "long":
+        return _Long(table, roles, engine).layout()
+    return _Listed(table, roles, engine).layout()
+
+
+def _check_columns(table: ir.Table, roles: Roles) -> None:
+    missing = [(role, c) for role, c in roles.named() if c not in table.columns]
+    if missing:
+        role, column = missing[0]
+        what = ", ".join(f"{role}={column!r}" for role, column in missing)
+        raise SourceError(
+            f"{len(missing)} of the named columns are not in the source: {what}. It has the "
+            f"columns {', '.join(table.columns)}. Say which one is meant, for instance "
+            f"{role}={table.columns[0]!r}."
+        )
+    taken = {CONTEXT, PERIOD, BUCKET, "n", PROPENSITY, WEIGHT, LENGTH, REPEATED}
+    clash = [s for s in roles.segments if s in taken or s.startswith(f"{ITEM}_")]
+    if clash:
+        raise SourceError(
+            f"a segment cannot be called {clash[0]!r}, a name the tally uses itself. "
+            "Rename the column first."
+        )
+
+
+def _key(column: ir.Column, role: str) -> ir.Column:
+    """A context or an item: 64-bit integers or text, so that two sources can be compared."""
+    kind = column.type()
+    if kind.is_integer():
+        return column.cast("int64")
+    if kind.is_string():
+        return column
+    if role == ITEM:
+        raise SourceError(
+            f"the items are of type {kind}; they must be integers or strings. Convert them first, "
+            "for instance with astype('int64')."
+        )
+    return column.cast("string")
+
+
+def _reward(column: ir.Column, name: str) -> ir.Column:
+    kind = column.type()
+    if kind.is_boolean():
+        return column.cast("int8")
+    if kind.is_integer():
+        return column
+    if kind.is_numeric() or kind.is_string():  # text comes from lists written into a CSV cell
+        return column.cast("float64")
+    raise SourceError(f"{name} must be numbers (0/1 or graded), not {kind}.")
+
+
+def _period(column: ir.Column) -> ir.Column:
+    """Days of a timestamp; anything else as it is."""
+    return column.date() if column.type().is_timestamp() else column
+
+
+class _Reader:
+    """What the layouts share: the columns that belong to the list and not to a slot."""
+
+    def __init__(self, table: ir.Table, roles: Roles, engine: Engine) -> None:
+        self.table, self.roles, self.engine = table, roles, engine
+
+    def list_columns(self) -> dict[str, ir.Value]:
+        table, roles = self.table, self.roles
+        columns: dict[str, ir.Value] = {
+            CONTEXT: ibis.literal(0, type="int64")
+            if roles.context is None
+            else _key(table[roles.context], CONTEXT)
+        }
+        if roles.period is not None:
+            columns[PERIOD] = _period(table[roles.period])
+        columns |= {name: table[name] for name in roles.segments}
+        if roles.unit is not None:
+            columns[BUCKET] = self.engine.bucket(table[roles.unit])
+        if roles.weight is not None:
+            columns[WEIGHT] = _weight(table[roles.weight])
+        return columns
+
+    def shape(self, depth: int, propensity: str | None) -> Shape:
+        return Shape(
+            depth=depth,
+            rewards=tuple(self.roles.rewards),
+            segments=self.roles.segments,
+            period=self.roles.period is not None,
+            unit=self.roles.unit is not None,
+            propensity=propensity,
+        )
+
+
+def _weight(column: ir.Column) -> ir.Column:
+    if not column.type().is_numeric():
+        raise SourceError(f"the weight must be a number, not {column.type()}.")
+    return column.cast("int64" if column.type().is_integer() else "float64")
+
+
+class _Listed(_Reader):
+    """One row a list: arrays, or a column a position."""
+
+    def layout(self) -> Layout:
+        items = self.roles.items
+        if items is None:
+            raise SourceError("name the column that holds the items, for instance items='items'.")
+        self.items = self._slots(items)
+        self.rewards = {name: self._slots(columns) for name, columns in self.roles.rewards.items()}
+        propensity = self.roles.propensity
+        per_slot = propensity is not None and (
+            not isinstance(propensity, str) or self.table[propensity].type().is_array()
+        )
+        kind = None if propensity is None else ("slot" if per_slot else "list")
+        self.propensities = self._slots(propensity) if propensity is not None and per_slot else None
+        length = self._length(items)
+        return Layout(
+            shape=lambda depth: self.shape(depth, kind),
+            records=lambda depth: self._records(depth, length),
+            probe=self.table.select(**{LENGTH: length}).limit(10_000),
+        )
+
+    def _length(self, items: Columns) -> ir.Value:
+        """Of an array its own length; of wide columns their number."""
+        if isinstance(items, str):
+            lengths = [self._array(items).length()]
+            lengths += [self._array(c).length() for c in self.roles.rewards.values()]  # type: ignore[arg-type]
+            return ibis.greatest(*[n.fill_null(0) for n in lengths]).cast("int64")
+        return ibis.literal(len(items), type="int64")
+
+    def _array(self, column: str) -> ir.ArrayColumn:
+        value = self.table[column]
+        if value.type().is_string():  # a list in a CSV cell: [1, 2, 3] or 1|2|3
+            text = value.re_replace(r"[\[\]\"' ]", "").replace("|", ",")
+            return (text == "").ifelse(ibis.null("array<string>"), text.split(","))
+        if not value.type().is_array():
+            raise SourceError(
+                f"column {column!r} is of type {value.type()}, not a list. For one row per "
+                "impression use layout='long'; for one column per position name them all, for "
+                "instance items=['item_1', 'item_2']."
+            )
+        return value
+
+    def _slots(self, columns: Columns) -> Callable[[int], ir.Value | None]:
+        """A function from the position to its value in each row."""
+        if isinstance(columns, str):
+            array = self._array(columns)
+            return lambda k: self.engine.element(array, k)
+        names = list(columns)
+        return lambda k: self.table[names[k - 1]] if k <= len(names) else None
+
+    def _records(self, depth: int, length: ir.Value) -> ir.Table:
+        columns = self.list_columns() | {LENGTH: length}
+        sources = [(ITEM, self.items, lambda v: _key(v, ITEM))]
+        sources += [
+            (name, slots, lambda v, name=name: _reward(v, name))
+            for name, slots in self.rewards.items()
+        ]
+        if self.propensities is not None:
+            sources.append((PROPENSITY, self.propensities, lambda v: v.cast("float64")))
+        elif self.roles.propensity is not None:
+            columns[PROPENSITY] = self.table[self.roles.propensity].cast("float64")  # type: ignore[index]
+        for name, slots, cast in sources:
+            kind = cast(slots(1)).type()
+            for k, column in enumerate(numbered(name, depth), start=1):
+                value = slots(k)
+                columns[column] = ibis.null(kind) if value is None else cast(value)
+        return self.table.select(**columns)
+
+
+class _Long(_Reader):
+    """One row an impression; a list is what shares `list_id` and every list-level column."""
+
+    def layout(self) -> Layout:
+        for role in ("position", "item"):
+            if getattr(self.roles, role) is None:
+                raise SourceError(f"layout='long' needs {role}=, the column that holds it.")
+        position = self.table[self.roles.position]
+        if not position.type().is_integer():
+            raise SourceError(f"the position must be an integer, not {position.type()}.")
+        kind = None if self.roles.propensity is None else "slot"
+        probe = self.table.select(**{LENGTH: position.cast("int64")}).limit(100_000)
+        return Layout(
+            shape=lambda depth: self.shape(depth, kind), records=self._records, probe=probe
+        )
+
+    def _records(self, depth: int) -> ir.Table:
+        roles = self.roles
+        slots: dict[str, ir.Value] = {ITEM: _key(self.table[roles.item], ITEM)}
+        slots |= {n: _reward(self.table[c], n) for n, c in roles.rewards.items()}  # type: ignore[index]
+        if roles.propensity is not None:
+            slots[PROPENSITY] = self.table[roles.propensity].cast("float64")  # type: ignore[index]
+        listed = self.list_columns()
+        rows = self.table.select(
+            **listed,
+            _list=self.table[roles.list_id],
+            _position=self.table[roles.position].cast("int64"),
+            **{f"_{name}": value for name, value in slots.items()},
+        )
+        spread = {
+            column: rows[f"_{name}"].max(where=rows["_position"] == k)
+            for name in slots
+            for k, column in enumerate(numbered(name, depth), start=1)
+        }
+        outside = (rows["_position"] < 1) | rows["_position"].isnull()
+        return rows.group_by([*listed, "_list"]).aggregate(
+            **spread,
+            **{
+                LENGTH: rows["_position"].max().fill_null(0),
+                REPEATED: (rows.count() != rows["_position"].nunique()) | outside.any(),
+            },
+        ).drop("_list")
+
+
+def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) -> dict[str, Columns]:
+    """The rewards by name, clicks first."""
+    named: dict[str, Columns] = {} if clicks is None else {CLICKS: clicks}
+    others: dict[str, Any] = dict(rewards or {})
+    if not all(name.isidentifier() for name in others):
+        raise SourceError(f"rewards must have plain names such as 'orders', not {list(others)}.")
+    return named | others

@@ -1,0 +1,184 @@
+"""Click models: which cell a displayed slot belongs to, and how much its position is examined.
+
+A *slot* is (context, list, position). A click model assumes that *a list's expected credit in a
+cell is its exposure of that cell times one click rate per cell*. That is all an estimator needs to
+know of it, so a model is a declaration of two things and nothing else:
+
+| name | cell of slot (A, k) | examination p_k | in the paper |
+|---|---|---|---|
+| `list` | the list, up to the last position that counts | 1 | V_L |
+| `prefix` | (a_1, …, a_k) | 1 | – |
+| `ip` | (a_k, k) | 1 | V_IP |
+| `item` | a_k | 1 | V_I, DCTR |
+| `pbm` | a_k | p_k, by default 1/k | V_PBM |
+| `rctr` | k | 1 | V_R |
+| `rcm` | nothing | 1 | V_R |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.engines import total
+from foreclick.errors import ModelError
+
+Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[ir.Table], Sequence[ir.Value]]
+Examination = Sequence[float] | Callable[[int], float] | None
+
+_SLOT = ("item", "position")
+
+
+@dataclass(frozen=True)
+class ClickModel:
+    """A click model, built in or your own.
+
+    Args:
+        name: what the `estimator` column of results shows.
+        cell: what slots have in common when they share a click rate: ``"list"``, ``"prefix"``, any
+            of ``"item"`` and ``"position"``, or a function from the slots (an Ibis table with the
+            integer column `position` and the column `item`) to a list of Ibis expressions.
+        examination: how much position k is looked at: a sequence p_1, p_2, … or a function of k;
+            everywhere 1 by default. Only its shape matters, not its scale.
+
+    Examples:
+        Positions above and below the fold, with one click rate per item in each:
+
+        >>> fold = ClickModel("fold", cell=lambda slot: [slot.item, slot.position <= 3])
+        >>> fold.over_lists
+        False
+    """
+
+    name: str
+    cell: Cell
+    examination: Examination = None
+
+    def __post_init__(self) -> None:
+        cell = self.cell
+        if isinstance(cell, str) and cell not in ("list", "prefix"):
+            cell = (cell,)
+            object.__setattr__(self, "cell", cell)
+        if isinstance(cell, list):
+            cell = tuple(cell)
+            object.__setattr__(self, "cell", cell)
+        if isinstance(cell, tuple) and any(c not in _SLOT for c in cell):
+            raise ModelError(
+                f"the cell of click model {self.name!r} is {cell!r}. Use 'list', 'prefix', any of "
+                "'item' and 'position', or a function of the slot such as "
+                "lambda slot: [slot.item, slot.position <= 3]."
+            )
+        if isinstance(self.examination, list):
+            object.__setattr__(self, "examination", tuple(self.examination))
+
+    @property
+    def over_lists(self) -> bool:
+        """Whether a cell needs more of the list than its own slot (list and prefix do)."""
+        return self.cell in ("list", "prefix")
+
+    @property
+    def sees_items(self) -> bool:
+        """Whether the cell depends on which items are shown; `rctr` and `rcm` are blind to them."""
+        return not (isinstance(self.cell, tuple) and "item" not in self.cell)
+
+    def examined(self, depth: int) -> tuple[float, ...]:
+        """p_1 … p_depth."""
+        p = self.examination
+        if p is None:
+            return (1.0,) * depth
+        if callable(p):
+            values = tuple(float(p(k)) for k in range(1, depth + 1))
+        elif len(p) < depth:
+            raise ModelError(
+                f"the examination of click model {self.name!r} is given for {len(p)} positions, "
+                f"but a metric counts {depth}. Give {depth} numbers, or a function of the position."
+            )
+        else:
+            values = tuple(float(v) for v in p[:depth])
+        if not all(math.isfinite(v) and v >= 0 for v in values):
+            raise ModelError(
+                f"the examination of click model {self.name!r} must be finite and at least 0; "
+                f"got {values}."
+            )
+        return values
+
+    def cell_of(self, slots: ir.Table) -> list[ir.Value]:
+        """The expressions that name the cell of each row of `slots` (item, position)."""
+        if callable(self.cell):
+            found = self.cell(slots)
+            return list(found) if isinstance(found, Sequence) else [found]
+        return [slots[name] for name in self.cell]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+MODELS: dict[str, ClickModel] = {
+    model.name: model
+    for model in (
+        ClickModel("list", cell="list"),
+        ClickModel("prefix", cell="prefix"),
+        ClickModel("ip", cell=("item", "position")),
+        ClickModel("item", cell=("item",)),
+        ClickModel("pbm", cell=("item",), examination=lambda k: 1 / k),
+        ClickModel("rctr", cell=("position",)),
+        ClickModel("rcm", cell=()),
+    )
+}
+"""The built-in models, from the finest cells to the coarsest."""
+
+_ALIASES = {"dctr": "item"}
+
+
+def click_model(model: str | ClickModel, examination: Examination = None) -> ClickModel:
+    """A model by name, or as it is, with another examination if one is given."""
+    if isinstance(model, str):
+        name = _ALIASES.get(model, model)
+        if name not in MODELS:
+            raise ModelError(
+                f"there is no click model {model!r}. Built in are {', '.join(MODELS)}; "
+                "declare your own with ClickModel(name, cell=…, examination=…)."
+            )
+        model = MODELS[name]
+    return model if examination is None else replace(model, examination=examination)
+
+
+MASS = "mass"
+"""The column of a policy's rows that holds a probability."""
+
+POSITION = "position"
+
+
+def slots_of(
+    lists: ir.Table, depth: int, keys: Sequence[str], sums: dict[str, str | None]
+) -> ir.Table:
+    """Spread lists over their slots: one row per (keys, item, position), with sums.
+
+    The log's lists and a policy's go through this same function, so their exposures mean the same.
+
+    Args:
+        lists: `item_1` … `item_depth`, the keys and the columns to sum.
+        depth: how many positions.
+        keys: what a slot is counted by besides item and position. A key of the form ``x_k``
+            (per position) is given as ``x``.
+        sums: what is summed, by its name in the result: a stem such as "clicks" for the columns
+            `clicks_1` … `clicks_depth`, or None for a column that belongs to the whole list.
+    """
+    per_position = []
+    for k in range(1, depth + 1):
+        item = lists[f"item_{k}"]
+        shown = lists.filter(item.notnull())
+        by = {key: shown[key if key in shown.columns else f"{key}_{k}"] for key in keys}
+        measures = {
+            name: total(shown[name if stem is None else f"{stem}_{k}"])
+            for name, stem in sums.items()
+        }
+        rows = shown.group_by(**by, item=shown[f"item_{k}"]).aggregate(**measures)
+        position = ibis.literal(k, type="int64")
+        per_position.append(rows.select(*keys, "item", *sums, **{POSITION: position}))
+    return ibis.union(*per_position) if len(per_position) > 1 else per_position[0]
+

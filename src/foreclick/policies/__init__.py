@@ -1,0 +1,8 @@
+"""Policies: tables of lists, of marginals, or of scores, and what they would show."""
+
+from foreclick.policies.base import Policy, View
+from foreclick.policies.lists import Lists, Observed, Ranking, as_policy
+from foreclick.policies.marginals import Marginals
+from foreclick.policies.plackett_luce import PlackettLuce
+
+__all__ = ["Lists", "Marginals", "Observed", "PlackettLuce", "Policy", "Ranking", "View", "as_policy"]

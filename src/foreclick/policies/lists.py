@@ -1,0 +1,249 @@
+"""Policies that are tables of lists: one list a context, several with probabilities, or a log's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick._tally import Tally, tally
+from foreclick.engines import Engine, open_source, total
+from foreclick.errors import PolicyError
+from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
+from foreclick.models import MASS
+from foreclick.policies.base import Policy, View
+
+TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
+
+
+class _ListPolicy(Policy):
+    """A policy whose lists and probabilities stand in a table."""
+
+    _rows: Tally | Log  # context, item_1 …, n: the mass of each list, not yet a probability
+
+    def contexts(self, view: View) -> ir.Table:
+        rows = self._rows
+        table = rows.table.select(CONTEXT).distinct()
+        return view.settle(table, rows.engine, self._what)
+
+    def lists(self, view: View) -> ir.Table:
+        """The lists down to the view's depth; those that only differ further down are one."""
+        rows = self._rows
+        here = [c for c in view.items if c in rows.shape.items]
+        table = rows.table
+        listed = table.group_by([CONTEXT, *here]).aggregate(**{N: total(table[N])})
+        sums = table.group_by(CONTEXT).aggregate(all=total(table[N]))
+        share = listed.join(sums, CONTEXT).select(
+            CONTEXT, *here, **{MASS: ibis._[N].cast("float64") / ibis._["all"].cast("float64")}
+        )
+        settled = view.settle(share, rows.engine, self._what)
+        kind = view.lists[view.items[0]].type()
+        missing = {c: ibis.null(kind) for c in view.items if c not in here}
+        return settled.mutate(**missing).select(CONTEXT, *view.items, MASS)
+
+    @property
+    def _what(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True, eq=False)
+class Lists(_ListPolicy):
+    """A stochastic policy: lists with probabilities, which sum to 1 in every context.
+
+    Args:
+        table: anything `read_log` accepts.
+        context: the column of the context; None: one context for all.
+        items: the column with the list of items, or one column per position.
+        probability: the column of the list's probability.
+
+    Examples:
+        >>> Lists({"context": ["q", "q"], "items": [[1, 2], [2, 1]], "probability": [0.9, 0.1]})
+        Lists(1 context, lists of up to 2 items)
+    """
+
+    table: Any
+    context: str | None = "context"
+    items: str | Sequence[str] = "items"
+    probability: str | None = "probability"
+
+    def __post_init__(self) -> None:
+        self._check()  # a policy that is none should fail where it is made
+
+    @cached_property
+    def _rows(self) -> Log:  # type: ignore[override]
+        engine, table = open_source(self.table)
+        if self.probability is not None and self.probability in table.columns:
+            table = table.filter((table[self.probability] != 0).fill_null(True))
+        roles = Roles(
+            context=self.context, items=self.items, rewards={}, weight=self.probability
+        )
+        return compress(table, roles, engine)
+
+    def _check(self) -> None:
+        rows = self._rows
+        sums = rows.table.group_by(CONTEXT).aggregate(sum=total(rows.table[N]))
+        off = (sums["sum"] - 1.0).abs() > TOLERANCE
+        refuse(
+            rows.engine,
+            sums,
+            off,
+            lambda row: f"the probabilities of context {row[CONTEXT]!r} sum to {row['sum']:.6g}",
+            "in every context they must sum to 1; add the lists that are missing, or divide by "
+            "the sum",
+        )
+
+    def __repr__(self) -> str:
+        rows = self._rows
+        contexts = rows.engine.rows(rows.table.aggregate(n=rows.table[CONTEXT].nunique()))[0]["n"]
+        plural = "" if contexts == 1 else "s"
+        return (
+            f"{type(self).__name__}({contexts:,} context{plural}, "
+            f"lists of up to {rows.shape.depth} items)"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking(Lists):
+    """A deterministic policy: one list for each context.
+
+    Args:
+        table: anything `read_log` accepts.
+        context: the column of the context; None: one context for all.
+        items: the column with the list of items, or one column per position.
+
+    Examples:
+        >>> Ranking({"context": ["q"], "items": [[2, 1]]})
+        Ranking(1 context, lists of up to 2 items)
+    """
+
+    probability: None = None
+
+    def _check(self) -> None:
+        rows = self._rows
+        counts = rows.table.group_by(CONTEXT).aggregate(lists=rows.table.count())
+        refuse(
+            rows.engine,
+            counts,
+            counts["lists"] > 1,
+            lambda row: f"context {row[CONTEXT]!r} has {row['lists']} different lists",
+            "a Ranking has one list for each context; for several with probabilities use Lists, "
+            "for what was logged per request use Observed",
+        )
+
+    @classmethod
+    def from_scores(
+        cls,
+        table: Any,  # noqa: ANN401 - anything read_log accepts
+        *,
+        k: int | None = None,
+        context: str | None = "context",
+        item: str = "item",
+        score: str = "score",
+    ) -> Ranking:
+        """Sort the items of each context by falling score; ties by the item itself.
+
+        Args:
+            table: one row per (context, item): anything `read_log` accepts.
+            k: how many items a list shows; all by default.
+            context: the column of the context; None: one context for all.
+            item: the column of the item.
+            score: the column of the score.
+
+        Examples:
+            >>> scores = {"context": ["q", "q"], "item": [1, 2], "score": [0.2, 0.7]}
+            >>> Ranking.from_scores(scores, k=10)
+            Ranking(1 context, lists of up to 2 items)
+        """
+        engine, source = open_source(table)
+        log, rows = scored(source, engine, context, item, score)
+        order = ibis.window(group_by=CONTEXT, order_by=[ibis.desc("score"), ITEM])
+        ranked = rows.mutate(place=ibis.row_number().over(order) + 1)
+        if k is not None:
+            ranked = ranked.filter(ranked["place"] <= k)
+        longest = log.engine.rows(ranked.aggregate(k=ranked["place"].max()))[0]["k"]
+        wide = ranked.group_by(CONTEXT).aggregate(
+            **{
+                name: ranked[ITEM].max(where=ranked["place"] == place)
+                for place, name in enumerate(numbered(ITEM, longest), start=1)
+            }
+        )
+        return cls(wide, items=numbered(ITEM, longest))
+
+
+@dataclass(frozen=True, eq=False)
+class Observed(_ListPolicy):
+    """The frequencies of a log, with or without clicks: another period, or shadow rankings.
+
+    For personalised rankings, log for each request what the candidate *would* have shown, read
+    that column as a log with ``clicks=None``, and the candidate is ``Observed`` of it.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts.
+
+    Examples:
+        >>> Observed({"context": ["q"], "items": [[1, 2]], "clicks": [[0, 1]]})
+        Observed(<Tally of lists of up to 2 items in duckdb>)
+    """
+
+    log: Any
+
+    @cached_property
+    def _rows(self) -> Tally:  # type: ignore[override]
+        return tally(self.log)
+
+    def __repr__(self) -> str:
+        return f"Observed({self._rows!r})"
+
+
+def as_policy(candidate: Any) -> Policy:  # noqa: ANN401 - a policy, a log, or a table
+    """A policy as it is; a log as what it observed; a table of one list a context as a Ranking."""
+    if isinstance(candidate, Policy):
+        return candidate
+    if isinstance(candidate, Log | Tally):
+        return Observed(candidate)
+    return Ranking(candidate)
+
+
+def scored(
+    source: ir.Table, engine: Engine, context: str | None, item: str, score: str
+) -> tuple[Log, ir.Table]:
+    """`context`, `item`, `score` of a table of scores, and the log that holds these rows."""
+    roles = Roles(context=context, items=[item], rewards={}, segments=(score,))
+    if score not in source.columns:
+        raise PolicyError(f"there is no column {score!r} in {', '.join(source.columns)}.")
+    log = compress(source, roles, engine)
+    first = numbered(ITEM, 1)[0]
+    rows = log.table.select(
+        CONTEXT, **{ITEM: log.table[first], "score": log.table[score].cast("float64"), N: log.table[N]}
+    )
+    refuse(
+        engine,
+        rows,
+        rows["score"].isnull() | rows["score"].isnan(),
+        lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has no score",
+        "give every item a finite score",
+    )
+    counts = rows.group_by([CONTEXT, ITEM]).aggregate(**{N: total(rows[N])})
+    refuse(
+        engine,
+        counts,
+        counts[N] > 1,
+        lambda row: f"item {row[ITEM]!r} stands {row[N]} times in context {row[CONTEXT]!r}",
+        "score each item once",
+    )
+    return log, rows
+
+
+def refuse(
+    engine: Engine, table: ir.Table, wrong: ir.BooleanValue, say: Any, remedy: str  # noqa: ANN401
+) -> None:
+    """Raise if any row is wrong: how many, one example, and the remedy."""
+    found = table.filter(wrong)
+    count = engine.rows(found.aggregate(n=found.count()))[0]["n"]
+    if count:
+        example = engine.rows(found.order_by(CONTEXT).limit(1))[0]
+        raise PolicyError(f"{say(example)} ({count:,} such cases): {remedy}.")

@@ -1,0 +1,105 @@
+"""A policy known only by how likely each item is at each position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ibis.expr.types as ir
+
+from foreclick.engines import open_source, total
+from foreclick.errors import PolicyError
+from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
+from foreclick.models import MASS, POSITION
+from foreclick.policies.base import Policy, View
+from foreclick.policies.lists import TOLERANCE, refuse
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals(Policy):
+    """Item-position probabilities h(a, k | x): enough for ip, item, pbm, rctr and rcm.
+
+    Args:
+        table: one row per (context, item, position): anything `read_log` accepts.
+        context: the column of the context; None: one context for all.
+        item: the column of the item.
+        position: the column of the position, from 1.
+        probability: the column of the probability.
+
+    Examples:
+        >>> table = {"context": ["q", "q"], "item": [1, 2], "position": [1, 2],
+        ...          "probability": [1.0, 1.0]}
+        >>> Marginals(table).to_slots().count().execute()
+        2
+    """
+
+    table: Any
+    context: str | None = "context"
+    item: str = "item"
+    position: str = "position"
+    probability: str = "probability"
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @cached_property
+    def _log(self) -> Log:
+        engine, table = open_source(self.table)
+        for column in (self.position, self.probability):
+            if column not in table.columns:
+                raise PolicyError(f"there is no column {column!r} in {', '.join(table.columns)}.")
+        if not table[self.position].type().is_integer():
+            raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
+        roles = Roles(
+            context=self.context,
+            items=[self.item],
+            rewards={},
+            segments=(self.position,),
+            weight=self.probability,
+        )
+        return compress(table.filter((table[self.probability] != 0).fill_null(True)), roles, engine)
+
+    def to_slots(self) -> ir.Table:
+        """`context`, `item`, `position`, `mass`, in the table's own engine."""
+        log = self._log
+        first = numbered(ITEM, 1)[0]
+        return log.table.select(
+            CONTEXT,
+            **{
+                ITEM: log.table[first],
+                POSITION: log.table[self.position].cast("int64"),
+                MASS: log.table[N].cast("float64"),
+            },
+        )
+
+    def _check(self) -> None:
+        slots, engine = self.to_slots(), self._log.engine
+        refuse(
+            engine,
+            slots,
+            slots[POSITION] < 1,
+            lambda row: f"position {row[POSITION]} in context {row[CONTEXT]!r}",
+            "positions count from 1",
+        )
+        for key, what in ((POSITION, "position"), (ITEM, "item")):
+            sums = slots.group_by([CONTEXT, key]).aggregate(sum=total(slots[MASS]))
+            refuse(
+                engine,
+                sums,
+                sums["sum"] > 1 + TOLERANCE,
+                lambda row, key=key, what=what: (  # type: ignore[misc]
+                    f"the probabilities of {what} {row[key]!r} in context {row[CONTEXT]!r} "
+                    f"sum to {row['sum']:.6g}"
+                ),
+                "a position holds one item and an item stands at one position, so neither may "
+                "exceed 1",
+            )
+
+    def contexts(self, view: View) -> ir.Table:
+        table = self._log.table.select(CONTEXT).distinct()
+        return view.settle(table, self._log.engine, "Marginals")
+
+    def slots(self, view: View) -> ir.Table:
+        slots = view.settle(self.to_slots(), self._log.engine, "Marginals")
+        return slots.filter(slots[POSITION] <= view.depth)

@@ -1,0 +1,77 @@
+"""Fixtures every test may use; above all `engine`, which runs a test on each real engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import ibis
+import pytest
+
+from tests import servers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibis.backends import BaseBackend
+    from pyspark.sql import SparkSession
+
+    from tests.servers import Engine
+
+# CI sets this: there a missing engine is a failure, not a reason to skip.
+REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
+
+ENGINES = [
+    "duckdb",
+    pytest.param("spark", marks=pytest.mark.spark),
+    pytest.param("postgres", marks=pytest.mark.postgres),
+]
+
+
+@contextlib.contextmanager
+def _skip_where_missing() -> Iterator[None]:
+    try:
+        yield
+    except servers.EngineMissing as missing:
+        if REQUIRE_ENGINES:
+            pytest.fail(f"FORECLICK_REQUIRE_ENGINES=1, but there is {missing}", pytrace=False)
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[SparkSession]:
+    """The tests' Spark session, `local[2]`."""
+    with contextlib.ExitStack() as stack:
+        with _skip_where_missing():
+            session = stack.enter_context(servers.spark())
+        yield session
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[BaseBackend]:
+    """An Ibis connection to the tests' own PostgreSQL server."""
+    with contextlib.ExitStack() as stack:
+        with _skip_where_missing():
+            address = stack.enter_context(servers.postgres())
+        connection = ibis.postgres.connect(**address)
+        stack.callback(connection.disconnect)
+        yield connection
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Each engine in turn; what a test loads into it is dropped when the test ends.
+
+    The servers start when a test first asks for them, so `-m "not spark"` starts no JVM.
+    """
+    with contextlib.ExitStack() as stack:
+        match request.param:
+            case "duckdb":
+                engine = stack.enter_context(servers.duckdb_engine())
+            case "spark":
+                engine = servers.spark_engine(request.getfixturevalue("spark_session"))
+            case "postgres":
+                engine = servers.postgres_engine(request.getfixturevalue("postgres"))
+        stack.callback(engine.clean)
+        yield engine

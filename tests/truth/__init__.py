@@ -1,0 +1,1 @@
+"""What the answers are held against: an oracle, worlds with a computable truth, and the laws."""
