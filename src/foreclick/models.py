@@ -25,7 +25,7 @@ from typing import Literal
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import total
+from foreclick.engines import total, whole
 from foreclick.errors import ModelError
 
 Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[ir.Table], Sequence[ir.Value]]
@@ -178,7 +178,7 @@ def slots_of(
             for name, stem in sums.items()
         }
         rows = shown.group_by(**by, item=shown[f"item_{k}"]).aggregate(**measures)
-        position = ibis.literal(k, type="int64")
+        position = whole(k)
         per_position.append(rows.select(*keys, "item", *sums, **{POSITION: position}))
     return ibis.union(*per_position) if len(per_position) > 1 else per_position[0]
 

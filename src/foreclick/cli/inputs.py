@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
-from foreclick import engines
-from foreclick.engines import Engine, filter_by, open_source, read_metadata
-from foreclick.errors import ForeclickError, PolicyError, SourceError
+from foreclick.engines import Engine, filter_by, laptop, open_source, read_metadata
+from foreclick.errors import ForeclickError, InvalidLogError, PolicyError, SourceError
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +45,7 @@ def engine_of(args: argparse.Namespace) -> Engine | None:
     """An engine within the limits that were set; None, the library's own, if none were."""
     if args.memory_limit is None and args.threads is None:
         return None
-    return engines.laptop(memory_limit=args.memory_limit, threads=args.threads)
+    return laptop(memory_limit=args.memory_limit, threads=args.threads)
 
 
 def given(args: argparse.Namespace, keywords: Sequence[str]) -> dict[str, Any]:
@@ -91,10 +90,10 @@ def _whole(path: str) -> str:
 
 
 def _refuse_roles(args: argparse.Namespace, path: str) -> None:
-    idle = [f"--{role.replace('_', '-').removesuffix('s')}" for role in given(args, _COUNTED)]
+    idle = ["reward" if role == "rewards" else role for role in given(args, _COUNTED)]
     if idle:
         raise SourceError(
-            f"{path!r} is a tally, which is counted already: {', '.join(idle)} would change "
+            f"{path!r} is a tally, which is counted already: --{', --'.join(idle)} would change "
             "nothing. Leave it out, or tally the log again with it."
         )
 
@@ -120,19 +119,23 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
 
 def read_candidate(args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
     """The policy that the candidate's file is, by its type or else by its columns."""
-    path = _whole(args.candidate)
+    try:
+        return _candidate(_whole(args.candidate), args, engine)
+    except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
+        raise type(error)(f"candidate {args.candidate!r}: {error}") from error
+
+
+def _candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
     if is_tally(path):
         if args.candidate_type not in (None, "observed"):
-            raise PolicyError(
-                f"{path!r} is a tally, which is 'observed', not {args.candidate_type!r}."
-            )
+            raise PolicyError(f"a tally is 'observed', not {args.candidate_type!r}.")
         return fc.Observed(fc.read_tally(path, engine=engine))
     table = filter_by(open_source(path, engine)[1], args.candidate_where)
     kind = args.candidate_type or _guess(args, table)
     scored = _scored(args, table) and kind in ("ranking", "plackett-luce")
     if not scored and (args.temperature, args.k) != (None, None):
         raise PolicyError(
-            f"--temperature and --k are for scored items, and {path!r} is taken as {kind!r}. "
+            f"--temperature and --k are for scored items, and this is taken as {kind!r}. "
             "Name the columns with --score and --candidate-item."
         )
     return _policy("scores" if scored and kind == "ranking" else kind, args, table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreclick
@@ -35,7 +36,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--version", action="version", version=f"foreclick {_version()}", help="show the version"
     )
     general.add_argument("-h", "--help", action="help", help="show this help")
-    commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(
+        prog="foreclick", dest="command", title="commands", metavar="COMMAND"
+    )
     log, candidate, question, output = _log(), _candidate(), _question(), _output()
 
     def add(name: str, words: str, summary: str, parents: Sequence[_Parser]) -> None:
@@ -182,7 +185,7 @@ def _candidate() -> _Parser:
         metavar="T",
         help="draw items by exp(score / T), Plackett–Luce, instead of ranking them",
     )
-    add("--k", type=int, metavar="K", help="how many items a list of scored items shows")
+    add("--k", type=count, metavar="K", help="how many items a list of scored items shows")
     return parent
 
 
@@ -252,8 +255,13 @@ def _output() -> _Parser:
         metavar="table|json|csv",
         help="how to print the answer (default: table)",
     )
-    add("--memory-limit", metavar="SIZE", help="of the engine, such as 2GB; beyond it, disk")
-    add("--threads", type=int, metavar="N", help="of the engine (default: all)")
+    add(
+        "--memory-limit",
+        type=size,
+        metavar="SIZE",
+        help="of the engine, such as 2GB; beyond it, disk",
+    )
+    add("--threads", type=count, metavar="N", help="of the engine (default: all)")
     add("-h", "--help", action="help", help="show this help")
     return parent
 
@@ -295,6 +303,20 @@ def numbers(text: str) -> list[float]:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a number, nor several with commas. Write 10, or inf for none"
         ) from None
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def size(text: str) -> str:
+    """An amount of memory, with its unit."""
+    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b", text, re.IGNORECASE):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 2GB")
+    return text
 
 
 def reward(text: str) -> tuple[str, str | list[str]]:

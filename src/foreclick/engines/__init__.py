@@ -1,6 +1,7 @@
 """Engines: where tables live and expressions are executed. Only this room knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, Engine, Held, real, total
+from foreclick.engines.base import BUCKETS, Engine, Held, real, total, whole, zero
+from foreclick.engines.duckdb import laptop
 from foreclick.engines.sources import bring, engine_of, filter_by, open_source, read_metadata
 
 __all__ = [
@@ -10,8 +11,11 @@ __all__ = [
     "bring",
     "engine_of",
     "filter_by",
+    "laptop",
     "open_source",
     "read_metadata",
     "real",
     "total",
+    "whole",
+    "zero",
 ]

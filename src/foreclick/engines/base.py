@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import ibis
+import ibis.expr.datatypes as dt
+import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from foreclick.errors import EngineError
@@ -28,9 +30,14 @@ BUCKETS = 30
 """Units (users) survive in a tally as one of so many buckets."""
 
 
-@ibis.udf.scalar.builtin(name="md5")
-def _md5(text: str) -> str:  # type: ignore[empty-body]
+@ibis.udf.scalar.builtin
+def md5(text: str) -> str:  # type: ignore[empty-body]
     """The lower-case hexadecimal MD5 of UTF-8 text: one function that the engines agree on."""
+
+
+@ibis.udf.scalar.builtin
+def left(text: str, length: int) -> str:  # type: ignore[empty-body]
+    """The first characters of a text."""
 
 
 class Held:
@@ -39,11 +46,18 @@ class Held:
     def __init__(self, engine: Engine, table: ir.Table, name: str) -> None:
         self.engine = engine
         self.table = table
-        self._release = weakref.finalize(self, engine.drop, name)
+        self._release = weakref.finalize(self, _forget, engine, name)
+        self._release.atexit = False  # what is temporary goes with the process anyway
 
     def release(self) -> None:
         """Drop it now."""
         self._release()
+
+
+def _forget(engine: Engine, name: str) -> None:
+    """Drop a table that nobody needs; a connection that is already closed has dropped it."""
+    with suppress(Exception):
+        engine.drop(name)
 
 
 class Engine:
@@ -61,10 +75,10 @@ class Engine:
         return str(self.backend.name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Engine) and self.backend is other.backend
+        return isinstance(other, Engine) and bool(self.backend == other.backend)
 
     def __hash__(self) -> int:
-        return hash(id(self.backend))
+        return hash(self.name)
 
     # --- executing ---------------------------------------------------------------------------
 
@@ -170,23 +184,46 @@ class Engine:
         Ibis's own `hash` is another function on each engine; this is the same number everywhere.
         """
         text = unit.cast("string").fill_null("")
-        return (self._hex_number(_md5(text)) % BUCKETS).cast("int16")
+        return (self._hex_number(left(md5(text), _DIGITS)) % BUCKETS).cast("int16")
 
-    def _hex_number(self, digest: ir.StringValue) -> ir.IntegerValue:
+    def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
+        """A hexadecimal number of seven digits; engines with a function for it are faster."""
         number: ir.IntegerValue = ibis.literal(0, type="int64")
         for place in range(_DIGITS):
-            digit = ibis.literal(_HEX).find(digest.substr(place, 1)).cast("int64")
+            digit = ibis.literal(_HEX).find(digits.substr(place, 1)).cast("int64")
             number = number * 16 + digit
         return number
 
 
+def force(value: ir.Value, kind: str) -> ir.Value:
+    """A cast that is always written out.
+
+    Ibis leaves out a cast to the type it believes a value to have; engines disagree with it about
+    sums of integers, which are 128 bits wide on DuckDB and decimals on PostgreSQL.
+    """
+    return ops.Cast(value, dt.dtype(kind)).to_expr()
+
+
 def total(column: ir.NumericColumn) -> ir.NumericScalar:
-    """The sum of a column; integers stay 64-bit integers, which engines widen differently."""
+    """The sum of a column, 0 for none; integers stay 64-bit integers on every engine."""
     if column.type().is_integer():
-        return column.sum().cast("int64").fill_null(0)
-    return column.cast("float64").sum().fill_null(0.0)
+        return force(column.sum().fill_null(0), "int64")
+    return column.cast("float64").sum().fill_null(real(0))
 
 
 def real(number: float) -> ir.FloatingScalar:
-    """A double literal: a bare decimal literal is a DECIMAL on some engines."""
-    return ibis.literal(float(number), type="float64")
+    """A double literal, exact to the last bit.
+
+    Written as a number it would be a DECIMAL on some engines, and off by a unit in the last place.
+    """
+    return ibis.literal(repr(float(number))).cast("float64")
+
+
+def whole(number: int) -> ir.IntegerScalar:
+    """A 64-bit integer literal: a bare small one may come back as 8 or 32 bits."""
+    return force(ibis.literal(number), "int64")
+
+
+def zero(kind: dt.DataType) -> ir.NumericScalar:
+    """0, as an integer or a double."""
+    return whole(0) if kind.is_integer() else real(0)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_BATCH = 100_000
+
+
 class DuckDB(Engine):
     """Ibis's DuckDB backend, on DuckDB 1.5 and 2.0."""
 
@@ -29,7 +32,7 @@ class DuckDB(Engine):
     def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
         """Ibis 12 misses the batch reader of DuckDB 2.0, so ask DuckDB itself."""
         with self._explained(expr):
-            yield from _reader(self.backend.raw_sql(self.backend.compile(expr)))
+            yield from self.backend.con.sql(self.backend.compile(expr)).to_arrow_reader(_BATCH)
 
     def show(self, table: pa.Table) -> ir.Table:
         """DuckDB scans an Arrow table where it lies, without a copy."""
@@ -38,25 +41,32 @@ class DuckDB(Engine):
         return self.backend.table(name)
 
 
-def _reader(result: Any) -> Any:  # noqa: ANN401 - the class differs between DuckDB 1 and 2
-    for method in ("to_arrow_reader", "fetch_record_batch"):
-        if hasattr(result, method):
-            return getattr(result, method)()
-    raise NotImplementedError("this DuckDB has no Arrow batch reader")
+    def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
+        return (ibis.literal("0x") + digits).cast("int64")
 
 
-def relation_to_arrow(relation: Any) -> pa.Table:  # noqa: ANN401
-    """The rows of a DuckDB relation, whose method for it changed its name."""
-    for method in ("to_arrow_table", "fetch_arrow_table"):
-        if hasattr(relation, method):
-            return getattr(relation, method)()
-    found: pa.Table = relation.arrow()
-    return found
+def relation_to_arrow(relation: Any) -> pa.Table:  # noqa: ANN401 - of any connection
+    """The rows of a DuckDB relation. A relation does not tell its connection, so they are copied."""
+    return relation.to_arrow_table()
+
+
+def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckDB:
+    """A DuckDB in this process, with bounds of its own.
+
+    Args:
+        memory_limit: such as "2GB"; beyond it DuckDB spills to the temporary directory.
+        threads: how many cores it may use.
+    """
+    settings: dict[str, Any] = {"preserve_insertion_order": False}
+    settings["temp_directory"] = str(Path(tempfile.gettempdir()) / f"foreclick-{os.getpid()}")
+    if memory_limit is not None:
+        settings["memory_limit"] = memory_limit
+    if threads is not None:
+        settings["threads"] = threads
+    return DuckDB(ibis.duckdb.connect(**settings))
 
 
 @cache
 def default_engine() -> DuckDB:
     """The DuckDB of this process, for sources that live in no engine of their own."""
-    spill = Path(tempfile.gettempdir()) / f"foreclick-{os.getpid()}"
-    backend = ibis.duckdb.connect(temp_directory=str(spill), preserve_insertion_order=False)
-    return DuckDB(backend)
+    return laptop()

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
+import sqlglot as sg
 
 from foreclick.engines.base import Engine
 from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
@@ -74,17 +74,22 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
         return table
     if not isinstance(where, str):
         return table.filter(where)
-    # Parsed by Ibis rather than handed to the engine, so one spelling works on every engine.
+    # Parsed and written anew, so that one spelling of SQL works on every engine.
     try:
-        parsed = ibis.parse_sql(f"SELECT * FROM log WHERE {where}", {"log": table.schema()})
-    except Exception as error:
+        condition = sg.parse_one(where, read="duckdb")
+    except sg.ParseError as error:
         raise SourceError(
             f"the filter {where!r} is not understood: {error}. Write SQL such as "
             "\"country = 'NL' AND day > 3\", or a function such as lambda t: t.day > 3."
         ) from error
-    op = parsed.op()
-    unbound = op.find(ops.UnboundTable)[0]
-    return op.replace({unbound: table.op()}).to_expr()
+    name = Engine.unique("raw")
+    query = sg.select("*").from_(sg.table(name, quoted=True)).where(condition)
+    view = ops.SQLStringView(
+        parent=table.alias(name).op(),
+        query=query.sql(table.get_backend().dialect),
+        schema=table.schema(),
+    )
+    return view.to_expr()
 
 
 def read_metadata(path: str) -> dict[str, dict[str, str]]:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines.base import Engine
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@ibis.udf.scalar.builtin
+def conv(digits: str, base: int, to: int) -> str:  # type: ignore[empty-body]
+    """A number in another base, as text."""
+
 
 class Spark(Engine):
-    """Ibis's PySpark backend, classic or Connect."""
+    """Ibis's PySpark backend.
+
+    Ibis fetches from Spark and uploads to it through pandas, which turns large integers into
+    doubles and NaN into NULL; Arrow keeps them, so rows go through Spark's own Arrow methods here.
+    """
+
+    _persisted: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def open(cls, frame: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401 - pyspark is optional
@@ -20,3 +35,45 @@ class Spark(Engine):
         name = cls.unique("source")
         frame.createOrReplaceTempView(name)
         return cls(backend), backend.table(name)
+
+    def _frame(self, expr: ir.Table) -> Any:  # noqa: ANN401 - a Spark DataFrame
+        self.backend._run_pre_execute_hooks(expr)  # noqa: SLF001 - registers memtables
+        return self._session.sql(self.backend.compile(expr))
+
+    @property
+    def _session(self) -> Any:  # noqa: ANN401 - a SparkSession
+        return self.backend._session  # noqa: SLF001 - Ibis has no public name for it
+
+    def fetch(self, expr: ir.Table) -> pa.Table:
+        """Through Arrow, exactly."""
+        with self._explained(expr):
+            return self._frame(expr).toArrow().cast(expr.schema().to_pyarrow())
+
+    def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
+        """All rows at once: Spark has no Arrow cursor."""
+        yield from self.fetch(expr).to_batches()
+
+    def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
+        """Spark has no temporary tables: a persisted frame behind a view.
+
+        It can be recomputed from its lineage if an executor is lost.
+        """
+        if isinstance(rows, ir.Table):
+            frame = self._frame(rows).persist()
+            frame.createOrReplaceTempView(name)
+            frame.count()
+        else:
+            frame = self._session.createDataFrame(rows)
+            frame.createOrReplaceTempView(name)
+        self._persisted[name] = frame
+        return self.backend.table(name)
+
+    def drop(self, name: str) -> None:
+        """Forget the view and free what it kept."""
+        frame = self._persisted.pop(name, None)
+        if frame is not None:
+            self._session.catalog.dropTempView(name)
+            frame.unpersist()
+
+    def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
+        return conv(digits, 16, 10).cast("int64")

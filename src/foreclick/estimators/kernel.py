@@ -19,7 +19,7 @@ engine joins well), and what only one side has is there too: the uncovered part 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Literal
@@ -28,7 +28,7 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally
-from foreclick.engines import Engine, real, total
+from foreclick.engines import Engine, real, total, whole, zero
 from foreclick.errors import MetricError, ModelError, PolicyError
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import CONTEXT, ITEM, N, PROPENSITY, Shape, numbered
@@ -283,7 +283,6 @@ class _Logged:
 
     def strata(self) -> list[Stratum]:
         """Contexts, records and rewards of each part, after the rule for missing contexts."""
-        self._refuse_missing()
         contexts = self.contexts
         used = contexts[KNOWN] | ibis.literal(self.question.missing != "drop")
         columns = {
@@ -294,10 +293,12 @@ class _Logged:
         summed = _per(contexts, self.by).aggregate(
             contexts=total(used.ifelse(1, 0)),
             missing=total(contexts[KNOWN].ifelse(0, 1)),
+            all=contexts.count(),
             **{RECORDS: total(used.ifelse(contexts[RECORDS], 0))},
             **columns,
         )
         rows = self.engine.rows(summed)
+        self._refuse_missing(sum(row["missing"] for row in rows), sum(row["all"] for row in rows))
         rows.sort(key=lambda row: tuple((row[b] is None, row[b]) for b in self.by))
         return [
             Stratum(
@@ -335,18 +336,15 @@ class _Logged:
             seeing |= {tuple(s.segment.values()) for s in strata if s.missing_contexts}
         return {tuple(s.segment.values()) for s in strata} - seeing
 
-    def _refuse_missing(self) -> None:
+    def _refuse_missing(self, missing: int, contexts: int) -> None:
         """A context without a list is an error, unless the user says what to do with it."""
         if LOGGING in self.policies:
             logged = self._mark(self.contexts, self.policies[LOGGING], LOGGING)
             self._complain(logged.filter(~logged[LOGGING]), "the logging policy has no list for")
         unknown = self.contexts.filter(~self.contexts[KNOWN])
-        total_contexts = self.engine.rows(
-            self.contexts.aggregate(known=total(self.contexts[KNOWN].ifelse(1, 0)))
-        )[0]["known"]
-        if not total_contexts:
-            self._complain(unknown, "the candidate has no list for any context of the log:")
-        if self.question.missing == "error":
+        if missing == contexts:
+            self._complain(unknown, "the candidate has no list for any of the")
+        if missing and self.question.missing == "error":
             self._complain(
                 unknown,
                 "the candidate has no list for",
@@ -499,13 +497,17 @@ class _Logged:
                     **prefix,
                     **own,
                     **{r: rows[f"{r}_{k}"] for r in self.question.rewards},
-                    **{POSITION: ibis.literal(k, type="int64")},
+                    **{POSITION: whole(k)},
                 )
             )
         return ibis.union(*tables) if len(tables) > 1 else tables[0]
 
 
 _SIDES = {MASS: "h", LOGGING: "g"}
+
+
+def _merged(parts: Iterable[dict[str, ir.Value]]) -> dict[str, ir.Value]:
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _per(table: ir.Table, keys: list[str]) -> Any:  # noqa: ANN401 - a table, grouped or not
@@ -518,7 +520,7 @@ def _own(rows: ir.Table, k: int) -> str:
 
 
 def _zero(table: ir.Table, column: str) -> ir.Value:
-    return ibis.literal(0, type=table[column].type())
+    return zero(table[column].type())
 
 
 def _exposure(model: ClickModel, metric: Metric) -> list[float]:
@@ -549,10 +551,14 @@ def _sum_up(
     rows = _joined(cells, beside, log.by)
     if log.question.missing == "drop":
         rows = rows.filter(rows[KNOWN])
-    sums: dict[str, ir.Value] = {}
-    for i, _ in enumerate(metrics):
-        rows, columns = _weights(log, rows, i, estimator.clip or (math.inf,))
-        sums |= columns
+    clips = estimator.clip or (math.inf,)
+    number = range(len(metrics))
+    # Two projections, whatever the number of metrics and clips: Ibis's time grows with their depth.
+    rows = rows.mutate(**_merged(_exposures(log, rows, i) for i in number))
+    rows = rows.mutate(
+        **{f"w_{i}_{m}": _weight(rows, i, clip) for i in number for m, clip in enumerate(clips)}
+    )
+    sums = _merged(_sums(log, rows, i, clips) for i in number)
     answers = log.engine.rows(_per(rows, log.by).aggregate(**sums))
     by_segment = {tuple(a[b] for b in log.by): a for a in answers}
     return [
@@ -567,7 +573,7 @@ def _sum_up(
             },
         )
         for i, metric in enumerate(metrics)
-        for m, clip in enumerate(estimator.clip or (math.inf,))
+        for m, clip in enumerate(clips)
         for stratum in strata
     ]
 
@@ -599,45 +605,49 @@ def _joined(cells: ir.Table, contexts: ir.Table, by: list[str]) -> ir.Table:
     return cells.join(right, match)
 
 
-def _weights(
-    log: _Logged, rows: ir.Table, i: int, clips: Sequence[float]
-) -> tuple[ir.Table, dict[str, ir.Value]]:
-    """The columns of metric i that sums are taken of, and these sums."""
+def _exposures(log: _Logged, rows: ir.Table, i: int) -> dict[str, ir.Value]:
+    """For metric i, beside each cell: the candidate's exposure (own_i: of this row; want_i: of the
+    whole cell), the logged exposure (log_i), and their ratio."""
     n_x = rows[RECORDS].cast("float64")
-    zero = real(0)
-    known = rows[KNOWN]
-    exposed, credit = rows[f"p_{i}"], rows[f"c_{i}"]
+    known, exposed = rows[KNOWN], rows[f"p_{i}"]
     # Where the candidate has no list, missing="production" lets it do what production did.
-    own = known.ifelse(rows[f"h_{i}"], exposed / n_x)
     wanted = known.ifelse(rows[f"all_h_{i}"], exposed / n_x)
     logged = _logged_exposure(log, rows, i, n_x)
-    rows = rows.mutate(**{f"own_{i}": own, f"want_{i}": wanted, f"log_{i}": logged})
+    possible = logged > 0
+    return {
+        f"own_{i}": known.ifelse(rows[f"h_{i}"], exposed / n_x),
+        f"want_{i}": wanted,
+        f"log_{i}": logged,
+        f"ratio_{i}": possible.ifelse(wanted / possible.ifelse(logged, real(1)), real(0)),
+    }
+
+
+def _sums(log: _Logged, rows: ir.Table, i: int, clips: Sequence[float]) -> dict[str, ir.Value]:
+    """The sums over cells for metric i."""
+    n_x, nothing = rows[RECORDS].cast("float64"), real(0)
     own, wanted, logged = rows[f"own_{i}"], rows[f"want_{i}"], rows[f"log_{i}"]
     possible = logged > 0
     there = rows["all_n"] > 0 if log.propensity else possible
-    ratio = possible.ifelse(wanted / possible.ifelse(logged, real(1)), zero)
-    share = _share(rows) if log.propensity else real(1)
-    expected = n_x * logged if LOGGING in log.policies else exposed
+    expected = n_x * logged if LOGGING in log.policies else rows[f"p_{i}"]
     sums: dict[str, ir.Value] = {
         f"mass_{i}": (n_x * own).sum(),
-        f"covered_{i}": there.ifelse(n_x * own, zero).sum(),
+        f"covered_{i}": there.ifelse(n_x * own, nothing).sum(),
         f"exposure_{i}": expected.sum(),
         f"cells_{i}": total((own > 0).ifelse(1, 0)),
         f"seen_{i}": total(((own > 0) & there).ifelse(1, 0)),
-        f"largest_{i}": (rows[N] > 0).ifelse(ratio, zero).max(),
+        f"largest_{i}": (rows[N] > 0).ifelse(rows[f"ratio_{i}"], nothing).max(),
         f"unlogged_{i}": total((~possible & (wanted > 0)).ifelse(rows[N], 0)),
     }
     for m, clip in enumerate(clips):
-        weight = known.ifelse(_clipped(ratio, possible, wanted, clip), real(1))
-        rows = rows.mutate(**{f"w_{i}_{m}": weight})
         weight = rows[f"w_{i}_{m}"]
-        sums[f"credit_{i}_{m}"] = (credit * weight).sum()
+        sums[f"credit_{i}_{m}"] = (rows[f"c_{i}"] * weight).sum()
         sums[f"weighted_{i}_{m}"] = (expected * weight).sum()
         sums[f"squared_{i}_{m}"] = (expected * weight * weight).sum()
         if math.isfinite(clip):
-            cut = n_x * share * (wanted - real(clip) * logged)
-            sums[f"clipped_{i}_{m}"] = (known & possible & (cut > 0)).ifelse(cut, zero).sum()
-    return rows, sums
+            cut = wanted - real(clip) * logged
+            cut = n_x * (_share(rows) * cut if log.propensity else cut)
+            sums[f"clipped_{i}_{m}"] = (rows[KNOWN] & possible & (cut > 0)).ifelse(cut, nothing).sum()
+    return sums
 
 
 def _logged_exposure(log: _Logged, rows: ir.Table, i: int, n_x: ir.Value) -> ir.Value:
@@ -646,7 +656,7 @@ def _logged_exposure(log: _Logged, rows: ir.Table, i: int, n_x: ir.Value) -> ir.
         return rows[f"g_{i}"]
     if log.propensity:
         n = (rows[N] > 0).ifelse(rows[N], 1).cast("float64")
-        return rows[f"p_{i}"] / n * rows[PROPENSITY].fill_null(0)
+        return rows[f"p_{i}"] / n * rows[PROPENSITY].fill_null(real(0))
     return rows[f"p_{i}"] / n_x
 
 
@@ -656,11 +666,13 @@ def _share(rows: ir.Table) -> ir.Value:
     return rows[N].cast("float64") / all_n
 
 
-def _clipped(
-    ratio: ir.Value, possible: ir.Value, wanted: ir.Value, clip: float
-) -> ir.Value:
+def _weight(rows: ir.Table, i: int, clip: float) -> ir.Value:
     """min(H/P, M). Where P = 0: M if it is finite, else the credit is left out; 0/0 = 0."""
+    ratio = rows[f"ratio_{i}"]
     if math.isinf(clip):
-        return ratio
-    bound = real(clip)
-    return possible.ifelse(ibis.least(ratio, bound), (wanted > 0).ifelse(bound, real(0)))
+        weight = ratio
+    else:
+        bound = real(clip)
+        impossible = (rows[f"want_{i}"] > 0).ifelse(bound, real(0))
+        weight = (rows[f"log_{i}"] > 0).ifelse(ibis.least(ratio, bound), impossible)
+    return rows[KNOWN].ifelse(weight, real(1))

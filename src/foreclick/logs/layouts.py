@@ -14,7 +14,7 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine
+from foreclick.engines import Engine, whole
 from foreclick.errors import SourceError
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, Shape, numbered
 from foreclick.metrics import CLICKS
@@ -115,7 +115,7 @@ def _key(column: ir.Column, role: str) -> ir.Column:
 def _reward(column: ir.Column, name: str) -> ir.Column:
     kind = column.type()
     if kind.is_boolean():
-        return column.cast("int8")
+        return column.cast("int32").cast("int8")  # PostgreSQL has no direct way
     if kind.is_integer():
         return column
     if kind.is_numeric() or kind.is_string():  # text comes from lists written into a CSV cell
@@ -137,7 +137,7 @@ class _Reader:
     def list_columns(self) -> dict[str, ir.Value]:
         table, roles = self.table, self.roles
         columns: dict[str, ir.Value] = {
-            CONTEXT: ibis.literal(0, type="int64")
+            CONTEXT: whole(0)
             if roles.context is None
             else _key(table[roles.context], CONTEXT)
         }
@@ -192,10 +192,11 @@ class _Listed(_Reader):
     def _length(self, items: Columns) -> ir.Value:
         """Of an array its own length; of wide columns their number."""
         if isinstance(items, str):
-            lengths = [self._array(items).length()]
-            lengths += [self._array(c).length() for c in self.roles.rewards.values()]  # type: ignore[arg-type]
-            return ibis.greatest(*[n.fill_null(0) for n in lengths]).cast("int64")
-        return ibis.literal(len(items), type="int64")
+            columns = [items, *(c for c in self.roles.rewards.values() if isinstance(c, str))]
+            lengths = [self._array(c).length().fill_null(0) for c in columns]
+            longest = ibis.greatest(*lengths) if len(lengths) > 1 else lengths[0]
+            return longest.cast("int64")
+        return whole(len(items))
 
     def _array(self, column: str) -> ir.ArrayColumn:
         value = self.table[column]

@@ -79,9 +79,11 @@ def rules(table: ir.Table, shape: Shape, weight: str | None = None) -> list[Rule
 def check(table: ir.Table, broken: list[Rule], engine: Engine) -> tuple[int, dict[str, int], int]:
     """How many rows there are, how many break each rule, and how many break any."""
     rows = table[ROWS] if ROWS in table.columns else table[N]
-    counts = {f"c{i}": total(r.broken.ifelse(rows, 0)) for i, r in enumerate(broken)}
-    any_broken = total(_any(r.broken for r in broken).ifelse(rows, 0))
-    answer = engine.rows(table.aggregate(all=total(rows), any=any_broken, **counts))[0]
+    judged = table.select(n=rows, **{f"b{i}": r.broken for i, r in enumerate(broken)})
+    flags = [judged[f"b{i}"] for i in range(len(broken))]
+    counts = {f"c{i}": total(flag.ifelse(judged["n"], 0)) for i, flag in enumerate(flags)}
+    any_broken = total(_any(flags).ifelse(judged["n"], 0))
+    answer = engine.rows(judged.aggregate(all=total(judged["n"]), any=any_broken, **counts))[0]
     causes = {r.cause: answer[f"c{i}"] for i, r in enumerate(broken) if answer[f"c{i}"]}
     return answer["all"], causes, answer["any"]
 
@@ -126,7 +128,8 @@ def _describe(row: dict[str, Any], shape: Shape) -> str:
 
 
 def _any(conditions: Any) -> ir.BooleanValue:  # noqa: ANN401 - an iterable of conditions
-    listed = [c.fill_null(False) for c in conditions]
+    """Whether one holds; a comparison with NULL holds nowhere (see `rules`)."""
+    listed = list(conditions)
     return reduce(or_, listed) if listed else ibis.literal(False)
 
 
@@ -134,12 +137,13 @@ def not_a_reward(value: ir.NumericValue) -> ir.BooleanValue:
     """Whether a reward (or a weight) is negative or no finite number."""
     if value.type().is_integer():
         return value < 0
-    return (value < 0) | value.isnan() | value.isinf()
+    return (value < 0) | value.isnan().fill_null(False) | value.isinf().fill_null(False)
 
 
 def _not_a_probability(value: ir.NumericValue) -> ir.BooleanValue:
     # NaN compares differently on each engine, so it is asked for by name.
-    return value.isnull() | value.isnan() | ~((value > 0) & (value <= 1))
+    wrong = value.isnan().fill_null(False) | (value <= 0) | (value > 1)
+    return value.isnull() | wrong
 
 
 def _propensity(broken: ir.BooleanValue) -> Rule:

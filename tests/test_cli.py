@@ -1,0 +1,485 @@
+"""The command line: each command on small files, its output, its exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.cli import commands, main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROWS: dict[str, list[Any]] = {
+    "query": ["a", "a", "a", "b", "b", "b"] * 4,
+    "items": [[1, 2, 3], [2, 1, 3], [3, 1, 2], [1, 2, 3], [1, 3, 2], [2, 1, 3]] * 4,
+    "clicks": [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 0, 0], [0, 1, 1]] * 4,
+    "shadow": [[2, 1, 3]] * 24,
+    "day": [1, 2] * 12,
+    "user": ["u", "v", "w"] * 8,
+    "country": ["NL", "DE", "NL", "BE"] * 6,
+    "orders": [[1, 0, 0], [0, 0, 0]] * 12,
+    "share": [1 / 3] * 24,
+}
+CANDIDATE: dict[str, list[Any]] = {"query": ["a", "b"], "items": [[2, 1, 3], [1, 2, 3]]}
+SCORES: dict[str, list[Any]] = {
+    "query": ["a"] * 3 + ["b"] * 3,
+    "item": [1, 2, 3] * 2,
+    "score": [2.0, 3, 1, 3, 2, 1],
+}
+ASKED = ["-m", "clicks@2", "-e", "ip"]
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a log and a candidate, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table(ROWS), "log.parquet")
+    pq.write_table(pa.table(CANDIDATE), "candidate.parquet")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Rows]:
+    """Runs a command that must succeed and be silent on stderr; its rows, by way of JSON."""
+
+    def ask(*words: str) -> Rows:
+        assert main([*words, "--format", "json"]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        rows: Rows = json.loads(out)["rows"]
+        return rows
+
+    return ask
+
+
+@pytest.fixture
+def refuse(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must fail with exit code 2 and no output; what it complains about."""
+
+    def ask(*words: str) -> str:
+        try:
+            assert main(words) == 2
+        except SystemExit as stop:  # argparse's own complaints
+            assert stop.code == 2  # noqa: PT017
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("foreclick")
+        assert "Traceback" not in err
+        return err
+
+    return ask
+
+
+def write(path: str, table: dict[str, Any]) -> str:
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+def expected(candidate: fc.Policy, weight: str | None = None) -> list[dict[str, Any]]:
+    log = fc.read_log(pa.table(ROWS), context="query", weight=weight)
+    return fc.evaluate(log, candidate, metrics="clicks@2", estimators="ip").to_dicts()
+
+
+def same(rows: Rows, others: list[dict[str, Any]]) -> bool:
+    return bool(rows) and [r["value"] for r in rows] == [o["value"] for o in others]
+
+
+# --- the commands -------------------------------------------------------------------------------
+
+
+def test_check_tells_what_is_in_a_log(run):
+    rows = run("check", "log.parquet", "--context", "query", "--period", "day", "--unit", "user")
+    facts = {row["fact"]: row["value"] for row in rows}
+    assert facts["records"] == 24
+    assert facts["contexts"] == 2
+    assert facts["units"] == 3
+
+
+def test_evaluate_equals_the_library(run):
+    rows = run("evaluate", "log.parquet", "candidate.parquet", "--context", "query", *ASKED)
+    assert same(rows, expected(fc.Ranking(pa.table(CANDIDATE), context="query")))
+    assert rows[0]["clip"] == "inf"
+
+
+def test_evaluate_asks_every_question(run):
+    words = ["--context", "query", "--segments", "country", "--period", "day", "--unit", "user"]
+    words += ["--reward", "orders=orders", "-m", "clicks@2,orders@1", "-m", "dcg@3", "-e", "ip"]
+    words += ["--estimator", "item,pbm", "--clip", "2", "--clip", "5,inf", "--by", "country"]
+    rows = run("evaluate", "log.parquet", "candidate.parquet", *words, "--missing", "drop")
+    assert len(rows) == 3 * 3 * 3 * 3
+    assert {r["metric"] for r in rows} == {"clicks@2", "orders@1", "dcg@3"}
+    assert {r["clip"] for r in rows} == {2.0, 5.0, "inf"}
+    assert {r["country"] for r in rows} == {"NL", "DE", "BE"}
+
+
+def test_evaluate_weighs_by_propensity(run):
+    words = ["--context", "query", "--propensity", "share", "-m", "clicks@3", "-e", "list"]
+    rows = run("evaluate", "log.parquet", "candidate.parquet", *words, "--logging", "propensity")
+    assert rows[0]["value"] == pytest.approx(1.5)
+
+
+def test_support_tells_how_far_the_log_sees(run):
+    rows = run("support", "log.parquet", "candidate.parquet", "--context", "query", "-m", "dcg@3")
+    assert [r["estimator"] for r in rows] == ["list", "prefix", "ip", "item"]
+    assert all(r["covered"] == pytest.approx(1) for r in rows)
+
+
+def test_a_tally_is_recognised_and_answers_as_the_log(run):
+    roles = ["--context", "query"]
+    raw = run("evaluate", "log.parquet", "candidate.parquet", *roles, *ASKED)
+    (written,) = run("tally", "log.parquet", *roles, "-o", "tally.parquet")
+    assert written == {"tally": "tally.parquet", "records": 24, "rows": 6, "dropped": 0}
+    assert run("evaluate", "tally.parquet", "candidate.parquet", *roles, *ASKED) == raw
+    assert run("check", "tally.parquet")
+
+
+def test_tallies_and_logs_add_up(run):
+    words = ["--context", "query", "-o"]
+    run("tally", "log.parquet", *words, "one.parquet")
+    assert run("tally", "one.parquet", "one.parquet", "-o", "two.parquet")[0]["records"] == 48
+    assert run("tally", "t*.parquet", "-o", "sum.parquet")[0]["records"] == 48
+    both = run("tally", "log.parquet", "log.parquet", "one.parquet", *words, "three.parquet")
+    assert both[0]["records"] == 72
+    grown = run("tally", "one.parquet", "two.parquet", "-o", "one.parquet")
+    assert grown[0]["records"] == 72
+
+
+def test_a_directory_is_the_files_in_it(run, folder):
+    (folder / "days").mkdir()
+    for day in (1, 2):
+        write(f"days/{day}.parquet", {k: v[day - 1 :: 2] for k, v in ROWS.items()})
+    (row,) = run("tally", "days", "--context", "query", "-o", "sum.parquet")
+    assert row["records"] == 24
+    pieces = ("days/1.parquet", "days/2.parquet")
+    assert run("check", *pieces, "--context", "query", "--unit", "user")[0]["value"] == 24
+
+
+# --- columns of the log -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--items", "i1,i2,i3", "--clicks", "c1,c2,c3"],
+        ["--items=i1", "--items=i2", "--items=i3", "--clicks=c1", "--clicks=c2,c3"],
+    ],
+)
+def test_wide_columns_by_commas_or_repetition_from_csv(run, words):
+    wide = {"query": ROWS["query"]}
+    for k in range(3):
+        wide[f"i{k + 1}"] = [items[k] for items in ROWS["items"]]
+        wide[f"c{k + 1}"] = [clicks[k] for clicks in ROWS["clicks"]]
+    pyarrow.csv.write_csv(pa.table(wide), "wide.csv")
+    rows = run("evaluate", "wide.csv", "candidate.parquet", "--context", "query", *words, *ASKED)
+    assert same(rows, expected(fc.Ranking(pa.table(CANDIDATE), context="query")))
+
+
+def test_a_trailing_comma_makes_one_wide_column(run):
+    write("one.parquet", {"context": ["q"] * 2, "shown": [1, 2], "clicked": [1, 0]})
+    rows = run("check", "one.parquet", "--items", "shown,", "--clicks", "clicked,")
+    assert {row["fact"]: row["value"] for row in rows}["longest list"] == 1
+
+
+def test_long_layout(run):
+    slots = [(i, k) for i in range(24) for k in range(3)]
+    long = {
+        "query": [ROWS["query"][i] for i, _ in slots],
+        "request": [i for i, _ in slots],
+        "rank": [k + 1 for _, k in slots],
+        "doc": [ROWS["items"][i][k] for i, k in slots],
+        "hit": [ROWS["clicks"][i][k] for i, k in slots],
+    }
+    words = ["--layout", "long", "--list-id", "request", "--position", "rank", "--item", "doc"]
+    words += ["--click", "hit", "--context", "query", *ASKED]
+    rows = run("evaluate", write("long.parquet", long), "candidate.parquet", *words)
+    assert same(rows, expected(fc.Ranking(pa.table(CANDIDATE), context="query")))
+
+
+def test_one_context_for_all(run):
+    write("shared.parquet", {"items": [[2, 1, 3]]})
+    rows = run("evaluate", "log.parquet", "shared.parquet", "--no-context", *ASKED)
+    assert rows[0]["contexts"] == 1
+
+
+def test_where_and_weight(run):
+    words = ["--context", "query", "--weight", "day", "--where", "country = 'NL'"]
+    (row,) = run("tally", "log.parquet", *words, "-o", "tally.parquet")
+    assert row["records"] == sum(
+        day for day, country in zip(ROWS["day"], ROWS["country"], strict=True) if country == "NL"
+    )
+
+
+def test_invalid_rows_are_refused_or_dropped(refuse, folder, capsys):
+    broken = {"context": ["q", "q"], "items": [[1, 2], [1, 1]], "clicks": [[0, 1], [0, 1]]}
+    write("broken.parquet", broken)
+    assert "twice" in refuse("check", "broken.parquet")
+    words = ["broken.parquet", "--invalid", "drop", "-o", "tally.parquet"]
+    assert main(["tally", *words]) == 0
+    assert "Left out" in capsys.readouterr().out
+
+
+def test_a_log_without_clicks(run):
+    assert run("check", "log.parquet", "--context", "query", "--no-clicks")
+
+
+# --- candidates ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "policy"),
+    [
+        (SCORES, [], lambda t: fc.Ranking.from_scores(t, context="query")),
+        (SCORES, ["--k", "2"], lambda t: fc.Ranking.from_scores(t, context="query", k=2)),
+        (
+            SCORES,
+            ["--temperature", "0.5"],
+            lambda t: fc.PlackettLuce(t, context="query", temperature=0.5),
+        ),
+        (
+            SCORES,
+            ["--candidate-type", "plackett-luce"],
+            lambda t: fc.PlackettLuce(t, context="query"),
+        ),
+        (
+            {**CANDIDATE, "probability": [1.0, 1.0]},
+            [],
+            lambda t: fc.Lists(t, context="query"),
+        ),
+        (
+            {"query": ["a", "b"], "item": [1, 2], "position": [1, 1], "probability": [1.0, 0.5]},
+            [],
+            lambda t: fc.Marginals(t, context="query"),
+        ),
+        (
+            {"q": ["a", "b"], "doc": [1, 2], "rank": [1, 1], "p": [1.0, 0.5]},
+            [
+                "--candidate-type=marginals",
+                "--candidate-context=q",
+                "--candidate-item=doc",
+                "--candidate-position=rank",
+                "--probability=p",
+            ],
+            lambda t: fc.Marginals(t, "q", "doc", "rank", "p"),
+        ),
+        (
+            {"query": SCORES["query"], "doc": SCORES["item"], "points": SCORES["score"]},
+            ["--score", "points", "--candidate-item", "doc"],
+            lambda t: fc.Ranking.from_scores(t, context="query", item="doc", score="points"),
+        ),
+        (
+            {"context": ["a", "b"], "i1": [2, 1], "i2": [1, 2]},
+            ["--candidate-items", "i1,i2"],
+            lambda t: fc.Ranking(t, items=["i1", "i2"]),
+        ),
+    ],
+)
+def test_a_candidate_is_told_from_its_columns_or_options(run, table, words, policy):
+    write("other.parquet", table)
+    rows = run("evaluate", "log.parquet", "other.parquet", "--context", "query", *words, *ASKED)
+    assert same(rows, expected(policy(pa.table(table))))
+
+
+def test_shadow_rankings_are_observed(run):
+    words = ["--context", "query", "--candidate-type", "observed", "--candidate-items", "shadow"]
+    rows = run("evaluate", "log.parquet", "log.parquet", *words, "--weight", "day", *ASKED)
+    shadow = fc.read_log(pa.table(ROWS), context="query", items="shadow", clicks=None, weight="day")
+    assert same(rows, expected(fc.Observed(shadow), weight="day"))
+
+
+def test_a_tally_as_candidate_is_what_it_observed(run):
+    run("tally", "log.parquet", "--context", "query", "-o", "tally.parquet")
+    (row,) = run("evaluate", "tally.parquet", "tally.parquet", *ASKED)
+    assert row["value"] == row["production"]
+
+
+def test_rows_of_a_candidate_can_be_chosen(run):
+    write("versions.parquet", {**{k: v * 2 for k, v in CANDIDATE.items()}, "v": [1, 1, 2, 2]})
+    words = ["--context", "query", "--candidate-where", "v = 2"]
+    assert run("evaluate", "log.parquet", "versions.parquet", *words, *ASKED)
+
+
+# --- output -------------------------------------------------------------------------------------
+
+
+def test_table_and_csv_go_to_stdout(folder, capsys):
+    words = ["evaluate", "log.parquet", "candidate.parquet", "--context", "query", *ASKED]
+    assert main(words) == 0
+    table = capsys.readouterr().out
+    assert table.splitlines()[-1].startswith("ip ")
+    assert "\x1b" not in table
+    assert main([*words, "--format", "csv"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["estimator"], row["clip"]) == ("ip", "inf")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_a_warning_is_said_once(folder, capsys, form):
+    log = {"context": [1, 2], "items": [[1, 2]] * 2, "clicks": [[0, 1]] * 2}
+    write("rare.parquet", log)
+    assert main(["evaluate", "rare.parquet", "rare.parquet", *ASKED, "--format", form]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("hardly repeat") == (form != "table")
+    assert err.startswith("warning: ") == (form != "table")
+    assert out.count("hardly repeat") == (form != "csv")
+
+
+def test_warnings_of_others_go_their_usual_way(folder, capsys, monkeypatch):
+    def noisy(*_: object) -> fc.Check:
+        warnings.warn("the sky is falling", UserWarning, stacklevel=1)
+        return fc.Check((), ())
+
+    monkeypatch.setitem(commands.COMMANDS, "check", noisy)
+    with pytest.warns(UserWarning, match="sky"):
+        assert main(["check", "log.parquet"]) == 0
+
+
+def test_on_a_terminal_there_are_colours_and_a_spinner(folder):
+    pty = pytest.importorskip("pty")
+    words = [sys.executable, "-m", "foreclick", "check", "log.parquet", "--context", "query"]
+    main_end, terminal = pty.openpty()
+    env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    with subprocess.Popen(words, stdout=terminal, stderr=terminal, env=env) as process:
+        os.close(terminal)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(main_end, 65536)
+            except OSError:  # Linux says so at the end of a terminal
+                break
+            if not piece:
+                break
+            seen += piece
+    os.close(main_end)
+    assert process.returncode == 0
+    assert "Reading the log …" in seen.decode()
+    assert b"\x1b[1msection" in seen
+
+
+def test_limits_of_the_engine(run):
+    words = ["--context", "query", "--memory-limit", "200MB", "--threads", "1", *ASKED]
+    assert run("evaluate", "log.parquet", "candidate.parquet", *words)
+    run("tally", "log.parquet", "-o", "tally.parquet", *words[:-4])
+    assert run("evaluate", "tally.parquet", "candidate.parquet", *words)
+
+
+# --- exit codes and complaints ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["check", "none.parquet"], "no file matches 'none.parquet'"),
+        (["check", "log.parquet"], "context='context'"),
+        (["evaluate", "log.parquet", "log.parquet", "--context", "query"], "different lists"),
+        (["evaluate", "log.parquet", "none.csv"], "candidate 'none.csv': no file"),
+        (["evaluate", "log.parquet"], "the following arguments are required: CANDIDATE"),
+        (["check", "log.parquet", "--reward", "orders"], "not NAME=COLUMN"),
+        (["check", "log.parquet", "candidate.parquet"], "different columns"),
+        (["tally", "log.parquet", "-o", "tally.csv"], "Parquet file"),
+        (["tally", "log.parquet", "-o", "none/tally.parquet"], "directory that exists"),
+        (["gamble"], "invalid choice: 'gamble'"),
+        ([], "Know the clicks"),
+    ],
+)
+def test_bad_input_is_exit_code_2(folder, capsys, words, message):
+    try:
+        code: object = main(words)
+    except SystemExit as stop:
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-m", "ndcg@3"], "ndcg"),
+        (["-e", "magic"], "magic"),
+        (["--clip", "much"], "'much' is not a number"),
+        (["--clip", "-1"], "above 0"),
+        (["--by", "country"], "country"),
+        (["--k", "3"], "scored items"),
+        (["--threads", "0"], "'0' is not a whole number above 0"),
+        (["--memory-limit", "much"], "'much' is not a size"),
+        (["--where", "nonsense ="], "nonsense"),
+    ],
+)
+def test_a_bad_question_is_exit_code_2(refuse, words, message):
+    base = ["evaluate", "log.parquet", "candidate.parquet", "--context", "query"]
+    assert message in refuse(*base, *words)
+
+
+def test_a_tally_refuses_roles_that_would_change_nothing(run, refuse):
+    run("tally", "log.parquet", "--context", "query", "-o", "tally.parquet")
+    message = refuse("check", "tally.parquet", "--where", "day = 1", "--reward", "a=b")
+    assert "--reward, --where would change nothing" in message
+    assert "'observed'" in refuse(
+        "evaluate", "log.parquet", "tally.parquet", "--candidate-type", "lists"
+    )
+
+
+def test_an_interrupt_is_exit_code_130(folder, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(commands.COMMANDS, "check", interrupted)
+    assert main(["check", "log.parquet"]) == 130
+
+
+def test_a_file_that_cannot_be_written_is_exit_code_2(refuse, folder):
+    (folder / "taken.parquet").mkdir()
+    words = ["--context", "query", "-o", "taken.parquet"]
+    assert "taken.parquet" in refuse("tally", "log.parquet", *words)
+
+
+def test_version_and_help(capsys):
+    for words, text in (
+        (["--version"], "foreclick 0."),
+        (["--help"], "evaluate  how many clicks a candidate would get"),
+        (["evaluate", "--help"], "question:"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 0
+        assert text in capsys.readouterr().out
+
+
+def test_as_a_module_in_a_pipe_without_stdin(folder):
+    words = ["evaluate", "log.parquet", "candidate.parquet", "--context", "query", *ASKED]
+    done = subprocess.run(
+        [sys.executable, "-m", "foreclick", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
+    assert "∞" in done.stdout.decode()
+    assert done.stderr == b""
+
+
+def test_a_broken_pipe_is_no_drama(folder):
+    words = [sys.executable, "-m", "foreclick", "check", "log.parquet", "--context", "query"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
