@@ -418,6 +418,7 @@ def test_bad_input_is_exit_code_2(folder, capsys, words, message):
         (["--clip", "-1"], "above 0"),
         (["--by", "country"], "country"),
         (["--k", "3"], "scored items"),
+        (["--temperature", "2"], "taken as 'ranking'"),
         (["--threads", "0"], "'0' is not a whole number above 0"),
         (["--memory-limit", "much"], "'much' is not a size"),
         (["--where", "nonsense ="], "nonsense"),

@@ -47,7 +47,7 @@ class Evaluation(Result):
     """
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keywords
     log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
     candidate: Any,  # noqa: ANN401 - a Policy, a log, or a table of rankings
     *,
@@ -85,10 +85,17 @@ def evaluate(
         by: segment columns (or "period") to split by; each part is evaluated on its own.
 
     Examples:
-        >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3,
-        ...        "clicks": [[0, 1], [1, 0], [1, 0], [1, 0], [0, 0], [0, 0]]}
-        >>> e = evaluate(log, {"context": ["q"], "items": [[2, 1]]}, metrics="clicks@1",
-        ...              estimators=["list", "ip"])
+        >>> log = {
+        ...     "context": ["q"] * 6,
+        ...     "items": [[1, 2], [2, 1]] * 3,
+        ...     "clicks": [[0, 1], [1, 0], [1, 0], [1, 0], [0, 0], [0, 0]],
+        ... }
+        >>> e = evaluate(
+        ...     log,
+        ...     {"context": ["q"], "items": [[2, 1]]},
+        ...     metrics="clicks@1",
+        ...     estimators=["list", "ip"],
+        ... )
         >>> [round(v, 3) for v in e["value"]], [round(v, 3) for v in e["production"]]
         ([0.667, 0.667], [0.5, 0.5])
     """
@@ -104,9 +111,11 @@ def evaluate(
     )
     notes = _repetition(counted, logging)
     answer = _ask(counted, question, logging)
-    compared = _ask(counted, replace(question, candidate=as_policy(baseline)), logging) if (
-        baseline is not None
-    ) else None
+    compared = (
+        _ask(counted, replace(question, candidate=as_policy(baseline)), logging)
+        if (baseline is not None)
+        else None
+    )
     rows = [
         _row(sums, compared.sums[i] if compared else None, counted)
         for i, sums in enumerate(answer.sums)
@@ -115,9 +124,7 @@ def evaluate(
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
-def _ask(
-    counted: Tally, question: Question, logging: Policy | str | None
-) -> Estimate:
+def _ask(counted: Tally, question: Question, logging: Policy | str | None) -> Estimate:
     """Ask the kernel, with propensities for the models that they can answer for, if so decided."""
     if isinstance(logging, Policy):
         return estimate(counted, replace(question, logging=logging))
@@ -142,9 +149,7 @@ def _mixed(counted: Tally, question: Question) -> Estimate:
     sums: list[Sums] = []
     ignored = 0
     for estimator, fits in zip(question.estimators, able, strict=True):
-        part = replace(
-            question, estimators=[estimator], logging="propensity" if fits else None
-        )
+        part = replace(question, estimators=[estimator], logging="propensity" if fits else None)
         answer = estimate(counted, part)
         sums += answer.sums
         ignored = answer.ignored_contexts
@@ -230,5 +235,7 @@ def _coverage(rows: list[dict[str, Value]], answer: Estimate) -> list[str]:
             "weigh M where it is finite and are left out where it is not. Check logging=."
         )
     if answer.ignored_contexts:
-        notes.append(f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored.")
+        notes.append(
+            f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
+        )
     return notes

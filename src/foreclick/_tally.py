@@ -15,8 +15,8 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import Engine, Held, bring, open_source, read_metadata, total
-from foreclick.errors import TallyError
-from foreclick.logs import CONTEXT, N, Log, Shape, read_log
+from foreclick.errors import ForeclickError, TallyError
+from foreclick.logs import CONTEXT, Log, N, Shape, read_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +119,14 @@ def read_tally(path: str | Path, *, engine: Any = None) -> Tally:  # noqa: ANN40
     return sum(found[1:], found[0])
 
 
+def is_tally(path: str) -> bool:
+    """Whether any of the files is a tally, by what stands in its Parquet metadata."""
+    try:
+        return any(_METADATA in metadata for metadata in read_metadata(path).values())
+    except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
+        return False
+
+
 def _common_shape(a: Shape, b: Shape) -> Shape:
     if replace(a, depth=1) != replace(b, depth=1):
         raise TallyError(
@@ -132,14 +140,11 @@ def _widen(table: ir.Table, shape: Shape, other: ir.Table) -> ir.Table:
     """All columns of `shape`, NULL at positions that no list of this tally reached."""
     kinds = dict(other.schema()) | dict(table.schema())
     return table.select(
-        **{
-            c: table[c] if c in table.columns else ibis.null(kinds[c])
-            for c in shape.columns
-        }
+        **{c: table[c] if c in table.columns else ibis.null(kinds[c]) for c in shape.columns}
     )
 
 
-def contexts_repeat(tally: Tally, at_least: int = 5) -> tuple[int, float]:
+def contexts_repeat(tally: Tally) -> tuple[int, float]:
     """The number of contexts and the median number of records of one."""
     counts = tally.table.group_by(CONTEXT).aggregate(**{N: total(tally.table[N])})
     row = tally.engine.rows(

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ibis
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally, contexts_repeat, tally
 from foreclick.engines import Engine, total
 from foreclick.errors import PolicyError
 from foreclick.estimators import Missing, Question, Sums, estimate, parse_estimators
-from foreclick.logs import CONTEXT, ITEM, N, PERIOD, Log, numbered
-from foreclick.metrics import CLICKS, Metric, parse_metrics
+from foreclick.logs import CONTEXT, ITEM, PERIOD, Log, N
+from foreclick.metrics import Metric, parse_metrics
 from foreclick.models import slots_of
-from foreclick.policies import Marginals, Policy, as_policy
+from foreclick.policies import Marginals, as_policy
 from foreclick.results import Result, Value
 
 LATTICE = ("list", "prefix", "ip", "item")
@@ -77,7 +76,9 @@ def support(
         if skipped:
             notes.append(f"Left out: {', '.join(skipped)}. Marginals say nothing of whole lists.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    answer = estimate(counted, Question(policy, wanted, parse_metrics(metrics), missing, None, segments))
+    answer = estimate(
+        counted, Question(policy, wanted, parse_metrics(metrics), missing, None, segments)
+    )
     rows = [_support_row(s) for s in answer.sums]
     notes += _verdict(rows)
     return Support(tuple(rows), tuple(rows[0]), tuple(notes))
@@ -89,8 +90,8 @@ def _support_row(sums: Sums) -> dict[str, Value]:
         "metric": sums.metric.name,
         **sums.stratum.segment,
         "covered": sums.covered / sums.mass if sums.mass else 0.0,
-        "cells": sums.cells,
-        "seen": sums.seen,
+        "cells": round(sums.cells),
+        "seen": round(sums.seen),
         "largest": sums.largest,
         "ess": sums.ess,
         "contexts": sums.stratum.contexts,
@@ -104,12 +105,10 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
     for row in rows:
         name = str(row["estimator"])
         lowest[name] = min(float(row["covered"] or 0), lowest.get(name, 1.0))
-    best = max(lowest, key=lambda name: lowest[name])
+    best = max(reversed(lowest), key=lambda name: lowest[name])
     if lowest[best] == 0:
-        return [
-            "Out of sight: the log never showed any of what the candidate would show. Check that "
-            "contexts and items are spelt as in the log."
-        ]
+        nothing = "Out of sight: the log never showed any of what the candidate would show. "
+        return [nothing + "Check that contexts and items are spelt as in the log."]
     enough = [name for name, covered in lowest.items() if covered >= 0.9]  # noqa: PLR2004
     if enough:
         return [f"The log sees at least 90% of the candidate as {enough[0]} cells do."]
@@ -129,7 +128,7 @@ def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log
 
     Examples:
         >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})
-        >>> c["value"][c["fact"].index("records")]
+        >>> c["found"][c["fact"].index("records")]
         2
     """
     counted = tally(log)
@@ -137,8 +136,8 @@ def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log
     if isinstance(log, Log) and log.roles.unit is not None:
         facts += _units(log)
     facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
-    rows = tuple({"section": s, "fact": f, "value": v} for s, f, v in facts)
-    return Check(rows, ("section", "fact", "value"), tuple(_advice(facts)))
+    rows = tuple({"section": s, "fact": f, "found": v} for s, f, v in facts)
+    return Check(rows, ("section", "fact", "found"), tuple(_advice(facts)))
 
 
 Fact = tuple[str, str, Value]
@@ -146,9 +145,7 @@ Fact = tuple[str, str, Value]
 
 def _size(t: Tally) -> list[Fact]:
     table = t.table
-    whole = t.engine.rows(
-        table.aggregate(records=total(table[N]), rows=table.count())
-    )[0]
+    whole = t.engine.rows(table.aggregate(records=total(table[N]), rows=table.count()))[0]
     contexts, median = contexts_repeat(t)
     lists = table.select(CONTEXT, *t.shape.items).distinct()
     listed = t.engine.rows(lists.aggregate(lists=lists.count()))[0]["lists"]
@@ -181,22 +178,23 @@ def _clicks(t: Tally) -> list[Fact]:
         ]
         if t.shape.period:
             facts += _by_period(t, reward)
-    return facts
+    return list(dict.fromkeys(facts))  # records by period once, not once per reward
 
 
 def _by_period(t: Tally, reward: str) -> list[Fact]:
     gained = [t.table[c].fill_null(0) for c in t.shape.reward(reward)]
     per_list = t.table[N] * sum(gained[1:], gained[0])
     rows = t.engine.rows(
-        t.table.group_by(PERIOD).aggregate(gained=total(per_list), n=total(t.table[N])).order_by(PERIOD)
+        t.table.group_by(PERIOD)
+        .aggregate(gained=total(per_list), n=total(t.table[N]))
+        .order_by(PERIOD)
     )
     return [
-        fact
-        for row in rows
-        for fact in (
-            ("records by period", str(row[PERIOD]), row["n"]),
-            (f"{reward} per list by period", str(row[PERIOD]), row["gained"] / row["n"]),
-        )
+        *(("records by period", str(row[PERIOD]), row["n"]) for row in rows),
+        *(
+            (f"{reward} per list by period", str(row[PERIOD]), row["gained"] / row["n"])
+            for row in rows
+        ),
     ]
 
 
@@ -208,8 +206,16 @@ def _variation(t: Tally) -> list[Fact]:
     slots = slots_of(lists, depth, [CONTEXT], {N: None})
     items = slots.group_by([CONTEXT, ITEM]).aggregate(places=slots.count(), **{N: total(slots[N])})
     return [
-        ("can be evaluated", "records in contexts with 2 lists or more", _share(t.engine, per_context, "lists")),
-        ("can be evaluated", "slots with items seen at 2 positions or more", _share(t.engine, items, "places")),
+        (
+            "can be evaluated",
+            "records in contexts with 2 lists or more",
+            _share(t.engine, per_context, "lists"),
+        ),
+        (
+            "can be evaluated",
+            "slots with items seen at 2 positions or more",
+            _share(t.engine, items, "places"),
+        ),
     ]
 
 
@@ -234,7 +240,9 @@ def _units(log: Log) -> list[Fact]:
     many = counts[N] > limit
     bots = log.engine.rows(
         counts.aggregate(
-            bots=total(many.ifelse(1, 0)), theirs=total(many.ifelse(counts[N], 0)), all=total(counts[N])
+            bots=total(many.ifelse(1, 0)),
+            theirs=total(many.ifelse(counts[N], 0)),
+            all=total(counts[N]),
         )
     )[0]
     return [
@@ -263,7 +271,5 @@ def _advice(facts: list[Fact]) -> list[str]:
     )
     bots = known.get("share of records that are theirs", 0)
     if bots > 0.01:  # noqa: PLR2004
-        notes.append(
-            f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."
-        )
+        notes.append(f"Bot-like units made {bots:.0%} of the records. Leave them out with where=.")
     return notes

@@ -87,12 +87,12 @@ def parse_metrics(metrics: object) -> tuple[Metric, ...]:
 
 def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
     match = _SPELLING.fullmatch(spelling.strip())
+    if "ndcg" in spelling.lower():
+        raise MetricError(
+            f"metric {spelling!r} is not offered: its divisor, the ideal list, is itself estimated "
+            "from the log, so it can order policies differently from what they earn. Use 'dcg@K'."
+        )
     if match is None or int(match["depth"]) < 1:
-        if spelling.lower().startswith("ndcg"):
-            raise MetricError(
-                f"metric {spelling!r} is not offered: dividing by the ideal list makes a policy "
-                "that shows fewer good items look better. Use 'dcg@K'."
-            )
         raise MetricError(
             f"metric {spelling!r} is not understood. Write 'clicks@3', 'dcg@10', 'orders@3' for "
             "another reward of the log, or give the weights, for instance Metric([1, 0.5])."
@@ -109,8 +109,6 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
                 f"metric {spelling!r} names two rewards, {match['reward']!r} and {kind!r}. "
                 f"Write '{kind}@{depth}' or '{match['reward']}:dcg@{depth}'."
             )
-        if kind == "ndcg":
-            return _parse("ndcg")
     name = f"{kind}@{depth}" if reward in (CLICKS, kind) else f"{reward}:{kind}@{depth}"
     return name, theta, reward
 

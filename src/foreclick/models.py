@@ -110,7 +110,7 @@ class ClickModel:
         """The expressions that name the cell of each row of `slots` (item, position)."""
         if callable(self.cell):
             found = self.cell(slots)
-            return list(found) if isinstance(found, Sequence) else [found]
+            return [found] if isinstance(found, ir.Value) else list(found)
         return [slots[name] for name in self.cell]
 
     def __str__(self) -> str:
@@ -181,4 +181,3 @@ def slots_of(
         position = whole(k)
         per_position.append(rows.select(*keys, "item", *sums, **{POSITION: position}))
     return ibis.union(*per_position) if len(per_position) > 1 else per_position[0]
-

@@ -47,6 +47,7 @@ class Kind(Enum):
     SHARE = "share"  # part of a whole, 0 to 1
     LIFT = "lift"  # change relative to what was
     BOUND = "bound"  # a setting, shown as it was given
+    FACT = "fact"  # a count or a value, whichever it is
 
 
 KINDS: dict[str, Kind] = {
@@ -81,6 +82,11 @@ KINDS: dict[str, Kind] = {
     "missing_contexts": Kind.COUNT,
     "dropped": Kind.COUNT,
     "folds": Kind.COUNT,
+    "rows": Kind.COUNT,
+    "cells": Kind.COUNT,
+    "seen": Kind.COUNT,
+    "largest": Kind.VALUE,
+    "found": Kind.FACT,
 }
 """The kind of every column of ours. Others, such as a user's segments, are shown as they are."""
 
@@ -214,7 +220,7 @@ def format_value(column: str, value: Value) -> str:
 
 # --- numbers ------------------------------------------------------------------------------------
 
-_FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND)
+_FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND, Kind.FACT)
 _LARGE = 1_000  # from here on the places before the point are digits enough
 _ROUNDING = 12  # decimal places; what is left of a difference beyond them is rounding
 
@@ -259,6 +265,9 @@ _FORMATS: dict[Kind, Callable[[float], str]] = {
     Kind.SHARE: _share,
     Kind.LIFT: _lift,
     Kind.BOUND: lambda value: f"{value:,.10g}",
+    Kind.FACT: lambda value: (
+        f"{value:,.0f}" if float(value).is_integer() else _significant(value, "")
+    ),
 }
 
 

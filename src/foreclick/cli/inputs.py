@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
-from foreclick.engines import Engine, filter_by, laptop, open_source, read_metadata
-from foreclick.errors import ForeclickError, InvalidLogError, PolicyError, SourceError
+from foreclick._tally import is_tally
+from foreclick.engines import Engine, filter_by, laptop, open_source
+from foreclick.errors import InvalidLogError, PolicyError, SourceError
 
 if TYPE_CHECKING:
     import argparse
@@ -37,8 +38,6 @@ ROLES = (
 
 _COUNTED = ("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "click")
 """Roles that a tally has settled, and that a candidate has no use for."""
-
-_TALLY = "foreclick"  # the key that a tally's Parquet metadata has
 
 
 def engine_of(args: argparse.Namespace) -> Engine | None:
@@ -74,14 +73,6 @@ def read_logs(args: argparse.Namespace, engine: Engine | None) -> fc.Log | fc.Ta
         roles["rewards"] = dict(roles["rewards"])
     log = fc.read_log(_stacked(raw, engine), **roles)
     return sum(counted, fc.tally(log)) if counted else log
-
-
-def is_tally(path: str) -> bool:
-    """Whether any of the files is a tally, by what stands in its Parquet metadata."""
-    try:
-        return any(_TALLY in metadata for metadata in read_metadata(path).values())
-    except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
-        return False
 
 
 def _whole(path: str) -> str:
@@ -133,10 +124,12 @@ def _candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc
     table = filter_by(open_source(path, engine)[1], args.candidate_where)
     kind = args.candidate_type or _guess(args, table)
     scored = _scored(args, table) and kind in ("ranking", "plackett-luce")
-    if not scored and (args.temperature, args.k) != (None, None):
+    if (args.k is not None and not scored) or (
+        args.temperature is not None and kind != "plackett-luce"
+    ):
         raise PolicyError(
-            f"--temperature and --k are for scored items, and this is taken as {kind!r}. "
-            "Name the columns with --score and --candidate-item."
+            f"--k is for scored items and --temperature for 'plackett-luce', but this is taken as "
+            f"{kind!r}. Name the columns with --score and --candidate-item."
         )
     return _policy("scores" if scored and kind == "ranking" else kind, args, table)
 

@@ -7,19 +7,21 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from foreclick.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
     from ibis.backends import BaseBackend
 
 _numbers = itertools.count(1)
@@ -30,12 +32,12 @@ BUCKETS = 30
 """Units (users) survive in a tally as one of so many buckets."""
 
 
-@ibis.udf.scalar.builtin
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def md5(text: str) -> str:  # type: ignore[empty-body]
     """The lower-case hexadecimal MD5 of UTF-8 text: one function that the engines agree on."""
 
 
-@ibis.udf.scalar.builtin
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def left(text: str, length: int) -> str:  # type: ignore[empty-body]
     """The first characters of a text."""
 
@@ -130,18 +132,15 @@ class Engine:
 
     def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
         """Stream `expr` to one Parquet file; a file that is there is there completely."""
-        import pyarrow.parquet as pq
-
         schema = expr.schema().to_pyarrow().with_metadata(metadata)
-        partial = f"{path}.{os.getpid()}.partial"
+        partial = Path(f"{path}.{os.getpid()}.partial")
         try:
             with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
                 for batch in self.batches(expr):
                     writer.write_batch(batch.cast(schema))
-            os.replace(partial, path)
+            partial.replace(path)
         finally:
-            with suppress(FileNotFoundError):
-                os.remove(partial)
+            partial.unlink(missing_ok=True)
 
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `upload`."""
@@ -158,14 +157,20 @@ class Engine:
         except (KeyboardInterrupt, EngineError):
             raise
         except Exception as error:
+            if self._interrupted(error):
+                raise KeyboardInterrupt from error
             try:
                 sql = str(ibis.to_sql(expr, dialect=self.name))
-            except Exception:  # the failure may be that the expression cannot be compiled
+            except Exception:  # noqa: BLE001 - the failure may be that it cannot be compiled
                 sql = "(no SQL: the expression did not compile)"
             what = f"step {step!r}" if step else "a query"
             raise EngineError(
                 f"{self.name} failed in {what}: {error}\nThe statement was:\n{sql}"
             ) from error
+
+    def _interrupted(self, error: Exception) -> bool:
+        """Whether an engine's failure is the user's Ctrl-C."""
+        return "interrupted" in str(error).lower() and isinstance(error, RuntimeError)
 
     @staticmethod
     def unique(step: str) -> str:

@@ -40,13 +40,12 @@ class DuckDB(Engine):
         self.backend.con.register(name, table)
         return self.backend.table(name)
 
-
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return (ibis.literal("0x") + digits).cast("int64")
 
 
 def relation_to_arrow(relation: Any) -> pa.Table:  # noqa: ANN401 - of any connection
-    """The rows of a DuckDB relation. A relation does not tell its connection, so they are copied."""
+    """The rows of a DuckDB relation; it does not tell its connection, so they are copied."""
     return relation.to_arrow_table()
 
 

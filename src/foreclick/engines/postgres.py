@@ -8,17 +8,17 @@ import ibis.expr.types as ir
 from foreclick.engines.base import Engine
 
 
-@ibis.udf.scalar.builtin
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def textout(text: str) -> str:  # type: ignore[empty-body]
     """Text as PostgreSQL's input functions take it."""
 
 
-@ibis.udf.scalar.builtin
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def bit_in(text: str, oid: int, bits: int) -> str:  # type: ignore[empty-body]
     """A bit string; after a leading x, of hexadecimal digits."""
 
 
-@ibis.udf.scalar.builtin
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def int4(bits: str) -> int:  # type: ignore[empty-body]
     """The integer that a bit string is."""
 

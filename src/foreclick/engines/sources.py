@@ -5,20 +5,20 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.parquet as pq
 import sqlglot as sg
+import sqlglot.expressions as sge
 
 from foreclick.engines.base import Engine
 from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.errors import SourceError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ENGINES: dict[str, type[Engine]] = {"duckdb": DuckDB, "pyspark": Spark, "postgres": Postgres}
 _READERS = {
@@ -50,7 +50,7 @@ def open_source(source: Any, engine: Any = None) -> tuple[Engine, ir.Table]:  # 
     DuckDB of this process.
     """
     if isinstance(source, ir.Table):
-        backends, _ = source._find_backends()
+        backends, _ = source._find_backends()  # noqa: SLF001 - None is a legal answer here, unlike in public
         if not backends:  # a memtable belongs to no engine
             return _show(source.to_pyarrow(), engine)
         return engine_of(backends[0]), source
@@ -83,7 +83,7 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
             "\"country = 'NL' AND day > 3\", or a function such as lambda t: t.day > 3."
         ) from error
     name = Engine.unique("raw")
-    query = sg.select("*").from_(sg.table(name, quoted=True)).where(condition)
+    query = sg.select("*").from_(sge.table_(name, quoted=True)).where(condition)
     view = ops.SQLStringView(
         parent=table.alias(name).op(),
         query=query.sql(table.get_backend().dialect),
@@ -94,13 +94,16 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
 
 def read_metadata(path: str) -> dict[str, dict[str, str]]:
     """The key-value metadata of each Parquet file that `path` (a file or a glob) names."""
-    import pyarrow.parquet as pq
-
-    files = sorted(glob.glob(path, recursive=True))
+    files = _matches(path)
     if not files:
         raise SourceError(f"no file matches {path!r}.")
     found = {file: pq.read_schema(file).metadata or {} for file in files}
     return {f: {k.decode(): v.decode() for k, v in m.items()} for f, m in found.items()}
+
+
+def _matches(path: str) -> list[str]:
+    """The files that a path or glob names; pathlib's glob cannot take an absolute pattern."""
+    return sorted(glob.glob(path, recursive=True))  # noqa: PTH207
 
 
 def _comes_from(source: object, package: str) -> bool:
@@ -116,7 +119,7 @@ def _open_path(path: str, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN4
     home = default_engine() if engine is None else engine_of(engine)
     if Path(path).is_dir():
         path = f"{path.rstrip('/')}/**/*.parquet"
-    if "://" not in path and not glob.glob(path, recursive=True):
+    if "://" not in path and not _matches(path):
         raise SourceError(f"no file matches {path!r}.")
     suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in (".gz", ".zst", "")]
     suffix = suffixes[-1] if suffixes else ""
@@ -132,8 +135,6 @@ def _open_path(path: str, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN4
 
 
 def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
-    import pyarrow as pa
-
     try:
         if isinstance(source, pa.Table):
             table = source
@@ -159,8 +160,6 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """Types that every engine takes: no dictionaries, no views, no large variants."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@ibis.udf.scalar.builtin
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def conv(digits: str, base: int, to: int) -> str:  # type: ignore[empty-body]
     """A number in another base, as text."""
 

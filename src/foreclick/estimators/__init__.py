@@ -1,14 +1,7 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
-from foreclick.estimators.kernel import (
-    Estimate,
-    Missing,
-    Question,
-    Stratum,
-    Sums,
-    estimate,
-    propensities_answer,
-)
+from foreclick.estimators.kernel import Estimate, Sums, estimate
+from foreclick.estimators.question import Missing, Question, Stratum, propensities_answer
 from foreclick.estimators.weighted import Weighted, clips, parse_estimators
 
 __all__ = [

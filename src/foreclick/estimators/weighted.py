@@ -45,7 +45,7 @@ class Weighted:
 def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     """One value of M or several, as a tuple without repeats."""
     values = [clip] if isinstance(clip, int | float) else list(clip)
-    wrong = [m for m in values if not isinstance(m, int | float) or not m > 0]
+    wrong = [m for m in values if not m > 0]
     if wrong or not values:
         raise ModelError(
             f"clip must be a number above 0, math.inf for none, or a list of such; got {clip!r}."
@@ -53,7 +53,9 @@ def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     return tuple(dict.fromkeys(float(m) for m in values))
 
 
-def parse_estimators(estimators: object, clip: float | Sequence[float] = math.inf) -> list[Weighted]:
+def parse_estimators(
+    estimators: object, clip: float | Sequence[float] = math.inf
+) -> list[Weighted]:
     """One estimator or several, in any accepted spelling, each with its clips filled in."""
     if isinstance(estimators, str | ClickModel | Weighted):
         estimators = [estimators]

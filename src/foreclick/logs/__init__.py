@@ -21,7 +21,7 @@ from foreclick.logs.layouts import (
     lay_out,
     rewards_of,
 )
-from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, N, PERIOD, PROPENSITY, Shape, numbered
+from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, Shape, numbered
 from foreclick.logs.validate import BAD_WEIGHT, ROWS, check, complain, not_a_reward, rules, valid
 
 __all__ = [
@@ -79,7 +79,7 @@ class Log:
         )
 
 
-def read_log(
+def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     source: Any,  # noqa: ANN401 - see the list in the docstring
     *,
     context: str | None = "context",
@@ -131,8 +131,9 @@ def read_log(
         SourceError: the source or a column cannot be read.
 
     Examples:
-        >>> log = read_log({"context": ["q", "q"], "items": [[1, 2], [2, 1]],
-        ...                 "clicks": [[1, 0], [0, 0]]})
+        >>> log = read_log(
+        ...     {"context": ["q", "q"], "items": [[1, 2], [2, 1]], "clicks": [[1, 0], [0, 0]]}
+        ... )
         >>> log
         <Log: 2 records of up to 2 items in duckdb; rewards: clicks>
     """

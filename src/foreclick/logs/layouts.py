@@ -42,7 +42,7 @@ class Roles:
 
     @property
     def layout(self) -> str:
-        """"long", "wide" or "array"."""
+        """How the source is written down: "long", "wide" or "array"."""
         if self.list_id is not None:
             return "long"
         return "array" if isinstance(self.items, str) else "wide"
@@ -81,7 +81,7 @@ def lay_out(table: ir.Table, roles: Roles, engine: Engine) -> Layout:
 def _check_columns(table: ir.Table, roles: Roles) -> None:
     missing = [(role, c) for role, c in roles.named() if c not in table.columns]
     if missing:
-        role, column = missing[0]
+        role = missing[0][0]
         what = ", ".join(f"{role}={column!r}" for role, column in missing)
         raise SourceError(
             f"{len(missing)} of the named columns are not in the source: {what}. It has the "
@@ -123,6 +123,13 @@ def _reward(column: ir.Column, name: str) -> ir.Column:
     raise SourceError(f"{name} must be numbers (0/1 or graded), not {kind}.")
 
 
+def _slot_value(value: ir.Value, name: str) -> ir.Value:
+    """What stands at a position: an item, a propensity, or the reward of this name."""
+    if name == ITEM:
+        return _key(value, ITEM)
+    return value.cast("float64") if name == PROPENSITY else _reward(value, name)
+
+
 def _period(column: ir.Column) -> ir.Column:
     """Days of a timestamp; anything else as it is."""
     return column.date() if column.type().is_timestamp() else column
@@ -137,9 +144,7 @@ class _Reader:
     def list_columns(self) -> dict[str, ir.Value]:
         table, roles = self.table, self.roles
         columns: dict[str, ir.Value] = {
-            CONTEXT: whole(0)
-            if roles.context is None
-            else _key(table[roles.context], CONTEXT)
+            CONTEXT: whole(0) if roles.context is None else _key(table[roles.context], CONTEXT)
         }
         if roles.period is not None:
             columns[PERIOD] = _period(table[roles.period])
@@ -221,20 +226,16 @@ class _Listed(_Reader):
 
     def _records(self, depth: int, length: ir.Value) -> ir.Table:
         columns = self.list_columns() | {LENGTH: length}
-        sources = [(ITEM, self.items, lambda v: _key(v, ITEM))]
-        sources += [
-            (name, slots, lambda v, name=name: _reward(v, name))
-            for name, slots in self.rewards.items()
-        ]
+        sources = {ITEM: self.items, **self.rewards}
         if self.propensities is not None:
-            sources.append((PROPENSITY, self.propensities, lambda v: v.cast("float64")))
+            sources[PROPENSITY] = self.propensities
         elif self.roles.propensity is not None:
-            columns[PROPENSITY] = self.table[self.roles.propensity].cast("float64")  # type: ignore[index]
-        for name, slots, cast in sources:
-            kind = cast(slots(1)).type()
+            columns[PROPENSITY] = self.table[self.roles.propensity].cast("float64")
+        for name, slots in sources.items():
+            kind = _slot_value(slots(1), name).type()
             for k, column in enumerate(numbered(name, depth), start=1):
                 value = slots(k)
-                columns[column] = ibis.null(kind) if value is None else cast(value)
+                columns[column] = ibis.null(kind) if value is None else _slot_value(value, name)
         return self.table.select(**columns)
 
 
@@ -256,10 +257,10 @@ class _Long(_Reader):
 
     def _records(self, depth: int) -> ir.Table:
         roles = self.roles
-        slots: dict[str, ir.Value] = {ITEM: _key(self.table[roles.item], ITEM)}
-        slots |= {n: _reward(self.table[c], n) for n, c in roles.rewards.items()}  # type: ignore[index]
+        named: dict[str, Any] = {ITEM: roles.item, **roles.rewards}
         if roles.propensity is not None:
-            slots[PROPENSITY] = self.table[roles.propensity].cast("float64")  # type: ignore[index]
+            named[PROPENSITY] = roles.propensity
+        slots = {name: _slot_value(self.table[column], name) for name, column in named.items()}
         listed = self.list_columns()
         rows = self.table.select(
             **listed,
@@ -273,13 +274,17 @@ class _Long(_Reader):
             for k, column in enumerate(numbered(name, depth), start=1)
         }
         outside = (rows["_position"] < 1) | rows["_position"].isnull()
-        return rows.group_by([*listed, "_list"]).aggregate(
-            **spread,
-            **{
-                LENGTH: rows["_position"].max().fill_null(0),
-                REPEATED: (rows.count() != rows["_position"].nunique()) | outside.any(),
-            },
-        ).drop("_list")
+        return (
+            rows.group_by([*listed, "_list"])
+            .aggregate(
+                **spread,
+                **{
+                    LENGTH: rows["_position"].max().fill_null(0),
+                    REPEATED: (rows.count() != rows["_position"].nunique()) | outside.any(),
+                },
+            )
+            .drop("_list")
+        )
 
 
 def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) -> dict[str, Columns]:

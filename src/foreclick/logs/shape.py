@@ -79,4 +79,7 @@ class Shape:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Shape:
         """The inverse of `to_dict`."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        plain: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
+        return cls(**plain)

@@ -23,6 +23,7 @@ from foreclick.logs.shape import CONTEXT, N, Shape
 
 ROWS = "rows"
 BAD_WEIGHT = "bad_weight"
+_ITEMS = 12  # of a list in an example
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,9 @@ def complain(
     for rule in broken:
         if rule.cause in counts:
             example = engine.rows(table.filter(rule.broken).limit(1))[0]
-            lines += [
-                f"- {rule.cause}: {counts[rule.cause]:,} rows, for example "
-                f"{_describe(example, shape)}",
-                f"  remedy: {rule.remedy}.",
-            ]
+            count, shown = counts[rule.cause], _describe(example, shape)
+            lines.append(f"- {rule.cause}: {count:,} rows, for example {shown}")
+            lines.append(f"  remedy: {rule.remedy}.")
     lines.append('Or leave them out with invalid="drop"; what was dropped is counted by cause.')
     return InvalidLogError("\n".join(lines))
 
@@ -121,7 +120,7 @@ def _describe(row: dict[str, Any], shape: Shape) -> str:
         values = [row[f"{name}_{k}"] for k in range(1, shape.depth + 1)]
         while values and values[-1] is None:
             values.pop()
-        shown = ", ".join(str(v) for v in values[:12]) + (", …" if len(values) > 12 else "")
+        shown = ", ".join(str(v) for v in values[:_ITEMS]) + (", …" if values[_ITEMS:] else "")
         parts.append(f"{'items' if name == 'item' else name}=[{shown}]")
     parts += [f"{c}={row[c]!r}" for c in shape.propensities[:1]]
     return " ".join(parts)

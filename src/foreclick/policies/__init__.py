@@ -5,4 +5,13 @@ from foreclick.policies.lists import Lists, Observed, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
 from foreclick.policies.plackett_luce import PlackettLuce
 
-__all__ = ["Lists", "Marginals", "Observed", "PlackettLuce", "Policy", "Ranking", "View", "as_policy"]
+__all__ = [
+    "Lists",
+    "Marginals",
+    "Observed",
+    "PlackettLuce",
+    "Policy",
+    "Ranking",
+    "View",
+    "as_policy",
+]

@@ -56,7 +56,7 @@ class Policy:
         """The contexts that the policy has an answer for: one column, `context`."""
         raise NotImplementedError
 
-    def lists(self, view: View) -> ir.Table:
+    def lists(self, view: View) -> ir.Table:  # noqa: ARG002 - for those who have lists
         """`context`, `item_1` … `item_depth`, `mass`: the probability of each list."""
         raise PolicyError(
             f"{type(self).__name__} does not say how likely whole lists are, which the click "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,9 +78,7 @@ class Lists(_ListPolicy):
         engine, table = open_source(self.table)
         if self.probability is not None and self.probability in table.columns:
             table = table.filter((table[self.probability] != 0).fill_null(True))
-        roles = Roles(
-            context=self.context, items=self.items, rewards={}, weight=self.probability
-        )
+        roles = Roles(context=self.context, items=self.items, rewards={}, weight=self.probability)
         return compress(table, roles, engine)
 
     def _check(self) -> None:
@@ -218,7 +216,8 @@ def scored(
     log = compress(source, roles, engine)
     first = numbered(ITEM, 1)[0]
     rows = log.table.select(
-        CONTEXT, **{ITEM: log.table[first], "score": log.table[score].cast("float64"), N: log.table[N]}
+        CONTEXT,
+        **{ITEM: log.table[first], "score": log.table[score].cast("float64"), N: log.table[N]},
     )
     refuse(
         engine,
@@ -239,7 +238,11 @@ def scored(
 
 
 def refuse(
-    engine: Engine, table: ir.Table, wrong: ir.BooleanValue, say: Any, remedy: str  # noqa: ANN401
+    engine: Engine,
+    table: ir.Table,
+    wrong: ir.BooleanValue,
+    say: Callable[[dict[str, Any]], str],
+    remedy: str,
 ) -> None:
     """Raise if any row is wrong: how many, one example, and the remedy."""
     found = table.filter(wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import ibis.expr.types as ir
@@ -28,8 +28,12 @@ class Marginals(Policy):
         probability: the column of the probability.
 
     Examples:
-        >>> table = {"context": ["q", "q"], "item": [1, 2], "position": [1, 2],
-        ...          "probability": [1.0, 1.0]}
+        >>> table = {
+        ...     "context": ["q", "q"],
+        ...     "item": [1, 2],
+        ...     "position": [1, 2],
+        ...     "probability": [1.0, 1.0],
+        ... }
         >>> Marginals(table).to_slots().count().execute()
         2
     """
@@ -82,24 +86,30 @@ class Marginals(Policy):
             lambda row: f"position {row[POSITION]} in context {row[CONTEXT]!r}",
             "positions count from 1",
         )
-        for key, what in ((POSITION, "position"), (ITEM, "item")):
+        for key in (POSITION, ITEM):
             sums = slots.group_by([CONTEXT, key]).aggregate(sum=total(slots[MASS]))
             refuse(
                 engine,
                 sums,
                 sums["sum"] > 1 + TOLERANCE,
-                lambda row, key=key, what=what: (  # type: ignore[misc]
-                    f"the probabilities of {what} {row[key]!r} in context {row[CONTEXT]!r} "
-                    f"sum to {row['sum']:.6g}"
-                ),
+                partial(_too_likely, key),
                 "a position holds one item and an item stands at one position, so neither may "
                 "exceed 1",
             )
 
     def contexts(self, view: View) -> ir.Table:
+        """The contexts in the table."""
         table = self._log.table.select(CONTEXT).distinct()
         return view.settle(table, self._log.engine, "Marginals")
 
     def slots(self, view: View) -> ir.Table:
+        """The table itself, down to the view's depth."""
         slots = view.settle(self.to_slots(), self._log.engine, "Marginals")
         return slots.filter(slots[POSITION] <= view.depth)
+
+
+def _too_likely(key: str, row: dict[str, Any]) -> str:
+    return (
+        f"the probabilities of {key} {row[key]!r} in context {row[CONTEXT]!r} "
+        f"sum to {row['sum']:.6g}"
+    )

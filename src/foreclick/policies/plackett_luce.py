@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from foreclick.engines import open_source
 from foreclick.errors import PolicyError
@@ -69,6 +71,7 @@ class PlackettLuce(Policy):
         return scored(table, engine, self.context, self.item, self.score)
 
     def contexts(self, view: View) -> ir.Table:
+        """The contexts in the table."""
         log, rows = self._scores
         return view.settle(rows.select(CONTEXT).distinct(), log.engine, "PlackettLuce")
 
@@ -131,19 +134,13 @@ class PlackettLuce(Policy):
 
     @staticmethod
     def _upload(view: View, columns: dict[str, list[Any]]) -> ir.Table:
-        import pyarrow as pa
-
         types = {CONTEXT: view.lists[CONTEXT].type(), MASS: "float64", POSITION: "int64"}
         item = view.lists[view.items[0]].type()
-        schema = pa.schema(
-            [(n, _arrow(types[n] if n in types else item)) for n in columns]
-        )
+        schema = pa.schema([(n, _arrow(types.get(n, item))) for n in columns])
         return view.keep(view.engine.show(pa.table(columns, schema=schema)), "policy")
 
 
 def _arrow(kind: Any) -> Any:  # noqa: ANN401 - an Ibis type or its name
-    import ibis.expr.datatypes as dt
-
     return dt.dtype(kind).to_pyarrow()
 
 

@@ -1,0 +1,184 @@
+"""Cells: slots of the log, or of a policy, grouped as a click model says.
+
+The log's rows and a policy's go through the same functions, so their exposures mean the same. Every
+cell has a key without NULLs, because not every engine joins NULLs well: an empty position is filled
+in, and a bit mask says which positions were filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.engines import real, total, whole
+from foreclick.errors import ModelError
+from foreclick.logs import ITEM, N, numbered
+from foreclick.metrics import Metric
+from foreclick.models import POSITION, ClickModel
+
+_MASK = "filled"
+_LONGEST = 62  # positions that fit into the bits of a 64-bit mask
+
+
+def exposure(model: ClickModel, metric: Metric) -> list[float]:
+    """e_k = θ_k p_k, for every position that the metric counts."""
+    return [t * p for t, p in zip(metric.theta, model.examined(metric.depth), strict=True)]
+
+
+def slot_cells(
+    slots: ir.Table,
+    model: ClickModel,
+    metrics: Sequence[Metric],
+    keys: list[str],
+    side: str,
+    within: ir.Table | None = None,
+) -> tuple[list[str], ir.Table]:
+    """Group slots (or prefixes, which are slots with a past) by their cell.
+
+    Args:
+        slots: the keys, `item`, `position` and what is summed: see `side`.
+        model: says which cell a slot is in.
+        metrics: each has its own sums, numbered from 0.
+        keys: the context and what else keeps records apart.
+        side: "log" for counts and rewards: n, p_i = Σ e n and c_i = Σ θ w.
+            Otherwise the name of a column of probabilities: for "mass", mass_i = Σ e mass.
+        within: cells; others are left out before anything is summed.
+
+    Returns:
+        The names of the cell's columns, and the cells.
+    """
+    cell = _cell_of(slots, model)
+    slots = _only(slots.mutate(**cell), within)
+    position = slots[POSITION]
+    sums: dict[str, ir.Value] = {N: total(slots[N])} if side == "log" else {}
+    for i, metric in enumerate(metrics):
+        exposed = _looked_up(position, exposure(model, metric))
+        if side == "log":
+            sums[f"p_{i}"] = (slots[N].cast("float64") * exposed).sum()
+            credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
+            sums[f"c_{i}"] = credit.sum()
+        else:
+            sums[f"{side}_{i}"] = (slots[side] * exposed).sum()
+    return list(cell), slots.group_by([*keys, *cell]).aggregate(**sums)
+
+
+def list_cells(
+    lists: ir.Table,
+    model: ClickModel,
+    metrics: Sequence[Metric],
+    keys: list[str],
+    side: str,
+    within: ir.Table | None = None,
+) -> tuple[list[str], ir.Table]:
+    """Group lists by their beginning, down to the last position that the metrics count.
+
+    A list's exposure is summed along its row, so lists need not be spread over their slots. The
+    arguments are those of `slot_cells`; the metrics must be equally deep.
+    """
+    depth = metrics[0].depth
+    cell = list_key(lists, depth)
+    rewards = dict.fromkeys(f"{m.reward}_{k}" for m in metrics for k in range(1, depth + 1))
+    summed = [N, *rewards] if side == "log" else [side]
+    lists = _only(lists.mutate(**cell), within)
+    grouped = lists.group_by([*keys, *cell]).aggregate(**{c: total(lists[c]) for c in summed})
+    columns: dict[str, ir.Value] = {N: grouped[N]} if side == "log" else {}
+    for i, metric in enumerate(metrics):
+        exposed = _along(grouped, exposure(model, metric))
+        if side == "log":
+            columns[f"p_{i}"] = grouped[N].cast("float64") * exposed
+            columns[f"c_{i}"] = reduce(
+                add,
+                [
+                    grouped[f"{metric.reward}_{k}"].cast("float64") * real(theta)
+                    for k, theta in enumerate(metric.theta, start=1)
+                ],
+            )
+        else:
+            columns[f"{side}_{i}"] = grouped[side] * exposed
+    return list(cell), grouped.select(*keys, *cell, **columns)
+
+
+def prefixes_of(lists: ir.Table, depth: int, keys: list[str], sums: Sequence[str]) -> ir.Table:
+    """Spread lists over their prefixes: a slot with all that stands above it.
+
+    Args:
+        lists: the keys, `item_1` … `item_depth` and the columns to keep.
+        depth: how many positions.
+        keys: columns to keep; of `propensity`, that of the position where it has one.
+        sums: further columns to keep; a reward by its name, for its column at the position.
+    """
+    items = numbered(ITEM, depth)
+    tables = []
+    for k in range(1, depth + 1):
+        rows = lists.filter(lists[f"{ITEM}_{k}"].notnull())
+        own = {
+            name: rows[name if name in rows.columns else f"{name}_{k}"] for name in (*keys, *sums)
+        }
+        key = list_key(rows, k)
+        beyond = {c: _filler(rows[c]) for c in items[k:]}
+        tables.append(rows.select(**own, **key, **beyond, **{POSITION: whole(k)}))
+    return ibis.union(*tables) if len(tables) > 1 else tables[0]
+
+
+def list_key(lists: ir.Table, depth: int) -> dict[str, ir.Value]:
+    """The first `depth` items without NULLs, and which of them are there."""
+    if depth > _LONGEST:
+        raise ModelError(
+            f"the click models 'list' and 'prefix' look at {_LONGEST} positions at most; a metric "
+            f"counts {depth}. Use 'ip', 'item' or 'pbm' for it."
+        )
+    items = numbered(ITEM, depth)
+    bits = [lists[c].notnull().ifelse(whole(2**k), whole(0)) for k, c in enumerate(items)]
+    filled = {c: lists[c].fill_null(_filler(lists[c])) for c in items}
+    return {_MASK: reduce(add, bits)} | filled
+
+
+def _only(rows: ir.Table, within: ir.Table | None) -> ir.Table:
+    return rows if within is None else rows.semi_join(within, within.columns)
+
+
+def _cell_of(slots: ir.Table, model: ClickModel) -> dict[str, ir.Value]:
+    if model.cell == "prefix":
+        return {c: slots[c] for c in slots.columns if c in (POSITION, _MASK) or _is_item(c)}
+    values = model.cell_of(slots)
+    if not callable(model.cell):
+        return {f"cell_{i}": value for i, value in enumerate(values)}
+    solid: dict[str, ir.Value] = {}
+    for i, value in enumerate(values):  # a user's own expressions may be NULL
+        solid[f"cell_{i}_none"] = value.isnull().ifelse(whole(1), whole(0))
+        solid[f"cell_{i}"] = value.fill_null(_filler(value))
+    return solid
+
+
+def _is_item(column: str) -> bool:
+    return column.startswith(f"{ITEM}_")
+
+
+def _filler(value: ir.Value) -> ir.Value:
+    kind = value.type()
+    if kind.is_integer():
+        return whole(0)
+    if kind.is_boolean():
+        return ibis.literal(False)
+    return real(0) if kind.is_numeric() else ibis.literal("").cast(kind)
+
+
+def _along(cells: ir.Table, exposed: Sequence[float]) -> ir.Value:
+    """Σ_k e_k over the positions that the mask says are filled."""
+    bits = [_bit(cells[_MASK], k).ifelse(real(e), real(0)) for k, e in enumerate(exposed)]
+    return reduce(add, bits)
+
+
+def _bit(mask: ir.Value, k: int) -> ir.BooleanValue:
+    return (mask & whole(2**k)) > 0
+
+
+def _looked_up(position: ir.Column, values: Sequence[float]) -> ir.Value:
+    """The value that belongs to the position, 0 beyond the last."""
+    if len(set(values)) == 1:
+        return (position <= len(values)).ifelse(real(values[0]), real(0))
+    return position.cases(*[(k, real(v)) for k, v in enumerate(values, 1)], else_=real(0))

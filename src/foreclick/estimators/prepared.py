@@ -1,0 +1,310 @@
+"""A log prepared for one question: relations that the estimators share, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick._tally import Tally
+from foreclick.engines import Engine, real, total, zero
+from foreclick.errors import PolicyError
+from foreclick.estimators.cells import list_cells, prefixes_of, slot_cells
+from foreclick.estimators.question import Part, Question, Stratum
+from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered
+from foreclick.metrics import Metric
+from foreclick.models import MASS, POSITION, ClickModel, slots_of
+from foreclick.policies import Policy, View
+
+Keep = Callable[[ir.Table, str], ir.Table]
+Code = tuple[str, ...]
+"""The values of the `by` columns, coded as text."""
+
+RECORDS, KNOWN, LOGGING, SHOWN = "records", "known", "logging", "shown"
+_EXAMPLES = 3
+
+
+class Prepared:
+    """A tally prepared for one question: its lists and contexts, and the policies beside them."""
+
+    def __init__(self, tally: Tally, question: Question, keep: Keep) -> None:
+        self.engine: Engine = tally.engine
+        self.question, self.keep, self.tally = question, keep, tally
+        self.depth = question.depth
+        self.by = [f"by_{i}" for i in range(len(question.by))]
+        self.keys = [CONTEXT, *self.by]
+        self.propensity = tally.shape.propensity if question.logging == "propensity" else None
+        self.lists = self._lists()
+        self.view = View(self.engine, self.depth, self.lists, keep)
+        self.policies: dict[str, Policy] = {MASS: question.candidate}
+        if isinstance(question.logging, Policy):
+            self.policies[LOGGING] = question.logging
+        self.contexts = keep(self._contexts(), "contexts")
+        self._kept: dict[str, ir.Table] = {}
+
+    def kept(self, step: str, make: Callable[[], ir.Table]) -> ir.Table:
+        """A step that several models share, made once."""
+        if step not in self._kept:
+            self._kept[step] = self.keep(make(), step)
+        return self._kept[step]
+
+    # --- the log's own relations ----------------------------------------------------------------
+
+    def _lists(self) -> ir.Table:
+        """Lists with n and, at each position, the sum of each reward.
+
+        Summed per (context, by, list) where a model needs whole lists; otherwise the rows of the
+        tally, because slots are as quickly made of them.
+        """
+        table, shape = self.tally.table, self.tally.shape
+        reached = min(self.depth, shape.depth)
+        rewards = numbered_all(self.question.rewards, reached)
+        listed = self._propensities(reached) + numbered(ITEM, reached)
+        rows = table.select(
+            *listed,
+            CONTEXT,
+            N,
+            **{name: _coded(table[b]) for name, b in zip(self.by, self.question.by, strict=True)},
+            **{column: table[N] * table[column].fill_null(0) for column in rewards},
+        )
+        if any(e.model.over_lists for e in self.question.estimators):
+            summed = rows.group_by([*self.keys, *listed]).aggregate(
+                **{column: total(rows[column]) for column in (N, *rewards)}
+            )
+            rows = self.keep(summed, "lists")
+        return rows.mutate(**self._beyond(rows, reached))
+
+    def _propensities(self, reached: int) -> list[str]:
+        if self.propensity == "slot":
+            return numbered(PROPENSITY, reached)
+        return [PROPENSITY] if self.propensity else []
+
+    def _beyond(self, rows: ir.Table, reached: int) -> dict[str, ir.Value]:
+        """A metric may look further down than any logged list, and a candidate may reach there."""
+        found: dict[str, ir.Value] = {}
+        for k in range(reached + 1, self.depth + 1):
+            found[f"{ITEM}_{k}"] = ibis.null(rows[f"{ITEM}_1"].type())
+            found |= {f"{r}_{k}": zero(rows[f"{r}_1"].type()) for r in self.question.rewards}
+            if self.propensity == "slot":
+                found[f"{PROPENSITY}_{k}"] = ibis.null("float64")
+        return found
+
+    def _contexts(self) -> ir.Table:
+        """(context, by) → records, what each position showed and earned, and who knows it."""
+        lists = self.lists
+        sums = {c: total(lists[c]) for c in numbered_all(self.question.rewards, self.depth)}
+        for k, column in enumerate(numbered(SHOWN, self.depth), start=1):
+            there = lists[f"{ITEM}_{k}"].notnull()
+            sums[column] = total(there.ifelse(lists[N], zero(lists[N].type())))
+        contexts = lists.group_by(self.keys).aggregate(**{RECORDS: total(lists[N])}, **sums)
+        return self._mark(contexts, self.policies[MASS], KNOWN)
+
+    def _mark(self, contexts: ir.Table, policy: Policy, name: str) -> ir.Table:
+        answered = policy.contexts(self.view).mutate(**{name: ibis.literal(True)})
+        joined = contexts.left_join(answered, CONTEXT)
+        return joined.select(*contexts.columns, **{name: joined[name].fill_null(False)})
+
+    # --- what the estimate rests on -----------------------------------------------------------
+
+    def strata(self) -> list[Stratum]:
+        """The parts of the log, after the rule for missing contexts."""
+        contexts = self.contexts
+        columns = [*numbered_all(self.question.rewards, self.depth), *numbered(SHOWN, self.depth)]
+        rows = self.engine.rows(
+            contexts.group_by([*self.by, KNOWN]).aggregate(
+                contexts=contexts.count(), **{c: total(contexts[c]) for c in (RECORDS, *columns)}
+            )
+        )
+        parts = {(tuple(row[b] for b in self.by), row[KNOWN]): self._part(row) for row in rows}
+        names = self.segments
+        codes = sorted({code for code, _ in parts}, key=lambda code: _order(names[code]))
+        none = self._part({})
+        strata = [
+            Stratum(
+                segment=names[code],
+                code=code,
+                known=parts.get((code, True), none),
+                unknown=parts.get((code, False), none),
+                used=self.question.missing == "production",
+            )
+            for code in codes
+        ]
+        self._refuse_missing(strata)
+        return strata
+
+    def _part(self, row: dict[str, Any]) -> Part:
+        def listed(stem: str) -> list[float]:
+            return [row.get(c, 0) for c in numbered(stem, self.depth)]
+
+        return Part(
+            contexts=row.get("contexts", 0),
+            records=row.get(RECORDS, 0),
+            shown=listed(SHOWN),
+            rewards={reward: listed(reward) for reward in self.question.rewards},
+        )
+
+    @cached_property
+    def segments(self) -> dict[Code, dict[str, Any]]:
+        """The values of the `by` columns behind their codes."""
+        if not self.by:
+            return {(): {}}
+        table, by = self.tally.table, self.question.by
+        coded = {name: _coded(table[b]) for name, b in zip(self.by, by, strict=True)}
+        rows = self.engine.rows(table.select(*by, **coded).distinct())
+        return {tuple(row[c] for c in self.by): {b: row[b] for b in by} for row in rows}
+
+    def ignored_contexts(self) -> int:
+        """How many contexts only the candidate has."""
+        theirs = self.policies[MASS].contexts(self.view)
+        only = theirs.anti_join(self.contexts, CONTEXT)
+        return int(self.engine.rows(only.aggregate(n=only.count()))[0]["n"])
+
+    def blind(self, strata: list[Stratum]) -> set[Code]:
+        """Strata in which the log shows no item of the candidate.
+
+        A model that is blind to items (rctr, rcm) would answer there all the same.
+        """
+        slots = self._policy_slots(MASS)
+        shared = slots.filter(slots[MASS] > 0).semi_join(self._slots(), [*self.keys, ITEM])
+        found = self.engine.rows(per(shared, self.by).aggregate(shared=shared.count()))
+        seeing = {tuple(row[b] for b in self.by) for row in found if row["shared"]}
+        seeing |= {s.code for s in strata if s.used and s.unknown.contexts}
+        return {s.code for s in strata} - seeing
+
+    @cached_property
+    def logging_shown(self) -> dict[Code, list[float]]:
+        """By stratum and position: Σ n_x times the chance that the logging policy fills it."""
+        slots = self._policy_slots(LOGGING)
+        filled = slots[RECORDS].cast("float64") * slots[LOGGING]
+        rows = self.engine.rows(slots.group_by([*self.by, POSITION]).aggregate(sum=filled.sum()))
+        found: dict[Code, list[float]] = {}
+        for row in rows:
+            positions = found.setdefault(tuple(row[b] for b in self.by), [0.0] * self.depth)
+            positions[row[POSITION] - 1] = row["sum"]
+        return found
+
+    def _refuse_missing(self, strata: list[Stratum]) -> None:
+        """A context without a list is an error, unless the user says what to do with it."""
+        if LOGGING in self.policies:
+            logged = self._mark(self.contexts, self.policies[LOGGING], LOGGING)
+            self._complain(logged.filter(~logged[LOGGING]), "the logging policy has no list for")
+        unknown = self.contexts.filter(~self.contexts[KNOWN])
+        if not any(s.known.contexts for s in strata):
+            self._complain(unknown, "the candidate has no list for any of the")
+        if self.question.missing == "error" and any(s.unknown.contexts for s in strata):
+            self._complain(
+                unknown,
+                "the candidate has no list for",
+                " Say what they should count as: missing='production' (as they are today) or "
+                "missing='drop' (leave them out of everything).",
+            )
+
+    def _complain(self, contexts: ir.Table, what: str, remedy: str = "") -> None:
+        found = contexts.select(CONTEXT).distinct()
+        count = self.engine.rows(found.aggregate(n=found.count()))[0]["n"]
+        if count:
+            some = self.engine.rows(found.order_by(CONTEXT).limit(_EXAMPLES))
+            examples = ", ".join(repr(row[CONTEXT]) for row in some)
+            raise PolicyError(
+                f"{what} {count:,} contexts of the log, for example {examples}.{remedy}"
+            )
+
+    # --- rows that cells are made of ----------------------------------------------------------
+
+    def _beside(self, rows: ir.Table, name: str) -> ir.Table:
+        """A policy's rows, once for every stratum that has the context, with its records."""
+        known = self.contexts.filter(self.contexts[KNOWN]).select(*self.keys, RECORDS)
+        named = rows.rename({name: MASS}) if name != MASS else rows
+        columns = [c for c in named.columns if c != CONTEXT]
+        return known.join(named, CONTEXT).select(*self.keys, RECORDS, *columns)
+
+    def _policy_slots(self, name: str) -> ir.Table:
+        policy = self.policies[name]
+        return self.kept(f"{name}_slots", lambda: self._beside(policy.slots(self.view), name))
+
+    def _policy_lists(self, name: str) -> ir.Table:
+        policy = self.policies[name]
+        return self.kept(f"{name}_lists", lambda: self._beside(policy.lists(self.view), name))
+
+    def _slots(self) -> ir.Table:
+        keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
+        sums: dict[str, str | None] = {N: None} | {r: r for r in self.question.rewards}
+        return self.kept("slots", lambda: slots_of(self.lists, self.depth, keys, sums))
+
+    # --- cells ----------------------------------------------------------------------------------
+
+    def cells(self, model: ClickModel, metrics: list[Metric]) -> ir.Table:
+        """The candidate's cells by a model, with what the log knows of each.
+
+        Columns: by, `records`, `n`, and for metric i: mass_i, p_i, c_i and, if the logging policy
+        is given, logging_i; all summed over the cell's slots. The metrics must share cells.
+        """
+        cell, candidate = self._grouped(model, metrics, [*self.keys, RECORDS], MASS)
+        key = [*self.keys, *cell]
+        own = [*self.keys, *([PROPENSITY] if self.propensity else [])]
+        _, logged = self._grouped(model, metrics, own, "log", within=candidate.select(*key))
+        found = _beside_each(candidate, logged, key)
+        if LOGGING in self.policies:
+            _, theirs = self._grouped(model, metrics, self.keys, LOGGING)
+            found = _beside_each(found, theirs, key)
+        if self.propensity:  # which part of its cell's records a row stands for
+            all_n = found[N].sum().over(ibis.window(group_by=key))
+            share = found[N].cast("float64") / (all_n > 0).ifelse(all_n, 1).cast("float64")
+            found = found.mutate(share=(all_n > 0).ifelse(share, real(1)))
+        return found
+
+    def _grouped(
+        self,
+        model: ClickModel,
+        metrics: list[Metric],
+        keys: list[str],
+        side: str,
+        within: ir.Table | None = None,
+    ) -> tuple[list[str], ir.Table]:
+        """One side's cells; of the log, only those that the candidate shows."""
+        rows = self._rows(model, keys, side)
+        group = list_cells if model.cell == "list" else slot_cells
+        return group(rows, model, metrics, keys, side, within)
+
+    def _rows(self, model: ClickModel, keys: list[str], side: str) -> ir.Table:
+        if not model.over_lists:
+            return self._slots() if side == "log" else self._policy_slots(side)
+        lists = self.lists if side == "log" else self._policy_lists(side)
+        if model.cell == "list":
+            return lists
+        sums = [N, *self.question.rewards] if side == "log" else [side]
+        return prefixes_of(lists, self.depth, keys, sums)
+
+
+def _beside_each(cells: ir.Table, others: ir.Table, key: list[str]) -> ir.Table:
+    """Cells with what another side knows of them, 0 where it knows nothing."""
+    joined = cells.left_join(others, key)
+    new = [c for c in others.columns if c not in key]
+    filled = {
+        c: joined[c] if c == PROPENSITY else joined[c].fill_null(zero(others[c].type()))
+        for c in new
+    }
+    return joined.select(*cells.columns, **filled)
+
+
+def numbered_all(stems: Iterable[str], depth: int) -> list[str]:
+    """The columns of several stems, each at every position."""
+    return [column for stem in stems for column in numbered(stem, depth)]
+
+
+def _coded(segment: ir.Column) -> ir.StringValue:
+    """A segment's value as text that is never NULL, another for each value."""
+    text = ibis.literal("=") + segment.cast("string")
+    return text.fill_null("")
+
+
+def _order(segment: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
+    return tuple((value is None, value) for value in segment.values())
+
+
+def per(table: ir.Table, keys: list[str]) -> Any:  # noqa: ANN401 - a table, grouped or not
+    """A group-by that may be by nothing."""
+    return table.group_by(keys) if keys else table

@@ -1,0 +1,143 @@
+"""What is asked of a log, and the parts of the log that an answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from foreclick.errors import MetricError, ModelError
+from foreclick.estimators.cells import exposure
+from foreclick.estimators.weighted import Weighted
+from foreclick.logs import PERIOD, Shape
+from foreclick.metrics import Metric
+from foreclick.models import ClickModel
+from foreclick.policies import Policy
+
+Missing = Literal["error", "production", "drop"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a log: a candidate, by which estimators and metrics, over which part.
+
+    Attributes:
+        logging: the logging policy where it is known; "propensity" for the log's own propensities;
+            None for the frequencies of the log.
+    """
+
+    candidate: Policy
+    estimators: Sequence[Weighted]
+    metrics: Sequence[Metric]
+    missing: Missing = "error"
+    logging: Policy | Literal["propensity"] | None = None
+    by: tuple[str, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """The last position that any metric counts."""
+        return max(metric.depth for metric in self.metrics)
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """The rewards that the metrics weigh."""
+        return tuple(dict.fromkeys(metric.reward for metric in self.metrics))
+
+
+def check_question(shape: Shape, question: Question) -> None:
+    """Refuse what this log cannot answer, before any work is done."""
+    absent = [r for r in question.rewards if r not in shape.rewards]
+    if absent:
+        raise MetricError(
+            f"the log has no reward {absent[0]!r}; it was read with "
+            f"{', '.join(shape.rewards) or 'no rewards at all (clicks=None)'}. Read it with "
+            f"rewards={{{absent[0]!r}: …}} or use another metric."
+        )
+    can = (*shape.segments, *([PERIOD] if shape.period else []))
+    unknown = [b for b in question.by if b not in can]
+    if unknown:
+        raise ModelError(
+            f"by={unknown[0]!r}: the log was read with the segments {', '.join(can) or '(none)'}. "
+            f"Read it with segments=({unknown[0]!r},)."
+        )
+    if question.logging == "propensity":
+        for estimator in question.estimators:
+            if not propensities_answer(shape, estimator.model, question.depth):
+                raise ModelError(
+                    f"propensities of each {shape.propensity} cannot answer for "
+                    f"{estimator.name!r}: 'list' needs the probability of the shown list, 'ip' and "
+                    "'prefix' that of each slot. Use logging='frequency' (the log's own), or give "
+                    "the logging policy itself, logging=Lists(…)."
+                )
+
+
+def propensities_answer(shape: Shape, model: ClickModel, depth: int) -> bool:
+    """Whether the log's propensities are those of the model's cells.
+
+    A list's probability is that of a `list` cell; a slot's is that of an `ip` cell, or of a
+    `prefix` cell if it was logged as such. With one position all of these are the same.
+    """
+    if shape.propensity is None:
+        return False
+    if min(depth, shape.depth) == 1:
+        return model.sees_items
+    fits = {"list": ("list",), "slot": ("prefix", ("item", "position"))}
+    return model.cell in fits[shape.propensity]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sums over some contexts: records, and by position how often it was filled and its rewards."""
+
+    contexts: int
+    records: float
+    shown: list[float]
+    rewards: dict[str, list[float]]
+
+    def credit(self, metric: Metric) -> float:
+        """Σ_k θ_k w_k over the records."""
+        return sum(t * w for t, w in zip(metric.theta, self.rewards[metric.reward], strict=False))
+
+    def exposure(self, model: ClickModel, metric: Metric) -> float:
+        """Σ_k e_k over the records."""
+        return sum(e * n for e, n in zip(exposure(model, metric), self.shown, strict=False))
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """What a part of the log (all of it, or one segment) rests on.
+
+    Attributes:
+        segment: the values of the `by` columns; `code`: the same, as the engine compares them.
+        known: the contexts that the candidate has lists for.
+        unknown: the others; they count as production does, or not at all.
+        used: whether the unknown contexts count.
+    """
+
+    segment: dict[str, Any]
+    code: tuple[str, ...]
+    known: Part
+    unknown: Part
+    used: bool
+
+    @property
+    def contexts(self) -> int:
+        """How many contexts the estimate uses."""
+        return self.known.contexts + (self.unknown.contexts if self.used else 0)
+
+    @property
+    def records(self) -> float:
+        """How many records the estimate uses."""
+        return self.known.records + (self.unknown.records if self.used else 0)
+
+    @property
+    def missing_contexts(self) -> int:
+        """Contexts of the log that the candidate has no list for."""
+        return self.unknown.contexts
+
+    def production(self, metric: Metric) -> float | None:
+        """The mean reward of the records that are used."""
+        if not self.records:
+            return None
+        absent = self.unknown.credit(metric) if self.used else 0
+        return (self.known.credit(metric) + absent) / self.records

@@ -1,0 +1,104 @@
+"""What room tests share: small logs, one answer at a time, and the oracle's opinion of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import foreclick as fc
+from tests.truth import oracle, random_logs
+from tests.truth.oracle import Policy, Record
+
+# The engine and the oracle add a few dozen terms of size 1 to 100 in another order.
+SAME = 1e-12
+
+
+def repeated(*lists: tuple[Any, ...], times: int = 3, context: Any = "q") -> list[Record]:  # noqa: ANN401
+    """Records of one context, each (items, clicks) several times."""
+    return [Record(context, items, clicks) for items, clicks in lists for _ in range(times)]
+
+
+def log_of(records: Iterable[Record]) -> fc.Log:
+    """The records as the library reads them."""
+    return fc.read_log(random_logs.log_table(records))
+
+
+def answer(
+    log: Any,  # noqa: ANN401 - anything evaluate accepts
+    candidate: Any,  # noqa: ANN401
+    estimator: Any = "ip",  # noqa: ANN401
+    metric: Any = "clicks@2",  # noqa: ANN401
+    **options: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """The one row of an evaluation."""
+    found = fc.evaluate(log, candidate, estimators=[estimator], metrics=[metric], **options)
+    (row,) = found.to_dicts()
+    return dict(row)
+
+
+def values(evaluation: fc.Evaluation) -> dict[Any, Any]:
+    """The value of each estimator, of an evaluation with one metric and clip."""
+    return dict(zip(evaluation["estimator"], evaluation["value"], strict=True))
+
+
+def theta_of(metric: str) -> tuple[float, ...]:
+    """θ of a spelling, as the oracle has it."""
+    kind, depth = metric.split("@")
+    return {"clicks": oracle.clicks_at, "dcg": oracle.dcg_at}[kind](int(depth))
+
+
+def assert_as_oracle(
+    evaluation: fc.Evaluation,
+    records: Sequence[Record],
+    candidate: Policy,
+    tolerance: float = SAME,
+    **options: Any,  # noqa: ANN401 - of oracle.evaluate
+) -> None:
+    """Every row says what the oracle says, in every column the oracle knows."""
+    assert len(evaluation) > 0
+    for row in evaluation.to_dicts():
+        model, metric, clip = str(row["estimator"]), str(row["metric"]), row["clip"]
+        theta = theta_of(metric)
+        expected = oracle.evaluate(model, records, candidate, theta, clip, **options)
+        for column, right in expected._asdict().items():
+            told = f"{column} of {model}, {metric}, M={clip}: {row[column]} is not {right}"
+            assert close(row[column], right, tolerance), told
+
+
+def close(found: Any, right: float | None, tolerance: float = SAME) -> bool:  # noqa: ANN401
+    """Equal up to rounding; None only equals None."""
+    if found is None or right is None:
+        return found is right
+    return math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def value_by_cells(
+    cell: Callable[[Any, int], Any],
+    records: Sequence[Record],
+    candidate: Policy,
+    theta: Sequence[float],
+    *,
+    clip: float = math.inf,
+    examined: Callable[[int], float] = lambda k: 1.0,
+) -> float:
+    """Σ_x n_x/n Σ_g C_g min(H_g/P_g, M), for any cell of a slot (item, position)."""
+    total = 0.0
+    for context in {record.context for record in records}:
+        here = [record for record in records if record.context == context]
+        credit: dict[Any, float] = {}
+        logged: dict[Any, float] = {}
+        wanted: dict[Any, float] = {}
+        for record in here:
+            for k, (item, click) in enumerate(zip(record.items, record.clicks, strict=True), 1):
+                g, weight = cell(item, k), oracle.at(theta, k)
+                credit[g] = credit.get(g, 0.0) + weight * click
+                logged[g] = logged.get(g, 0.0) + weight * examined(k)
+        for items, chance in candidate[context].items():
+            for k, item in enumerate(items, 1):
+                e = chance * oracle.at(theta, k) * examined(k)
+                wanted[cell(item, k)] = wanted.get(cell(item, k), 0.0) + e
+        for g, c in credit.items():
+            if logged[g] > 0:
+                total += c * min(wanted.get(g, 0.0) / (logged[g] / len(here)), clip)
+    return total / len(records)

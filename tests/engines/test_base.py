@@ -1,0 +1,273 @@
+"""What the engines must agree on: integers, doubles, buckets, elements, and how they fail."""
+
+import gc
+import math
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from foreclick import engines
+from foreclick.engines import BUCKETS, real, total, whole, zero
+from foreclick.errors import EngineError, ForeclickError
+from tests.engines.looking import bucket_of, kept
+
+ONE_ROW = pa.table({"one": [1]})
+
+
+@pytest.fixture
+def home(engine):
+    """foreclick's own engine around the tests' connection."""
+    return engines.engine_of(engine.connection)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_integers_beyond_the_doubles_come_home_exactly(engine, home):
+    big = [2**53 + 1, -(2**62) - 1, None]
+    table = engine.load(pa.table({"row": [1, 2, 3], "big": pa.array(big, pa.int64())}))
+    found = home.fetch(table.order_by("row"))
+    assert found["big"].to_pylist() == big
+    assert found.schema.field("big").type == pa.int64()
+    assert [row["big"] for row in home.rows(table.order_by("row"))] == big
+
+
+def test_sums_of_integers_are_64_bit_integers(engine, home):
+    table = engine.load(
+        pa.table(
+            {
+                "big": pa.array([2**61, 2**61 + 1, None], pa.int64()),
+                "small": pa.array([100, 100, 100], pa.int8()),
+                "half": pa.array([0.5, None, 0.25], pa.float64()),
+            }
+        )
+    )
+    sums = table.aggregate(
+        big=total(table.big), small=total(table.small), half=total(table.half), n=table.count()
+    )
+    nothing = table.filter(table.small > 100)
+    none = nothing.aggregate(big=total(nothing.big), half=total(nothing.half))
+    # grouped again, as a tally is when it is added to another
+    held = home.materialise(sums, "sums")
+    again = held.table.aggregate(big=total(held.table.big), small=total(held.table.small))
+    for found in (home.fetch(sums), home.fetch(again)):
+        assert found["big"].to_pylist() == [2**62 + 1]
+        assert found["small"].to_pylist() == [300]
+        assert found.schema.field("big").type == found.schema.field("small").type == pa.int64()
+    assert home.fetch(sums)["half"].to_pylist() == [0.75]
+    assert home.fetch(none).to_pylist() == [{"big": 0, "half": 0.0}]
+    assert held.table.schema()["big"].is_int64()
+
+
+def test_literals_are_exact_doubles_and_64_bit_integers(engine, home):
+    weights = {f"w{k}": 1 / math.log2(k + 1) for k in range(1, 51)}
+    weights |= {"tiny": 5e-324, "huge": 1.7976931348623157e308, "third": 1 / 3}
+    table = engine.load(ONE_ROW).select(
+        **{name: real(value) for name, value in weights.items()},
+        seven=whole(7),
+        none=zero(ibis.dtype("int16")),
+        nought=zero(ibis.dtype("float32")),
+    )
+    held = home.materialise(table, "literals")
+    for found in (home.fetch(table), home.fetch(held.table)):
+        row = found.to_pylist()[0]
+        assert {name: row[name] for name in weights} == weights
+        assert (row["seven"], row["none"], row["nought"]) == (7, 0, 0.0)
+        assert found.schema.field("seven").type == found.schema.field("none").type == pa.int64()
+        assert found.schema.field("nought").type == found.schema.field("w3").type == pa.float64()
+
+
+# --- buckets --------------------------------------------------------------------------------------
+
+UNITS = ["anna", "", None, " ", "zoë", "東京🦆", "O'Brien", "a\\b", "NULL", "x" * 500]
+NUMBERS = [0, 7, -7, 2**62 + 1, None, -(2**63), 10, 11, 12, 13]
+
+
+def test_a_unit_has_the_same_bucket_everywhere(engine, home):
+    assert BUCKETS == 30
+    table = engine.load(
+        pa.table({"row": range(10), "name": UNITS, "number": pa.array(NUMBERS, pa.int64())})
+    )
+    buckets = table.order_by("row").select(
+        "row", name=home.bucket(table["name"]), number=home.bucket(table["number"])
+    )
+    found = home.fetch(buckets.order_by("row"))
+    assert found["name"].to_pylist() == [bucket_of(unit) for unit in UNITS]
+    assert found["number"].to_pylist() == [bucket_of(unit) for unit in NUMBERS]
+    assert found.schema.field("name").type == pa.int16()
+
+
+def test_an_engine_without_a_function_for_it_has_the_same_buckets():
+    connection = ibis.duckdb.connect()
+    table = connection.create_table("units", pa.table({"row": range(10), "name": UNITS}))
+    plain = engines.Engine(connection)
+    found = plain.fetch(table.select("row", b=plain.bucket(table["name"])).order_by("row"))
+    assert found["b"].to_pylist() == [bucket_of(unit) for unit in UNITS]
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def test_an_element_beyond_the_end_is_null(engine, home):
+    lists: list[Any] = [[1, None, 3], [4], [], None]
+    names: list[Any] = [["a"], ["b", "c"], None, []]
+    table = engine.load(
+        pa.table(
+            {
+                "row": range(4),
+                "items": pa.array(lists, pa.list_(pa.int64())),
+                "names": pa.array(names, pa.list_(pa.string())),
+            }
+        )
+    )
+    spread = table.select(
+        "row",
+        first=home.element(table["items"], 1),
+        third=home.element(table["items"], 3),
+        ninth=home.element(table["items"], 9),
+        second=home.element(table["names"], 2),
+    )
+    found = home.fetch(spread.order_by("row"))
+    assert found["first"].to_pylist() == [1, 4, None, None]
+    assert found["third"].to_pylist() == [3, None, None, None]
+    assert found["ninth"].to_pylist() == [None] * 4
+    assert found["second"].to_pylist() == [None, "c", None, None]
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def test_a_materialised_step_is_computed_once_and_dropped_with_its_holder(engine, home):
+    before = kept(engine)
+    table = engine.load(ONE_ROW)
+    held = home.materialise(table.mutate(chance=ibis.random()), "dice")
+    assert "foreclick_dice_" in " ".join(kept(engine))
+    first, second = home.rows(held.table), home.rows(held.table)
+    assert first == second
+    del held
+    gc.collect()
+    assert kept(engine) == before
+
+
+def test_releasing_twice_is_harmless(engine, home):
+    held = home.upload(ONE_ROW, "gift")
+    assert home.rows(held.table) == [{"one": 1}]
+    assert len(kept(engine, "foreclick_gift")) == 1
+    held.release()
+    held.release()
+    assert not kept(engine, "foreclick_gift")
+
+
+def test_a_scratch_leaves_nothing_even_when_it_fails(engine, home):
+    before = kept(engine)
+    table = engine.load(ONE_ROW)
+
+    def work():
+        with home.scratch() as keep:
+            first = keep(table.mutate(two=whole(2)), "first")
+            second = keep(first.mutate(three=whole(3)), "second")
+            assert home.rows(second) == [{"one": 1, "two": 2, "three": 3}]
+            assert len(kept(engine)) == len(before) + 2
+            raise KeyError("on purpose")
+
+    with pytest.raises(KeyError, match="on purpose"):
+        work()
+    assert kept(engine) == before
+
+
+def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
+    table = engine.load(pa.table({"word": ["seven"]}))
+    broken = table.select(number=table.word.cast("int64"))
+    with pytest.raises(EngineError) as stepped:
+        home.materialise(broken, "shaky")
+    told = str(stepped.value)
+    assert f"{home.name} failed in step 'shaky'" in told
+    assert "seven" in told
+    assert "SELECT" in told.split("The statement was:")[1]
+    assert "word" in told.split("The statement was:")[1]
+    with pytest.raises(EngineError, match=r"failed in a query(.|\n)*SELECT"):
+        home.fetch(broken)
+    assert isinstance(stepped.value, ForeclickError)
+    # and the engine still answers
+    assert home.rows(table) == [{"word": "seven"}]
+
+
+def test_a_failed_step_leaves_no_table(engine, home, request):
+    if engine.name == "duckdb":
+        reason = "Ibis creates the table, then fills it: the empty one stays"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    table = engine.load(pa.table({"word": ["seven"]}))
+    with pytest.raises(EngineError):
+        home.materialise(table.select(number=table.word.cast("int64")), "shaky")
+    assert not kept(engine, "foreclick_shaky")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_written_file_has_its_types_and_metadata(engine, home, tmp_path):
+    rows = pa.table(
+        {
+            "n": pa.array([2**53 + 1, 2], pa.int64()),
+            "bucket": pa.array([3, None], pa.int16()),
+            "word": ["zoë", None],
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    home.write_parquet(engine.load(rows), str(path), {"key": "value ë"})
+    back = pq.read_table(path)
+    assert back.sort_by([("n", "descending")]).to_pydict() == rows.to_pydict()
+    assert back.schema.types == rows.schema.types
+    assert engines.read_metadata(str(path)) == {str(path): {"key": "value ë"}}
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_part_of_a_new(engine, home, tmp_path):
+    path = tmp_path / "rows.parquet"
+    path.write_text("the old one")
+    table = engine.load(pa.table({"word": ["seven"]}))
+    with pytest.raises(EngineError, match="failed in a query"):
+        home.write_parquet(table.select(number=table.word.cast("int64")), str(path), {})
+    assert path.read_text() == "the old one"
+    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+# --- engines --------------------------------------------------------------------------------------
+
+
+def test_a_laptop_keeps_its_bounds():
+    home = engines.laptop(memory_limit="500MB", threads=1)
+    settings = home.rows(
+        home.backend.sql(
+            "SELECT current_setting('threads') AS threads, "
+            "current_setting('memory_limit') AS memory",
+            schema={"threads": "int64", "memory": "string"},
+        )
+    )
+    assert settings == [{"threads": 1, "memory": "476.8 MiB"}]
+
+
+@pytest.mark.xfail(reason="Engine.__eq__ compares connection arguments, not databases", strict=True)
+def test_two_databases_in_memory_are_two_engines():
+    one, other = ibis.duckdb.connect(), ibis.duckdb.connect()
+    assert engines.engine_of(one) == engines.engine_of(one)
+    assert engines.engine_of(one) != engines.engine_of(other)
+
+
+def test_an_engine_is_itself_again():
+    connection = ibis.duckdb.connect()
+    home = engines.engine_of(connection)
+    assert engines.engine_of(home) is home
+    assert {home, engines.engine_of(connection)} == {home}
+    assert home != "duckdb"
+
+
+def test_a_table_comes_over_from_another_engine(engine, home):
+    laptop = engines.laptop(threads=1)
+    rows = pa.table({"n": pa.array([2**53 + 1, None], pa.int64()), "words": [["a", None], []]})
+    brought = engines.bring(engine.load(rows), home, laptop)
+    assert laptop.fetch(brought.order_by("n")).to_pylist() == rows.to_pylist()
+    assert engines.bring(brought, laptop, laptop) is brought

@@ -1,0 +1,431 @@
+"""However a log is written down, and whatever its columns are called, it is the same log."""
+
+import datetime as dt
+import itertools
+
+import ibis
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.errors import SourceError
+from tests.engines.looking import bucket_of
+from tests.logs.samples import LISTS, Row, counted, impressions, reference, table, wide
+
+WIDE = {"items": ["i1", "i2", "i3"], "clicks": ["c1", "c2", "c3"]}
+FEW = "ignore:the contexts hardly repeat:foreclick.errors.ForeclickWarning"
+
+
+def columns(log):
+    return fc.tally(log).to_arrow().schema
+
+
+# --- three layouts --------------------------------------------------------------------------------
+
+
+def test_arrays_wide_columns_and_impressions_are_one_log():
+    logs = [
+        fc.read_log(table()),
+        fc.read_log(wide(), **WIDE),
+        fc.read_log(impressions(), layout="long"),
+    ]
+    first = fc.tally(logs[0]).to_arrow()
+    assert counted(logs[0]) == reference()
+    for log in logs[1:]:
+        assert fc.tally(log).to_arrow().equals(first)
+        assert (log.rows, log.shape) == (logs[0].rows, logs[0].shape)
+
+
+def test_impressions_keep_their_positions_across_gaps(engine):
+    seen = [row for row in impressions() if row["position"] != 2]
+    log = fc.read_log(engine.load(pa.Table.from_pylist(seen)), layout="long")
+
+    def with_gap(row):
+        items, clicks = [*row["items"]], [*row["clicks"]]
+        if len(items) > 1:
+            items[1] = clicks[1] = None
+        if len(items) == 2:
+            items, clicks = items[:1], clicks[:1]
+        return {**row, "items": items, "clicks": clicks}
+
+    assert counted(log) == reference(map(with_gap, LISTS))
+    assert log.shape.depth == 3
+    assert log.rows == len(LISTS)
+
+
+def test_a_null_within_an_array_is_a_gap_too():
+    log = fc.read_log({"context": ["q"], "items": [[1, None, 2]], "clicks": [[0, None, 1]]})
+    assert counted(log) == {("q", (1, None, 2), (0, None, 1)): 1}
+
+
+def test_any_column_names():
+    names = {"context": "select", "items": "the Items", "clicks": "Klick's"}
+    log = fc.read_log(table().rename_columns(list(names.values())), **names)
+    assert fc.tally(log).to_arrow().equals(fc.tally(table()).to_arrow())
+
+
+def test_any_column_names_of_impressions():
+    renamed = {"context": "n", "list_id": "length", "position": "weight", "item": "context"}
+    frame = pd.DataFrame(impressions()).rename(columns={**renamed, "click": "item"})
+    log = fc.read_log(frame, layout="long", click="item", **renamed)
+    assert counted(log) == reference()
+
+
+def test_without_a_context_all_is_one():
+    log = fc.read_log(table(), context=None)
+    assert counted(log) == reference([{**row, "context": 0} for row in LISTS])
+    assert columns(log).field("context").type == pa.int64()
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint16(), pa.int64()])
+def test_integers_of_any_width_are_64_bit_items_and_contexts(kind):
+    source = pa.table(
+        {
+            "context": pa.array([1, 2], kind),
+            "items": pa.array([[1, 2], [3]], pa.list_(kind)),
+            "clicks": [[1, 0], [0]],
+        }
+    )
+    log = fc.read_log(source)
+    assert counted(log) == {(1, (1, 2), (1, 0)): 1, (2, (3,), (0,)): 1}
+    assert columns(log).field("context").type == columns(log).field("item_2").type == pa.int64()
+
+
+def test_items_of_text():
+    rows: list[Row] = [{"context": "q", "items": ["b", "ä", "東", ""], "clicks": [0, 0, 1, 0]}]
+    assert counted(fc.read_log(rows)) == reference(rows)
+
+
+def test_boolean_clicks_count_as_0_and_1():
+    rows = [{**row, "clicks": [bool(c) for c in row["clicks"]]} for row in LISTS]
+    log = fc.read_log(rows)
+    assert counted(log) == reference()
+    assert pa.types.is_integer(columns(log).field("clicks_1").type)
+
+
+def test_graded_rewards_stay_what_they_are():
+    rows = [
+        {"context": "q", "items": [1, 2], "clicks": [0.1, 2.5]},
+        {"context": "q", "items": [1, 2], "clicks": [0.1, 2.5]},
+        {"context": "q", "items": [1, 2], "clicks": [0.30000000000000004, 0.0]},
+    ]
+    assert counted(fc.read_log(rows)) == reference(rows)
+
+
+def test_a_log_without_clicks():
+    for source, roles in (
+        (table().drop_columns("clicks"), {}),
+        (wide(), {"items": WIDE["items"]}),
+        (impressions(), {"layout": "long"}),
+    ):
+        log = fc.read_log(source, clicks=None, **roles)
+        expected = {key[:2]: 0 for key in reference()}
+        for key, n in reference().items():
+            expected[key[:2]] += n
+        assert counted(log) == expected
+        assert log.shape.rewards == ()
+
+
+def test_a_list_longer_than_any_of_the_first_rows():
+    short: Row = {"context": "q", "items": [1, 2], "clicks": [0, 1]}
+    longer: Row = {"context": "q", "items": [5, 4, 3, 2], "clicks": [0, 0, 0, 1]}
+    log = fc.read_log(table([short] * 10_050 + [longer]), engine=ordered())
+    assert log.shape.depth == 4
+    assert counted(log) == reference([short] * 10_050 + [longer])
+
+
+def test_impressions_deeper_than_any_of_the_first_rows():
+    source = pa.table(
+        {
+            "context": ["q"] * 100_002,
+            "list_id": [*range(100_001), 7],
+            "position": [*[1] * 100_001, 3],
+            "item": [*[1] * 100_001, 2],
+            "click": [*[0] * 100_001, 1],
+        }
+    )
+    log = fc.read_log(source, layout="long", engine=ordered())
+    assert counted(log) == {("q", (1,), (0,)): 100_000, ("q", (1, None, 2), (0, None, 1)): 1}
+
+
+def ordered():
+    """A DuckDB that reads a table from its beginning, so that the first rows are the first."""
+    return ibis.duckdb.connect()
+
+
+@pytest.mark.xfail(reason="45 positions make 990 nested ORs: RecursionError", strict=True)
+def test_lists_of_a_hundred_items():
+    row: Row = {"context": "q", "items": [*range(100)], "clicks": [0] * 100}
+    assert counted(fc.read_log(table([row]))) == reference([row])
+
+
+@pytest.mark.xfail(reason="a column of None is taken as integers: IbisTypeError", strict=True)
+def test_a_position_that_no_list_reaches():
+    source = {"context": ["q"], "i1": ["a"], "i2": [None], "c1": [1], "c2": [None]}
+    log = fc.read_log(source, items=["i1", "i2"], clicks=["c1", "c2"])
+    assert counted(log) == {("q", ("a",), (1,)): 1}
+
+
+@pytest.mark.xfail(reason="the third click column is ignored without a word", strict=True)
+def test_more_click_columns_than_item_columns():
+    source = {"context": ["q"], "i1": ["a"], "c1": [0], "c2": [1]}
+    with pytest.raises(fc.errors.ForeclickError):
+        fc.read_log(source, items=["i1"], clicks=["c1", "c2"])
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+START = dt.datetime(2024, 2, 28, 22, 30, tzinfo=dt.UTC)
+
+
+def everything():
+    """Rows with every role, where hours, units and weights fall together in the tally."""
+    days = [START + dt.timedelta(hours=5 * i) for i in range(len(LISTS))]
+    countries = ["NL", None, "NL", "BE", "", None, None]
+    units = ["anna", "bo", "anna", None, "zoë", "c", "c"]
+    weights = [2, 1, 3, 1, 1, 5, 2**40]
+    extra = zip(days, countries, units, weights, strict=True)
+    return [
+        {
+            **row,
+            "clicks": [bool(c) for c in row["clicks"]],
+            "orders": [0.5 * c for c in row["clicks"]],
+            "time": when.replace(tzinfo=None),
+            "country": country,
+            "user": unit,
+            "weight": weight,
+            "p": 1 / len(row["items"]),
+        }
+        for row, (when, country, unit, weight) in zip(LISTS, extra, strict=True)
+    ]
+
+
+def test_every_role_at_once_on_every_engine(engine):
+    rows = everything()
+    log = fc.read_log(
+        engine.load(pa.Table.from_pylist(rows)),
+        period="time",
+        segments=["country"],
+        unit="user",
+        weight="weight",
+        propensity="p",
+        rewards={"orders": "orders"},
+        where="country IS NULL OR country <> 'BE'",
+    )
+    expected: dict[object, int] = {}
+    for row in rows:
+        if row["country"] != "BE":
+            key = (
+                row["context"],
+                row["time"].date(),
+                row["country"],
+                bucket_of(row["user"]),
+                row["p"],
+                tuple(row["items"]),
+                tuple(int(c) for c in row["clicks"]),
+                tuple(row["orders"]),
+            )
+            expected[key] = expected.get(key, 0) + row["weight"]
+    assert counted(log) == expected
+    assert log.rows == 6
+    assert columns(log).field("n").type == pa.int64()
+    assert columns(log).field("period").type == pa.date32()
+    told = repr(log)
+    for word in ("6 records", "up to 3", "clicks, orders", "period", "unit", "country", "list"):
+        assert word in told
+
+
+def test_every_role_of_impressions_on_every_engine(engine):
+    rows = [
+        {**seen, "day": 3, "country": None, "user": seen["list_id"] % 2, "w": 0.5, "p": 0.25}
+        | {"orders": seen["click"] * 2}
+        for seen in impressions()
+    ]
+    source = pa.Table.from_pylist(rows)
+    source = source.set_column(6, "country", source["country"].cast(pa.string()))
+    log = fc.read_log(
+        engine.load(source),
+        layout="long",
+        period="day",
+        segments="country",
+        unit="user",
+        weight="w",
+        propensity="p",
+        rewards={"orders": "orders"},
+        where=lambda t: t["day"] == 3,
+    )
+    expected: dict[object, float] = {}
+    for number, row in enumerate(LISTS):
+        rewards = tuple(row["clicks"]), tuple(2 * c for c in row["clicks"])
+        slots = (0.25,) * len(row["items"])
+        unit = bucket_of(number % 2)
+        key = (row["context"], 3, None, unit, tuple(row["items"]), *rewards, slots)
+        expected[key] = expected.get(key, 0) + 0.5
+    assert counted(log) == expected
+    assert columns(log).field("n").type == pa.float64()
+    assert log.rows == len(LISTS)
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ([1, 2, 1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 2, 1]),
+        (["mon", None, "tue", "mon", "mon", "mon", "mon"],) * 2,
+        ([dt.date(2024, 2, 29)] * 6 + [dt.date(1969, 12, 31)],) * 2,
+        (
+            [dt.datetime(2024, 2, 29, hour, 59) for hour in (0, 1, 5, 22, 23, 23, 23)],
+            [dt.date(2024, 2, 29)] * 7,
+        ),
+    ],
+)
+def test_periods(values, kept):
+    log = fc.read_log(table().append_column("day", [values]), period="day")
+    rows = [{**row, "day": day} for row, day in zip(LISTS, kept, strict=True)]
+    assert counted(log) == reference(rows, None, "day")
+
+
+def test_several_segments_keep_names_types_and_nulls():
+    platform = [True, False, None, True, True, False, None]
+    country = ["NL", None, "NL", "BE", "", None, None]
+    source = table().append_column("mobile", [platform]).append_column("Land", [country])
+    log = fc.read_log(source, segments=("Land", "mobile"))
+    extra = zip(LISTS, country, platform, strict=True)
+    rows = [{**row, "Land": land, "mobile": mobile} for row, land, mobile in extra]
+    assert counted(log) == reference(rows, None, "Land", "mobile")
+    assert log.shape.segments == ("Land", "mobile")
+
+
+def test_a_pre_aggregated_log_is_the_log_of_its_rows():
+    times = [3, 1, 2, 1, 4, 1, 1]
+    weighted = fc.read_log(table().append_column("times", [times]), weight="times")
+    repeated = itertools.chain(*([row] * n for row, n in zip(LISTS, times, strict=True)))
+    assert fc.tally(weighted).to_arrow().equals(fc.tally(table([*repeated])).to_arrow())
+
+
+def test_fractional_weights_add_up():
+    weights = [0.5, 0.25, 10.0, 1e-3, 1.0, 0.125, 0.125]
+    log = fc.read_log(table().append_column("w", [weights]), weight="w")
+    rows = [{**row, "w": w} for row, w in zip(LISTS, weights, strict=True)]
+    assert counted(log) == reference(rows, "w")
+
+
+def test_propensities_of_lists_and_of_slots():
+    lists = [1 / len(row["items"]) for row in LISTS]
+    slots = [[1 / k for k, _ in enumerate(row["items"], 1)] for row in LISTS]
+    source = table().append_column("p", [lists]).append_column("ps", [slots])
+    rows = [{**row, "p": p} for row, p in zip(LISTS, lists, strict=True)]
+    log = fc.read_log(source, propensity="p")
+    assert log.shape.propensity == "list"
+    assert counted(log) == reference(rows, None, "p")
+    log = fc.read_log(source, propensity="ps")
+    assert log.shape.propensity == "slot"
+    expected = {key + (tuple(1 / k for k, _ in enumerate(key[1], 1)),): n for key, n in reference().items()}
+    assert counted(log) == expected
+
+
+def test_propensities_in_wide_columns():
+    source = {"context": ["q"], "i1": [7], "i2": [8], "c1": [1], "c2": [0], "p1": [0.5], "p2": [1]}
+    log = fc.read_log(source, items=["i1", "i2"], clicks=["c1", "c2"], propensity=["p1", "p2"])
+    assert counted(log) == {("q", (7, 8), (1, 0), (0.5, 1.0)): 1}
+
+
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("layout", ["array", "wide", "long"])
+def test_orders_are_valued_like_clicks(layout):
+    # ba was shown in one of two: its 3 orders count double; clicks are another matter
+    shown = [([1, 2], [1, 0], [0, 0]), ([2, 1], [0, 1], [1, 2])]
+    candidate = {"context": ["q"], "items": [[2, 1]]}
+    if layout == "array":
+        source = {
+            "context": ["q", "q"],
+            "items": [items for items, _, _ in shown],
+            "clicks": [clicks for _, clicks, _ in shown],
+            "bought": [orders for _, _, orders in shown],
+        }
+        log = fc.read_log(source, rewards={"orders": "bought"})
+    elif layout == "wide":
+        source = {"context": ["q", "q"], "i1": [1, 2], "i2": [2, 1], "c1": [1, 0], "c2": [0, 1]}
+        log = fc.read_log(
+            source | {"o1": [0, 1], "o2": [0, 2]},
+            items=["i1", "i2"],
+            clicks=["c1", "c2"],
+            rewards={"orders": ["o1", "o2"]},
+        )
+    else:
+        rows = [
+            {"context": "q", "list_id": n, "position": k + 1, "item": items[k], "click": clicks[k]}
+            | {"bought": orders[k]}
+            for n, (items, clicks, orders) in enumerate(shown)
+            for k in range(2)
+        ]
+        log = fc.read_log(rows, layout="long", rewards={"orders": "bought"})
+    answer = fc.evaluate(log, candidate, metrics=["orders@2", "clicks@2"], estimators=["list"])
+    found = {row["metric"]: (row["value"], row["production"]) for row in answer.to_dicts()}
+    assert found == {"orders@2": (3.0, 1.5), "clicks@2": (1.0, 1.0)}
+
+
+# --- what cannot be read --------------------------------------------------------------------------
+
+
+def test_missing_columns_are_all_named_with_those_there_are():
+    with pytest.raises(SourceError) as error:
+        fc.read_log(table(), context="query", items="items", clicks="klicks", segments=["land"])
+    told = str(error.value)
+    assert "3 of the named columns are not in the source" in told
+    assert "context='query', clicks='klicks', segments='land'" in told
+    assert "It has the columns context, items, clicks" in told
+    with pytest.raises(SourceError, match=r"list_id='list_id', position='position', item='item'"):
+        fc.read_log(table(), layout="long")
+
+
+@pytest.mark.parametrize(
+    ("change", "roles", "told"),
+    [
+        ({"items": [[1.5, 2.0]]}, {}, "items are of type float64; they must be integers or str"),
+        ({"items": [3]}, {}, r"'items' is of type int64, not a list.*layout='long'.*item_1"),
+        ({"clicks": [1]}, {}, r"'clicks' is of type int64, not a list"),
+        ({"clicks": [[dt.date(2024, 1, 1)] * 2]}, {}, "clicks must be numbers .*not date"),
+        ({"w": ["2"]}, {"weight": "w"}, "weight must be a number, not string"),
+        ({"w": [True]}, {"weight": "w"}, "weight must be a number, not boolean"),
+        ({"period": [1]}, {"segments": "period"}, "segment cannot be called 'period'.*Rename"),
+        ({"item_9": [1]}, {"segments": "item_9"}, "segment cannot be called 'item_9'"),
+        ({}, {"rewards": {"a b": "clicks"}}, "rewards must have plain names"),
+        ({}, {"items": None}, "name the column that holds the items"),
+        ({}, {"layout": "lang"}, "layout='lang'.*'lists' or 'long'"),
+        ({}, {"invalid": "ignore"}, "invalid='ignore'.*'error' or 'drop'"),
+    ],
+)
+def test_wrong_types_and_roles_are_explained(change, roles, told):
+    source = {"context": ["q"], "items": [[1, 2]], "clicks": [[0, 1]]} | change
+    with pytest.raises(SourceError, match=told):
+        fc.read_log(source, **roles)
+
+
+def test_a_position_must_be_an_integer():
+    rows = [{**row, "position": float(row["position"])} for row in impressions()]
+    with pytest.raises(SourceError, match="position must be an integer, not float64"):
+        fc.read_log(rows, layout="long")
+
+
+@pytest.mark.xfail(reason="the names `rows` and `bad_weight` are read as our own", strict=True)
+@pytest.mark.parametrize("name", ["rows", "bad_weight"])
+def test_a_segment_may_have_any_other_name(name):
+    log = fc.read_log(table().append_column(name, [[7] * 7]), segments=name)
+    assert log.rows == 7
+
+
+@pytest.mark.xfail(reason="Ibis complains of a duplicate column, not we", strict=True)
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"rewards": {"item": "clicks"}},
+        {"segments": "clicks_1"},
+        {"rewards": {"propensity": "clicks"}, "propensity": "ps"},
+    ],
+)
+def test_a_name_the_tally_uses_itself_is_refused(roles):
+    source = table().append_column("clicks_1", [[7] * 7])
+    source = source.append_column("ps", [[[0.5] * len(row["items"]) for row in LISTS]])
+    with pytest.raises(SourceError, match="name"):
+        fc.read_log(source, **roles)

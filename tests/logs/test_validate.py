@@ -1,0 +1,258 @@
+"""Every rule of a log: alone, together, on every engine, as an error and as a count."""
+
+import math
+import re
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.errors import InvalidLogError, SourceError
+from tests.logs.samples import Row, counted, impressions
+
+GOOD: Row = {
+    "context": "fine",
+    "items": [1, 2],
+    "clicks": [1.0, 0.0],
+    "orders": [0, 1],
+    "p": 0.5,
+    "ps": [0.5, 1.0],
+    "w": 2.0,
+    "times": 3,
+}
+SCHEMA = pa.schema(
+    {
+        "context": pa.string(),
+        "items": pa.list_(pa.int64()),
+        "clicks": pa.list_(pa.float64()),
+        "orders": pa.list_(pa.int64()),
+        "p": pa.float64(),
+        "ps": pa.list_(pa.float64()),
+        "w": pa.float64(),
+        "times": pa.int64(),
+    }
+)
+LISTS, DIFFERENT = "null or empty list", "items and clicks of different length"
+TWICE, NEGATIVE = "an item twice in a list", "negative or NaN clicks"
+PROPENSITY, CONTEXT = r"propensity outside \(0, 1\]", "context is null"
+INF, NAN = math.inf, math.nan
+
+
+def source(*changes: Row) -> pa.Table:
+    """Three good rows, and one for each of the changes."""
+    return pa.Table.from_pylist([GOOD] * 3 + [GOOD | change for change in changes], SCHEMA)
+
+
+def fault(table: Any, **roles: Any) -> str:
+    with pytest.raises(InvalidLogError) as error:
+        fc.read_log(table, **roles)
+    return str(error.value)
+
+
+CASES = [
+    pytest.param({}, {"items": None}, LISTS, r"items=\[\]", id="null list"),
+    pytest.param({}, {"items": None, "clicks": None}, LISTS, r"items=\[\] clicks=\[\]", id="nulls"),
+    pytest.param({}, {"items": [], "clicks": []}, LISTS, r"items=\[\] clicks=\[\]", id="empty"),
+    pytest.param({}, {"items": [None], "clicks": [None]}, LISTS, r"items=\[\]", id="only nulls"),
+    pytest.param({}, {"items": [1, 2, 3]}, DIFFERENT, r"items=\[1, 2, 3\] clicks=\[1", id="items"),
+    pytest.param({}, {"clicks": [1, 0, 1]}, DIFFERENT, r"items=\[1, 2\] clicks=\[1", id="clicks"),
+    pytest.param({}, {"clicks": [1, None]}, DIFFERENT, r"clicks=\[1\.0\]", id="null click"),
+    pytest.param({}, {"clicks": None}, DIFFERENT, r"clicks=\[\]", id="null clicks"),
+    pytest.param({}, {"clicks": []}, DIFFERENT, r"clicks=\[\]", id="no clicks"),
+    pytest.param({}, {"items": [1, None]}, DIFFERENT, r"items=\[1\]", id="null item"),
+    pytest.param({}, {"items": [7, 7]}, TWICE, r"items=\[7, 7\]", id="an item twice"),
+    pytest.param({}, {"clicks": [0, -1]}, NEGATIVE, r"clicks=\[0\.0, -1\.0\]", id="negative"),
+    pytest.param({}, {"clicks": [NAN, 0]}, NEGATIVE, r"clicks=\[nan, 0\.0\]", id="NaN"),
+    pytest.param({}, {"clicks": [INF, 0]}, NEGATIVE, r"clicks=\[inf, 0\.0\]", id="inf"),
+    pytest.param({}, {"clicks": [0, -INF]}, NEGATIVE, r"clicks=\[0\.0, -inf\]", id="-inf"),
+    pytest.param({}, {"context": None}, CONTEXT, "context=None", id="null context"),
+    *(
+        pytest.param({"propensity": "p"}, {"p": p}, PROPENSITY, rf"propensity={p}", id=f"p={p}")
+        for p in (0, -0.5, 1.0000001, NAN, INF, None)
+    ),
+    *(
+        pytest.param({"propensity": "ps"}, {"ps": ps}, PROPENSITY, "propensity_1", id=f"ps={ps}")
+        for ps in ([0.5, 0], [0.5, None], [0.5], None, [NAN, 1], [1.5, 1])
+    ),
+    *(
+        pytest.param({"weight": "w"}, {"w": w}, "w null, NaN, or not above 0", "fine", id=f"w={w}")
+        for w in (0, -1, NAN, INF, None)
+    ),
+    *(
+        pytest.param({"weight": "times"}, {"times": n}, "times null", "fine", id=f"times={n}")
+        for n in (0, -1, None)
+    ),
+    pytest.param(
+        {"rewards": {"orders": "orders"}},
+        {"orders": [0]},
+        "items and orders of different length",
+        r"orders=\[0\]",
+        id="orders shorter",
+    ),
+    pytest.param(
+        {"rewards": {"orders": "orders"}},
+        {"orders": [0, -2]},
+        "negative or NaN orders",
+        r"orders=\[0, -2\]",
+        id="orders negative",
+    ),
+]
+
+
+@pytest.mark.parametrize(("roles", "change", "cause", "example"), CASES)
+def test_a_broken_rule(roles, change, cause, example):
+    table = source(change, change)
+    told = fault(table, **roles)
+    assert told.startswith("2 rows break the rules of a log:")
+    assert re.search(rf"- {cause}[^\n]*: 2 rows, for example [^\n]*{example}", told), told
+    assert len(re.findall(r"remedy: \w[^\n]+\.", told)) == 1
+    assert 'invalid="drop"' in told
+
+    log = fc.read_log(table, invalid="drop", **roles)
+    [(name, n)] = log.dropped.items()
+    assert re.match(cause, name)
+    assert (n, log.dropped_rows, log.rows) == (2, 2, 3)
+    assert sum(counted(log).values()) == {"w": 6.0, "times": 9}.get(roles.get("weight"), 3)
+
+
+def test_a_good_log_has_nothing_to_drop():
+    log = fc.read_log(source(), propensity="ps", weight="w", rewards={"orders": "orders"})
+    assert (log.rows, log.dropped, log.dropped_rows) == (3, {}, 0)
+    assert "dropped" not in repr(log)
+
+
+EVERYTHING: list[Row] = [
+    {"items": None, "clicks": None},
+    {"items": [], "clicks": []},
+    {"items": [1, 2, 3]},
+    {"clicks": [1, 0, 1, 1, 1]},
+    {"clicks": [None, 0]},
+    {"items": [7, 7]},
+    {"items": [7, 7], "clicks": [-1, 0], "p": 2, "w": 0},
+    {"clicks": [NAN, 0]},
+    {"clicks": [0, INF]},
+    {"context": None},
+    {"p": 0},
+    {"p": NAN},
+    {"p": None},
+    {"w": -1},
+    {"w": NAN},
+    {"w": None},
+]
+ROLES: Row = {"propensity": "p", "weight": "w"}
+COUNTS = {LISTS: 2, DIFFERENT: 3, TWICE: 2, NEGATIVE: 3, CONTEXT: 1, PROPENSITY: 4, "w null": 4}
+
+
+def test_all_rules_at_once_are_counted_by_cause_on_every_engine(engine):
+    log = fc.read_log(engine.load(source(*EVERYTHING)), invalid="drop", **ROLES)
+    for cause, n in COUNTS.items():
+        assert [log.dropped[name] for name in log.dropped if re.match(cause, name)] == [n], cause
+    assert len(log.dropped) == len(COUNTS)
+    # the row that breaks four rules is one row
+    assert (log.rows, log.dropped_rows) == (3, len(EVERYTHING))
+    assert counted(log) == {("fine", 0.5, (1, 2), (1.0, 0.0)): 6.0}
+    assert "16 invalid rows dropped" in repr(log)
+
+
+def test_all_rules_at_once_are_told_together_on_every_engine(engine):
+    told = fault(engine.load(source(*EVERYTHING)), **ROLES)
+    assert told.startswith("16 rows break the rules")
+    for cause, n in COUNTS.items():
+        assert re.search(rf"- {cause}[^\n]*: {n} rows, for example context=", told), cause
+    assert told.count("remedy: ") == len(COUNTS)
+
+
+def test_slots_without_a_probability_on_every_engine(engine):
+    slots: list[Row] = [{"ps": [0.5, NAN]}, {"ps": [0.5]}, {"ps": None}, {"ps": [0, 1]}, {"ps": [2, 1]}]
+    log = fc.read_log(engine.load(source(*slots)), propensity="ps", invalid="drop")
+    assert list(log.dropped.values()) == [5]
+    assert log.rows == 3
+
+
+def test_a_dropped_row_counts_once_whatever_its_weight():
+    table = source({"items": [7, 7], "times": 1000}, {"clicks": [-1, 0], "times": 50})
+    log = fc.read_log(table, weight="times", invalid="drop")
+    assert sorted(log.dropped.values()) == [1, 1]
+    assert (log.rows, log.dropped_rows) == (3, 2)
+    assert list(counted(log).values()) == [9]
+
+
+def test_the_evaluation_tells_what_was_dropped():
+    table = pa.concat_tables([source(), source(), source({"items": [7, 7]})])
+    log = fc.read_log(table, invalid="drop")
+    ranking = {"context": ["fine"], "items": [[1, 2]]}
+    answer = fc.evaluate(log, ranking, metrics="clicks@2", estimators="list")
+    row = answer.to_dicts()[0]
+    assert (row["dropped"], row["records"], row["value"]) == (1, 9, 1.0)
+
+
+def test_a_log_of_nothing_but_faults_is_no_log():
+    table = pa.Table.from_pylist([GOOD | {"items": [7, 7]}, GOOD | {"context": None}], SCHEMA)
+    with pytest.raises(InvalidLogError, match=r"all 2 rows break the rules.*an item twice.*: 1"):
+        fc.read_log(table, invalid="drop")
+
+
+def test_no_rows(engine):
+    table = engine.load(source())
+    for invalid in ("error", "drop"):
+        with pytest.raises(InvalidLogError, match=r"no rows.*path.*where="):
+            fc.read_log(table, where="context = 'none'", invalid=invalid)
+        if engine.name == "spark":
+            break
+
+
+def test_clicks_longer_than_any_list_of_the_first_rows():
+    rows = [{"context": "q", "items": [1], "clicks": [0]}] * 10_050
+    rows.append({"context": "q", "items": [1], "clicks": [0, 0, 1]})
+    log = fc.read_log(pa.Table.from_pylist(rows), invalid="drop", engine=ibis.duckdb.connect())
+    assert list(log.dropped.values()) == [1]
+    assert counted(log) == {("q", (1,), (0,)): 10_050}
+
+
+# --- impressions ----------------------------------------------------------------------------------
+
+
+def seen(*changes: Row) -> list[Row]:
+    """The sample's impressions, and another list of two, changed."""
+    rows = [
+        {"context": "q", "list_id": 99, "position": k, "item": k + 10, "click": 0} for k in (1, 2)
+    ]
+    changed = [row | change for row, change in zip(rows, changes, strict=True)]
+    return impressions() + changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ([{}, {"position": 1}], "a position twice in a list"),
+        ([{"position": 0}, {}], "a position twice in a list, or below 1"),
+        ([{"position": -1}, {}], "a position twice in a list, or below 1"),
+        ([{"position": None}, {}], "a position twice in a list, or below 1"),
+        ([{"position": 0}, {"position": 0}], "a position twice in a list, or below 1"),
+        ([{}, {"item": 11}], TWICE),
+        ([{}, {"click": None}], DIFFERENT),
+        ([{}, {"item": None}], DIFFERENT),
+        ([{}, {"click": -1}], NEGATIVE),
+        ([{"context": None}, {"context": None}], CONTEXT),
+    ],
+)
+def test_a_broken_rule_of_impressions(changes, cause):
+    rows = seen(*changes)
+    told = fault(rows, layout="long")
+    assert re.search(rf"- {cause}[^\n]*: 1 rows, for example context=", told), told
+    log = fc.read_log(rows, layout="long", invalid="drop")
+    assert any(re.match(cause, name) and n == 1 for name, n in log.dropped.items())
+    assert (log.rows, log.dropped_rows) == (7, 1)
+
+
+def test_positions_from_zero_on_every_engine(engine):
+    rows = [{**row, "position": row["position"] - 1} for row in impressions()]
+    told = fault(engine.load(pa.Table.from_pylist(rows)), layout="long")
+    assert re.search(r"below 1: 7 rows.*\n  remedy: positions count from 1", told)
+
+
+def test_a_wrong_word_is_no_reason_to_drop_in_silence():
+    with pytest.raises(SourceError, match="'error' or 'drop'"):
+        fc.read_log(source(), invalid="skip")

@@ -1,0 +1,1 @@
+"""Real logs, where they are at hand."""
