@@ -33,13 +33,21 @@ def answer(
 ) -> dict[str, Any]:
     """The one row of an evaluation."""
     found = fc.evaluate(log, candidate, estimators=[estimator], metrics=[metric], **options)
-    (row,) = found.to_dicts()
-    return dict(row)
+    (row,) = settled(found)
+    return row
+
+
+def settled(evaluation: fc.Evaluation) -> list[dict[str, Any]]:
+    """The rows, floats to 13 digits, so that those of two calls can be compared with ==."""
+    return [
+        {name: float(f"{v:.12e}") if isinstance(v, float) else v for name, v in row.items()}
+        for row in evaluation.to_dicts()
+    ]
 
 
 def values(evaluation: fc.Evaluation) -> dict[Any, Any]:
     """The value of each estimator, of an evaluation with one metric and clip."""
-    return dict(zip(evaluation["estimator"], evaluation["value"], strict=True))
+    return {row["estimator"]: row["value"] for row in settled(evaluation)}
 
 
 def theta_of(metric: str) -> tuple[float, ...]:
@@ -71,6 +79,19 @@ def close(found: Any, right: float | None, tolerance: float = SAME) -> bool:  # 
     if found is None or right is None:
         return found is right
     return math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def assert_same_rows(
+    found: fc.Evaluation, right: fc.Evaluation, tolerance: float = SAME
+) -> None:
+    """Two evaluations agree in every column, up to rounding."""
+    for one, other in zip(found.to_dicts(), right.to_dicts(), strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            if isinstance(value, float):
+                assert close(value, other[name], tolerance), f"{name}: {one} is not {other}"  # type: ignore[arg-type]
+            else:
+                assert value == other[name], f"{name}: {one} is not {other}"
 
 
 def value_by_cells(

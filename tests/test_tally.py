@@ -76,9 +76,7 @@ def test_depths_meet_on_every_engine(engine):
 
 
 def test_counts_beyond_the_doubles_add_exactly():
-    big = fc.tally(
-        fc.read_log(table(LISTS[:1]).append_column("w", [[2**61 + 1]]), weight="w")
-    )
+    big = fc.tally(fc.read_log(table(LISTS[:1]).append_column("w", [[2**61 + 1]]), weight="w"))
     assert list(counted(big + big).values()) == [2**62 + 2]
 
 
@@ -109,7 +107,11 @@ def test_a_tally_answers_as_its_log_does():
     log = fc.read_log([*LISTS] * 5)
     ranking = {"context": ["jaguar", "zoë's 東京"], "items": [[3, 1], [2, 3, 1]]}
     half = fc.tally([*LISTS] * 2) + fc.tally([*LISTS] * 3)
-    assert fc.evaluate(half, ranking).to_dicts() == fc.evaluate(log, ranking).to_dicts()
+    found, expected = (
+        fc.evaluate(source, ranking, estimators=["list", "ip"], metrics="clicks@3").to_dicts()
+        for source in (half, log)
+    )
+    assert found == expected
 
 
 def test_the_order_of_rows_does_not_show():
@@ -140,7 +142,7 @@ def test_tallies_of_different_things_do_not_add(roles):
 
 def test_a_tally_adds_to_nothing_else():
     with pytest.raises(TypeError):
-        fc.tally(LISTS) + LISTS
+        fc.tally(LISTS) + LISTS  # type: ignore[operator]
 
 
 CLASH = "Ibis's RelationError: schemas must be equal for set operations"
@@ -150,7 +152,7 @@ CLASH = "Ibis's RelationError: schemas must be equal for set operations"
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda c: bool(c), id="boolean clicks"),
+        pytest.param(bool, id="boolean clicks"),
         pytest.param(lambda c: c / 2, id="graded clicks"),
     ],
 )
@@ -169,8 +171,8 @@ def test_counts_and_fractional_weights_add():
 @pytest.mark.xfail(reason=CLASH, strict=True)
 @pytest.mark.parametrize("column", ["context", "items"])
 def test_text_and_integers_do_not_add(column):
-    words = [{"context": "q", "items": ["a"], "clicks": [0]}]
-    numbers = [{"context": "q", "items": [1], "clicks": [0]}]
+    words: list[Row] = [{"context": "q", "items": ["a"], "clicks": [0]}]
+    numbers: list[Row] = [{"context": "q", "items": [1], "clicks": [0]}]
     if column == "context":
         words, numbers = numbers, [{**numbers[0], "context": 7}]
     with pytest.raises(TallyError):
@@ -259,7 +261,9 @@ def test_a_tally_of_another_version_is_refused(tmp_path):
     file = pq.read_table(path)
     meta = json.loads(file.schema.metadata[b"foreclick"]) | {"version": 99}
     pq.write_table(file.replace_schema_metadata({"foreclick": json.dumps(meta)}), path)
-    with pytest.raises(TallyError, match=r"t\.parquet' has the tally schema 99.*Tally the log again"):
+    with pytest.raises(
+        TallyError, match=r"t\.parquet' has the tally schema 99.*Tally the log again"
+    ):
         fc.read_tally(path)
 
 
@@ -305,6 +309,9 @@ def test_the_tables_go_with_the_tally(engine):
     assert kept(engine) == before
 
 
+@pytest.mark.parametrize(
+    "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
 def test_an_invalid_log_leaves_no_table(engine):
     before = kept(engine)
     source = engine.load(table([{"context": "q", "items": [7, 7], "clicks": [0, 0]}]))

@@ -100,6 +100,16 @@ def test_a_unit_has_the_same_bucket_everywhere(engine, home):
     assert found.schema.field("name").type == pa.int16()
 
 
+def test_a_unit_that_became_a_double_has_the_same_bucket_everywhere(engine, home, request):
+    # pandas makes doubles of integers where one is missing
+    if engine.name == "postgres":
+        reason = "1.0 is written '1' by PostgreSQL, '1.0' by DuckDB and Spark"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+    table = engine.load(pa.table({"unit": [1.0]}))
+    [row] = home.rows(table.select(bucket=home.bucket(table["unit"])))
+    assert row["bucket"] == bucket_of("1.0")
+
+
 def test_an_engine_without_a_function_for_it_has_the_same_buckets():
     connection = ibis.duckdb.connect()
     table = connection.create_table("units", pa.table({"row": range(10), "name": UNITS}))

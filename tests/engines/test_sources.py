@@ -12,9 +12,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import EngineError, SourceError
-from tests.logs.samples import LISTS, counted, impressions, reference, table, wide
+from tests.logs.samples import LISTS, WIDE, counted, impressions, reference, table, wide
 
-WIDE = {"items": ["i1", "i2", "i3"], "clicks": ["c1", "c2", "c3"]}
 AS_TEXT = [{**row, "items": [str(i) for i in row["items"]]} for row in LISTS]
 
 
@@ -232,7 +231,6 @@ def test_where_is_one_language_on_every_engine(engine):
     loaded = engine.load(source)
     sql = "country LIKE 'N_' AND country IN ('NL', 'BE') OR country IS NULL"
     assert counted(fc.read_log(loaded, where=sql)) == reference([LISTS[i] for i in (0, 3, 6)])
-    assert counted(fc.read_log(loaded, where=lambda t: t["position"] < 2)) == reference(LISTS[:2])
 
 
 def test_a_filter_that_is_no_sql_is_shown_with_an_example():

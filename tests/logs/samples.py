@@ -32,10 +32,14 @@ def table(rows: Sequence[Row] = LISTS) -> pa.Table:
     return pa.Table.from_pylist(list(rows), SCHEMA)
 
 
+WIDE: Row = {"items": ["i1", "i2", "i3"], "clicks": ["c1", "c2", "c3"]}
+"""The roles of `wide`."""
+
+
 def wide(rows: Sequence[Row] = LISTS, depth: int = 3) -> pa.Table:
     """A column a position: i1 … and c1 …; null where the list is shorter."""
 
-    def at(values: Sequence[Any], k: int) -> Any:
+    def at(values: Sequence[int], k: int) -> int | None:
         return values[k] if k < len(values) else None
 
     columns: dict[str, Any] = {"context": [row["context"] for row in rows]}
@@ -69,7 +73,7 @@ def reference(rows: Iterable[Row] = LISTS, n: str | None = None, *keys: str) -> 
     return found
 
 
-def counted(log: Any) -> Counter[Any]:
+def counted(log: fc.Log | fc.Tally) -> Counter[Any]:
     """The same from a tally: its list-level columns, items, rewards and propensities."""
     tally = fc.tally(log)
     shape = tally.shape

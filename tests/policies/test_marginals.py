@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, PolicyError
-from tests.answers import answer, assert_as_oracle, log_of, repeated
+from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated
 from tests.truth import random_logs
 
 RECORDS = [
@@ -37,8 +37,7 @@ def test_equal_the_lists_they_come_from_for_models_of_slots():
     found = fc.evaluate(log, marginals, **asked)
     assert_as_oracle(found, RECORDS, POLICY)
     lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked)
-    for left, right in zip(found.to_dicts(), lists.to_dicts(), strict=True):
-        assert left == pytest.approx(right, rel=1e-12)
+    assert_same_rows(found, lists)
 
 
 @pytest.mark.parametrize("model", ["list", "prefix", fc.ClickModel("mine", cell="prefix")])

@@ -8,7 +8,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import PolicyError
-from tests.answers import answer, assert_as_oracle, log_of, repeated
+from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated
 from tests.truth import random_logs
 from tests.truth.oracle import Record
 
@@ -51,12 +51,15 @@ def enumerated(scores, temperature=1.0, k=None):
     return policy
 
 
-def assert_enumerated(scores, records, metrics, missing="production", **options):
+def assert_enumerated(
+    scores, records, metrics, models=("list", "ip"), missing="production", **options
+):
+    """Lists and slots are what a policy is asked for; all models once are enough."""
     policy = enumerated(scores, **options)
     found = fc.evaluate(
         log_of(records),
         fc.PlackettLuce(table(scores), **options),
-        estimators=MODELS,
+        estimators=models,
         metrics=metrics,
         clip=[1.5, math.inf],
         missing=missing,
@@ -67,34 +70,33 @@ def assert_enumerated(scores, records, metrics, missing="production", **options)
 
 def test_equals_the_enumeration_of_all_lists():
     """Also where the log shows shorter lists, and an item the policy does not have."""
-    found = assert_enumerated(SCORES, RECORDS, ["clicks@2", "dcg@4"])
+    found = assert_enumerated(SCORES, RECORDS, ["clicks@2", "dcg@4"], MODELS)
     assert all(0 < row["covered"] < 1 for row in found.to_dicts() if row["estimator"] == "list")
 
 
 def test_equals_a_lists_policy_of_all_permutations():
     log = log_of(RECORDS)
-    asked = {"estimators": MODELS, "metrics": "clicks@3"}
+    asked = {"estimators": ["list", "item"], "metrics": "clicks@3"}
     found = fc.evaluate(log, fc.PlackettLuce(table(SCORES)), **asked)
     lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(enumerated(SCORES))), **asked)
-    for left, right in zip(found.to_dicts(), lists.to_dicts(), strict=True):
-        assert left == pytest.approx(right, rel=EXACT)
+    assert_same_rows(found, lists, EXACT)
 
 
-@pytest.mark.parametrize("temperature", [0.25, 3.0])
+@pytest.mark.parametrize("temperature", [0.25])
 def test_the_temperature_divides_the_scores(temperature):
     assert_enumerated(SCORES, RECORDS, "clicks@3", temperature=temperature)
 
 
 def test_towards_0_it_is_the_ranking_by_score():
     log = log_of(RECORDS)
-    cold = fc.PlackettLuce(table(SCORES), temperature=1e-3)
-    for estimator in ("list", "ip"):
-        row = answer(log, cold, estimator, "clicks@3")
-        expected = answer(log, fc.Ranking.from_scores(table(SCORES)), estimator, "clicks@3")
-        assert row == pytest.approx(expected, rel=EXACT)
+    scores = {"q": {1: 0.5, 2: 1.1, 3: 0.0, 4: -1.0}, "r": {1: 1.0, 2: 0.5, 3: 2.0}}
+    asked = {"estimators": ["list", "ip"], "metrics": "clicks@3"}
+    cold = fc.evaluate(log, fc.PlackettLuce(table(scores), temperature=1e-3), **asked)
+    ranking = fc.evaluate(log, fc.Ranking.from_scores(table(scores)), **asked)
+    assert_same_rows(cold, ranking, EXACT)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("k", [1, 3])
 def test_k_cuts_its_lists(k):
     assert_enumerated(SCORES, RECORDS, "clicks@3", k=k)
 
@@ -112,7 +114,7 @@ def test_more_items_than_the_metric_counts():
 
 def test_a_metric_deeper_than_its_lists():
     scores = {"q": {1: 0.1, 2: 0.2}, "r": {3: 2.0}}
-    assert_enumerated(scores, RECORDS, "dcg@6")
+    assert_enumerated(scores, RECORDS, "dcg@5")
 
 
 def test_items_unknown_to_the_log_are_uncovered_and_no_mass_is_lost():
@@ -191,4 +193,4 @@ def test_many_random_policies_at_once():
             records.append(Record(f"c{i}", tuple(shown.tolist()), clicks))
         drawn = rng.normal(0, 2, len(items))
         scores[f"c{i}"] = dict(zip(items.tolist(), drawn.tolist(), strict=True))
-    assert_enumerated(scores, records, ["clicks@1", "dcg@3"])
+    assert_enumerated(scores, records, ["clicks@1", "dcg@3"], MODELS)

@@ -8,6 +8,7 @@ in, and a bit mask says which positions were filled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -29,10 +30,31 @@ def exposure(model: ClickModel, metric: Metric) -> list[float]:
     return [t * p for t, p in zip(metric.theta, model.examined(metric.depth), strict=True)]
 
 
+@dataclass(frozen=True)
+class Ask:
+    """One thing asked of cells: a model (for its examination), a metric, and the clips."""
+
+    model: ClickModel
+    metric: Metric
+    clips: tuple[float, ...]
+
+    @property
+    def cell(self) -> object:
+        """Asks with the same cell are answered together.
+
+        `item` and `pbm` differ only in what they sum. A `list` cell ends where its metric does.
+        """
+        return ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell
+
+    @property
+    def exposure(self) -> list[float]:
+        """e_k, for every position that the metric counts."""
+        return exposure(self.model, self.metric)
+
+
 def slot_cells(
     slots: ir.Table,
-    model: ClickModel,
-    metrics: Sequence[Metric],
+    asks: Sequence[Ask],
     keys: list[str],
     side: str,
     within: ir.Table | None = None,
@@ -41,8 +63,7 @@ def slot_cells(
 
     Args:
         slots: the keys, `item`, `position` and what is summed: see `side`.
-        model: says which cell a slot is in.
-        metrics: each has its own sums, numbered from 0.
+        asks: each has its own sums, numbered from 0; they share their cells.
         keys: the context and what else keeps records apart.
         side: "log" for counts and rewards: n, p_i = Σ e n and c_i = Σ θ w.
             Otherwise the name of a column of probabilities: for "mass", mass_i = Σ e mass.
@@ -51,12 +72,12 @@ def slot_cells(
     Returns:
         The names of the cell's columns, and the cells.
     """
-    cell = _cell_of(slots, model)
+    cell = _cell_of(slots, asks[0].model)
     slots = _only(slots.mutate(**cell), within)
     position = slots[POSITION]
     sums: dict[str, ir.Value] = {N: total(slots[N])} if side == "log" else {}
-    for i, metric in enumerate(metrics):
-        exposed = _looked_up(position, exposure(model, metric))
+    for i, ask in enumerate(asks):
+        metric, exposed = ask.metric, _looked_up(position, ask.exposure)
         if side == "log":
             sums[f"p_{i}"] = (slots[N].cast("float64") * exposed).sum()
             credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
@@ -68,8 +89,7 @@ def slot_cells(
 
 def list_cells(
     lists: ir.Table,
-    model: ClickModel,
-    metrics: Sequence[Metric],
+    asks: Sequence[Ask],
     keys: list[str],
     side: str,
     within: ir.Table | None = None,
@@ -77,17 +97,17 @@ def list_cells(
     """Group lists by their beginning, down to the last position that the metrics count.
 
     A list's exposure is summed along its row, so lists need not be spread over their slots. The
-    arguments are those of `slot_cells`; the metrics must be equally deep.
+    arguments are those of `slot_cells`.
     """
-    depth = metrics[0].depth
+    depth = asks[0].metric.depth
     cell = list_key(lists, depth)
-    rewards = dict.fromkeys(f"{m.reward}_{k}" for m in metrics for k in range(1, depth + 1))
+    rewards = dict.fromkeys(f"{a.metric.reward}_{k}" for a in asks for k in range(1, depth + 1))
     summed = [N, *rewards] if side == "log" else [side]
     lists = _only(lists.mutate(**cell), within)
     grouped = lists.group_by([*keys, *cell]).aggregate(**{c: total(lists[c]) for c in summed})
     columns: dict[str, ir.Value] = {N: grouped[N]} if side == "log" else {}
-    for i, metric in enumerate(metrics):
-        exposed = _along(grouped, exposure(model, metric))
+    for i, ask in enumerate(asks):
+        metric, exposed = ask.metric, _along(grouped, ask.exposure)
         if side == "log":
             columns[f"p_{i}"] = grouped[N].cast("float64") * exposed
             columns[f"c_{i}"] = reduce(

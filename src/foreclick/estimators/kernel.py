@@ -27,10 +27,9 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import real, total
-from foreclick.estimators.cells import exposure
+from foreclick.estimators.cells import Ask
 from foreclick.estimators.prepared import LOGGING, RECORDS, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
-from foreclick.estimators.weighted import Weighted
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
@@ -99,28 +98,20 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     with tally.engine.scratch() as keep:
         log = Prepared(tally, question, keep)
         strata = log.strata()
-        found = []
-        for estimator in question.estimators:
-            answers = [
-                sums
-                for metrics in _sharing_cells(estimator.model, question.metrics)
-                for sums in _sum_up(log, strata, estimator, metrics)
-            ]
-            found += sorted(answers, key=lambda sums: question.metrics.index(sums.metric))
+        asks = [
+            Ask(e.model, metric, e.clip or (math.inf,))
+            for e in question.estimators
+            for metric in question.metrics
+        ]
+        answers: dict[Ask, list[Sums]] = {}
+        for cell in dict.fromkeys(ask.cell for ask in asks):
+            same = [ask for ask in asks if ask.cell == cell]
+            answers |= dict(zip(same, _sum_up(log, strata, same), strict=True))
+        found = [sums for ask in asks for sums in answers[ask]]
         if not all(e.model.sees_items for e in question.estimators):
             blind = log.blind(strata)
             found = [_unless_blind(sums, blind) for sums in found]
         return Estimate(found, log.ignored_contexts())
-
-
-def _sharing_cells(model: ClickModel, metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """The metrics, in groups with the same cells: a `list` cell ends where its metric does."""
-    if model.cell != "list":
-        return [list(metrics)]
-    return [
-        [m for m in metrics if m.depth == depth]
-        for depth in dict.fromkeys(m.depth for m in metrics)
-    ]
 
 
 def _unless_blind(sums: Sums, blind: set[Code]) -> Sums:
@@ -132,26 +123,28 @@ def _unless_blind(sums: Sums, blind: set[Code]) -> Sums:
 # --- weights and sums -------------------------------------------------------------------------
 
 
-def _sum_up(
-    log: Prepared, strata: list[Stratum], estimator: Weighted, metrics: list[Metric]
-) -> list[Sums]:
+def _sum_up(log: Prepared, strata: list[Stratum], asks: list[Ask]) -> list[list[Sums]]:
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
-    clips = estimator.clip or (math.inf,)
-    numbers = range(len(metrics))
-    cells = log.cells(estimator.model, metrics)
+    cells = log.cells(asks)
     # Two projections, whatever the number of metrics and clips: Ibis's time grows with their depth.
-    rows = cells.mutate(**_merged(_ratio(log, cells, i) for i in numbers))
+    rows = cells.mutate(**_merged(_ratio(log, cells, i) for i in range(len(asks))))
     rows = rows.mutate(
-        **{f"w_{i}_{m}": _weight(rows, i, clip) for i in numbers for m, clip in enumerate(clips)}
+        **{
+            f"w_{i}_{m}": _weight(rows, i, clip)
+            for i, ask in enumerate(asks)
+            for m, clip in enumerate(ask.clips)
+        }
     )
-    sums = _merged(_sums(log, rows, i, clips) for i in numbers)
+    sums = _merged(_sums(log, rows, i, ask.clips) for i, ask in enumerate(asks))
     answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
     by_code = {tuple(row[b] for b in log.by): row for row in answers}
     return [
-        _finish(log, estimator.model, metric, clip, stratum, _pick(by_code, stratum, i, m))
-        for i, metric in enumerate(metrics)
-        for m, clip in enumerate(clips)
-        for stratum in strata
+        [
+            _finish(log, ask, clip, stratum, _pick(by_code, stratum, i, m))
+            for m, clip in enumerate(ask.clips)
+            for stratum in strata
+        ]
+        for i, ask in enumerate(asks)
     ]
 
 
@@ -223,18 +216,12 @@ def _pick(
     }
 
 
-def _finish(
-    log: Prepared,
-    model: ClickModel,
-    metric: Metric,
-    clip: float,
-    stratum: Stratum,
-    sums: dict[str, float],
-) -> Sums:
+def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[str, float]) -> Sums:
     """Add the contexts that the candidate does not know: there it shows what production did.
 
     Their weights are 1 and their exposure is their own, whatever the clip.
     """
+    model, metric = ask.model, ask.metric
     absent, credit = 0.0, 0.0
     if stratum.used:
         absent = stratum.unknown.exposure(model, metric)
@@ -243,7 +230,7 @@ def _finish(
     exposed = stratum.known.exposure(model, metric)
     if LOGGING in log.policies:
         filled = log.logging_shown.get(stratum.code, [])
-        exposed = sum(e * n for e, n in zip(exposure(model, metric), filled, strict=False))
+        exposed = sum(e * n for e, n in zip(ask.exposure, filled, strict=False))
     return Sums(
         model=model,
         metric=metric,

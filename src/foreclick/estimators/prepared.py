@@ -10,12 +10,11 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally
-from foreclick.engines import Engine, real, total, zero
+from foreclick.engines import Engine, real, total, whole, zero
 from foreclick.errors import PolicyError
-from foreclick.estimators.cells import list_cells, prefixes_of, slot_cells
+from foreclick.estimators.cells import Ask, list_cells, prefixes_of, slot_cells
 from foreclick.estimators.question import Part, Question, Stratum
 from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered
-from foreclick.metrics import Metric
 from foreclick.models import MASS, POSITION, ClickModel, slots_of
 from foreclick.policies import Policy, View
 
@@ -54,10 +53,10 @@ class Prepared:
     # --- the log's own relations ----------------------------------------------------------------
 
     def _lists(self) -> ir.Table:
-        """Lists with n and, at each position, the sum of each reward.
+        """The rows of the tally as lists: n and, at each position, n times each reward.
 
-        Summed per (context, by, list) where a model needs whole lists; otherwise the rows of the
-        tally, because slots are as quickly made of them.
+        They are not summed per list first: cutting them down to the candidate's lists, or spreading
+        them over slots, costs less than that.
         """
         table, shape = self.tally.table, self.tally.shape
         reached = min(self.depth, shape.depth)
@@ -70,11 +69,6 @@ class Prepared:
             **{name: _coded(table[b]) for name, b in zip(self.by, self.question.by, strict=True)},
             **{column: table[N] * table[column].fill_null(0) for column in rewards},
         )
-        if any(e.model.over_lists for e in self.question.estimators):
-            summed = rows.group_by([*self.keys, *listed]).aggregate(
-                **{column: total(rows[column]) for column in (N, *rewards)}
-            )
-            rows = self.keep(summed, "lists")
         return rows.mutate(**self._beyond(rows, reached))
 
     def _propensities(self, reached: int) -> list[str]:
@@ -234,21 +228,35 @@ class Prepared:
         sums: dict[str, str | None] = {N: None} | {r: r for r in self.question.rewards}
         return self.kept("slots", lambda: slots_of(self.lists, self.depth, keys, sums))
 
+    def _positions(self) -> ir.Table:
+        """The slots of the log without their items: all that a model blind to items needs."""
+        contexts = self.contexts
+        return ibis.union(
+            *[
+                contexts.select(
+                    *self.keys,
+                    **{N: contexts[f"{SHOWN}_{k}"], POSITION: whole(k)},
+                    **{reward: contexts[f"{reward}_{k}"] for reward in self.question.rewards},
+                )
+                for k in range(1, self.depth + 1)
+            ]
+        )
+
     # --- cells ----------------------------------------------------------------------------------
 
-    def cells(self, model: ClickModel, metrics: list[Metric]) -> ir.Table:
+    def cells(self, asks: list[Ask]) -> ir.Table:
         """The candidate's cells by a model, with what the log knows of each.
 
-        Columns: by, `records`, `n`, and for metric i: mass_i, p_i, c_i and, if the logging policy
-        is given, logging_i; all summed over the cell's slots. The metrics must share cells.
+        Columns: by, `records`, `n`, and for ask i: mass_i, p_i, c_i and, if the logging policy is
+        given, logging_i; all summed over the cell's slots.
         """
-        cell, candidate = self._grouped(model, metrics, [*self.keys, RECORDS], MASS)
+        cell, candidate = self._grouped(asks, [*self.keys, RECORDS], MASS)
         key = [*self.keys, *cell]
         own = [*self.keys, *([PROPENSITY] if self.propensity else [])]
-        _, logged = self._grouped(model, metrics, own, "log", within=candidate.select(*key))
+        _, logged = self._grouped(asks, own, "log", within=candidate.select(*key))
         found = _beside_each(candidate, logged, key)
         if LOGGING in self.policies:
-            _, theirs = self._grouped(model, metrics, self.keys, LOGGING)
+            _, theirs = self._grouped(asks, self.keys, LOGGING)
             found = _beside_each(found, theirs, key)
         if self.propensity:  # which part of its cell's records a row stands for
             all_n = found[N].sum().over(ibis.window(group_by=key))
@@ -257,21 +265,18 @@ class Prepared:
         return found
 
     def _grouped(
-        self,
-        model: ClickModel,
-        metrics: list[Metric],
-        keys: list[str],
-        side: str,
-        within: ir.Table | None = None,
+        self, asks: list[Ask], keys: list[str], side: str, within: ir.Table | None = None
     ) -> tuple[list[str], ir.Table]:
         """One side's cells; of the log, only those that the candidate shows."""
-        rows = self._rows(model, keys, side)
+        model = asks[0].model
         group = list_cells if model.cell == "list" else slot_cells
-        return group(rows, model, metrics, keys, side, within)
+        return group(self._rows(model, keys, side), asks, keys, side, within)
 
     def _rows(self, model: ClickModel, keys: list[str], side: str) -> ir.Table:
         if not model.over_lists:
-            return self._slots() if side == "log" else self._policy_slots(side)
+            if side != "log":
+                return self._policy_slots(side)
+            return self._slots() if model.sees_items else self._positions()
         lists = self.lists if side == "log" else self._policy_lists(side)
         if model.cell == "list":
             return lists

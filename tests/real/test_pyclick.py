@@ -1,0 +1,124 @@
+"""A real Yandex log (PyClick's sample of WSCD): read, evaluated, held against the oracle.
+
+The data may be used but not passed on, so it lies beside the repository; without it we skip.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import foreclick as fc
+from tests.answers import assert_as_oracle, settled
+from tests.truth import oracle, random_logs
+from tests.truth.oracle import Record
+
+SAMPLE = (
+    Path(__file__).parents[2].parent / "shared" / "data" / "pyclick_wscd" / "trainSample"
+)
+# Thirty-five thousand terms are added in another order than the oracle's.
+MANY = 1e-11
+
+pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason=f"no {SAMPLE}")
+
+
+def read_records(path: Path) -> list[Record]:
+    """Records "query_region<TAB>urls : clicked urls", separated by semicolons.
+
+    Clicks on urls that are not in the list are dropped; a url clicked twice counts once.
+    """
+    records = []
+    for text in path.read_text().split(";"):
+        if not text.strip():
+            continue
+        query, _, rest = text.strip().partition("\t")
+        shown, _, clicked = rest.partition(":")
+        items = tuple(int(url) for url in shown.split(","))
+        clicks = {int(url) for url in clicked.split(",") if url.strip()}
+        records.append(Record(query, items, tuple(float(item in clicks) for item in items)))
+    return records
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return read_records(SAMPLE)
+
+
+@pytest.fixture(scope="module")
+def packed(records: list[Record]) -> list[Record]:
+    """The same records, each different one once with its count: the oracle is slow."""
+    return [r._replace(weight=float(n)) for r, n in Counter(records).items()]
+
+
+@pytest.fixture(scope="module")
+def log(records: list[Record]) -> fc.Log:
+    return fc.read_log(random_logs.log_table(records))
+
+
+def most_frequent(records: list[Record]) -> dict[str, dict[tuple[int, ...], float]]:
+    """For each query the list that was shown most."""
+    shown = oracle.frequencies(records)
+    return {query: {max(lists, key=lambda one: lists[one]): 1.0} for query, lists in shown.items()}
+
+
+def test_the_log_is_the_published_one(records, log):
+    assert len(records) == log.rows == 35_064
+    assert len({record.context for record in records}) == 20
+    check = {(r["section"], r["fact"]): r["found"] for r in fc.check(log).to_dicts()}
+    assert check["size", "records"] == 35_064
+    assert check["size", "contexts"] == 20
+    assert check["size", "different lists"] == 951
+    assert check["size", "longest list"] == 10
+    rates = [check["clicks by position", f"position {k}"] for k in range(1, 11)]
+    published = [0.257, 0.249, 0.170, 0.154, 0.106, 0.073, 0.069, 0.047, 0.050, 0.045]
+    assert rates == pytest.approx(published, abs=0.0005)
+    assert sum(rates) == pytest.approx(1.218, abs=0.001)
+
+
+def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
+    policy = most_frequent(packed)
+    found = fc.evaluate(
+        log,
+        fc.Ranking(random_logs.ranking_table(policy)),
+        estimators=list(oracle.MODELS),
+        metrics="clicks@3",
+    )
+    assert_as_oracle(found, packed, policy, MANY)
+    assert found["records"] == [35_064] * 7
+    assert found["covered"] == pytest.approx([1] * 7)
+
+
+def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
+    policy = most_frequent(packed)
+    found = fc.evaluate(
+        log,
+        fc.Ranking(random_logs.ranking_table(policy)),
+        estimators=["list", "ip"],
+        metrics="dcg@10",
+        clip=2,
+    )
+    assert_as_oracle(found, packed, policy, MANY)
+    assert 0 < found["clipped"][0] < 1
+
+
+def test_what_was_observed_is_production_by_every_model(packed, log):
+    found = fc.evaluate(
+        log, fc.Observed(log), estimators=list(oracle.MODELS), metrics=["clicks@2", "dcg@10"]
+    )
+    for row in found.to_dicts():
+        theta = oracle.clicks_at(2) if row["metric"] == "clicks@2" else oracle.dcg_at(10)
+        assert row["value"] == pytest.approx(oracle.production(packed, theta), rel=MANY)
+        assert row["covered"] == pytest.approx(1)
+        assert row["ess"] == pytest.approx(35_064)
+
+
+def test_the_tally_is_smaller_and_says_the_same(packed, log):
+    tally = fc.tally(log)
+    assert tally.to_arrow().num_rows == len(packed) < 35_064 / 4
+    candidate = fc.Ranking(random_logs.ranking_table(most_frequent(packed)))
+    asked = {"estimators": ["prefix", "item"], "metrics": "clicks@3"}
+    assert settled(fc.evaluate(tally, candidate, **asked)) == settled(
+        fc.evaluate(log, candidate, **asked)
+    )

@@ -1,0 +1,258 @@
+"""`support` and `check`, on logs small enough to count by hand."""
+
+import datetime as dt
+
+import pytest
+
+import foreclick as fc
+from foreclick.errors import PolicyError
+from foreclick.logs import Log
+from tests.answers import SAME, log_of, repeated
+from tests.truth import oracle, random_logs
+
+RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
+
+
+class TestSupport:
+    def test_covers_more_from_lists_to_items(self):
+        candidate = {"context": ["q"], "items": [[1, 2, 9]]}
+        found = fc.support(log_of(RECORDS), candidate, metrics="clicks@3")
+        covered = dict(zip(found["estimator"], found["covered"], strict=True))
+        # No such list; 1 and (1, 2) were prefixes; 1@1 and 2@2 were shown; 1 and 2 were.
+        assert covered == pytest.approx({"list": 0, "prefix": 2 / 3, "ip": 2 / 3, "item": 2 / 3})
+        assert found["cells"] == [1, 3, 3, 3]
+        assert found["seen"] == [0, 2, 2, 2]
+
+    def test_the_largest_weight_and_the_effective_records(self):
+        candidate = {"context": ["q"], "items": [[2, 1, 3]]}
+        found = fc.support(
+            log_of(RECORDS), candidate, metrics="clicks@2", estimators=["list", "ip", "item"]
+        )
+        # (2, 1) in 2 of 6 records; 2@1 and 1@2 too; item 1 always, item 2 in 4 of 6.
+        assert found["largest"] == pytest.approx([3, 3, 1.5], rel=SAME)
+        policy = {"q": {(2, 1, 3): 1.0}}
+        assert found["ess"] == pytest.approx(
+            [oracle.evaluate(m, RECORDS, policy, (1, 1)).ess for m in ("list", "ip", "item")]
+        )
+
+    def test_columns(self):
+        found = fc.support(log_of(RECORDS), {"context": ["q"], "items": [[1]]}, metrics="clicks@1")
+        assert found.columns == (
+            "estimator",
+            "metric",
+            "covered",
+            "cells",
+            "seen",
+            "largest",
+            "ess",
+            "contexts",
+            "records",
+            "missing_contexts",
+        )
+
+    def test_by_segments(self):
+        table = random_logs.log_table(RECORDS, s=["a", "b"] * 3)
+        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
+        found = fc.support(
+            fc.read_log(table, segments="s"),
+            candidate,
+            metrics="clicks@3",
+            estimators="list",
+            by="s",
+        )
+        assert found["s"] == ["a", "b"]
+        assert found["covered"] == [1, 1]
+        assert found["records"] == [3, 3]
+
+    def test_says_which_cells_see_enough(self):
+        whole = {"context": ["q"], "items": [[1, 2, 3]]}
+        found = fc.support(log_of(RECORDS), whole, metrics="clicks@3", estimators=["list", "ip"])
+        assert found.notes == ("The log sees at least 90% of the candidate as list cells do.",)
+        part = {"context": ["q"], "items": [[1, 2, 9]]}
+        found = fc.support(log_of(RECORDS), part, metrics="clicks@3", estimators=["list", "ip"])
+        assert found.notes == ("Even as ip cells the log sees only 67% of the candidate.",)
+
+    def test_nothing_in_common_is_out_of_sight(self):
+        stranger = {"context": ["q"], "items": [[8, 9]]}
+        found = fc.support(log_of(RECORDS), stranger, metrics="clicks@2")
+        assert found["covered"] == [0] * 4
+        assert found["seen"] == [0] * 4
+        (note,) = found.notes
+        assert note.startswith("Out of sight")
+
+    def test_missing_contexts_follow_the_rule(self):
+        records = [*RECORDS, *repeated(((1, 2, 3), (1, 0, 0)), context="r")]
+        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
+        with pytest.raises(PolicyError, match="for example 'r'"):
+            fc.support(log_of(records), candidate)
+        found = fc.support(
+            log_of(records), candidate, metrics="clicks@1", estimators="ip", missing="drop"
+        )
+        assert (found["contexts"], found["records"]) == ([1], [6])
+        assert found["missing_contexts"] == [1]
+
+    def test_marginals_leave_out_what_they_cannot_say(self):
+        marginals = fc.Marginals(
+            {
+                "context": ["q"] * 2,
+                "item": [1, 2],
+                "position": [1, 2],
+                "probability": [1.0, 1.0],
+            }
+        )
+        found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
+        assert found["estimator"] == ["ip", "item"]
+        assert found.notes[0].startswith("Left out: list, prefix.")
+        with pytest.raises(PolicyError, match="Ask for 'ip' or 'item'"):
+            fc.support(log_of(RECORDS), marginals, estimators="list")
+
+
+def facts(check):
+    return {(row["section"], row["fact"]): row["found"] for row in check.to_dicts()}
+
+
+class TestCheck:
+    DAYS = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
+    TABLE = random_logs.log_table(
+        [*RECORDS, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS
+    )
+
+    def test_counts_what_is_there(self):
+        found = facts(fc.check(fc.read_log(self.TABLE)))
+        size = {fact: value for (section, fact), value in found.items() if section == "size"}
+        assert size == {
+            "records": 8,
+            "rows of the tally": 4,
+            "contexts": 2,
+            "records in the median context": 4,
+            "different lists": 4,
+            "different lists per context": 2,
+            "longest list": 3,
+        }
+
+    def test_clicks_by_position_count_lists_that_reach_it(self):
+        found = facts(fc.check(fc.read_log(self.TABLE)))
+        by_position = [found["clicks by position", f"position {k}"] for k in (1, 2, 3)]
+        assert by_position == pytest.approx([(4 + 2) / 8, (2 + 2) / 8, 2 / 6])
+
+    def test_records_and_clicks_by_period(self):
+        found = facts(fc.check(fc.read_log(self.TABLE, period="day")))
+        assert found["records by period", "2024-05-01"] == 4
+        assert found["clicks per list by period", "2024-05-01"] == pytest.approx(1.0)
+        assert found["clicks per list by period", "2024-05-02"] == pytest.approx(2.0)
+
+    def test_what_can_be_evaluated(self):
+        check = fc.check(fc.read_log(self.TABLE))
+        found = facts(check)
+        lists = found["can be evaluated", "records in contexts with 2 lists or more"]
+        assert lists == pytest.approx(6 / 8)
+        slots = found["can be evaluated", "slots with items seen at 2 positions or more"]
+        # In q every item moves (1: 1, 2; 2: 2, 1, 3; 3: 3, 2); in r none does.
+        assert slots == pytest.approx(18 / 22)
+        assert any(note.startswith("75% of the records are in contexts") for note in check.notes)
+
+    def test_a_log_that_always_shows_the_same_can_evaluate_nothing(self):
+        check = fc.check(log_of(repeated(((1, 2), (1, 0)), times=6)))
+        assert check.notes == (
+            "Every context always showed the same list: this log can evaluate nothing else.",
+        )
+
+    def test_contexts_that_hardly_repeat_get_advice(self):
+        check = fc.check(fc.read_log(self.TABLE))
+        assert any("The median context has 4 records" in note for note in check.notes)
+
+    def test_what_was_dropped_by_cause(self):
+        table = {
+            "context": ["q"] * 4,
+            "items": [[1, 2], [1, 1], [2, 2], [1]],
+            "clicks": [[0, 1]] * 3 + [[0, 1]],
+        }
+        found = facts(fc.check(fc.read_log(table, invalid="drop")))
+        assert found["dropped", "an item twice in a list"] == 2
+        assert found["size", "records"] == 1
+
+    def test_every_reward_has_its_own_facts(self):
+        table = {
+            "context": ["q"] * 2,
+            "items": [[1, 2]] * 2,
+            "clicks": [[1, 0]] * 2,
+            "bought": [[0, 3], [0, 1]],
+        }
+        found = facts(fc.check(fc.read_log(table, rewards={"orders": "bought"})))
+        assert found["clicks by position", "position 1"] == 1
+        assert found["orders by position", "position 2"] == 2
+
+    @pytest.mark.parametrize(
+        "roles",
+        [
+            {"rewards": {"again": "clicks"}},
+            pytest.param(
+                {"clicks": None},
+                marks=pytest.mark.xfail(reason="they come with each reward, so without none never"),
+            ),
+        ],
+    )
+    def test_records_by_period_come_once_whatever_the_rewards(self, roles):
+        check = fc.check(fc.read_log(self.TABLE, period="day", **roles))
+        assert check["section"].count("records by period") == 2
+
+    def test_a_tally_and_a_bare_table_can_be_checked_too(self):
+        log = fc.read_log(self.TABLE)
+        expected = fc.check(log).to_dicts()
+        assert fc.check(fc.tally(log)).to_dicts() == expected
+        assert fc.check(self.TABLE.drop_columns("day")).to_dicts() == expected
+
+    def test_shows_as_text(self):
+        assert "records in the median context" in str(fc.check(self.TABLE))
+
+
+class TestUnits:
+    """One crawler with 300 records among 20 users with two."""
+
+    USERS = [f"user {i}" for i in range(20)] * 2 + ["crawler"] * 300
+
+    def log(self, bots=300):
+        users = self.USERS[: 40 + bots]
+        return fc.read_log(
+            {
+                "context": ["q"] * len(users),
+                "items": [[1, 2]] * len(users),
+                "clicks": [[1, 0]] * len(users),
+                "user": users,
+            },
+            unit="user",
+        )
+
+    def test_bot_like_ones_are_counted_with_their_records(self):
+        check = fc.check(self.log())
+        found = facts(check)
+        assert found["units", "units"] == 21
+        assert found["units", "records of the median unit"] == 2
+        assert found["units", "bot-like units (more than 200 records)"] == 1
+        assert found["units", "share of records that are theirs"] == pytest.approx(300 / 340)
+        assert any(note.startswith("Bot-like units made 88%") for note in check.notes)
+
+    def test_users_who_search_a_lot_are_no_bots(self):
+        check = fc.check(self.log(bots=200))
+        assert facts(check)["units", "bot-like units (more than 200 records)"] == 0
+        assert not any("Bot-like" in note for note in check.notes)
+
+    def test_a_long_log_counts_lists_not_impressions(self):
+        rows = [(f"l{i}", k, "u" if i < 4 else "v") for i in range(5) for k in (1, 2)]
+        list_id, position, user = zip(*rows, strict=True)
+        log: Log = fc.read_log(
+            {
+                "context": ["q"] * 10,
+                "list_id": list_id,
+                "position": position,
+                "item": position,
+                "click": [0] * 10,
+                "user": user,
+            },
+            layout="long",
+            unit="user",
+        )
+        assert facts(fc.check(log))["units", "records of the median unit"] == (4 + 1) / 2
+
+    def test_a_tally_knows_no_units(self):
+        assert not any(section == "units" for section, _ in facts(fc.check(fc.tally(self.log()))))

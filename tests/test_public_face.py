@@ -1,0 +1,102 @@
+"""The public face: names, errors, and what importing the package costs."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import foreclick as fc
+from foreclick import errors
+
+HEAVY = ("polars", "pyspark", "torch", "matplotlib", "plotly", "altair")
+
+# DESIGN.md, "The public face", as far as it stands; compare, backtest and optimize come later.
+NAMES = {
+    "ClickModel",
+    "Lists",
+    "Marginals",
+    "Metric",
+    "Observed",
+    "PlackettLuce",
+    "Ranking",
+    "Weighted",
+    "errors",
+    "evaluate",
+    "read_log",
+    "read_tally",
+    "support",
+    "tally",
+}
+# What these return, for type hints and isinstance, and the command line's `check`.
+TYPES = {"Check", "Evaluation", "Log", "Policy", "Support", "Tally", "check"}
+
+
+def test_import_brings_no_heavy_package():
+    code = f"import sys, foreclick; print([m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_names_are_those_of_the_design():
+    assert set(fc.__all__) == NAMES | TYPES
+    assert len(fc.__all__) == len(set(fc.__all__))
+
+
+@pytest.mark.parametrize("name", sorted(NAMES | TYPES))
+def test_every_name_is_there_and_documented(name):
+    assert inspect.getdoc(getattr(fc, name))
+
+
+def test_all_errors_descend_from_one():
+    found = {
+        name: kind
+        for name, kind in vars(errors).items()
+        if inspect.isclass(kind) and issubclass(kind, Exception) and kind.__module__ == errors.__name__
+    }
+    warnings = {name for name, kind in found.items() if issubclass(kind, Warning)}
+    assert warnings == {"ForeclickWarning"}
+    assert len(found) > 5
+    for name in found.keys() - warnings:
+        assert issubclass(found[name], errors.ForeclickError), name
+        assert not issubclass(errors.ForeclickError, found[name]) or name == "ForeclickError"
+
+
+def test_an_error_of_ours_is_caught_by_one_except():
+    for call in (
+        lambda: fc.Metric("nonsense"),
+        lambda: fc.Weighted("nonsense"),
+        lambda: fc.Ranking({"context": ["q", "q"], "items": [[1], [2]]}),
+        lambda: fc.read_log({"context": ["q"]}),
+        lambda: fc.read_log("no/such/file.parquet"),
+    ):
+        with pytest.raises(errors.ForeclickError):
+            call()
+
+
+def roles(function):
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+def test_column_roles_default_to_their_own_names():
+    log = roles(fc.read_log)
+    assert {name: log[name] for name in ("context", "items", "clicks")} == {
+        "context": "context",
+        "items": "items",
+        "clicks": "clicks",
+    }
+    for name in ("period", "unit", "propensity", "weight", "where"):
+        assert log[name] is None
+    assert (log["segments"], log["invalid"]) == ((), "error")
+    assert roles(fc.Lists)["probability"] == "probability"
+    for policy in (fc.Marginals, fc.PlackettLuce):
+        assert roles(policy)["context"] == "context"
+        assert roles(policy)["item"] == "item"
+
+
+def test_evaluate_asks_what_the_design_says():
+    asked = roles(fc.evaluate)
+    assert asked["estimators"] == ("list", "ip", "item", "pbm", "rctr")
+    assert (asked["missing"], asked["clip"]) == ("error", float("inf"))
+    assert {"logging", "baseline", "by"} <= asked.keys()
