@@ -1,6 +1,7 @@
 """`support` and `check`, on logs small enough to count by hand."""
 
 import datetime as dt
+from typing import Any, ClassVar
 
 import pytest
 
@@ -30,7 +31,7 @@ class TestSupport:
         )
         # (2, 1) in 2 of 6 records; 2@1 and 1@2 too; item 1 always, item 2 in 4 of 6.
         assert found["largest"] == pytest.approx([3, 3, 1.5], rel=SAME)
-        policy = {"q": {(2, 1, 3): 1.0}}
+        policy: dict[Any, Any] = {"q": {(2, 1, 3): 1.0}}
         assert found["ess"] == pytest.approx(
             [oracle.evaluate(m, RECORDS, policy, (1, 1)).ess for m in ("list", "ip", "item")]
         )
@@ -112,7 +113,7 @@ def facts(check):
 
 
 class TestCheck:
-    DAYS = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
+    DAYS: ClassVar[Any] = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
     TABLE = random_logs.log_table(
         [*RECORDS, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS
     )
@@ -209,7 +210,7 @@ class TestCheck:
 class TestUnits:
     """One crawler with 300 records among 20 users with two."""
 
-    USERS = [f"user {i}" for i in range(20)] * 2 + ["crawler"] * 300
+    USERS: ClassVar[Any] = [f"user {i}" for i in range(20)] * 2 + ["crawler"] * 300
 
     def log(self, bots=300):
         users = self.USERS[: 40 + bots]

@@ -1,6 +1,7 @@
 """Metrics: one spelling each, for equality, hashing and printing."""
 
 import math
+from typing import Any, ClassVar
 
 import pytest
 
@@ -61,8 +62,7 @@ def test_weights_of_your_own_are_spelt_out():
 
 def test_trailing_zeros_are_cut_and_others_kept():
     metric = Metric([0, 1, 0, 2, 0, 0])
-    assert metric.theta == (0, 1, 0, 2)
-    assert metric.depth == 4
+    assert (list(metric.theta), metric.depth) == ([0, 1, 0, 2], 4)
     assert metric == Metric([0, 1, 0, 2])
 
 
@@ -79,7 +79,7 @@ def test_the_first_wrong_weight_is_named():
 
 @pytest.mark.parametrize("spelling", ["clicks", "clicks@0", "clicks@-1", "@3", "clicks@3@4", ""])
 def test_a_misspelt_metric_is_refused_with_examples(spelling):
-    with pytest.raises(MetricError, match="not understood.*'dcg@10'"):
+    with pytest.raises(MetricError, match=r"not understood.*'dcg@10'"):
         Metric(spelling)
 
 
@@ -135,13 +135,13 @@ class TestSeveral:
 
 
 class TestRewards:
-    LOG = {
+    LOG: ClassVar[Any] = {
         "context": ["q"] * 6,
         "items": [[1, 2], [2, 1]] * 3,
         "clicks": [[1, 1], [1, 0]] * 3,
         "bought": [[0, 2], [1, 0]] * 3,
     }
-    CANDIDATE = {"context": ["q"], "items": [[2, 1]]}
+    CANDIDATE: ClassVar[Any] = {"context": ["q"], "items": [[2, 1]]}
 
     def test_each_reward_is_weighed_by_its_own_metrics(self):
         log = fc.read_log(self.LOG, rewards={"orders": "bought"})

@@ -1,6 +1,7 @@
 """Click models: seven declarations, and a user's own, over one kernel."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,9 @@ def test_dctr_is_another_name_of_item():
 
 
 def test_an_unknown_model_is_refused_with_those_there_are():
-    with pytest.raises(ModelError, match=r"no click model 'cascade'.*list, prefix, ip.*ClickModel\("):
+    with pytest.raises(
+        ModelError, match=r"no click model 'cascade'.*list, prefix, ip.*ClickModel\("
+    ):
         click_model("cascade")
 
 
@@ -144,7 +147,7 @@ def _random_records():
 
 
 RECORDS = _random_records()
-CANDIDATE = {
+CANDIDATE: dict[Any, Any] = {
     "q": {(201, 101, 301, 102): 0.75, (102, 201, 999, 301): 0.25},
     "r": {(301, 202, 201, 101): 1.0},
 }

@@ -52,7 +52,9 @@ def test_all_errors_descend_from_one():
     found = {
         name: kind
         for name, kind in vars(errors).items()
-        if inspect.isclass(kind) and issubclass(kind, Exception) and kind.__module__ == errors.__name__
+        if inspect.isclass(kind)
+        and issubclass(kind, Exception)
+        and kind.__module__ == errors.__name__
     }
     warnings = {name for name, kind in found.items() if issubclass(kind, Warning)}
     assert warnings == {"ForeclickWarning"}

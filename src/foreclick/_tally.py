@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, Held, bring, open_source, read_metadata, total
-from foreclick.errors import ForeclickError, TallyError
+from foreclick.engines import Engine, bring, open_source, read_metadata, total
+from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import CONTEXT, Log, N, Shape, read_log
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ class Tally:
     table: ir.Table
     dropped: dict[str, int]
     dropped_rows: int
-    held: Held | None = None
 
     def __repr__(self) -> str:
         return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"
@@ -57,12 +57,10 @@ class Tally:
         theirs = bring(other.table, other.engine, self.engine)
         stacked = ibis.union(_widen(self.table, shape, theirs), _widen(theirs, shape, self.table))
         summed = stacked.group_by(shape.keys).aggregate(**{N: total(stacked[N])})
-        held = self.engine.materialise(summed, "tally")
+        table = self.engine.materialise(summed, "tally")
         causes = [*self.dropped, *other.dropped]
         dropped = {c: self.dropped.get(c, 0) + other.dropped.get(c, 0) for c in causes}
-        return Tally(
-            self.engine, shape, held.table, dropped, self.dropped_rows + other.dropped_rows, held
-        )
+        return Tally(self.engine, shape, table, dropped, self.dropped_rows + other.dropped_rows)
 
     def to_arrow(self) -> pa.Table:
         """All rows, in an order that depends on nothing but the rows."""
@@ -92,7 +90,7 @@ def tally(log: Any) -> Tally:  # noqa: ANN401 - a Log, a Tally, or what read_log
         return log
     if not isinstance(log, Log):
         log = read_log(log)
-    return Tally(log.engine, log.shape, log.table, log.dropped, log.dropped_rows, log.held)
+    return Tally(log.engine, log.shape, log.table, log.dropped, log.dropped_rows)
 
 
 def read_tally(path: str | Path, *, engine: Any = None) -> Tally:  # noqa: ANN401
@@ -103,7 +101,11 @@ def read_tally(path: str | Path, *, engine: Any = None) -> Tally:  # noqa: ANN40
         engine: the Ibis connection to read it in; by default DuckDB in this process.
     """
     found: list[Tally] = []
-    for file, metadata in read_metadata(str(path)).items():
+    try:
+        files = read_metadata(str(path))
+    except SourceError as error:
+        raise TallyError(f"no tally: {error}") from error
+    for file, metadata in files.items():
         if _METADATA not in metadata:
             raise TallyError(f"{file!r} is not a tally. Make one with fc.tally(log).write_parquet.")
         meta = json.loads(metadata[_METADATA])
@@ -137,10 +139,23 @@ def _common_shape(a: Shape, b: Shape) -> Shape:
 
 
 def _widen(table: ir.Table, shape: Shape, other: ir.Table) -> ir.Table:
-    """All columns of `shape`, NULL at positions that no list of this tally reached."""
-    kinds = dict(other.schema()) | dict(table.schema())
-    return table.select(
-        **{c: table[c] if c in table.columns else ibis.null(kinds[c]) for c in shape.columns}
+    """All columns of `shape`, as wide as both tallies need, NULL at positions not reached."""
+    columns = {}
+    for name in shape.columns:
+        kinds = [t[name].type() for t in (table, other) if name in t.columns]
+        kind = _wider(name, kinds[0], kinds[-1])
+        columns[name] = table[name].cast(kind) if name in table.columns else ibis.null(kind)
+    return table.select(**columns)
+
+
+def _wider(name: str, a: dt.DataType, b: dt.DataType) -> dt.DataType:
+    if a == b:
+        return a
+    if a.is_numeric() and b.is_numeric():
+        return dt.float64 if a.is_floating() or b.is_floating() else dt.int64
+    raise TallyError(
+        f"{name!r} is {a} in one tally and {b} in the other, so they cannot be added. Read both "
+        "logs with the same type."
     )
 
 

@@ -1,12 +1,13 @@
 """Policies that are tables of lists: Ranking, Lists, Observed; and whose types meet a log's."""
 
 import math
+from typing import Any, ClassVar
 
 import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
-from tests.answers import SAME, answer, assert_as_oracle, log_of, repeated, values
+from tests.answers import SAME, answer, assert_as_oracle, log_of, repeated, settled, values
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
 
@@ -14,7 +15,7 @@ RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 1, 2), (0, 1, 0)), times=2),
     *repeated(((1, 2, 3), (0, 1, 0)), ((4, 5), (1, 0)), times=4, context="r"),
 ]
-BOTH = {"context": ["q", "r"], "items": [[2, 1, 3], [1, 2, 3]]}
+BOTH: dict[str, list[Any]] = {"context": ["q", "r"], "items": [[2, 1, 3], [1, 2, 3]]}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ class TestRanking:
 
 
 class TestFromScores:
-    SCORES = {
+    SCORES: ClassVar[Any] = {
         "context": ["q"] * 4 + ["r"] * 2,
         "item": [1, 2, 3, 4, 2, 1],
         "score": [0.2, 0.9, -0.1, 0.5, 1.0, 3.0],
@@ -96,7 +97,7 @@ class TestFromScores:
         assert self.lists(policy) == {"q": ["b", "a"]}
 
     def test_is_a_ranking_like_another(self, log):
-        scores = {
+        scores: dict[Any, Any] = {
             "context": ["q"] * 3 + ["r"] * 3,
             "item": [1, 2, 3] * 2,
             "score": [2.0, 3.0, 1.0, 3.0, 2.0, 1.0],
@@ -135,7 +136,7 @@ class TestFromScores:
 
 class TestLists:
     def test_weighs_each_list_by_its_probability(self, log):
-        policy = {"q": {(2, 1, 3): 0.75, (1, 9, 2): 0.25}, "r": {(4, 5): 1.0}}
+        policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.75, (1, 9, 2): 0.25}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(
             log,
             fc.Lists(random_logs.lists_table(policy)),
@@ -163,7 +164,10 @@ class TestLists:
             "probability": [a, b, 1.0],
         }
         row = answer(log, fc.Lists(table), "list", "clicks@3")
-        expected = {"q": {(1, 2, 3): a / (a + b), (2, 1, 3): b / (a + b)}, "r": {(4, 5): 1.0}}
+        expected: dict[Any, Any] = {
+            "q": {(1, 2, 3): a / (a + b), (2, 1, 3): b / (a + b)},
+            "r": {(4, 5): 1.0},
+        }
         assert row["value"] == pytest.approx(
             oracle.value("list", RECORDS, expected, (1, 1, 1)), rel=SAME
         )
@@ -184,12 +188,12 @@ class TestLists:
             "items": [[2, 1, 3], [1, 2, 3], [2, 1, 3], [4, 5]],
             "probability": [0.25, 0.5, 0.25, 1.0],
         }
-        policy = {"q": {(2, 1, 3): 0.5, (1, 2, 3): 0.5}, "r": {(4, 5): 1.0}}
+        policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.5, (1, 2, 3): 0.5}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(log, fc.Lists(split), estimators=["list", "ip"], metrics="clicks@3")
         assert_as_oracle(found, RECORDS, policy)
 
     def test_lists_that_differ_below_the_metric_are_one(self, log):
-        policy = {"q": {(2, 1, 3): 0.5, (2, 1, 9): 0.5}, "r": {(4, 5): 1.0}}
+        policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.5, (2, 1, 9): 0.5}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(
             log, fc.Lists(random_logs.lists_table(policy)), estimators="list", metrics="clicks@2"
         )
@@ -230,7 +234,7 @@ class TestObserved:
         found = fc.evaluate(
             log, fc.Observed(log), estimators=list(oracle.MODELS), metrics="dcg@3", clip=1
         )
-        for row in found.to_dicts():
+        for row in settled(found):
             assert row["value"] == pytest.approx(oracle.production(RECORDS, oracle.dcg_at(3)))
             assert row["covered"] == 1
             assert row["clipped"] == pytest.approx(0, abs=SAME)
@@ -264,7 +268,7 @@ class TestObserved:
             "times": [3, 1, 10],
         }
         shown = fc.read_log(table, clicks=None, weight="times")
-        policy = {"q": {(2, 1, 3): 0.75, (1, 2, 3): 0.25}, "r": {(4, 5): 1.0}}
+        policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.75, (1, 2, 3): 0.25}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(log, fc.Observed(shown), estimators="ip", metrics="clicks@3")
         assert_as_oracle(found, RECORDS, policy)
 
@@ -275,7 +279,10 @@ class TestObserved:
 
 class TestOneContextForAll:
     RECORDS = repeated(((1, 2), (1, 0)), ((2, 1), (0, 1)), context=0)
-    TABLE = {"items": [list(r.items) for r in RECORDS], "clicks": [list(r.clicks) for r in RECORDS]}
+    TABLE: ClassVar[Any] = {
+        "items": [list(r.items) for r in RECORDS],
+        "clicks": [list(r.clicks) for r in RECORDS],
+    }
 
     @pytest.mark.parametrize(
         "candidate",
@@ -346,7 +353,7 @@ def test_every_table_of_lists_gives_the_same_answer(log):
     ranking = fc.Ranking(BOTH)
     lists = fc.Lists({**BOTH, "probability": [1, 1]})
     observed = fc.Observed(fc.read_log(BOTH, clicks=None))
-    asked = {"estimators": ["list", "ip"], "metrics": "clicks@2"}
+    asked: dict[Any, Any] = {"estimators": ["list", "ip"], "metrics": "clicks@2"}
     expected = values(fc.evaluate(log, ranking, **asked))
     assert values(fc.evaluate(log, lists, **asked)) == expected
     assert values(fc.evaluate(log, observed, **asked)) == expected

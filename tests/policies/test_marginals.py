@@ -2,6 +2,7 @@
 
 import gc
 import math
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 4), (0, 1)), times=2),
     *repeated(((1, 2, 3), (0, 1, 0)), ((4, 5), (1, 0)), times=4, context="r"),
 ]
-POLICY = {
+POLICY: dict[Any, Any] = {
     "q": {(2, 1, 3): 0.5, (1, 2, 9): 0.3, (3, 1): 0.2},
     "r": {(5, 4): 0.9, (1, 2, 3): 0.1},
 }
@@ -33,7 +34,11 @@ def table(**columns):
 def test_equal_the_lists_they_come_from_for_models_of_slots():
     log = log_of(RECORDS)
     marginals = fc.Marginals(random_logs.marginals_table(POLICY))
-    asked = {"estimators": MODELS, "metrics": ["clicks@2", "dcg@3"], "clip": [1, math.inf]}
+    asked: dict[Any, Any] = {
+        "estimators": MODELS,
+        "metrics": ["clicks@2", "dcg@3"],
+        "clip": [1, math.inf],
+    }
     found = fc.evaluate(log, marginals, **asked)
     assert_as_oracle(found, RECORDS, POLICY)
     lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked)
@@ -83,7 +88,12 @@ def test_columns_may_have_any_name():
 
 @pytest.mark.xfail(reason="the column is a segment inside, whose names are restricted")
 def test_the_position_may_be_called_what_it_is():
-    columns = {"context": ["q"], "item": [1], "item_position": [1], "probability": [1.0]}
+    columns: dict[Any, Any] = {
+        "context": ["q"],
+        "item": [1],
+        "item_position": [1],
+        "probability": [1.0],
+    }
     fc.Marginals(columns, position="item_position")
 
 
@@ -109,7 +119,7 @@ def test_an_item_stands_at_one_position():
 
 def test_less_than_1_is_a_list_that_is_sometimes_shorter():
     log = log_of(repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))))
-    short = {"q": {(1, 2): 0.5, (1,): 0.5}}
+    short: dict[Any, Any] = {"q": {(1, 2): 0.5, (1,): 0.5}}
     found = fc.evaluate(
         log, fc.Marginals(table(probability=[1.0, 0.5])), estimators=["ip", "rctr"], metrics="dcg@2"
     )
@@ -124,7 +134,7 @@ def test_a_probability_that_is_none_is_refused(wrong):
 
 @pytest.mark.parametrize("column", ["position", "probability"])
 def test_a_missing_column_is_named(column):
-    columns = {name: values for name, values in table().items() if name != column}
+    columns: dict[Any, Any] = {name: values for name, values in table().items() if name != column}
     with pytest.raises(PolicyError, match=f"no column '{column}'"):
         fc.Marginals(columns)
 

@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import foreclick as fc
 from foreclick.errors import PolicyError
-from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated
+from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated, settled
 from tests.truth import random_logs
 from tests.truth.oracle import Record
 
@@ -26,7 +27,7 @@ RECORDS = [
     ),
     *repeated(((1, 2, 3), (0, 1, 0)), ((3, 1, 2), (1, 0, 1)), times=4, context="r"),
 ]
-SCORES = {"q": {1: 0.3, 2: 1.1, 3: -0.7, 4: 0.0}, "r": {1: -1.0, 2: 0.5, 3: 2.0}}
+SCORES: dict[Any, Any] = {"q": {1: 0.3, 2: 1.1, 3: -0.7, 4: 0.0}, "r": {1: -1.0, 2: 0.5, 3: 2.0}}
 
 
 def table(scores):
@@ -71,12 +72,12 @@ def assert_enumerated(
 def test_equals_the_enumeration_of_all_lists():
     """Also where the log shows shorter lists, and an item the policy does not have."""
     found = assert_enumerated(SCORES, RECORDS, ["clicks@2", "dcg@4"], MODELS)
-    assert all(0 < row["covered"] < 1 for row in found.to_dicts() if row["estimator"] == "list")
+    assert all(0 < row["covered"] < 1 for row in settled(found) if row["estimator"] == "list")
 
 
 def test_equals_a_lists_policy_of_all_permutations():
     log = log_of(RECORDS)
-    asked = {"estimators": ["list", "item"], "metrics": "clicks@3"}
+    asked: dict[Any, Any] = {"estimators": ["list", "item"], "metrics": "clicks@3"}
     found = fc.evaluate(log, fc.PlackettLuce(table(SCORES)), **asked)
     lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(enumerated(SCORES))), **asked)
     assert_same_rows(found, lists, EXACT)
@@ -89,8 +90,8 @@ def test_the_temperature_divides_the_scores(temperature):
 
 def test_towards_0_it_is_the_ranking_by_score():
     log = log_of(RECORDS)
-    scores = {"q": {1: 0.5, 2: 1.1, 3: 0.0, 4: -1.0}, "r": {1: 1.0, 2: 0.5, 3: 2.0}}
-    asked = {"estimators": ["list", "ip"], "metrics": "clicks@3"}
+    scores: dict[Any, Any] = {"q": {1: 0.5, 2: 1.1, 3: 0.0, 4: -1.0}, "r": {1: 1.0, 2: 0.5, 3: 2.0}}
+    asked: dict[Any, Any] = {"estimators": ["list", "ip"], "metrics": "clicks@3"}
     cold = fc.evaluate(log, fc.PlackettLuce(table(scores), temperature=1e-3), **asked)
     ranking = fc.evaluate(log, fc.Ranking.from_scores(table(scores)), **asked)
     assert_same_rows(cold, ranking, EXACT)
@@ -108,25 +109,34 @@ def test_k_beyond_its_items_shows_them_all():
 
 
 def test_more_items_than_the_metric_counts():
-    scores = {"q": {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4}, "r": {1: 2.0, 3: 1.0, 5: 0.0, 6: -1.0}}
+    scores: dict[Any, Any] = {
+        "q": {1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4},
+        "r": {1: 2.0, 3: 1.0, 5: 0.0, 6: -1.0},
+    }
     assert_enumerated(scores, RECORDS, ["clicks@1", "clicks@2"])
 
 
 def test_a_metric_deeper_than_its_lists():
-    scores = {"q": {1: 0.1, 2: 0.2}, "r": {3: 2.0}}
+    scores: dict[Any, Any] = {"q": {1: 0.1, 2: 0.2}, "r": {3: 2.0}}
     assert_enumerated(scores, RECORDS, "dcg@5")
 
 
 def test_items_unknown_to_the_log_are_uncovered_and_no_mass_is_lost():
-    scores = {"q": {1: 0.5, 2: 0.0, 77: 1.0, 78: 0.2}, "r": {1: 1.0, 2: 1.0, 99: 1.0}}
+    scores: dict[Any, Any] = {
+        "q": {1: 0.5, 2: 0.0, 77: 1.0, 78: 0.2},
+        "r": {1: 1.0, 2: 1.0, 99: 1.0},
+    }
     found = assert_enumerated(scores, RECORDS, "clicks@3")
-    assert all(row["covered"] < 1 for row in found.to_dicts())
+    assert all(row["covered"] < 1 for row in settled(found))
 
 
 def test_nothing_in_common_is_no_answer():
-    scores = {"q": {71: 0.5, 72: 0.0}, "r": {73: 1.0}}
+    scores: dict[Any, Any] = {"q": {71: 0.5, 72: 0.0}, "r": {73: 1.0}}
     found = fc.evaluate(
-        log_of(RECORDS), fc.PlackettLuce(table(scores)), estimators=[*MODELS, "rctr"], metrics="dcg@2"
+        log_of(RECORDS),
+        fc.PlackettLuce(table(scores)),
+        estimators=[*MODELS, "rctr"],
+        metrics="dcg@2",
     )
     assert found["value"] == [None] * 5
     assert found["covered"] == [0.0] * 5
@@ -134,7 +144,9 @@ def test_nothing_in_common_is_no_answer():
 
 def test_items_of_text():
     records = [Record(r.context, tuple(f"i{a}" for a in r.items), r.clicks) for r in RECORDS]
-    scores = {c: {f"i{a}": s for a, s in items.items()} for c, items in SCORES.items()}
+    scores: dict[Any, Any] = {
+        c: {f"i{a}": s for a, s in items.items()} for c, items in SCORES.items()
+    }
     assert_enumerated(scores, records, "clicks@3")
 
 

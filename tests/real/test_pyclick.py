@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,7 @@ from tests.answers import assert_as_oracle, settled
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
 
-SAMPLE = (
-    Path(__file__).parents[2].parent / "shared" / "data" / "pyclick_wscd" / "trainSample"
-)
+SAMPLE = Path(__file__).parents[2].parent / "shared" / "data" / "pyclick_wscd" / "trainSample"
 # Thirty-five thousand terms are added in another order than the oracle's.
 MANY = 1e-11
 
@@ -71,7 +70,7 @@ def test_the_log_is_the_published_one(records, log):
     assert check["size", "contexts"] == 20
     assert check["size", "different lists"] == 951
     assert check["size", "longest list"] == 10
-    rates = [check["clicks by position", f"position {k}"] for k in range(1, 11)]
+    rates: list[Any] = [check["clicks by position", f"position {k}"] for k in range(1, 11)]
     published = [0.257, 0.249, 0.170, 0.154, 0.106, 0.073, 0.069, 0.047, 0.050, 0.045]
     assert rates == pytest.approx(published, abs=0.0005)
     assert sum(rates) == pytest.approx(1.218, abs=0.001)
@@ -100,14 +99,14 @@ def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
         clip=2,
     )
     assert_as_oracle(found, packed, policy, MANY)
-    assert 0 < found["clipped"][0] < 1
+    assert 0 < settled(found)[0]["clipped"] < 1
 
 
 def test_what_was_observed_is_production_by_every_model(packed, log):
     found = fc.evaluate(
         log, fc.Observed(log), estimators=list(oracle.MODELS), metrics=["clicks@2", "dcg@10"]
     )
-    for row in found.to_dicts():
+    for row in settled(found):
         theta = oracle.clicks_at(2) if row["metric"] == "clicks@2" else oracle.dcg_at(10)
         assert row["value"] == pytest.approx(oracle.production(packed, theta), rel=MANY)
         assert row["covered"] == pytest.approx(1)
@@ -118,7 +117,7 @@ def test_the_tally_is_smaller_and_says_the_same(packed, log):
     tally = fc.tally(log)
     assert tally.to_arrow().num_rows == len(packed) < 35_064 / 4
     candidate = fc.Ranking(random_logs.ranking_table(most_frequent(packed)))
-    asked = {"estimators": ["prefix", "item"], "metrics": "clicks@3"}
+    asked: dict[Any, Any] = {"estimators": ["prefix", "item"], "metrics": "clicks@3"}
     assert settled(fc.evaluate(tally, candidate, **asked)) == settled(
         fc.evaluate(log, candidate, **asked)
     )

@@ -1,13 +1,13 @@
 """Engines: where tables live and expressions are executed. Only this room knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, Engine, Held, real, total, whole, zero
+from foreclick.engines.base import BUCKETS, Engine, absent, real, total, whole, zero
 from foreclick.engines.duckdb import laptop
 from foreclick.engines.sources import bring, engine_of, filter_by, open_source, read_metadata
 
 __all__ = [
     "BUCKETS",
     "Engine",
-    "Held",
+    "absent",
     "bring",
     "engine_of",
     "filter_by",

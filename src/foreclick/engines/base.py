@@ -42,20 +42,6 @@ def left(text: str, length: int) -> str:  # type: ignore[empty-body]
     """The first characters of a text."""
 
 
-class Held:
-    """A materialised table that is dropped when nobody needs it any more."""
-
-    def __init__(self, engine: Engine, table: ir.Table, name: str) -> None:
-        self.engine = engine
-        self.table = table
-        self._release = weakref.finalize(self, _forget, engine, name)
-        self._release.atexit = False  # what is temporary goes with the process anyway
-
-    def release(self) -> None:
-        """Drop it now."""
-        self._release()
-
-
 def _forget(engine: Engine, name: str) -> None:
     """Drop a table that nobody needs; a connection that is already closed has dropped it."""
     with suppress(Exception):
@@ -77,10 +63,16 @@ class Engine:
         return str(self.backend.name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Engine) and bool(self.backend == other.backend)
+        # Ibis calls two connections equal that were opened alike; their tables are not shared.
+        return isinstance(other, Engine) and self._place is other._place
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    @property
+    def _place(self) -> object:
+        """What tables must have in common to be joined."""
+        return self.backend
 
     # --- executing ---------------------------------------------------------------------------
 
@@ -94,36 +86,46 @@ class Engine:
         found: list[dict[str, Any]] = self.fetch(expr).to_pylist()
         return found
 
-    def materialise(self, expr: ir.Table, step: str) -> Held:
-        """Execute `expr` once and keep its rows in the engine, under a name that says the step."""
+    def materialise(self, expr: ir.Table, step: str) -> ir.Table:
+        """Execute `expr` once and keep its rows in the engine, under a name that says the step.
+
+        The table lives as long as an expression over it does.
+        """
         name = self.unique(step)
         with self._explained(expr, step):
-            table = self._store(name, expr)
-        return Held(self, table, name)
+            return self._owned(name, lambda: self._store(name, expr))
 
     @contextmanager
     def scratch(self) -> Iterator[Callable[[ir.Table, str], ir.Table]]:
         """Materialise steps of one calculation; all of them are dropped at its end."""
-        held: list[Held] = []
+        names: list[str] = []
 
         def keep(expr: ir.Table, step: str) -> ir.Table:
-            held.append(self.materialise(expr, step))
-            return held[-1].table
+            table = self.materialise(expr, step)
+            names.append(table.get_name())
+            return table
 
         try:
             yield keep
         finally:
-            for step in reversed(held):
-                step.release()
-
-    def upload(self, table: pa.Table, step: str = "table") -> Held:
-        """Put an Arrow table into the engine."""
-        name = self.unique(step)
-        return Held(self, self._store(name, table), name)
+            for name in reversed(names):
+                _forget(self, name)
 
     def show(self, table: pa.Table) -> ir.Table:
-        """An Arrow table as a table of this engine, for as long as the process lives."""
-        return self._store(self.unique("source"), table)
+        """An Arrow table as a table of this engine, for as long as an expression needs it."""
+        name = self.unique("source")
+        return self._owned(name, lambda: self._store(name, table))
+
+    def _owned(self, name: str, make: Callable[[], ir.Table]) -> ir.Table:
+        """A table that is dropped when no expression over it is left, or if making it fails."""
+        try:
+            table = make()
+        except BaseException:
+            _forget(self, name)
+            raise
+        finalizer = weakref.finalize(table.op(), _forget, self, name)
+        finalizer.atexit = False  # what is temporary goes with the process anyway
+        return table
 
     def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
         """The rows of `expr` in batches, for tables larger than memory."""
@@ -143,7 +145,7 @@ class Engine:
             partial.unlink(missing_ok=True)
 
     def drop(self, name: str) -> None:
-        """Forget a table made by `materialise` or `upload`."""
+        """Forget a table made by `materialise` or `show`."""
         self.backend.drop_table(name, force=True)
 
     def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
@@ -232,3 +234,10 @@ def whole(number: int) -> ir.IntegerScalar:
 def zero(kind: dt.DataType) -> ir.NumericScalar:
     """0, as an integer or a double."""
     return whole(0) if kind.is_integer() else real(0)
+
+
+def absent(value: ir.Value) -> ir.BooleanValue:
+    """Whether a value is NULL. On Spark, NULL is also what a NaN is asked for."""
+    if value.type().is_floating():
+        return value.isnull() & ~value.isnan().fill_null(False)
+    return value.isnull()

@@ -37,8 +37,19 @@ class DuckDB(Engine):
     def show(self, table: pa.Table) -> ir.Table:
         """DuckDB scans an Arrow table where it lies, without a copy."""
         name = self.unique("source")
-        self.backend.con.register(name, table)
-        return self.backend.table(name)
+
+        def register() -> ir.Table:
+            self.backend.con.register(name, table)
+            return self.backend.table(name)
+
+        return self._owned(name, register)
+
+    def drop(self, name: str) -> None:
+        """Forget a table, or an Arrow table that was shown."""
+        if "_source_" in name:
+            self.backend.con.unregister(name)
+        else:
+            super().drop(name)
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return (ibis.literal("0x") + digits).cast("int64")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -50,7 +51,7 @@ def open_source(source: Any, engine: Any = None) -> tuple[Engine, ir.Table]:  # 
     DuckDB of this process.
     """
     if isinstance(source, ir.Table):
-        backends, _ = source._find_backends()  # noqa: SLF001 - None is a legal answer here, unlike in public
+        backends, _ = source._find_backends()  # noqa: SLF001 - the public one insists on one
         if not backends:  # a memtable belongs to no engine
             return _show(source.to_pyarrow(), engine)
         return engine_of(backends[0]), source
@@ -73,14 +74,20 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
     if where is None:
         return table
     if not isinstance(where, str):
-        return table.filter(where)
+        try:
+            return table.filter(where)
+        except (AttributeError, ibis.common.exceptions.IbisError) as error:
+            raise SourceError(
+                f"the filter does not fit the source: {error}. It has the columns "
+                f"{', '.join(table.columns)}."
+            ) from error
     # Parsed and written anew, so that one spelling of SQL works on every engine.
     try:
         condition = sg.parse_one(where, read="duckdb")
     except sg.ParseError as error:
         raise SourceError(
-            f"the filter {where!r} is not understood: {error}. Write SQL such as "
-            "\"country = 'NL' AND day > 3\", or a function such as lambda t: t.day > 3."
+            f"the filter {where!r} is not understood: {error.errors[0]['description']} Write SQL "
+            "such as \"country = 'NL' AND day > 3\", or a function such as lambda t: t.day > 3."
         ) from error
     name = Engine.unique("raw")
     query = sg.select("*").from_(sge.table_(name, quoted=True)).where(condition)
@@ -97,7 +104,10 @@ def read_metadata(path: str) -> dict[str, dict[str, str]]:
     files = _matches(path)
     if not files:
         raise SourceError(f"no file matches {path!r}.")
-    found = {file: pq.read_schema(file).metadata or {} for file in files}
+    try:
+        found = {file: pq.read_schema(file).metadata or {} for file in files}
+    except pa.ArrowException as error:
+        raise SourceError(f"not all of {path!r} is Parquet: {error}") from error
     return {f: {k.decode(): v.decode() for k, v in m.items()} for f, m in found.items()}
 
 
@@ -150,7 +160,7 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
             table = pa.Table.from_pylist([dict(r) for r in source])
         else:
             raise SourceError(f"cannot read a {type(source).__name__}; give {_ACCEPTED}.")
-    except pa.ArrowException as error:
+    except (pa.ArrowException, TypeError, AttributeError) as error:
         raise SourceError(
             f"the {type(source).__name__} cannot be turned into Arrow: {error}. A column of lists "
             "must hold lists of one type (all integers, or all strings)."

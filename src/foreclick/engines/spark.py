@@ -36,6 +36,11 @@ class Spark(Engine):
         frame.createOrReplaceTempView(name)
         return cls(backend), backend.table(name)
 
+    @property
+    def _place(self) -> object:
+        """Tables are those of the session, whichever Ibis connection found them."""
+        return self._session
+
     def _frame(self, expr: ir.Table) -> Any:  # noqa: ANN401 - a Spark DataFrame
         self.backend._run_pre_execute_hooks(expr)  # noqa: SLF001 - registers memtables
         return self._session.sql(self.backend.compile(expr))

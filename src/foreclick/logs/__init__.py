@@ -9,7 +9,7 @@ from typing import Any, Literal
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, Held, filter_by, open_source, total
+from foreclick.engines import Engine, filter_by, open_source, total
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.logs.layouts import (
     LENGTH,
@@ -23,6 +23,9 @@ from foreclick.logs.layouts import (
 )
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, Shape, numbered
 from foreclick.logs.validate import BAD_WEIGHT, ROWS, check, complain, not_a_reward, rules, valid
+
+DEEPEST = 100
+"""Positions of a list that are read at most."""
 
 __all__ = [
     "BUCKET",
@@ -64,7 +67,6 @@ class Log:
     dropped_rows: int
     raw: ir.Table
     roles: Roles
-    held: Held
 
     def __repr__(self) -> str:
         s = self.shape
@@ -93,6 +95,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     rewards: Mapping[str, Columns] | None = None,
     where: Any = None,  # noqa: ANN401 - SQL text or a function of the table
     invalid: Literal["error", "drop"] = "error",
+    depth: int | None = None,
     layout: Literal["lists", "long"] = "lists",
     list_id: str | None = None,
     position: str | None = None,
@@ -118,6 +121,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         where: a filter: SQL such as ``"country = 'NL'"`` or ``lambda t: t.country == "NL"``.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
+        depth: how many positions to read; by default as many as the longest list has.
         layout: "lists", or "long" for one row an impression, with `list_id`, `position` (from 1,
             gaps allowed), `item` and `click` instead of `items` and `clicks`.
         list_id: see `layout`.
@@ -142,6 +146,8 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
             f"layout={layout!r}, invalid={invalid!r}: layout is 'lists' or 'long', and invalid "
             "is 'error' or 'drop'."
         )
+    if depth is not None and not 1 <= depth <= DEEPEST:
+        raise SourceError(f"depth={depth!r}: the number of positions is from 1 to {DEEPEST}.")
     long = layout == "long"
     roles = Roles(
         context=context,
@@ -157,35 +163,30 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         item=(item or "item") if long else None,
     )
     home, table = open_source(source, engine)
-    return compress(filter_by(table, where), roles, home, invalid)
+    return compress(filter_by(table, where), roles, home, invalid, depth)
 
 
 def compress(
-    raw: ir.Table, roles: Roles, engine: Engine, invalid: Literal["error", "drop"] = "error"
+    raw: ir.Table,
+    roles: Roles,
+    engine: Engine,
+    invalid: Literal["error", "drop"] = "error",
+    depth: int | None = None,
 ) -> Log:
-    """Group the raw rows by everything that matters, and check the groups.
-
-    How long the longest list is can only be known after the pass; a guess from some rows is nearly
-    always right, and if it was not, the pass is made again with the length that was found.
-    """
+    """Group the raw rows by everything that matters, and check the groups."""
     layout = lay_out(raw, roles, engine)
-    depth = _longest(engine, layout.probe)
-    while True:
-        held = engine.materialise(_grouped(layout, depth), "log")
-        longest = _longest(engine, held.table)
-        if longest <= depth:
-            break
-        held.release()
-        depth = longest
-    shape = layout.shape(depth)
-    broken = rules(held.table, shape, roles.weight)
-    rows, causes, invalid_rows = check(held.table, broken, engine)
+    if depth is None:
+        shown, table = _fathom(layout, engine)
+    else:
+        shown, table = depth, engine.materialise(_grouped(layout, depth), "log")
+    shape = layout.shape(shown)
+    broken = rules(table, shape, roles.weight)
+    rows, causes, invalid_rows = check(table, broken, engine)
     if not rows:
         raise InvalidLogError(
             "the log has no rows. Check the path, the filter in where=, and that the day you "
             "asked for was logged."
         )
-    table = held.table
     if causes:
         if invalid == "error":
             raise complain(table, shape, broken, causes, invalid_rows, engine)
@@ -204,8 +205,22 @@ def compress(
         dropped_rows=invalid_rows,
         raw=raw,
         roles=roles,
-        held=held,
     )
+
+
+def _fathom(layout: Layout, engine: Engine) -> tuple[int, ir.Table]:
+    """Group with as many positions as the longest list has.
+
+    How many that are is only known after the pass. A guess from some rows is nearly always right,
+    and if it was not, the pass is made again with the length that was found.
+    """
+    depth = _longest(engine, layout.probe)
+    while True:
+        table = engine.materialise(_grouped(layout, depth), "log")
+        longest = _longest(engine, table)
+        if longest <= depth:
+            return depth, table
+        depth = longest
 
 
 def _grouped(layout: Layout, depth: int) -> ir.Table:
@@ -226,4 +241,10 @@ def _grouped(layout: Layout, depth: int) -> ir.Table:
 
 def _longest(engine: Engine, lengths: ir.Table) -> int:
     found = engine.rows(lengths.aggregate(length=lengths[LENGTH].max()))[0]["length"]
-    return max(int(found or 1), 1)
+    longest = max(int(found or 1), 1)
+    if longest > DEEPEST:
+        raise InvalidLogError(
+            f"the longest list has {longest:,} positions; foreclick reads {DEEPEST} at most. Say "
+            "how many of them matter, for instance depth=20; deeper ones are then left out."
+        )
+    return longest

@@ -21,6 +21,12 @@ from foreclick.metrics import CLICKS
 
 WEIGHT, LENGTH, REPEATED = "weight", "length", "repeated"
 
+_TAKEN = {
+    *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, REPEATED),
+    *("n", "rows", "bad_weight", "position", "mass", "logging", "records", "known", "shown"),
+}
+"""Names that relations of ours use beside the segments and rewards."""
+
 Columns = str | Sequence[str]
 
 
@@ -88,12 +94,13 @@ def _check_columns(table: ir.Table, roles: Roles) -> None:
             f"columns {', '.join(table.columns)}. Say which one is meant, for instance "
             f"{role}={table.columns[0]!r}."
         )
-    taken = {CONTEXT, PERIOD, BUCKET, "n", PROPENSITY, WEIGHT, LENGTH, REPEATED}
-    clash = [s for s in roles.segments if s in taken or s.startswith(f"{ITEM}_")]
+    numbers = (ITEM, PROPENSITY, *roles.rewards)
+    clash = [s for s in roles.segments if s in _TAKEN or s.rpartition("_")[0] in numbers]
+    clash += [r for r in roles.rewards if r in _TAKEN]
     if clash:
         raise SourceError(
-            f"a segment cannot be called {clash[0]!r}, a name the tally uses itself. "
-            "Rename the column first."
+            f"a segment or reward cannot be called {clash[0]!r}, a name the tally uses itself. "
+            "Rename it first."
         )
 
 
@@ -104,10 +111,10 @@ def _key(column: ir.Column, role: str) -> ir.Column:
         return column.cast("int64")
     if kind.is_string():
         return column
-    if role == ITEM:
+    if role == ITEM or kind.is_floating():
         raise SourceError(
-            f"the items are of type {kind}; they must be integers or strings. Convert them first, "
-            "for instance with astype('int64')."
+            f"the {role}s are of type {kind}; they must be integers or strings. Convert them "
+            "first, for instance in pandas with astype('Int64'), which allows gaps."
         )
     return column.cast("string")
 
@@ -150,7 +157,7 @@ class _Reader:
             columns[PERIOD] = _period(table[roles.period])
         columns |= {name: table[name] for name in roles.segments}
         if roles.unit is not None:
-            columns[BUCKET] = self.engine.bucket(table[roles.unit])
+            columns[BUCKET] = self.engine.bucket(_key(table[roles.unit], "unit"))
         if roles.weight is not None:
             columns[WEIGHT] = _weight(table[roles.weight])
         return columns
@@ -177,7 +184,7 @@ class _Listed(_Reader):
 
     def layout(self) -> Layout:
         items = self.roles.items
-        if items is None:
+        if not items:
             raise SourceError("name the column that holds the items, for instance items='items'.")
         self.items = self._slots(items)
         self.rewards = {name: self._slots(columns) for name, columns in self.roles.rewards.items()}
@@ -195,13 +202,13 @@ class _Listed(_Reader):
         )
 
     def _length(self, items: Columns) -> ir.Value:
-        """Of an array its own length; of wide columns their number."""
-        if isinstance(items, str):
-            columns = [items, *(c for c in self.roles.rewards.values() if isinstance(c, str))]
-            lengths = [self._array(c).length().fill_null(0) for c in columns]
-            longest = ibis.greatest(*lengths) if len(lengths) > 1 else lengths[0]
-            return longest.cast("int64")
-        return whole(len(items))
+        """The longest of what a row holds: of an array its length, of wide columns their number."""
+        lengths = [
+            self._array(c).length().fill_null(0) if isinstance(c, str) else whole(len(c))
+            for c in (items, *self.roles.rewards.values())
+        ]
+        longest = ibis.greatest(*lengths) if len(lengths) > 1 else lengths[0]
+        return longest.cast("int64")
 
     def _array(self, column: str) -> ir.ArrayColumn:
         value = self.table[column]
@@ -232,10 +239,16 @@ class _Listed(_Reader):
         elif self.roles.propensity is not None:
             columns[PROPENSITY] = self.table[self.roles.propensity].cast("float64")
         for name, slots in sources.items():
-            kind = _slot_value(slots(1), name).type()
-            for k, column in enumerate(numbered(name, depth), start=1):
-                value = slots(k)
-                columns[column] = ibis.null(kind) if value is None else _slot_value(value, name)
+            values = [slots(k) for k in range(1, depth + 1)]
+            there = [_slot_value(v, name) for v in values if v is not None]
+            # A column of nothing but NULL has any type; text and doubles are the widest.
+            kinds = [v.type() for v in there]
+            kind = next((t for t in kinds if t.is_string() or t.is_floating()), kinds[0])
+            for column, value in zip(numbered(name, depth), values, strict=True):
+                there_is = value is not None
+                columns[column] = (
+                    _slot_value(value, name).cast(kind) if there_is else ibis.null(kind)
+                )
         return self.table.select(**columns)
 
 
@@ -273,7 +286,7 @@ class _Long(_Reader):
             for name in slots
             for k, column in enumerate(numbered(name, depth), start=1)
         }
-        outside = (rows["_position"] < 1) | rows["_position"].isnull()
+        outside = (rows["_position"] < 1) | rows["_position"].isnull() | rows["_list"].isnull()
         return (
             rows.group_by([*listed, "_list"])
             .aggregate(
@@ -291,6 +304,8 @@ def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) ->
     """The rewards by name, clicks first."""
     named: dict[str, Columns] = {} if clicks is None else {CLICKS: clicks}
     others: dict[str, Any] = dict(rewards or {})
+    if CLICKS in others and clicks is not None:
+        raise SourceError("clicks stands twice: in clicks= and in rewards=. Leave one out.")
     if not all(name.isidentifier() for name in others):
         raise SourceError(f"rewards must have plain names such as 'orders', not {list(others)}.")
     return named | others
