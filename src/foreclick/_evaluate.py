@@ -59,12 +59,12 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     baseline: Any = None,  # noqa: ANN401 - like candidate
     by: str | Sequence[str] | None = None,
 ) -> Evaluation:
-    r"""How many clicks a candidate ranking would get, from a log of another.
+    """How many clicks a candidate ranking would get, from a log of another.
 
     For a click model with cells g, credit C_g and exposure P_g per logged record, and the
     candidate's exposure H_g (Li et al., KDD 2018, Table 2):
 
-    .. math:: V = \frac1n \sum_x n_x \sum_g C_g \min(H_g / P_g, M)
+        V = 1/n Σ_x n_x Σ_g C_g min(H_g / P_g, M)
 
     It assumes the click model named in the `estimator` column: that slots of one cell share a click
     rate. `list` assumes nothing, and sees the least.

@@ -1,9 +1,9 @@
-r"""The one kernel: every estimator of the paper, from cells.
+"""The one kernel: every estimator of the paper, from cells.
 
 A click model puts each slot into a cell g of its context x. With n_x records in the context,
 credit C_g and exposure P_g of a cell per record, and the candidate's exposure H_g,
 
-.. math:: V = \frac1n \sum_x n_x \sum_g C_g \min(H_g / P_g, M).
+    V = 1/n Σ_x n_x Σ_g C_g min(H_g / P_g, M)
 
 The steps, each a relation in the log's engine:
 

@@ -1,0 +1,169 @@
+"""foreclick against the bare engine, in one run: `make bench`.
+
+Every measurement is a process of its own under DuckDB's memory limit, ours and the bare engine's in
+turn, five rounds; the figures are medians and their ratios. The bare twin is the same work in
+hand-written SQL: the group-by, and the rules of a log checked on its result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+POSITIONS = range(1, 11)
+METRICS = ["clicks@2", "clicks@3", "dcg@10"]
+ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
+
+
+# --- one measurement, in a process of its own --------------------------------------------------
+
+
+def ours(path: str, layout: str, memory: str) -> dict[str, float]:
+    """Parquet to tally, and the tally to five estimators × three metrics."""
+    import foreclick as fc
+    from foreclick.engines import laptop
+
+    engine = laptop(memory_limit=memory)
+    wide = {
+        "items": [f"item_{k}" for k in POSITIONS],
+        "clicks": [f"click_{k}" for k in POSITIONS],
+    }
+    candidate = fc.Ranking(_candidate(engine, path, layout))
+    start = time.perf_counter()
+    log = fc.read_log(
+        path, context="query", period="day", engine=engine, **(wide if layout == "wide" else {})
+    )
+    counted = fc.tally(log)
+    tallied = time.perf_counter()
+    answer = fc.evaluate(counted, candidate, metrics=METRICS, estimators=ESTIMATORS)
+    done = time.perf_counter()
+    rows = counted.engine.rows(counted.table.aggregate(n=counted.table.count()))[0]["n"]
+    return {
+        "tally": tallied - start,
+        "evaluate": done - tallied,
+        "rows": rows,
+        "answers": len(answer),
+        "memory": _peak(),
+    }
+
+
+def _candidate(engine: object, path: str, layout: str) -> object:
+    """For each query one of its logged lists, with the first two items exchanged."""
+    connection = engine.backend.con  # type: ignore[attr-defined]
+    first = [f"item_{k}" if layout == "wide" else f"items[{k}]" for k in POSITIONS]
+    swapped = ", ".join([first[1], first[0], *first[2:]])
+    return connection.sql(
+        f"SELECT query AS context, arg_min([{swapped}], user) AS items FROM '{path}' GROUP BY query"
+    ).to_arrow_table()
+
+
+def bare(path: str, layout: str, memory: str) -> dict[str, float]:
+    """The tally in hand-written SQL, with the same rules checked on its rows."""
+    import duckdb
+
+    connection = duckdb.connect(config={"memory_limit": memory})
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}/bench-spill'")
+    start = time.perf_counter()
+    if layout == "wide":
+        columns = ", ".join(f"item_{k}, click_{k}" for k in POSITIONS)
+        source = f"SELECT query, day, {columns}, 10 AS length FROM '{path}'"
+    else:
+        columns = ", ".join(f"items[{k}] AS item_{k}, clicks[{k}] AS click_{k}" for k in POSITIONS)
+        length = "greatest(len(items), len(clicks))"
+        source = f"SELECT query, day, {columns}, {length} AS length FROM '{path}'"
+    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in POSITIONS)])
+    connection.execute(
+        f"CREATE TEMP TABLE tally AS SELECT {keys}, max(length) AS length, count(*) AS n "
+        f"FROM ({source}) GROUP BY {keys}"
+    )
+    twice = " OR ".join(f"item_{a} = item_{b}" for a in POSITIONS for b in POSITIONS if a < b)
+    empty = " AND ".join(f"item_{k} IS NULL" for k in POSITIONS)
+    uneven = " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in POSITIONS)
+    negative = " OR ".join(f"click_{k} < 0" for k in POSITIONS)
+    wrong = connection.execute(
+        f"SELECT sum(n) FILTER ({twice}), sum(n) FILTER ({empty}), sum(n) FILTER ({uneven}), "
+        f"sum(n) FILTER ({negative}), sum(n) FILTER (query IS NULL), max(length), count(*) FROM tally"
+    ).fetchall()[0]
+    assert wrong[:5] == (None,) * 5, wrong
+    assert wrong[5] == 10, wrong
+    return {"tally": time.perf_counter() - start, "rows": wrong[6], "memory": _peak()}
+
+
+def _peak() -> float:
+    """The largest resident size of this process so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+
+def measure(who: str, path: Path, layout: str, memory: str) -> dict[str, float]:
+    command = [sys.executable, __file__, "--one", who, str(path), layout, "--memory", memory]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def report(
+    layout: str, rounds: list[tuple[dict[str, float], dict[str, float]]], limit: float
+) -> None:
+    mine, theirs = [a for a, _ in rounds], [b for _, b in rounds]
+    assert {a["rows"] for a in mine} == {b["rows"] for b in theirs}, "the tallies differ"
+    tally = statistics.median(a["tally"] for a in mine)
+    plain = statistics.median(b["tally"] for b in theirs)
+    evaluate = statistics.median(a["evaluate"] for a in mine)
+    peak = max(a["memory"] for a in mine)
+    verdicts = [
+        ("tally", tally, 1.10 * plain + 1.5, f"{tally / plain:.2f} × bare ({plain:.2f} s)"),
+        ("evaluate", evaluate, 0.5 * tally + 1.5, f"{evaluate / tally:.2f} × our tally"),
+        ("peak GB", peak, 1.2 * limit, f"limit {limit:g} GB"),
+    ]
+    print(f"\n{layout}: {mine[0]['rows']:,.0f} rows of the tally, {mine[0]['answers']} answers")
+    for name, value, goal, note in verdicts:
+        met = "met" if value <= goal else "MISSED"
+        print(f"  {name:9s} {value:6.2f}   goal ≤ {goal:5.2f}   {met:6s}  {note}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        who, path, layout = args.one
+        print(json.dumps({"ours": ours, "bare": bare}[who](path, layout, args.memory)))
+        return
+    from generate import generate
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {"array": Path(folder, "arrays.parquet"), "wide": Path(folder, "wide.parquet")}
+        print(f"generating {args.records:,} records …", flush=True)
+        generate(args.records, paths["array"], paths["wide"])
+        for layout, path in paths.items():
+            rounds = []
+            for number in range(args.rounds):
+                pair = {w: measure(w, path, layout, args.memory) for w in _turns(number)}
+                rounds.append((pair["ours"], pair["bare"]))
+                print(".", end="", flush=True)
+            report(layout, rounds, float(args.memory.removesuffix("GB")))
+
+
+def _turns(number: int) -> list[str]:
+    """Who goes first changes from round to round."""
+    return ["ours", "bare"] if number % 2 == 0 else ["bare", "ours"]
+
+
+if __name__ == "__main__":
+    main()
