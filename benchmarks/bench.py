@@ -90,7 +90,8 @@ def bare(path: str, layout: str, memory: str) -> dict[str, float]:
     negative = " OR ".join(f"click_{k} < 0" for k in POSITIONS)
     wrong = connection.execute(
         f"SELECT sum(n) FILTER ({twice}), sum(n) FILTER ({empty}), sum(n) FILTER ({uneven}), "
-        f"sum(n) FILTER ({negative}), sum(n) FILTER (query IS NULL), max(length), count(*) FROM tally"
+        f"sum(n) FILTER ({negative}), sum(n) FILTER (query IS NULL), max(length), count(*) "
+        "FROM tally"
     ).fetchall()[0]
     assert wrong[:5] == (None,) * 5, wrong
     assert wrong[5] == 10, wrong

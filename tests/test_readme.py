@@ -9,13 +9,13 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_first_example_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown = re.findall(r"```(?:python)?\n(.*?)```", README.read_text(), re.S)[:2]
+    code, shown = re.findall(r"```(?:python)?\n(.*?)```", README.read_text(), re.DOTALL)[:2]
     exec(code, {})  # noqa: S102 - our own text
     assert capsys.readouterr().out.rstrip() == shown.rstrip()
 
 
 def test_three_statements_after_the_import_are_enough() -> None:
-    code = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)[0]
+    code = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[0]
     statements = [
         line for line in code.splitlines() if line and not line.startswith((" ", "}", "import"))
     ]

@@ -15,7 +15,7 @@ import math
 import textwrap
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from foreclick.errors import MissingDependency
 
@@ -131,11 +131,11 @@ class Result:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[dict[str, Value]]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         """The rows, as copies: a result does not change."""
         return iter(self.to_dicts())
 
-    def __getitem__(self, column: str) -> list[Value]:
+    def __getitem__(self, column: str) -> list[Any]:
         """The values of a column, in the order of the rows."""
         if column not in self.columns:
             raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
@@ -152,7 +152,7 @@ class Result:
         """The table for a notebook."""
         return _html(self)
 
-    def to_dicts(self) -> list[dict[str, Value]]:
+    def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts, free to change."""
         return [dict(row) for row in self.rows]
 
