@@ -21,7 +21,7 @@ from foreclick.estimators import (
 )
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Policy, as_policy
-from foreclick.results import Result, Value
+from foreclick.results import Result
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""
@@ -109,13 +109,14 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
     )
-    notes = _repetition(counted, logging)
-    answer = _ask(counted, question, logging)
-    compared = (
-        _ask(counted, replace(question, candidate=as_policy(baseline)), logging)
-        if (baseline is not None)
-        else None
-    )
+    beside = None if baseline is None else as_policy(baseline)
+    asked = _decide(counted, replace(question, beside=beside), logging)
+    notes = _repetition(counted, asked)
+    answer = _ask(counted, asked)
+    compared = None
+    if beside is not None:
+        theirs = [replace(q, candidate=beside, beside=question.candidate) for q in asked]
+        compared = _ask(counted, theirs)
     rows = [
         _row(sums, compared.sums[i] if compared else None, counted)
         for i, sums in enumerate(answer.sums)
@@ -124,36 +125,35 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
-def _ask(counted: Tally, question: Question, logging: Policy | str | None) -> Estimate:
-    """Ask the kernel, with propensities for the models that they can answer for, if so decided."""
+def _decide(counted: Tally, question: Question, logging: Policy | str | None) -> list[Question]:
+    """The question, with where the logging policy is to be had from; in parts where that differs.
+
+    By default, propensities are used where contexts do not repeat, for the models whose cells they
+    are the probabilities of; everything else uses the frequencies of the log.
+    """
     if isinstance(logging, Policy):
-        return estimate(counted, replace(question, logging=logging))
+        return [replace(question, logging=logging)]
     if logging == "propensity":
         _require_propensities(counted)
-        return estimate(counted, replace(question, logging="propensity"))
+        return [replace(question, logging="propensity")]
     if logging not in (None, "frequency"):
         raise ModelError(
             f"logging={logging!r}: give a policy, 'propensity', 'frequency', or None to let the "
             "log decide."
         )
-    if logging is None and counted.shape.propensity and not _repeats(counted):
-        return _mixed(counted, question)
-    return estimate(counted, question)
-
-
-def _mixed(counted: Tally, question: Question) -> Estimate:
-    """Propensities where they are those of the model's cells, frequencies elsewhere."""
-    able = [
-        propensities_answer(counted.shape, e.model, question.depth) for e in question.estimators
+    able = [propensities_answer(counted.shape, e.model) for e in question.estimators]
+    if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
+        return [question]
+    return [
+        replace(question, estimators=[e], logging="propensity" if fits else None)
+        for e, fits in zip(question.estimators, able, strict=True)
     ]
-    sums: list[Sums] = []
-    ignored = 0
-    for estimator, fits in zip(question.estimators, able, strict=True):
-        part = replace(question, estimators=[estimator], logging="propensity" if fits else None)
-        answer = estimate(counted, part)
-        sums += answer.sums
-        ignored = answer.ignored_contexts
-    return Estimate(sums, ignored)
+
+
+def _ask(counted: Tally, parts: list[Question]) -> Estimate:
+    answers = [estimate(counted, question) for question in parts]
+    sums = [s for answer in answers for s in answer.sums]
+    return Estimate(sums, answers[0].ignored_contexts)
 
 
 def _require_propensities(counted: Tally) -> None:
@@ -164,26 +164,26 @@ def _require_propensities(counted: Tally) -> None:
         )
 
 
-def _repeats(counted: Tally) -> bool:
-    return contexts_repeat(counted)[1] >= FEW_RECORDS
-
-
-def _repetition(counted: Tally, logging: Policy | str | None) -> list[str]:
+def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
     """A warning where frequencies are asked for of contexts that hardly repeat."""
+    weighing = [
+        e.name for q in parts if q.logging is None for e in q.estimators if e.model.sees_items
+    ]
     contexts, median = contexts_repeat(counted)
-    if median >= FEW_RECORDS or isinstance(logging, Policy) or counted.shape.propensity:
+    if median >= FEW_RECORDS or not weighing:
         return []
     message = (
         f"the contexts hardly repeat: the median of {contexts:,} contexts has {median:g} records, "
         f"fewer than {FEW_RECORDS}. The log then says little about what else could have been "
-        "shown. Use a coarser context (a query class, or context=None), read the log with "
-        "propensity=, or give the logging policy with logging=."
+        f"shown, and {', '.join(weighing)} weigh by its frequencies. Use a coarser context (a "
+        "query class, or context=None), read the log with propensity=, or give the logging policy "
+        "with logging=."
     )
-    warnings.warn(message, ForeclickWarning, stacklevel=4)
+    warnings.warn(message, ForeclickWarning, stacklevel=3)
     return [message[0].upper() + message[1:]]
 
 
-def _row(sums: Sums, baseline: Sums | None, counted: Tally) -> dict[str, Value]:
+def _row(sums: Sums, baseline: Sums | None, counted: Tally) -> dict[str, Any]:
     stratum = sums.stratum
     value = sums.value
     production = stratum.production(sums.metric) if baseline is None else baseline.value
@@ -207,35 +207,46 @@ def _row(sums: Sums, baseline: Sums | None, counted: Tally) -> dict[str, Value]:
     }
 
 
-def _coverage(rows: list[dict[str, Value]], answer: Estimate) -> list[str]:
+def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
     """In plain words: what the log cannot see of the candidate."""
     notes = []
-    lowest: dict[str, float] = {}
-    for row in rows:
-        name, covered = str(row["estimator"]), float(row["covered"] or 0)
-        lowest[name] = min(covered, lowest.get(name, 1.0))
-    unseen = [name for name, covered in lowest.items() if covered == 0]
-    if unseen:
+    names = dict.fromkeys(str(row["estimator"]) for row in rows)
+    by_name = {name: [row for row in rows if row["estimator"] == name] for name in names}
+    silent = [_silent(name, mine) for name, mine in by_name.items()]
+    if any(silent):
         notes.append(
-            f"No answer by {', '.join(unseen)}: nothing of what the candidate would show was ever "
-            "shown, so the log cannot tell its value. Check that contexts and items are spelt as "
-            "in the log, or show the candidate to a few users first."
+            f"No answer by {', '.join(filter(None, silent))}: nothing of what the candidate would "
+            "show was ever shown, so the log cannot tell its value. Check that contexts and items "
+            "are spelt as in the log, or show the candidate to a few users first."
         )
-    thin = [f"{name} {covered:.0%}" for name, covered in lowest.items() if 0 < covered < _THIN]
+    lowest = {
+        name: min((row["covered"] for row in mine if row["value"] is not None), default=1.0)
+        for name, mine in by_name.items()
+    }
+    thin = [f"{name} {covered:.0%}" for name, covered in lowest.items() if covered < _THIN]
     if thin:
         notes.append(
-            f"Too low by what was never shown: only part of the candidate's exposure is covered "
+            "Too low by what was never shown: only part of the candidate's exposure is covered "
             f"({', '.join(thin)}), and the rest counts as no clicks. Trust an estimator with more "
             "coverage, or see fc.support."
         )
-    lost = sum(s.unlogged for s in answer.sums)
+    lost = {s.model.name: s.unlogged for s in answer.sums if s.unlogged}
     if lost:
+        named = ", ".join(f"{name} {count:,.0f}" for name, count in lost.items())
         notes.append(
-            f"{lost:,.0f} logged slots have probability 0 under the given logging policy: they "
-            "weigh M where it is finite and are left out where it is not. Check logging=."
+            f"Logged records in cells with probability 0 under the given logging policy: {named}. "
+            "They weigh M where it is finite and are left out where it is not. Check logging=."
         )
     if answer.ignored_contexts:
         notes.append(
             f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
         )
     return notes
+
+
+def _silent(name: str, rows: list[dict[str, Any]]) -> str:
+    """An estimator without an answer, and in how much of the table."""
+    without = sum(row["value"] is None for row in rows)
+    if without in (0, len(rows)):
+        return name if without else ""
+    return f"{name} (in {without} of {len(rows)} rows)"

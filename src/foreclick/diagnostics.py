@@ -10,7 +10,7 @@ from typing import Any
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally, contexts_repeat, tally
-from foreclick.engines import Engine, total
+from foreclick.engines import Engine, total, whole
 from foreclick.errors import PolicyError
 from foreclick.estimators import Missing, Question, Sums, estimate, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, PERIOD, Log, N
@@ -132,7 +132,7 @@ def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log
         2
     """
     counted = tally(log)
-    facts = [*_size(counted), *_clicks(counted), *_variation(counted)]
+    facts = [*_size(counted), *_clicks(counted), *_periods(counted), *_variation(counted)]
     if isinstance(log, Log) and log.roles.unit is not None:
         facts += _units(log)
     facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
@@ -161,7 +161,7 @@ def _size(t: Tally) -> list[Fact]:
 
 
 def _clicks(t: Tally) -> list[Fact]:
-    """Each reward by position and by period."""
+    """Each reward by position."""
     facts: list[Fact] = []
     table = t.table
     for reward in t.shape.rewards:
@@ -176,25 +176,24 @@ def _clicks(t: Tally) -> list[Fact]:
             for k in range(1, t.shape.depth + 1)
             if row[f"n_{k}"]
         ]
-        if t.shape.period:
-            facts += _by_period(t, reward)
-    return list(dict.fromkeys(facts))  # records by period once, not once per reward
+    return facts
 
 
-def _by_period(t: Tally, reward: str) -> list[Fact]:
-    gained = [t.table[c].fill_null(0) for c in t.shape.reward(reward)]
-    per_list = t.table[N] * sum(gained[1:], gained[0])
-    rows = t.engine.rows(
-        t.table.group_by(PERIOD)
-        .aggregate(gained=total(per_list), n=total(t.table[N]))
-        .order_by(PERIOD)
-    )
-    return [
-        *(("records by period", str(row[PERIOD]), row["n"]) for row in rows),
-        *(
-            (f"{reward} per list by period", str(row[PERIOD]), row["gained"] / row["n"])
-            for row in rows
-        ),
+def _periods(t: Tally) -> list[Fact]:
+    """Records of each period, and each reward per list."""
+    if not t.shape.period:
+        return []
+    gained = {}
+    for reward in t.shape.rewards:
+        slots = [t.table[c].fill_null(0) for c in t.shape.reward(reward)]
+        gained[reward] = total(t.table[N] * sum(slots[1:], slots[0]))
+    summed = t.table.group_by(PERIOD).aggregate(n=total(t.table[N]), **gained)
+    rows = t.engine.rows(summed.order_by(PERIOD))
+    records: list[Fact] = [("records by period", str(row[PERIOD]), row["n"]) for row in rows]
+    return records + [
+        (f"{reward} per list by period", str(row[PERIOD]), row[reward] / row["n"])
+        for reward in t.shape.rewards
+        for row in rows
     ]
 
 
@@ -228,12 +227,12 @@ def _share(engine: Engine, table: ir.Table, column: str) -> float:
 
 def _units(log: Log) -> list[Fact]:
     """Units with far more records than others: crawlers, monitors, shared accounts."""
-    unit = log.raw[log.roles.unit]
-    identity = [unit] if log.roles.list_id is None else [unit, log.raw[log.roles.list_id]]
-    lists = log.raw.select(**{f"u{i}": column for i, column in enumerate(identity)})
-    if len(identity) > 1:
-        lists = lists.distinct()
-    counts = lists.group_by("u0").aggregate(**{N: lists.count()})
+    raw, roles = log.raw, log.roles
+    unit, weight = raw[roles.unit], whole(1) if roles.weight is None else raw[roles.weight]
+    lists = raw.select(unit=unit, weight=weight)
+    if roles.list_id is not None:  # one row an impression: count each list once
+        lists = raw.select(unit=unit, weight=weight, list=raw[roles.list_id]).distinct()
+    counts = lists.group_by("unit").aggregate(**{N: total(lists["weight"])})
     middle = counts.aggregate(units=counts.count(), median=counts[N].cast("float64").median())
     row = log.engine.rows(middle)[0]
     limit = max(BOT_FACTOR * (row["median"] or 0), BOT_RECORDS)

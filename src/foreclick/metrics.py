@@ -33,7 +33,7 @@ class Metric:
     Args:
         spec: a spelling such as ``"clicks@3"``, ``"dcg@10"`` or ``"orders@3"``, or the weights
             θ_1, θ_2, … themselves.
-        reward: which reward of the log is weighed when `spec` is a sequence of weights.
+        reward: which reward of the log is weighed.
 
     Examples:
         >>> Metric("dcg@3").theta
@@ -52,7 +52,7 @@ class Metric:
         if isinstance(spec, Metric):
             name, theta, reward = spec.name, spec.theta, spec.reward
         elif isinstance(spec, str):
-            name, theta, reward = _parse(spec)
+            name, theta, reward = _parse(spec if reward == CLICKS else f"{reward}:{spec}")
         else:
             name, theta = _weights(spec, reward)
         object.__setattr__(self, "name", name)
@@ -114,7 +114,12 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
 
 
 def _weights(theta: Sequence[float], reward: str) -> tuple[str, tuple[float, ...]]:
-    values = tuple(float(t) for t in theta)
+    try:
+        values = tuple(float(t) for t in theta)
+    except (TypeError, ValueError):
+        raise MetricError(
+            f"{theta!r} is no metric. Give a spelling such as 'clicks@3', or a list of weights."
+        ) from None
     wrong = [t for t in values if not (math.isfinite(t) and t >= 0)]
     if wrong or not any(values):
         raise MetricError(
@@ -123,5 +128,5 @@ def _weights(theta: Sequence[float], reward: str) -> tuple[str, tuple[float, ...
         )
     while values[-1] == 0:  # positions behind the last weight must not split lists into cells
         values = values[:-1]
-    spelt = f"theta[{','.join(f'{t:g}' for t in values)}]"
+    spelt = f"theta[{','.join(str(t).removesuffix('.0') for t in values)}]"
     return (spelt if reward == CLICKS else f"{reward}:{spelt}"), values

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import ibis
+import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from foreclick.engines import total, whole
@@ -66,7 +68,8 @@ class ClickModel:
         if isinstance(cell, list):
             cell = tuple(cell)
             object.__setattr__(self, "cell", cell)
-        if isinstance(cell, tuple) and any(c not in _SLOT for c in cell):
+        fits = callable(cell) or cell in ("list", "prefix")
+        if not fits and not (isinstance(cell, tuple) and set(cell) <= set(_SLOT)):
             raise ModelError(
                 f"the cell of click model {self.name!r} is {cell!r}. Use 'list', 'prefix', any of "
                 "'item' and 'position', or a function of the slot such as "
@@ -83,7 +86,14 @@ class ClickModel:
     @property
     def sees_items(self) -> bool:
         """Whether the cell depends on which items are shown; `rctr` and `rcm` are blind to them."""
-        return not (isinstance(self.cell, tuple) and "item" not in self.cell)
+        if not callable(self.cell):
+            return self.over_lists or "item" in self.cell
+        for kind in ("int64", "string"):  # a user's function may fit only one of them
+            slots = ibis.table({"item": kind, "position": "int64"}, name="slots")
+            with suppress(Exception):
+                fields = [f for value in self.cell_of(slots) for f in value.op().find(ops.Field)]
+                return any(field.name == "item" for field in fields)
+        return True
 
     def examined(self, depth: int) -> tuple[float, ...]:
         """p_1 … p_depth."""

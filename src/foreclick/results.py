@@ -164,7 +164,12 @@ class Result:
             Kind.COUNT: arrow.int64(),
             **dict.fromkeys(_FLOATS, arrow.float64()),
         }
-        arrays = {name: arrow.array(self[name], types.get(_kind(name))) for name in self.columns}
+        arrays = {}
+        for name in self.columns:
+            kind = _kind(name)
+            if kind is Kind.COUNT and any(_broken(value) for value in self[name]):
+                kind = Kind.SIZE  # weighted records need not be whole
+            arrays[name] = arrow.array(self[name], types.get(kind))
         return arrow.table(arrays)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -186,7 +191,7 @@ class Result:
         """
         rows = [{name: _json_value(value) for name, value in row.items()} for row in self.rows]
         content = {"title": self.title, "rows": rows, "notes": list(self.notes)}
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2, default=str)
 
     def to_csv(self) -> str:
         """The rows as comma-separated values with a header; None is empty, infinity "inf"."""
@@ -206,8 +211,8 @@ def format_value(column: str, value: Value) -> str:
     """
     if value is None or value != value:  # noqa: PLR0124 - NaN, the one value unlike itself
         return "–"
-    if isinstance(value, str):
-        return _printable(value)
+    if not isinstance(value, int | float):  # text, or a user's dates
+        return _printable(str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if math.isinf(value):
@@ -382,6 +387,11 @@ def _plain(value: object) -> Value:
         if hasattr(value, method):
             value = getattr(value, method)()
     return cast("Value", value)
+
+
+def _broken(count: Value) -> bool:
+    """Whether a count has a fraction."""
+    return isinstance(count, float) and not count.is_integer()
 
 
 def _json_value(value: Value) -> Value:

@@ -92,16 +92,18 @@ def list_cells(
     asks: Sequence[Ask],
     keys: list[str],
     side: str,
-    within: ir.Table | None = None,
+    within: ir.Table | None,
+    depth: int,
 ) -> tuple[list[str], ir.Table]:
-    """Group lists by their beginning, down to the last position that the metrics count.
+    """Group lists by their beginning, down to position `depth`: what metrics count, or all of it.
 
     A list's exposure is summed along its row, so lists need not be spread over their slots. The
-    arguments are those of `slot_cells`.
+    other arguments are those of `slot_cells`.
     """
-    depth = asks[0].metric.depth
     cell = list_key(lists, depth)
-    rewards = dict.fromkeys(f"{a.metric.reward}_{k}" for a in asks for k in range(1, depth + 1))
+    rewards = dict.fromkeys(
+        f"{a.metric.reward}_{k}" for a in asks for k in range(1, a.metric.depth + 1)
+    )
     summed = [N, *rewards] if side == "log" else [side]
     lists = _only(lists.mutate(**cell), within)
     grouped = lists.group_by([*keys, *cell]).aggregate(**{c: total(lists[c]) for c in summed})

@@ -44,6 +44,7 @@ class Sums:
         mass: Σ n_x H_g; `covered`: that of the cells that were logged; `clipped`: what M cut off.
         exposure, weighted, squared: Σ E, Σ E W and Σ E W², with E_g = n_x P_g.
         cells, seen: how many cells the candidate would use, and how many of them were logged.
+        logged: records in cells that the candidate would use.
         largest: the largest weight.
         unlogged: records in cells that the given logging policy calls impossible.
     """
@@ -61,15 +62,15 @@ class Sums:
     squared: float
     cells: float
     seen: float
+    logged: float
     largest: float
     unlogged: float
 
     @property
     def value(self) -> float | None:
         """The estimate of V(h), or None where the log shows nothing of the candidate."""
-        if not self.stratum.records or self.covered <= 0:
-            return None
-        return self.credit / self.stratum.records
+        nothing = self.covered <= 0 or self.logged <= 0
+        return None if not self.stratum.records or nothing else self.credit / self.stratum.records
 
     @property
     def ess(self) -> float:
@@ -190,6 +191,7 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         f"covered_{i}": possible.ifelse(mass, nothing).sum(),
         f"cells_{i}": (wanted > 0).ifelse(share, nothing).sum(),
         f"seen_{i}": ((wanted > 0) & possible).ifelse(share, nothing).sum(),
+        f"logged_{i}": total((wanted > 0).ifelse(rows[N], 0)),
         f"largest_{i}": (rows[N] > 0).ifelse(rows[f"ratio_{i}"], nothing).max(),
         f"unlogged_{i}": total((~possible & (wanted > 0)).ifelse(rows[N], 0)),
     }
@@ -212,7 +214,7 @@ def _pick(
     names = ("credit", "mass", "covered", "clipped", "weighted", "squared", "cells", "seen")
     return {
         name: row.get(f"{name}_{i}_{m}", row.get(f"{name}_{i}")) or 0.0
-        for name in (*names, "largest", "unlogged")
+        for name in (*names, "logged", "largest", "unlogged")
     }
 
 
@@ -226,7 +228,8 @@ def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[s
     if stratum.used:
         absent = stratum.unknown.exposure(model, metric)
         credit = stratum.unknown.credit(metric)
-    sums = sums | {name: sums[name] + absent for name in ("mass", "covered", "weighted", "squared")}
+    everywhere = ("mass", "covered", "weighted", "squared", "logged")
+    sums = sums | {name: sums[name] + absent for name in everywhere}
     exposed = stratum.known.exposure(model, metric)
     if LOGGING in log.policies:
         filled = log.logging_shown.get(stratum.code, [])

@@ -32,10 +32,13 @@ class Prepared:
     def __init__(self, tally: Tally, question: Question, keep: Keep) -> None:
         self.engine: Engine = tally.engine
         self.question, self.keep, self.tally = question, keep, tally
-        self.depth = question.depth
+        self.propensity = self._propensity()
+        # The probability of a whole list is for the whole list, however little a metric counts;
+        # one position more tells a longer list from it.
+        whole_list = self.propensity == "list"
+        self.depth = max(question.depth, tally.shape.depth + 1 if whole_list else 0)
         self.by = [f"by_{i}" for i in range(len(question.by))]
         self.keys = [CONTEXT, *self.by]
-        self.propensity = tally.shape.propensity if question.logging == "propensity" else None
         self.lists = self._lists()
         self.view = View(self.engine, self.depth, self.lists, keep)
         self.policies: dict[str, Policy] = {MASS: question.candidate}
@@ -61,20 +64,28 @@ class Prepared:
         table, shape = self.tally.table, self.tally.shape
         reached = min(self.depth, shape.depth)
         rewards = numbered_all(self.question.rewards, reached)
-        listed = self._propensities(reached) + numbered(ITEM, reached)
         rows = table.select(
-            *listed,
             CONTEXT,
+            *numbered(ITEM, reached),
             N,
+            **self._propensities(reached),
             **{name: _coded(table[b]) for name, b in zip(self.by, self.question.by, strict=True)},
             **{column: table[N] * table[column].fill_null(0) for column in rewards},
         )
         return rows.mutate(**self._beyond(rows, reached))
 
-    def _propensities(self, reached: int) -> list[str]:
+    def _propensity(self) -> str | None:
+        """What the propensities that are used belong to; of a single slot, also to its list."""
+        if self.question.logging != "propensity":
+            return None
+        shape = self.tally.shape
+        return "list" if shape.depth == 1 else shape.propensity
+
+    def _propensities(self, reached: int) -> dict[str, ir.Value]:
+        table = self.tally.table
         if self.propensity == "slot":
-            return numbered(PROPENSITY, reached)
-        return [PROPENSITY] if self.propensity else []
+            return {c: table[c] for c in numbered(PROPENSITY, reached)}
+        return {PROPENSITY: table[self.tally.shape.propensities[0]]} if self.propensity else {}
 
     def _beyond(self, rows: ir.Table, reached: int) -> dict[str, ir.Value]:
         """A metric may look further down than any logged list, and a candidate may reach there."""
@@ -94,7 +105,11 @@ class Prepared:
             there = lists[f"{ITEM}_{k}"].notnull()
             sums[column] = total(there.ifelse(lists[N], zero(lists[N].type())))
         contexts = lists.group_by(self.keys).aggregate(**{RECORDS: total(lists[N])}, **sums)
-        return self._mark(contexts, self.policies[MASS], KNOWN)
+        marked = self._mark(contexts, self.policies[MASS], KNOWN)
+        if self.question.beside is None or self.question.missing != "drop":
+            return marked
+        both = self._mark(marked, self.question.beside, "both")
+        return both.mutate(**{KNOWN: both[KNOWN] & both["both"]}).drop("both")
 
     def _mark(self, contexts: ir.Table, policy: Policy, name: str) -> ir.Table:
         answered = policy.contexts(self.view).mutate(**{name: ibis.literal(True)})
@@ -269,8 +284,11 @@ class Prepared:
     ) -> tuple[list[str], ir.Table]:
         """One side's cells; of the log, only those that the candidate shows."""
         model = asks[0].model
-        group = list_cells if model.cell == "list" else slot_cells
-        return group(self._rows(model, keys, side), asks, keys, side, within)
+        rows = self._rows(model, keys, side)
+        if model.cell != "list":
+            return slot_cells(rows, asks, keys, side, within)
+        depth = self.depth if self.propensity else asks[0].metric.depth
+        return list_cells(rows, asks, keys, side, within, depth)
 
     def _rows(self, model: ClickModel, keys: list[str], side: str) -> ir.Table:
         if not model.over_lists:

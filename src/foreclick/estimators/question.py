@@ -24,6 +24,8 @@ class Question:
     Attributes:
         logging: the logging policy where it is known; "propensity" for the log's own propensities;
             None for the frequencies of the log.
+        beside: a policy that the candidate is compared with; with missing="drop", contexts that
+            either of them does not know are left out.
     """
 
     candidate: Policy
@@ -32,6 +34,7 @@ class Question:
     missing: Missing = "error"
     logging: Policy | Literal["propensity"] | None = None
     by: tuple[str, ...] = ()
+    beside: Policy | None = None
 
     @property
     def depth(self) -> int:
@@ -62,7 +65,7 @@ def check_question(shape: Shape, question: Question) -> None:
         )
     if question.logging == "propensity":
         for estimator in question.estimators:
-            if not propensities_answer(shape, estimator.model, question.depth):
+            if not propensities_answer(shape, estimator.model):
                 raise ModelError(
                     f"propensities of each {shape.propensity} cannot answer for "
                     f"{estimator.name!r}: 'list' needs the probability of the shown list, 'ip' and "
@@ -71,7 +74,7 @@ def check_question(shape: Shape, question: Question) -> None:
                 )
 
 
-def propensities_answer(shape: Shape, model: ClickModel, depth: int) -> bool:
+def propensities_answer(shape: Shape, model: ClickModel) -> bool:
     """Whether the log's propensities are those of the model's cells.
 
     A list's probability is that of a `list` cell; a slot's is that of an `ip` cell, or of a
@@ -79,7 +82,7 @@ def propensities_answer(shape: Shape, model: ClickModel, depth: int) -> bool:
     """
     if shape.propensity is None:
         return False
-    if min(depth, shape.depth) == 1:
+    if shape.depth == 1:
         return model.sees_items
     fits = {"list": ("list",), "slot": ("prefix", ("item", "position"))}
     return model.cell in fits[shape.propensity]

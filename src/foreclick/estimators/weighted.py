@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from foreclick.errors import ModelError
 from foreclick.models import ClickModel, Examination, click_model
@@ -44,13 +45,13 @@ class Weighted:
 
 def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     """One value of M or several, as a tuple without repeats."""
-    values = [clip] if isinstance(clip, int | float) else list(clip)
-    wrong = [m for m in values if not m > 0]
-    if wrong or not values:
+    listed: list[Any] = list(clip) if isinstance(clip, list | tuple) else [clip]
+    values = [float(m) for m in listed if isinstance(m, int | float) and m > 0]
+    if len(values) < len(listed) or not values:
         raise ModelError(
             f"clip must be a number above 0, math.inf for none, or a list of such; got {clip!r}."
         )
-    return tuple(dict.fromkeys(float(m) for m in values))
+    return tuple(dict.fromkeys(values))
 
 
 def parse_estimators(

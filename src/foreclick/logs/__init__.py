@@ -170,10 +170,14 @@ def compress(
     raw: ir.Table,
     roles: Roles,
     engine: Engine,
-    invalid: Literal["error", "drop"] = "error",
+    invalid: Literal["error", "drop", "refuse"] = "error",
     depth: int | None = None,
 ) -> Log:
-    """Group the raw rows by everything that matters, and check the groups."""
+    """Group the raw rows by everything that matters, and check the groups.
+
+    `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
+    tables that are no logs.
+    """
     layout = lay_out(raw, roles, engine)
     if depth is None:
         shown, table = _fathom(layout, engine)
@@ -188,8 +192,10 @@ def compress(
             "asked for was logged."
         )
     if causes:
-        if invalid == "error":
-            raise complain(table, shape, broken, causes, invalid_rows, engine)
+        if invalid != "drop":
+            raise complain(
+                table, shape, broken, causes, invalid_rows, engine, droppable=invalid == "error"
+            )
         if invalid_rows == rows:
             raise InvalidLogError(
                 f"all {rows:,} rows break the rules of a log; nothing is left after "

@@ -24,8 +24,11 @@ WEIGHT, LENGTH, REPEATED = "weight", "length", "repeated"
 _TAKEN = {
     *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, REPEATED),
     *("n", "rows", "bad_weight", "position", "mass", "logging", "records", "known", "shown"),
+    *("estimator", "metric", "clip", "value", "se", "low", "high", "margin", "production"),
+    *("change", "change_low", "change_high", "lift", "lift_low", "lift_high", "covered"),
+    *("clipped", "ess", "contexts", "missing_contexts", "dropped", "cells", "seen", "largest"),
 }
-"""Names that relations of ours use beside the segments and rewards."""
+"""Names that relations and results of ours use beside the segments and rewards."""
 
 Columns = str | Sequence[str]
 

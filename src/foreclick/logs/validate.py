@@ -97,16 +97,19 @@ def complain(
     counts: dict[str, int],
     rows: int,
     engine: Engine,
+    *,
+    droppable: bool,
 ) -> InvalidLogError:
     """The error that lists every cause with its count, one example and the remedy."""
-    lines = [f"{rows:,} rows break the rules of a log:"]
+    lines = [f"{rows:,} rows break the rules of {'a log' if droppable else 'a policy'}:"]
     for rule in broken:
         if rule.cause in counts:
             example = engine.rows(table.filter(rule.broken).limit(1))[0]
             count, shown = counts[rule.cause], _describe(example, shape)
             lines.append(f"- {rule.cause}: {count:,} rows, for example {shown}")
             lines.append(f"  remedy: {rule.remedy}.")
-    lines.append('Or leave them out with invalid="drop"; what was dropped is counted by cause.')
+    if droppable:
+        lines.append('Or leave them out with invalid="drop"; what was dropped is counted by cause.')
     return InvalidLogError("\n".join(lines))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally, tally
-from foreclick.engines import Engine, open_source, total
+from foreclick.engines import Engine, open_source, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.models import MASS
@@ -76,10 +77,10 @@ class Lists(_ListPolicy):
     @cached_property
     def _rows(self) -> Log:  # type: ignore[override]
         engine, table = open_source(self.table)
-        if self.probability is not None and self.probability in table.columns:
-            table = table.filter((table[self.probability] != 0).fill_null(True))
+        if self.probability is not None:
+            table = _likely(table, engine, self.context, self.probability)
         roles = Roles(context=self.context, items=self.items, rewards={}, weight=self.probability)
-        return compress(table, roles, engine)
+        return compress(table, roles, engine, "refuse")
 
     def _check(self) -> None:
         rows = self._rows
@@ -156,6 +157,8 @@ class Ranking(Lists):
             >>> Ranking.from_scores(scores, k=10)
             Ranking(1 context, lists of up to 2 items)
         """
+        if k is not None and k < 1:
+            raise PolicyError(f"k={k}: a list shows at least one item.")
         engine, source = open_source(table)
         log, rows = scored(source, engine, context, item, score)
         order = ibis.window(group_by=CONTEXT, order_by=[ibis.desc("score"), ITEM])
@@ -197,6 +200,22 @@ class Observed(_ListPolicy):
         return f"Observed({self._rows!r})"
 
 
+def _likely(table: ir.Table, engine: Engine, context: str | None, probability: str) -> ir.Table:
+    """The lists that are shown at all. A context in which none is would vanish unnoticed."""
+    if probability not in table.columns:
+        raise PolicyError(f"there is no column {probability!r} in {', '.join(table.columns)}.")
+    if context in table.columns:
+        sums = table.group_by(**{CONTEXT: table[context]}).aggregate(most=table[probability].max())
+        refuse(
+            engine,
+            sums,
+            sums["most"] == 0,
+            lambda row: f"all probabilities of context {row[CONTEXT]!r} are 0",
+            "in every context they must sum to 1",
+        )
+    return table.filter((table[probability] != 0).fill_null(True))
+
+
 def as_policy(candidate: Any) -> Policy:  # noqa: ANN401 - a policy, a log, or a table
     """A policy as it is; a log as what it observed; a table of one list a context as a Ranking."""
     if isinstance(candidate, Policy):
@@ -210,20 +229,21 @@ def scored(
     source: ir.Table, engine: Engine, context: str | None, item: str, score: str
 ) -> tuple[Log, ir.Table]:
     """`context`, `item`, `score` of a table of scores, and the log that holds these rows."""
-    roles = Roles(context=context, items=[item], rewards={}, segments=(score,))
     if score not in source.columns:
         raise PolicyError(f"there is no column {score!r} in {', '.join(source.columns)}.")
-    log = compress(source, roles, engine)
+    named = source.mutate(worth=source[score].cast("float64"))  # a name that is free there
+    roles = Roles(context=context, items=[item], rewards={}, segments=("worth",))
+    log = compress(named, roles, engine, "refuse")
     first = numbered(ITEM, 1)[0]
     rows = log.table.select(
         CONTEXT,
-        **{ITEM: log.table[first], "score": log.table[score].cast("float64"), N: log.table[N]},
+        **{ITEM: log.table[first], "score": log.table["worth"], N: log.table[N]},
     )
     refuse(
         engine,
         rows,
-        rows["score"].isnull() | rows["score"].isnan(),
-        lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has no score",
+        rows["score"].isnull() | ~(rows["score"].abs() <= real(sys.float_info.max)),
+        lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has the score {row['score']}",
         "give every item a finite score",
     )
     counts = rows.group_by([CONTEXT, ITEM]).aggregate(**{N: total(rows[N])})

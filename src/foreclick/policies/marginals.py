@@ -15,6 +15,8 @@ from foreclick.models import MASS, POSITION
 from foreclick.policies.base import Policy, View
 from foreclick.policies.lists import TOLERANCE, refuse
 
+_PLACE = "place"  # the position, under a name that is free in a compressed table
+
 
 @dataclass(frozen=True, eq=False)
 class Marginals(Policy):
@@ -55,14 +57,16 @@ class Marginals(Policy):
                 raise PolicyError(f"there is no column {column!r} in {', '.join(table.columns)}.")
         if not table[self.position].type().is_integer():
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
+        likely = table.filter((table[self.probability] != 0).fill_null(True))
+        placed = likely.mutate(**{_PLACE: likely[self.position]})
         roles = Roles(
             context=self.context,
             items=[self.item],
             rewards={},
-            segments=(self.position,),
+            segments=(_PLACE,),
             weight=self.probability,
         )
-        return compress(table.filter((table[self.probability] != 0).fill_null(True)), roles, engine)
+        return compress(placed, roles, engine, "refuse")
 
     def to_slots(self) -> ir.Table:
         """`context`, `item`, `position`, `mass`, in the table's own engine."""
@@ -72,7 +76,7 @@ class Marginals(Policy):
             CONTEXT,
             **{
                 ITEM: log.table[first],
-                POSITION: log.table[self.position].cast("int64"),
+                POSITION: log.table[_PLACE].cast("int64"),
                 MASS: log.table[N].cast("float64"),
             },
         )

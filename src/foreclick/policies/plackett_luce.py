@@ -60,6 +60,8 @@ class PlackettLuce(Policy):
                 f"the temperature must be finite and above 0, not {self.temperature}. For the "
                 "ranking by score itself use Ranking.from_scores."
             )
+        if self.k is not None and self.k < 1:
+            raise PolicyError(f"k={self.k}: a list shows at least one item.")
         _ = self._scores
 
     def __repr__(self) -> str:
