@@ -90,7 +90,7 @@ def assert_same_rows(found: fc.Evaluation, right: fc.Evaluation, tolerance: floa
         assert one.keys() == other.keys()
         for name, value in one.items():
             if isinstance(value, float):
-                assert close(value, other[name], tolerance), f"{name}: {one} is not {other}"  # type: ignore[arg-type]
+                assert close(value, other[name], tolerance), f"{name}: {one} is not {other}"
             else:
                 assert value == other[name], f"{name}: {one} is not {other}"
 

@@ -187,10 +187,7 @@ class TestCheck:
         "roles",
         [
             {"rewards": {"again": "clicks"}},
-            pytest.param(
-                {"clicks": None},
-                marks=pytest.mark.xfail(reason="they come with each reward, so without none never"),
-            ),
+            {"clicks": None},
         ],
     )
     def test_records_by_period_come_once_whatever_the_rewards(self, roles):

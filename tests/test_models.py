@@ -66,7 +66,6 @@ def test_a_cell_of_something_else_is_refused_with_what_there_is(cell):
         ClickModel("mine", cell=cell)
 
 
-@pytest.mark.xfail(reason="a cell that is no cell is only noticed deep in evaluate")
 @pytest.mark.parametrize("cell", [3, None])
 def test_a_cell_of_the_wrong_kind_is_refused(cell):
     with pytest.raises(ModelError):
@@ -226,7 +225,6 @@ def test_a_model_of_lists_by_another_name_is_the_list_model():
     assert row["value"] == pytest.approx(expected, rel=SAME)
 
 
-@pytest.mark.xfail(reason="a function that ignores items is taken to see them: a value, covered 1")
 def test_a_model_blind_to_items_has_no_answer_for_a_candidate_that_shares_none():
     blind = ClickModel("blind", cell=lambda slot: [slot.position <= 1])
     candidate = {"context": ["q", "r"], "items": [[7, 8], [8, 9]]}

@@ -6,7 +6,7 @@ contexts of its own, so how they are packed changes nothing.
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -129,7 +129,7 @@ def test_a_log_of_its_own(seed):
     case = random_case("alone", rng, text=seed % 3 == 0, deterministic=deterministic)
     if seed % 2:
         case = with_integer_contexts(case)
-    missing = "production" if seed % 5 < 3 else "drop"
+    missing: Literal["production", "drop"] = "production" if seed % 5 < 3 else "drop"
     log = fc.read_log(random_logs.log_table(case.records))
     table = candidate_table([case], deterministic=deterministic)
     candidate = fc.Ranking(table) if deterministic else fc.Lists(table)

@@ -298,7 +298,7 @@ def test_a_candidate_that_shares_no_item_with_the_log_gets_no_number(records):
         assert (row["value"], row["change"], row["lift"]) == (None, None, None)
         assert row["production"] is not None
     assert evaluation.notes
-    assert all(isinstance(note, str) and note for note in evaluation.notes)
+    assert all(evaluation.notes)
     assert str(evaluation)  # an answer without numbers prints all the same
 
 

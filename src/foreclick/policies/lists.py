@@ -203,7 +203,10 @@ class Observed(_ListPolicy):
 def _likely(table: ir.Table, engine: Engine, context: str | None, probability: str) -> ir.Table:
     """The lists that are shown at all. A context in which none is would vanish unnoticed."""
     if probability not in table.columns:
-        raise PolicyError(f"there is no column {probability!r} in {', '.join(table.columns)}.")
+        raise PolicyError(
+            f"probability={probability!r} is no column of the table, which has "
+            f"{', '.join(table.columns)}. Name the right one; for one list a context use Ranking."
+        )
     if context in table.columns:
         sums = table.group_by(**{CONTEXT: table[context]}).aggregate(most=table[probability].max())
         refuse(

@@ -36,8 +36,8 @@ class Marginals(Policy):
         ...     "position": [1, 2],
         ...     "probability": [1.0, 1.0],
         ... }
-        >>> Marginals(table).to_slots().count().execute()
-        2
+        >>> Marginals(table)
+        Marginals(probability of item at position, by context)
     """
 
     table: Any
@@ -48,6 +48,9 @@ class Marginals(Policy):
 
     def __post_init__(self) -> None:
         self._check()
+
+    def __repr__(self) -> str:
+        return f"Marginals({self.probability} of {self.item} at {self.position}, by {self.context})"
 
     @cached_property
     def _log(self) -> Log:
