@@ -1,7 +1,9 @@
 """The tally adds, is an ordinary file, and leaves nothing behind."""
 
+import decimal
 import gc
 import json
+import re
 
 import ibis
 import pyarrow as pa
@@ -9,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.errors import EngineError, SourceError, TallyError
-from tests.engines.looking import kept
+from foreclick.errors import EngineError, TallyError
+from tests.engines.looking import kept, without_spark
 from tests.logs.samples import LISTS, Row, counted, reference, table
 
 
@@ -43,11 +45,13 @@ ROLES: Row = {
 
 
 def test_halves_add_up_to_the_whole_exactly(engine):
-    whole = engine.load(pa.Table.from_pylist(rows(120, 4)))
-    first = fc.tally(fc.read_log(whole, where="times > 2", **ROLES))
-    second = fc.tally(fc.read_log(whole, where="times <= 2", **ROLES))
+    table = pa.Table.from_pylist(rows(120, 4))
+    loaded = engine.load(table)
+    first = fc.tally(fc.read_log(loaded, where="times > 2", **ROLES))
+    second = fc.tally(fc.read_log(loaded, where="times <= 2", **ROLES))
     both = first + second
-    assert both.to_arrow().equals(fc.tally(fc.read_log(whole, **ROLES)).to_arrow())
+    whole = fc.tally(fc.read_log(table, **ROLES))  # in the DuckDB of this process
+    assert both.to_arrow().equals(whole.to_arrow())
     assert both.engine.backend is engine.connection
     schema = both.to_arrow().schema
     assert schema.field("n").type == schema.field("item_4").type == pa.int64()
@@ -55,11 +59,10 @@ def test_halves_add_up_to_the_whole_exactly(engine):
     assert schema.field("bucket").type == pa.int16()
 
 
-@pytest.mark.parametrize("roles", [{}, ROLES])
-def test_halves_of_different_depth_add_up(roles):
+def test_halves_of_different_depth_add_up():
     shallow, deep = rows(30, 2), rows(30, 5, seed=1)
-    one, other = (fc.tally(fc.read_log(half, **roles)) for half in (shallow, deep))
-    whole = fc.tally(fc.read_log(shallow + deep, **roles)).to_arrow()
+    one, other = (fc.tally(fc.read_log(half, **ROLES)) for half in (shallow, deep))
+    whole = fc.tally(fc.read_log(shallow + deep, **ROLES)).to_arrow()
     assert (one.shape.depth, other.shape.depth) == (2, 5)
     assert (one + other).to_arrow().equals(whole)
     assert (other + one).to_arrow().equals(whole)
@@ -81,7 +84,7 @@ def test_counts_beyond_the_doubles_add_exactly():
 
 
 def test_many_tallies_add():
-    days = [fc.tally(table([row])) for row in LISTS]
+    days = [fc.tally(table(rows)) for rows in (LISTS[:2], LISTS[2:3], LISTS[3:])]
     assert counted(sum(days[1:], days[0])) == reference()
 
 
@@ -122,6 +125,11 @@ def test_the_order_of_rows_does_not_show():
 # --- what does not add ----------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def plain():
+    return fc.tally(rows(5, 2))
+
+
 @pytest.mark.parametrize(
     "roles",
     [
@@ -133,8 +141,8 @@ def test_the_order_of_rows_does_not_show():
         {"clicks": None},
     ],
 )
-def test_tallies_of_different_things_do_not_add(roles):
-    plain, other = fc.tally(rows(5, 2)), fc.tally(fc.read_log(rows(5, 2), **roles))
+def test_tallies_of_different_things_do_not_add(plain, roles):
+    other = fc.tally(fc.read_log(rows(5, 2), **roles))
     for one, two in ((plain, other), (other, plain)):
         with pytest.raises(TallyError, match=r"do not count the same things.*the same roles"):
             one + two
@@ -145,10 +153,6 @@ def test_a_tally_adds_to_nothing_else():
         fc.tally(LISTS) + LISTS  # type: ignore[operator]
 
 
-CLASH = "Ibis's RelationError: schemas must be equal for set operations"
-
-
-@pytest.mark.xfail(reason=CLASH, strict=True)
 @pytest.mark.parametrize(
     "change",
     [
@@ -161,25 +165,45 @@ def test_clicks_of_another_type_add(change):
     assert counted(fc.tally(LISTS) + fc.tally(rows)) == reference([*LISTS, *rows])
 
 
-@pytest.mark.xfail(reason=CLASH, strict=True)
 def test_counts_and_fractional_weights_add():
     weighted = fc.read_log(table().append_column("w", [[0.5] * 7]), weight="w")
     expected = {key: 1.5 * n for key, n in reference().items()}
     assert counted(fc.tally(LISTS) + fc.tally(weighted)) == expected
 
 
-@pytest.mark.xfail(reason=CLASH, strict=True)
 @pytest.mark.parametrize("column", ["context", "items"])
 def test_text_and_integers_do_not_add(column):
     words: list[Row] = [{"context": "q", "items": ["a"], "clicks": [0]}]
     numbers: list[Row] = [{"context": "q", "items": [1], "clicks": [0]}]
     if column == "context":
         words, numbers = numbers, [{**numbers[0], "context": 7}]
-    with pytest.raises(TallyError):
+    name = {"context": "context", "items": "item_1"}[column]
+    with pytest.raises(TallyError, match=rf"'{name}' is string in one tally and int64.*same type"):
         fc.tally(words) + fc.tally(numbers)
 
 
-@pytest.mark.xfail(reason="Engine.__eq__: two databases in memory look the same", strict=True)
+@pytest.mark.xfail(reason="decimals of another precision are rounded to integers", strict=True)
+def test_segments_of_decimals_add():
+    prices = [decimal.Decimal("1.25")] * 7
+    logs = [
+        table().append_column("price", [pa.array(prices, pa.decimal128(digits, 2))])
+        for digits in (10, 12)
+    ]
+    one, other = (fc.tally(fc.read_log(log, segments="price")) for log in logs)
+    assert set((one + other).to_arrow()["price"].to_pylist()) == set(prices)
+
+
+@pytest.mark.xfail(reason="!string is taken for another type than string", strict=True)
+def test_columns_that_are_never_null_add_to_those_that_may_be():
+    connection = ibis.duckdb.connect()
+    schema = ibis.schema({"context": "!string", "items": "!array<int64>", "clicks": "array<int64>"})
+    strict = connection.create_table("log", schema=schema)
+    connection.raw_sql("INSERT INTO log VALUES ('q', [1], [1])")
+    loose = pa.table({"context": ["q"], "items": [[1]], "clicks": [[1]]})
+    both = fc.tally(strict) + fc.tally(loose)
+    assert counted(both) == {("q", (1,), (1,)): 2}
+
+
 def test_tallies_of_two_databases_add():
     logs = [ibis.duckdb.connect().create_table("log", table()) for _ in range(2)]
     assert counted(fc.tally(logs[0]) + fc.tally(logs[1])) == reference(LISTS * 2)
@@ -188,6 +212,7 @@ def test_tallies_of_two_databases_add():
 # --- files ----------------------------------------------------------------------------------------
 
 
+@without_spark
 def test_a_tally_goes_to_a_file_and_back(engine, tmp_path):
     twice = {**rows(1, 1)[0], "items": [7, 7], "clicks": [0, 0], "orders": [0, 0]}
     source = engine.load(pa.Table.from_pylist([*rows(20, 3), twice]))
@@ -238,8 +263,9 @@ def test_writing_again_replaces_the_file(tmp_path):
 
 
 def test_a_missing_tally_is_named(tmp_path):
-    with pytest.raises(SourceError, match=r"no file matches .*none\.parquet"):
-        fc.read_tally(tmp_path / "none.parquet")
+    for name in ("none.parquet", "*.parquet"):
+        with pytest.raises(TallyError, match=rf"no tally: no file matches '.*/{re.escape(name)}'"):
+            fc.read_tally(tmp_path / name)
 
 
 def test_any_other_parquet_file_is_no_tally(tmp_path):
@@ -248,11 +274,17 @@ def test_any_other_parquet_file_is_no_tally(tmp_path):
         fc.read_tally(tmp_path / "log.parquet")
 
 
-@pytest.mark.xfail(reason="a bare ArrowInvalid", strict=True)
-def test_any_other_file_is_no_tally(tmp_path):
-    (tmp_path / "log.csv").write_text("context,items\n")
-    with pytest.raises(TallyError, match=r"log\.csv' is not a tally"):
+@pytest.mark.parametrize("text", ["context,items\n", ""])
+def test_any_other_file_is_no_tally(tmp_path, text):
+    (tmp_path / "log.csv").write_text(text)
+    with pytest.raises(TallyError, match=r"no tally: not all of '.*log\.csv' is Parquet"):
         fc.read_tally(tmp_path / "log.csv")
+
+
+@pytest.mark.xfail(reason="a bare OSError", strict=True)
+def test_a_directory_is_no_tally(tmp_path):
+    with pytest.raises(TallyError, match="no tally"):
+        fc.read_tally(tmp_path)
 
 
 def test_a_tally_of_another_version_is_refused(tmp_path):
@@ -279,8 +311,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
     fc.tally(LISTS).write_parquet(path)
     connection = ibis.duckdb.connect()
     gone = fc.tally(connection.create_table("log", table()))
-    assert gone.held is not None
-    gone.held.release()
+    connection.disconnect()
     with pytest.raises(EngineError):
         gone.write_parquet(path)
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
@@ -291,6 +322,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
 
 
 def test_the_tables_go_with_the_tally(engine):
+    gc.collect()
     before = kept(engine)
     source = engine.load(table())
     log = fc.read_log(source)
@@ -309,10 +341,9 @@ def test_the_tables_go_with_the_tally(engine):
     assert kept(engine) == before
 
 
-@pytest.mark.parametrize(
-    "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
+@without_spark
 def test_an_invalid_log_leaves_no_table(engine):
+    gc.collect()
     before = kept(engine)
     source = engine.load(table([{"context": "q", "items": [7, 7], "clicks": [0, 0]}]))
     with pytest.raises(fc.errors.InvalidLogError):

@@ -2,6 +2,20 @@
 
 import hashlib
 
+import pytest
+
+without_spark = pytest.mark.parametrize(
+    "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+"""For what another test already shows on Spark, where a query takes a second."""
+
+only_postgres = pytest.mark.parametrize(
+    "engine", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+only_spark = pytest.mark.parametrize(
+    "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+
 
 def kept(engine, step="foreclick_"):
     """The names of what foreclick keeps in the engine."""
@@ -9,7 +23,9 @@ def kept(engine, step="foreclick_"):
     if engine.name == "spark":
         names = [table.name for table in connection._session.catalog.listTables()]
     elif engine.name == "duckdb":
-        found = connection.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        found = connection.con.execute(
+            "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views()"
+        ).fetchall()
         names = [name for (name,) in found]
     else:
         with connection.con.cursor() as cursor:

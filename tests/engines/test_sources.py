@@ -12,6 +12,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import EngineError, SourceError
+from tests.engines.looking import only_postgres, without_spark
 from tests.logs.samples import LISTS, WIDE, counted, impressions, reference, table, wide
 
 AS_TEXT = [{**row, "items": [str(i) for i in row["items"]]} for row in LISTS]
@@ -166,7 +167,8 @@ def test_categories_within_lists():
     assert counted(fc.read_log(table().set_column(1, "items", items))) == reference(AS_TEXT)
 
 
-def test_a_table_of_every_engine_is_read_where_it_lives(engine):
+@without_spark
+def test_a_table_of_an_engine_is_read_where_it_lives(engine):
     source = engine.load(table())
     log = fc.read_log(source.filter(source.context.notnull()))
     assert log.engine.backend is engine.connection
@@ -183,9 +185,7 @@ def test_a_native_frame_of_the_engine(engine):
     assert counted(log) == reference()
 
 
-@pytest.mark.parametrize(
-    "engine", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
+@only_postgres
 def test_a_frame_goes_to_the_engine_that_is_given(engine):
     log = fc.read_log(pd.DataFrame(LISTS), engine=engine.connection)
     assert log.engine.backend is engine.connection
@@ -230,7 +230,9 @@ def test_where_is_one_language_on_every_engine(engine):
     source = table().append_column("country", [COUNTRIES]).append_column("position", [range(7)])
     loaded = engine.load(source)
     sql = "country LIKE 'N_' AND country IN ('NL', 'BE') OR country IS NULL"
-    assert counted(fc.read_log(loaded, where=sql)) == reference([LISTS[i] for i in (0, 3, 6)])
+    log = fc.read_log(loaded, where=sql)
+    assert log.engine.backend is log.table.get_backend() is engine.connection
+    assert counted(log) == reference([LISTS[i] for i in (0, 3, 6)])
 
 
 def test_a_filter_that_is_no_sql_is_shown_with_an_example():
@@ -241,3 +243,18 @@ def test_a_filter_that_is_no_sql_is_shown_with_an_example():
 def test_a_filter_of_a_missing_column_is_named():
     with pytest.raises((EngineError, SourceError), match="countri"):
         fc.read_log(table(), where="countri = 3")
+
+
+@pytest.mark.parametrize(
+    "where", [lambda t: t.countri == 3, lambda t: t["countri"] == 3, ibis._.countri == 3]
+)
+def test_a_function_of_a_missing_column_is_told_which_there_are(where):
+    with pytest.raises(SourceError, match=r"countri.*It has the columns context, items, clicks\."):
+        fc.read_log(table(), where=where)
+
+
+@pytest.mark.xfail(reason="IndexError, sqlglot's TokenError, Ibis's own error", strict=True)
+@pytest.mark.parametrize("where", ["", "context = 'jag", lambda t: t.context, 3])
+def test_a_filter_that_is_no_condition_is_explained(where):
+    with pytest.raises(SourceError, match="the filter"):
+        fc.read_log(table(), where=where)

@@ -56,10 +56,10 @@ class Prepared:
     # --- the log's own relations ----------------------------------------------------------------
 
     def _lists(self) -> ir.Table:
-        """The rows of the tally as lists: n and, at each position, n times each reward.
+        """(context, by, list [, propensity]) → n and, at each position, the sum of each reward.
 
-        They are not summed per list first: cutting them down to the candidate's lists, or spreading
-        them over slots, costs less than that.
+        Periods, buckets and click patterns are summed over: what follows works on a table several
+        times smaller than the tally.
         """
         table, shape = self.tally.table, self.tally.shape
         reached = min(self.depth, shape.depth)
@@ -72,7 +72,10 @@ class Prepared:
             **{name: _coded(table[b]) for name, b in zip(self.by, self.question.by, strict=True)},
             **{column: table[N] * table[column].fill_null(0) for column in rewards},
         )
-        return rows.mutate(**self._beyond(rows, reached))
+        keys = [c for c in rows.columns if c not in (N, *rewards)]
+        summed = rows.group_by(keys).aggregate(**{c: total(rows[c]) for c in (N, *rewards)})
+        lists = self.keep(summed, "lists")
+        return lists.mutate(**self._beyond(lists, reached))
 
     def _propensity(self) -> str | None:
         """What the propensities that are used belong to; of a single slot, also to its list."""
