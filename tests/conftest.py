@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 # CI sets this: there a missing engine is a failure, not a reason to skip.
 REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run all tests on Spark in one worker: a second session would cost ten seconds and a GB."""
+    for item in items:
+        if item.get_closest_marker("spark") or "spark_session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 ENGINES = [
     "duckdb",
     pytest.param("spark", marks=pytest.mark.spark),

@@ -111,8 +111,8 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
         return [nothing + "Check that contexts and items are spelt as in the log."]
     enough = [name for name, covered in lowest.items() if covered >= 0.9]  # noqa: PLR2004
     if enough:
-        return [f"The log sees at least 90% of the candidate as {enough[0]} cells do."]
-    return [f"Even as {best} cells the log sees only {lowest[best]:.0%} of the candidate."]
+        return [f"By {enough[0]} cells, the log has seen at least 90% of the candidate."]
+    return [f"Even by {best} cells, the log has seen only {lowest[best]:.0%} of the candidate."]
 
 
 # --- what is in this log ------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ibis
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -31,6 +31,7 @@ _READERS = {
     ".jsonl": "read_json",
     ".ndjson": "read_json",
 }
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # sqlglot underlines what it does not understand
 _ACCEPTED = (
     "a path or glob of Parquet, CSV or JSON files, a pandas or Polars frame, an Arrow table, "
     "a DuckDB relation, a Spark DataFrame or an Ibis table"
@@ -73,22 +74,20 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
     """Keep the rows for which `where` holds: SQL text, or a function of the table."""
     if where is None:
         return table
-    if not isinstance(where, str):
-        try:
-            return table.filter(where)
-        except (AttributeError, ibis.common.exceptions.IbisError) as error:
-            raise SourceError(
-                f"the filter does not fit the source: {error}. It has the columns "
-                f"{', '.join(table.columns)}."
-            ) from error
-    # Parsed and written anew, so that one spelling of SQL works on every engine.
     try:
-        condition = sg.parse_one(where, read="duckdb")
-    except sg.ParseError as error:
+        return _filter_by_sql(table, where) if isinstance(where, str) else table.filter(where)
+    except Exception as error:  # whatever a user's function, Ibis or sqlglot may raise
+        said = _COLOUR.sub("", str(error)).split("\n")[0]
         raise SourceError(
-            f"the filter {where!r} is not understood: {error.errors[0]['description']} Write SQL "
-            "such as \"country = 'NL' AND day > 3\", or a function such as lambda t: t.day > 3."
+            f"the filter {where!r} does not fit the source ({said}), which has the columns "
+            f"{', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND day > 3\", or a "
+            "function such as lambda t: t.day > 3."
         ) from error
+
+
+def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
+    """Parsed and written anew, so that one spelling of SQL works on every engine."""
+    condition = sg.parse_one(where, read="duckdb")
     name = Engine.unique("raw")
     query = sg.select("*").from_(sge.table_(name, quoted=True)).where(condition)
     view = ops.SQLStringView(
