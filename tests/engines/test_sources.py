@@ -236,7 +236,7 @@ def test_where_is_one_language_on_every_engine(engine):
 
 
 def test_a_filter_that_is_no_sql_is_shown_with_an_example():
-    with pytest.raises(SourceError, match=r"(?s)'country = = 3' is not understood.*lambda t"):
+    with pytest.raises(SourceError, match=r"(?s)'country = = 3' does not fit.*lambda t"):
         fc.read_log(table(), where="country = = 3")
 
 
@@ -249,11 +249,10 @@ def test_a_filter_of_a_missing_column_is_named():
     "where", [lambda t: t.countri == 3, lambda t: t["countri"] == 3, ibis._.countri == 3]
 )
 def test_a_function_of_a_missing_column_is_told_which_there_are(where):
-    with pytest.raises(SourceError, match=r"countri.*It has the columns context, items, clicks\."):
+    with pytest.raises(SourceError, match=r"countri.*which has the columns context, items, clicks\."):
         fc.read_log(table(), where=where)
 
 
-@pytest.mark.xfail(reason="IndexError, sqlglot's TokenError, Ibis's own error", strict=True)
 @pytest.mark.parametrize("where", ["", "context = 'jag", lambda t: t.context, 3])
 def test_a_filter_that_is_no_condition_is_explained(where):
     with pytest.raises(SourceError, match="the filter"):
