@@ -190,4 +190,9 @@ def slots_of(
         rows = shown.group_by(**by, item=shown[f"item_{k}"]).aggregate(**measures)
         position = whole(k)
         per_position.append(rows.select(*keys, "item", *sums, **{POSITION: position}))
-    return ibis.union(*per_position) if len(per_position) > 1 else per_position[0]
+    return stacked(per_position)
+
+
+def stacked(tables: Sequence[ir.Table]) -> ir.Table:
+    """Tables with the same columns under one another; one alone is itself."""
+    return ibis.union(*tables) if len(tables) > 1 else tables[0]

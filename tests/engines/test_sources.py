@@ -249,7 +249,9 @@ def test_a_filter_of_a_missing_column_is_named():
     "where", [lambda t: t.countri == 3, lambda t: t["countri"] == 3, ibis._.countri == 3]
 )
 def test_a_function_of_a_missing_column_is_told_which_there_are(where):
-    with pytest.raises(SourceError, match=r"countri.*which has the columns context, items, clicks\."):
+    with pytest.raises(
+        SourceError, match=r"countri.*which has the columns context, items, clicks\."
+    ):
         fc.read_log(table(), where=where)
 
 

@@ -19,7 +19,7 @@ from foreclick.engines import real, total, whole
 from foreclick.errors import ModelError
 from foreclick.logs import ITEM, N, numbered
 from foreclick.metrics import Metric
-from foreclick.models import POSITION, ClickModel
+from foreclick.models import POSITION, ClickModel, stacked
 
 _MASK = "filled"
 _LONGEST = 62  # positions that fit into the bits of a 64-bit mask
@@ -124,18 +124,21 @@ def list_cells(
     return list(cell), grouped.select(*keys, *cell, **columns)
 
 
-def prefixes_of(lists: ir.Table, depth: int, keys: list[str], sums: Sequence[str]) -> ir.Table:
+def prefixes_of(
+    lists: ir.Table, levels: int, depth: int, keys: list[str], sums: Sequence[str]
+) -> ir.Table:
     """Spread lists over their prefixes: a slot with all that stands above it.
 
     Args:
         lists: the keys, `item_1` … `item_depth` and the columns to keep.
-        depth: how many positions.
+        levels: how many positions the lists reach.
+        depth: how many positions a key has.
         keys: columns to keep; of `propensity`, that of the position where it has one.
         sums: further columns to keep; a reward by its name, for its column at the position.
     """
     items = numbered(ITEM, depth)
     tables = []
-    for k in range(1, depth + 1):
+    for k in range(1, levels + 1):
         rows = lists.filter(lists[f"{ITEM}_{k}"].notnull())
         own = {
             name: rows[name if name in rows.columns else f"{name}_{k}"] for name in (*keys, *sums)
@@ -143,7 +146,7 @@ def prefixes_of(lists: ir.Table, depth: int, keys: list[str], sums: Sequence[str
         key = list_key(rows, k)
         beyond = {c: _filler(rows[c]) for c in items[k:]}
         tables.append(rows.select(**own, **key, **beyond, **{POSITION: whole(k)}))
-    return ibis.union(*tables) if len(tables) > 1 else tables[0]
+    return stacked(tables)
 
 
 def list_key(lists: ir.Table, depth: int) -> dict[str, ir.Value]:

@@ -15,7 +15,7 @@ from foreclick.errors import PolicyError
 from foreclick.estimators.cells import Ask, list_cells, prefixes_of, slot_cells
 from foreclick.estimators.question import Part, Question, Stratum
 from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered
-from foreclick.models import MASS, POSITION, ClickModel, slots_of
+from foreclick.models import MASS, POSITION, ClickModel, slots_of, stacked
 from foreclick.policies import Policy, View
 
 Keep = Callable[[ir.Table, str], ir.Table]
@@ -37,6 +37,7 @@ class Prepared:
         # one position more tells a longer list from it.
         whole_list = self.propensity == "list"
         self.depth = max(question.depth, tally.shape.depth + 1 if whole_list else 0)
+        self.reached = min(self.depth, tally.shape.depth)  # no logged list goes further down
         self.by = [f"by_{i}" for i in range(len(question.by))]
         self.keys = [CONTEXT, *self.by]
         self.lists = self._lists()
@@ -61,8 +62,7 @@ class Prepared:
         Periods, buckets and click patterns are summed over: what follows works on a table several
         times smaller than the tally.
         """
-        table, shape = self.tally.table, self.tally.shape
-        reached = min(self.depth, shape.depth)
+        table, reached = self.tally.table, self.reached
         rewards = numbered_all(self.question.rewards, reached)
         rows = table.select(
             CONTEXT,
@@ -244,19 +244,19 @@ class Prepared:
     def _slots(self) -> ir.Table:
         keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
         sums: dict[str, str | None] = {N: None} | {r: r for r in self.question.rewards}
-        return self.kept("slots", lambda: slots_of(self.lists, self.depth, keys, sums))
+        return self.kept("slots", lambda: slots_of(self.lists, self.reached, keys, sums))
 
     def _positions(self) -> ir.Table:
         """The slots of the log without their items: all that a model blind to items needs."""
         contexts = self.contexts
-        return ibis.union(
-            *[
+        return stacked(
+            [
                 contexts.select(
                     *self.keys,
                     **{N: contexts[f"{SHOWN}_{k}"], POSITION: whole(k)},
                     **{reward: contexts[f"{reward}_{k}"] for reward in self.question.rewards},
                 )
-                for k in range(1, self.depth + 1)
+                for k in range(1, self.reached + 1)
             ]
         )
 
@@ -302,7 +302,8 @@ class Prepared:
         if model.cell == "list":
             return lists
         sums = [N, *self.question.rewards] if side == "log" else [side]
-        return prefixes_of(lists, self.depth, keys, sums)
+        levels = self.reached if side == "log" else self.depth
+        return prefixes_of(lists, levels, self.depth, keys, sums)
 
 
 def _beside_each(cells: ir.Table, others: ir.Table, key: list[str]) -> ir.Table:

@@ -11,7 +11,7 @@ import ibis.expr.types as ir
 from foreclick.engines import Engine, bring
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, numbered
-from foreclick.models import MASS, ClickModel, slots_of
+from foreclick.models import MASS, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,10 +67,6 @@ class Policy:
     def slots(self, view: View) -> ir.Table:
         """`context`, `item`, `position`, `mass`: how likely each item is at each position."""
         return slots_of(self.lists(view), view.depth, [CONTEXT], {MASS: None})
-
-    def exposure(self, view: View, model: ClickModel) -> ir.Table:
-        """The rows that the cells of `model` are made of: lists or slots."""
-        return self.lists(view) if model.over_lists else self.slots(view)
 
 
 def _is_item(column: str) -> bool:
