@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run all tests on Spark in one worker: a second session would cost ten seconds and a GB."""
     for item in items:

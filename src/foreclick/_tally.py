@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
+from ibis.common.exceptions import IbisError
 
 from foreclick.engines import Engine, bring, open_source, read_metadata, total
 from foreclick.errors import ForeclickError, SourceError, TallyError
@@ -149,14 +150,13 @@ def _widen(table: ir.Table, shape: Shape, other: ir.Table) -> ir.Table:
 
 
 def _wider(name: str, a: dt.DataType, b: dt.DataType) -> dt.DataType:
-    if a == b:
-        return a
-    if a.is_numeric() and b.is_numeric():
-        return dt.float64 if a.is_floating() or b.is_floating() else dt.int64
-    raise TallyError(
-        f"{name!r} is {a} in one tally and {b} in the other, so they cannot be added. Read both "
-        "logs with the same type."
-    )
+    try:
+        return dt.highest_precedence((a, b)).copy(nullable=True)
+    except IbisError as error:
+        raise TallyError(
+            f"{name!r} is {a} in one tally and {b} in the other, so they cannot be added. Read "
+            "both logs with the same type."
+        ) from error
 
 
 def contexts_repeat(tally: Tally) -> tuple[int, float]:

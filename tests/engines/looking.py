@@ -4,6 +4,8 @@ import hashlib
 
 import pytest
 
+from foreclick.engines import engine_of
+
 without_spark = pytest.mark.parametrize(
     "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
@@ -20,6 +22,7 @@ only_spark = pytest.mark.parametrize(
 def kept(engine, step="foreclick_"):
     """The names of what foreclick keeps in the engine."""
     connection = engine.connection
+    engine_of(connection).sweep()  # what nobody needs is dropped before the next statement
     if engine.name == "spark":
         names = [table.name for table in connection._session.catalog.listTables()]
     elif engine.name == "duckdb":

@@ -208,7 +208,6 @@ def test_a_table_may_outlive_its_connection():
     gc.collect()
 
 
-@pytest.mark.xfail(reason="the finalizer asks the server at once, in whatever it is", strict=True)
 @only_postgres
 def test_forgetting_a_table_waits_for_no_lock(engine, home):
     # The garbage collector may run within psycopg, which then holds this lock: a deadlock.
@@ -327,7 +326,6 @@ def test_two_connections_to_a_session_are_one_engine(engine, home):
     assert engines.engine_of(ibis.pyspark.connect(engine.connection._session)) == home
 
 
-@pytest.mark.xfail(reason="a view for every DataFrame stays in the user's session", strict=True)
 @only_spark
 def test_a_native_frame_leaves_no_view(engine):
     gc.collect()

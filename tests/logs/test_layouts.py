@@ -232,7 +232,6 @@ def test_more_click_columns_than_item_columns():
 NULLABLE = "the first column's NOT NULL is taken as that of all"
 
 
-@pytest.mark.xfail(reason=NULLABLE, strict=True)
 @without_spark
 @pytest.mark.parametrize("depth", [None, 3])
 def test_columns_that_are_never_null_beside_others_that_may_be(engine, depth):
@@ -538,7 +537,6 @@ def test_a_segment_may_have_another_name():
     assert counted(log) == expected
 
 
-@pytest.mark.xfail(reason="TypeError: select() got multiple values for '_list'", strict=True)
 @pytest.mark.parametrize("roles", [{"segments": "_list"}, {"rewards": {"list": "click"}}])
 def test_a_name_that_only_the_long_layout_uses(roles):
     rows = [{**row, "_list": 7} for row in impressions()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,14 @@ def md5(text: str) -> str:  # type: ignore[empty-body]
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def left(text: str, length: int) -> str:  # type: ignore[empty-body]
     """The first characters of a text."""
+
+
+_unneeded: deque[tuple[Engine, str]] = deque()
+"""Tables that no expression needs any more.
+
+The garbage collector may run in the middle of a statement, while a driver holds its lock; so it
+only notes them here, and the engine drops them before it makes the next one.
+"""
 
 
 def _forget(engine: Engine, name: str) -> None:
@@ -81,6 +90,15 @@ class Engine:
         with self._explained(expr):
             return self.backend.to_pyarrow(expr)
 
+    def sweep(self) -> None:
+        """Drop the tables of this engine that no expression needs any more."""
+        for _ in range(len(_unneeded)):
+            engine, name = _unneeded.popleft()
+            if engine == self:
+                _forget(self, name)
+            else:
+                _unneeded.append((engine, name))
+
     def rows(self, expr: ir.Table) -> list[dict[str, Any]]:
         """The rows of a small `expr`, as dicts."""
         found: list[dict[str, Any]] = self.fetch(expr).to_pylist()
@@ -91,6 +109,7 @@ class Engine:
 
         The table lives as long as an expression over it does.
         """
+        self.sweep()
         name = self.unique(step)
         with self._explained(expr, step):
             return self._owned(name, lambda: self._store(name, expr))
@@ -123,7 +142,7 @@ class Engine:
         except BaseException:
             _forget(self, name)
             raise
-        finalizer = weakref.finalize(table.op(), _forget, self, name)
+        finalizer = weakref.finalize(table.op(), _unneeded.append, (self, name))
         finalizer.atexit = False  # what is temporary goes with the process anyway
         return table
 

@@ -100,7 +100,7 @@ def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
 
 def read_metadata(path: str) -> dict[str, dict[str, str]]:
     """The key-value metadata of each Parquet file that `path` (a file or a glob) names."""
-    files = _matches(path)
+    files = _matches(f"{path.rstrip('/')}/**/*.parquet" if Path(path).is_dir() else path)
     if not files:
         raise SourceError(f"no file matches {path!r}.")
     try:

@@ -31,10 +31,11 @@ class Spark(Engine):
     @classmethod
     def open(cls, frame: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401 - pyspark is optional
         """The Ibis table of a Spark DataFrame."""
-        backend = ibis.pyspark.connect(frame.sparkSession)
+        engine = cls(ibis.pyspark.connect(frame.sparkSession))
+        engine.sweep()
         name = cls.unique("source")
         frame.createOrReplaceTempView(name)
-        return cls(backend), backend.table(name)
+        return engine, engine._owned(name, lambda: engine.backend.table(name))
 
     @property
     def _place(self) -> object:
@@ -75,9 +76,9 @@ class Spark(Engine):
 
     def drop(self, name: str) -> None:
         """Forget the view and free what it kept."""
+        self._session.catalog.dropTempView(name)
         frame = self._persisted.pop(name, None)
         if frame is not None:
-            self._session.catalog.dropTempView(name)
             frame.unpersist()
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:

@@ -146,7 +146,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
             f"layout={layout!r}, invalid={invalid!r}: layout is 'lists' or 'long', and invalid "
             "is 'error' or 'drop'."
         )
-    if depth is not None and not 1 <= depth <= DEEPEST:
+    if depth is not None and (type(depth) is not int or not 1 <= depth <= DEEPEST):
         raise SourceError(f"depth={depth!r}: the number of positions is from 1 to {DEEPEST}.")
     long = layout == "long"
     roles = Roles(

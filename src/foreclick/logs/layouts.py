@@ -98,13 +98,20 @@ def _check_columns(table: ir.Table, roles: Roles) -> None:
             f"{role}={table.columns[0]!r}."
         )
     numbers = (ITEM, PROPENSITY, *roles.rewards)
-    clash = [s for s in roles.segments if s in _TAKEN or s.rpartition("_")[0] in numbers]
-    clash += [r for r in roles.rewards if r in _TAKEN]
+    clash = [s for s in (*roles.segments, *roles.rewards) if _taken(s, numbers)]
+    clash += [s for s in roles.segments if roles.segments.count(s) > 1]
     if clash:
         raise SourceError(
             f"a segment or reward cannot be called {clash[0]!r}, a name the tally uses itself. "
             "Rename it first."
         )
+
+
+def _taken(name: str, numbers: Sequence[str]) -> bool:
+    """Whether a column would meet one of ours; engines do not tell upper from lower case."""
+    lower = name.lower()
+    stem, _, last = lower.rpartition("_")
+    return lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit())
 
 
 def _key(column: ir.Column, role: str) -> ir.Column:
@@ -246,7 +253,8 @@ class _Listed(_Reader):
             there = [_slot_value(v, name) for v in values if v is not None]
             # A column of nothing but NULL has any type; text and doubles are the widest.
             kinds = [v.type() for v in there]
-            kind = next((t for t in kinds if t.is_string() or t.is_floating()), kinds[0])
+            widest = next((t for t in kinds if t.is_string() or t.is_floating()), kinds[0])
+            kind = widest.copy(nullable=True)
             for column, value in zip(numbered(name, depth), values, strict=True):
                 there_is = value is not None
                 columns[column] = (
@@ -278,33 +286,35 @@ class _Long(_Reader):
             named[PROPENSITY] = roles.propensity
         slots = {name: _slot_value(self.table[column], name) for name, column in named.items()}
         listed = self.list_columns()
+        own = {"list": self.table[roles.list_id], "position": self.table[roles.position]}
+        own |= {f"slot_{name}": value for name, value in slots.items()}
         rows = self.table.select(
             **listed,
-            _list=self.table[roles.list_id],
-            _position=self.table[roles.position].cast("int64"),
-            **{f"_{name}": value for name, value in slots.items()},
+            **{f"__{name}": value for name, value in own.items()},
         )
         spread = {
-            column: rows[f"_{name}"].max(where=rows["_position"] == k)
+            column: rows[f"__slot_{name}"].max(where=rows["__position"] == k)
             for name in slots
             for k, column in enumerate(numbered(name, depth), start=1)
         }
-        outside = (rows["_position"] < 1) | rows["_position"].isnull() | rows["_list"].isnull()
+        outside = (rows["__position"] < 1) | rows["__position"].isnull() | rows["__list"].isnull()
         return (
-            rows.group_by([*listed, "_list"])
+            rows.group_by([*listed, "__list"])
             .aggregate(
                 **spread,
                 **{
-                    LENGTH: rows["_position"].max().fill_null(0),
-                    REPEATED: (rows.count() != rows["_position"].nunique()) | outside.any(),
+                    LENGTH: rows["__position"].max().cast("int64").fill_null(0),
+                    REPEATED: (rows.count() != rows["__position"].nunique()) | outside.any(),
                 },
             )
-            .drop("_list")
+            .drop("__list")
         )
 
 
 def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) -> dict[str, Columns]:
     """The rewards by name, clicks first."""
+    if clicks is not None and not clicks:
+        raise SourceError("clicks names no column; clicks=None is for a log without clicks.")
     named: dict[str, Columns] = {} if clicks is None else {CLICKS: clicks}
     others: dict[str, Any] = dict(rewards or {})
     if CLICKS in others and clicks is not None:
