@@ -105,7 +105,7 @@ def same(rows: Rows, others: list[dict[str, Any]]) -> bool:
 
 def test_check_tells_what_is_in_a_log(run):
     rows = run("check", "log.parquet", "--context", "query", "--period", "day", "--unit", "user")
-    facts = {row["fact"]: row["value"] for row in rows}
+    facts = {row["fact"]: row["found"] for row in rows}
     assert facts["records"] == 24
     assert facts["contexts"] == 2
     assert facts["units"] == 3
@@ -167,7 +167,7 @@ def test_a_directory_is_the_files_in_it(run, folder):
     (row,) = run("tally", "days", "--context", "query", "-o", "sum.parquet")
     assert row["records"] == 24
     pieces = ("days/1.parquet", "days/2.parquet")
-    assert run("check", *pieces, "--context", "query", "--unit", "user")[0]["value"] == 24
+    assert run("check", *pieces, "--context", "query", "--unit", "user")[0]["found"] == 24
 
 
 # --- columns of the log -------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_wide_columns_by_commas_or_repetition_from_csv(run, words):
 def test_a_trailing_comma_makes_one_wide_column(run):
     write("one.parquet", {"context": ["q"] * 2, "shown": [1, 2], "clicked": [1, 0]})
     rows = run("check", "one.parquet", "--items", "shown,", "--clicks", "clicked,")
-    assert {row["fact"]: row["value"] for row in rows}["longest list"] == 1
+    assert {row["fact"]: row["found"] for row in rows}["longest list"] == 1
 
 
 def test_long_layout(run):
