@@ -33,6 +33,7 @@ from foreclick.estimators.question import Question, Stratum, check_question
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
+from foreclick.policies import Policy
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,6 @@ class Sums:
         mass: Σ n_x H_g; `covered`: that of the cells that were logged; `clipped`: what M cut off.
         exposure, weighted, squared: Σ E, Σ E W and Σ E W², with E_g = n_x P_g.
         cells, seen: how many cells the candidate would use, and how many of them were logged.
-        logged: records in cells that the candidate would use.
         largest: the largest weight.
         unlogged: records in cells that the given logging policy calls impossible.
     """
@@ -62,15 +62,15 @@ class Sums:
     squared: float
     cells: float
     seen: float
-    logged: float
     largest: float
     unlogged: float
 
     @property
     def value(self) -> float | None:
         """The estimate of V(h), or None where the log shows nothing of the candidate."""
-        nothing = self.covered <= 0 or self.logged <= 0
-        return None if not self.stratum.records or nothing else self.credit / self.stratum.records
+        if not self.stratum.records or self.covered <= 0:
+            return None
+        return self.credit / self.stratum.records
 
     @property
     def ess(self) -> float:
@@ -109,16 +109,18 @@ def estimate(tally: Tally, question: Question) -> Estimate:
             same = [ask for ask in asks if ask.cell == cell]
             answers |= dict(zip(same, _sum_up(log, strata, same), strict=True))
         found = [sums for ask in asks for sums in answers[ask]]
-        if not all(e.model.sees_items for e in question.estimators):
+        # Where no item of the candidate was ever shown, nothing of it is covered, whatever a model
+        # that is blind to items, or a logging policy that could have shown them, says.
+        trusting = isinstance(question.logging, Policy)
+        if trusting or not all(e.model.sees_items for e in question.estimators):
             blind = log.blind(strata)
-            found = [_unless_blind(sums, blind) for sums in found]
+            found = [
+                replace(sums, covered=0.0)
+                if sums.stratum.code in blind and (trusting or not sums.model.sees_items)
+                else sums
+                for sums in found
+            ]
         return Estimate(found, log.ignored_contexts())
-
-
-def _unless_blind(sums: Sums, blind: set[Code]) -> Sums:
-    """Nothing of the candidate is covered where none of its items was ever shown."""
-    lost = not sums.model.sees_items and sums.stratum.code in blind
-    return replace(sums, covered=0.0) if lost else sums
 
 
 # --- weights and sums -------------------------------------------------------------------------
@@ -191,7 +193,6 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         f"covered_{i}": possible.ifelse(mass, nothing).sum(),
         f"cells_{i}": (wanted > 0).ifelse(share, nothing).sum(),
         f"seen_{i}": ((wanted > 0) & possible).ifelse(share, nothing).sum(),
-        f"logged_{i}": total((wanted > 0).ifelse(rows[N], 0)),
         f"largest_{i}": (rows[N] > 0).ifelse(rows[f"ratio_{i}"], nothing).max(),
         f"unlogged_{i}": total((~possible & (wanted > 0)).ifelse(rows[N], 0)),
     }
@@ -214,7 +215,7 @@ def _pick(
     names = ("credit", "mass", "covered", "clipped", "weighted", "squared", "cells", "seen")
     return {
         name: row.get(f"{name}_{i}_{m}", row.get(f"{name}_{i}")) or 0.0
-        for name in (*names, "logged", "largest", "unlogged")
+        for name in (*names, "largest", "unlogged")
     }
 
 
@@ -228,8 +229,7 @@ def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[s
     if stratum.used:
         absent = stratum.unknown.exposure(model, metric)
         credit = stratum.unknown.credit(metric)
-    everywhere = ("mass", "covered", "weighted", "squared", "logged")
-    sums = sums | {name: sums[name] + absent for name in everywhere}
+    sums = sums | {name: sums[name] + absent for name in ("mass", "covered", "weighted", "squared")}
     exposed = stratum.known.exposure(model, metric)
     if LOGGING in log.policies:
         filled = log.logging_shown.get(stratum.code, [])

@@ -177,7 +177,8 @@ class Prepared:
     def blind(self, strata: list[Stratum]) -> set[Code]:
         """Strata in which the log shows no item of the candidate.
 
-        A model that is blind to items (rctr, rcm) would answer there all the same.
+        A model that is blind to items (rctr, rcm), or a logging policy that could have shown them,
+        would give an answer there all the same.
         """
         slots = self._policy_slots(MASS)
         shared = slots.filter(slots[MASS] > 0).semi_join(self._slots(), [*self.keys, ITEM])
