@@ -197,7 +197,7 @@ def _row(sums: Sums, baseline: Sums | None, counted: Tally) -> dict[str, Any]:
         "production": production,
         "change": change,
         "lift": change / production if change is not None and production else None,
-        "covered": sums.covered / sums.mass if sums.mass else 0.0,
+        "covered": sums.covered_share,
         "clipped": sums.clipped / sums.mass if sums.mass else 0.0,
         "ess": sums.ess,
         "contexts": stratum.contexts,

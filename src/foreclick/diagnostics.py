@@ -89,7 +89,7 @@ def _support_row(sums: Sums) -> dict[str, Value]:
         "estimator": sums.model.name,
         "metric": sums.metric.name,
         **sums.stratum.segment,
-        "covered": sums.covered / sums.mass if sums.mass else 0.0,
+        "covered": sums.covered_share,
         "cells": round(sums.cells),
         "seen": round(sums.seen),
         "largest": sums.largest,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
@@ -60,7 +59,7 @@ def given(args: argparse.Namespace, keywords: Sequence[str]) -> dict[str, Any]:
 
 def read_logs(args: argparse.Namespace, engine: Engine | None) -> fc.Log | fc.Tally:
     """The log that the paths make together: raw ones are read in one pass, tallies are added."""
-    paths = [_whole(path) for path in args.log]
+    paths: list[str] = list(args.log)
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
     if not raw:
@@ -73,11 +72,6 @@ def read_logs(args: argparse.Namespace, engine: Engine | None) -> fc.Log | fc.Ta
         roles["rewards"] = dict(roles["rewards"])
     log = fc.read_log(_stacked(raw, engine), **roles)
     return sum(counted, fc.tally(log)) if counted else log
-
-
-def _whole(path: str) -> str:
-    """A directory as the glob of the Parquet files in it."""
-    return f"{path.rstrip('/')}/**/*.parquet" if Path(path).is_dir() else path
 
 
 def _refuse_roles(args: argparse.Namespace, path: str) -> None:
@@ -111,7 +105,7 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
 def read_candidate(args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
     """The policy that the candidate's file is, by its type or else by its columns."""
     try:
-        return _candidate(_whole(args.candidate), args, engine)
+        return _candidate(args.candidate, args, engine)
     except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
         raise type(error)(f"candidate {args.candidate!r}: {error}") from error
 

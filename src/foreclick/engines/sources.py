@@ -100,7 +100,7 @@ def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
 
 def read_metadata(path: str) -> dict[str, dict[str, str]]:
     """The key-value metadata of each Parquet file that `path` (a file or a glob) names."""
-    files = _matches(f"{path.rstrip('/')}/**/*.parquet" if Path(path).is_dir() else path)
+    files = _matches(_whole(path))
     if not files:
         raise SourceError(f"no file matches {path!r}.")
     try:
@@ -108,6 +108,11 @@ def read_metadata(path: str) -> dict[str, dict[str, str]]:
     except pa.ArrowException as error:
         raise SourceError(f"not all of {path!r} is Parquet: {error}") from error
     return {f: {k.decode(): v.decode() for k, v in m.items()} for f, m in found.items()}
+
+
+def _whole(path: str) -> str:
+    """A directory as the glob of the Parquet files in it."""
+    return f"{path.rstrip('/')}/**/*.parquet" if Path(path).is_dir() else path
 
 
 def _matches(path: str) -> list[str]:
@@ -126,8 +131,7 @@ def _show(table: pa.Table, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN
 
 def _open_path(path: str, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
     home = default_engine() if engine is None else engine_of(engine)
-    if Path(path).is_dir():
-        path = f"{path.rstrip('/')}/**/*.parquet"
+    path = _whole(path)
     if "://" not in path and not _matches(path):
         raise SourceError(f"no file matches {path!r}.")
     suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in (".gz", ".zst", "")]

@@ -73,6 +73,11 @@ class Sums:
         return self.credit / self.stratum.records
 
     @property
+    def covered_share(self) -> float:
+        """The share of the candidate's exposure that was ever logged."""
+        return self.covered / self.mass if self.mass else 0.0
+
+    @property
     def ess(self) -> float:
         """The effective number of records, n (Σ E W)² / (Σ E · Σ E W²)."""
         if not self.squared or self.covered <= 0:
