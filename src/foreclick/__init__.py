@@ -6,6 +6,7 @@ Policies with Click Models" (KDD 2018).
 """
 
 from foreclick import errors
+from foreclick._backtest import Backtest, backtest
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
@@ -18,6 +19,7 @@ from foreclick.policies import Lists, Marginals, Observed, PlackettLuce, Policy,
 __version__ = "0.1.0"
 
 __all__ = [
+    "Backtest",
     "Check",
     "ClickModel",
     "Evaluation",
@@ -32,6 +34,7 @@ __all__ = [
     "Support",
     "Tally",
     "Weighted",
+    "backtest",
     "check",
     "errors",
     "evaluate",

@@ -169,8 +169,10 @@ def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
     weighing = [
         e.name for q in parts if q.logging is None for e in q.estimators if e.model.sees_items
     ]
+    if not weighing:
+        return []
     contexts, median = contexts_repeat(counted)
-    if median >= FEW_RECORDS or not weighing:
+    if median >= FEW_RECORDS:
         return []
     message = (
         f"the contexts hardly repeat: the median of {contexts:,} contexts has {median:g} records, "

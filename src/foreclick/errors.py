@@ -46,3 +46,7 @@ class MissingDependency(ForeclickError):  # noqa: N818 - reads better where it i
 
 class ForeclickWarning(UserWarning):
     """The answer stands, but on weaker ground than it looks."""
+
+
+class BacktestError(ForeclickError):
+    """The log cannot be held out as asked."""

@@ -84,6 +84,11 @@ class ClickModel:
         return self.cell in ("list", "prefix")
 
     @property
+    def pins_position(self) -> bool:
+        """Whether all slots of a cell stand at the same positions, and so are examined alike."""
+        return self.over_lists or (not callable(self.cell) and "position" in self.cell)
+
+    @property
     def sees_items(self) -> bool:
         """Whether the cell depends on which items are shown; `rctr` and `rcm` are blind to them."""
         if not callable(self.cell):

@@ -1,6 +1,6 @@
 """Engines: where tables live and expressions are executed. Only this room knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, Engine, absent, real, total, whole, zero
+from foreclick.engines.base import BUCKETS, Engine, absent, force, real, total, whole, zero
 from foreclick.engines.duckdb import laptop
 from foreclick.engines.sources import bring, engine_of, filter_by, open_source, read_metadata
 
@@ -11,6 +11,7 @@ __all__ = [
     "bring",
     "engine_of",
     "filter_by",
+    "force",
     "laptop",
     "open_source",
     "read_metadata",

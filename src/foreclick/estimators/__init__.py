@@ -1,18 +1,23 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
+from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.kernel import Estimate, Sums, estimate
 from foreclick.estimators.question import Missing, Question, Stratum, propensities_answer
 from foreclick.estimators.weighted import Weighted, clips, parse_estimators
 
 __all__ = [
     "Estimate",
+    "FoldErrors",
+    "Folds",
     "Missing",
+    "Protocol",
     "Question",
     "Stratum",
     "Sums",
     "Weighted",
     "clips",
     "estimate",
+    "fold_errors",
     "parse_estimators",
     "propensities_answer",
 ]

@@ -15,7 +15,7 @@ from operator import add
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import real, total, whole
+from foreclick.engines import real, total, whole, zero
 from foreclick.errors import ModelError
 from foreclick.logs import ITEM, N, numbered
 from foreclick.metrics import Metric
@@ -52,26 +52,42 @@ class Ask:
         return exposure(self.model, self.metric)
 
 
-def slot_cells(
-    slots: ir.Table,
+def grouped_cells(
+    rows: ir.Table,
     asks: Sequence[Ask],
     keys: list[str],
     side: str,
     within: ir.Table | None = None,
+    depth: int | None = None,
 ) -> tuple[list[str], ir.Table]:
-    """Group slots (or prefixes, which are slots with a past) by their cell.
+    """Lists, prefixes or slots, grouped by the cells that the asks share.
 
     Args:
-        slots: the keys, `item`, `position` and what is summed: see `side`.
+        rows: the keys, the lists, prefixes or slots, and what is summed: see `side`.
         asks: each has its own sums, numbered from 0; they share their cells.
         keys: the context and what else keeps records apart.
-        side: "log" for counts and rewards: n, p_i = Σ e n and c_i = Σ θ w.
+        side: "log" for counts and rewards: n, p_i = Σ e n and c_i = Σ θ w,
+            and n_i, the part of n that is exposed, where that may be less.
             Otherwise the name of a column of probabilities: for "mass", mass_i = Σ e mass.
         within: cells; others are left out before anything is summed.
+        depth: where the lists of `list` cells end, if not where the metric does.
 
     Returns:
         The names of the cell's columns, and the cells.
     """
+    if asks[0].model.cell != "list":
+        return _slot_cells(rows, asks, keys, side, within)
+    return _list_cells(rows, asks, keys, side, within, depth or asks[0].metric.depth)
+
+
+def _slot_cells(
+    slots: ir.Table,
+    asks: Sequence[Ask],
+    keys: list[str],
+    side: str,
+    within: ir.Table | None,
+) -> tuple[list[str], ir.Table]:
+    """Group slots, or prefixes, which are slots with a past."""
     cell = _cell_of(slots, asks[0].model)
     slots = _only(slots.mutate(**cell), within)
     position = slots[POSITION]
@@ -80,6 +96,8 @@ def slot_cells(
         metric, exposed = ask.metric, _looked_up(position, ask.exposure)
         if side == "log":
             sums[f"p_{i}"] = (slots[N].cast("float64") * exposed).sum()
+            if not ask.model.pins_position:
+                sums[f"{N}_{i}"] = total((exposed > 0).ifelse(slots[N], zero(slots[N].type())))
             credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
             sums[f"c_{i}"] = credit.sum()
         else:
@@ -87,7 +105,7 @@ def slot_cells(
     return list(cell), slots.group_by([*keys, *cell]).aggregate(**sums)
 
 
-def list_cells(
+def _list_cells(
     lists: ir.Table,
     asks: Sequence[Ask],
     keys: list[str],
@@ -97,8 +115,7 @@ def list_cells(
 ) -> tuple[list[str], ir.Table]:
     """Group lists by their beginning, down to position `depth`: what metrics count, or all of it.
 
-    A list's exposure is summed along its row, so lists need not be spread over their slots. The
-    other arguments are those of `slot_cells`.
+    A list's exposure is summed along its row, so lists need not be spread over their slots.
     """
     cell = list_key(lists, depth)
     rewards = dict.fromkeys(

@@ -28,12 +28,12 @@ import ibis.expr.types as ir
 from foreclick._tally import Tally
 from foreclick.engines import real, total
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.prepared import LOGGING, RECORDS, Code, Prepared, per
+from foreclick.estimators.logged import RECORDS
+from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
-from foreclick.policies import Policy
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,27 @@ def estimate(tally: Tally, question: Question) -> Estimate:
             same = [ask for ask in asks if ask.cell == cell]
             answers |= dict(zip(same, _sum_up(log, strata, same), strict=True))
         found = [sums for ask in asks for sums in answers[ask]]
-        # Where no item of the candidate was ever shown, nothing of it is covered, whatever a model
-        # that is blind to items, or a logging policy that could have shown them, says.
-        trusting = isinstance(question.logging, Policy)
-        if trusting or not all(e.model.sees_items for e in question.estimators):
-            blind = log.blind(strata)
-            found = [
-                replace(sums, covered=0.0)
-                if sums.stratum.code in blind and (trusting or not sums.model.sees_items)
-                else sums
-                for sums in found
-            ]
-        return Estimate(found, log.ignored_contexts())
+        return Estimate(_blinded(log, strata, found), log.ignored_contexts())
+
+
+def _blinded(log: Prepared, strata: list[Stratum], found: list[Sums]) -> list[Sums]:
+    """Where no item of the candidate was ever shown, nothing of it is covered.
+
+    A model that is blind to items, or a logging policy that could have shown them, says otherwise.
+    """
+
+    def doubtful(sums: Sums) -> bool:
+        return LOGGING in log.policies or not sums.model.sees_items
+
+    # Whoever sees items and found some has answered already, and spares the engine the question.
+    answered = {sums.stratum.code for sums in found if sums.covered > 0 and not doubtful(sums)}
+    if all(sums.stratum.code in answered for sums in found if doubtful(sums)):
+        return found
+    blind = log.blind(strata)
+    return [
+        replace(sums, covered=0.0) if doubtful(sums) and sums.stratum.code in blind else sums
+        for sums in found
+    ]
 
 
 # --- weights and sums -------------------------------------------------------------------------

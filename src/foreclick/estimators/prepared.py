@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -10,19 +10,19 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally
-from foreclick.engines import Engine, real, total, whole, zero
+from foreclick.engines import Engine, real, total, zero
 from foreclick.errors import PolicyError
-from foreclick.estimators.cells import Ask, list_cells, prefixes_of, slot_cells
+from foreclick.estimators.cells import Ask, grouped_cells, prefixes_of
+from foreclick.estimators.logged import RECORDS, SHOWN, Keep, Logged
 from foreclick.estimators.question import Part, Question, Stratum
-from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered
-from foreclick.models import MASS, POSITION, ClickModel, slots_of, stacked
+from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered, numbered_all
+from foreclick.models import MASS, POSITION, ClickModel
 from foreclick.policies import Policy, View
 
-Keep = Callable[[ir.Table, str], ir.Table]
 Code = tuple[str, ...]
 """The values of the `by` columns, coded as text."""
 
-RECORDS, KNOWN, LOGGING, SHOWN = "records", "known", "logging", "shown"
+KNOWN, LOGGING = "known", "logging"
 _EXAMPLES = 3
 
 
@@ -37,10 +37,13 @@ class Prepared:
         # one position more tells a longer list from it.
         whole_list = self.propensity == "list"
         self.depth = max(question.depth, tally.shape.depth + 1 if whole_list else 0)
-        self.reached = min(self.depth, tally.shape.depth)  # no logged list goes further down
         self.by = [f"by_{i}" for i in range(len(question.by))]
         self.keys = [CONTEXT, *self.by]
-        self.lists = self._lists()
+        coded = {b: _coded(tally.table[c]) for b, c in zip(self.by, question.by, strict=True)}
+        self.log = Logged(
+            tally, question.rewards, self.depth, keep, coded, propensity=self.propensity
+        )
+        self.lists = self.log.lists
         self.view = View(self.engine, self.depth, self.lists, keep)
         self.policies: dict[str, Policy] = {MASS: question.candidate}
         if isinstance(question.logging, Policy):
@@ -54,29 +57,6 @@ class Prepared:
             self._kept[step] = self.keep(make(), step)
         return self._kept[step]
 
-    # --- the log's own relations ----------------------------------------------------------------
-
-    def _lists(self) -> ir.Table:
-        """(context, by, list [, propensity]) → n and, at each position, the sum of each reward.
-
-        Periods, buckets and click patterns are summed over: what follows works on a table several
-        times smaller than the tally.
-        """
-        table, reached = self.tally.table, self.reached
-        rewards = numbered_all(self.question.rewards, reached)
-        rows = table.select(
-            CONTEXT,
-            *numbered(ITEM, reached),
-            N,
-            **self._propensities(reached),
-            **{name: _coded(table[b]) for name, b in zip(self.by, self.question.by, strict=True)},
-            **{column: table[N] * table[column].fill_null(0) for column in rewards},
-        )
-        keys = [c for c in rows.columns if c not in (N, *rewards)]
-        summed = rows.group_by(keys).aggregate(**{c: total(rows[c]) for c in (N, *rewards)})
-        lists = self.keep(summed, "lists")
-        return lists.mutate(**self._beyond(lists, reached))
-
     def _propensity(self) -> str | None:
         """What the propensities that are used belong to; of a single slot, also to its list."""
         if self.question.logging != "propensity":
@@ -84,31 +64,9 @@ class Prepared:
         shape = self.tally.shape
         return "list" if shape.depth == 1 else shape.propensity
 
-    def _propensities(self, reached: int) -> dict[str, ir.Value]:
-        table = self.tally.table
-        if self.propensity == "slot":
-            return {c: table[c] for c in numbered(PROPENSITY, reached)}
-        return {PROPENSITY: table[self.tally.shape.propensities[0]]} if self.propensity else {}
-
-    def _beyond(self, rows: ir.Table, reached: int) -> dict[str, ir.Value]:
-        """A metric may look further down than any logged list, and a candidate may reach there."""
-        found: dict[str, ir.Value] = {}
-        for k in range(reached + 1, self.depth + 1):
-            found[f"{ITEM}_{k}"] = ibis.null(rows[f"{ITEM}_1"].type())
-            found |= {f"{r}_{k}": zero(rows[f"{r}_1"].type()) for r in self.question.rewards}
-            if self.propensity == "slot":
-                found[f"{PROPENSITY}_{k}"] = ibis.null("float64")
-        return found
-
     def _contexts(self) -> ir.Table:
         """(context, by) → records, what each position showed and earned, and who knows it."""
-        lists = self.lists
-        sums = {c: total(lists[c]) for c in numbered_all(self.question.rewards, self.depth)}
-        for k, column in enumerate(numbered(SHOWN, self.depth), start=1):
-            there = lists[f"{ITEM}_{k}"].notnull()
-            sums[column] = total(there.ifelse(lists[N], zero(lists[N].type())))
-        contexts = lists.group_by(self.keys).aggregate(**{RECORDS: total(lists[N])}, **sums)
-        marked = self._mark(contexts, self.policies[MASS], KNOWN)
+        marked = self._mark(self.log.summed(), self.policies[MASS], KNOWN)
         if self.question.beside is None or self.question.missing != "drop":
             return marked
         both = self._mark(marked, self.question.beside, "both")
@@ -181,7 +139,7 @@ class Prepared:
         would give an answer there all the same.
         """
         slots = self._policy_slots(MASS)
-        shared = slots.filter(slots[MASS] > 0).semi_join(self._slots(), [*self.keys, ITEM])
+        shared = slots.filter(slots[MASS] > 0).semi_join(self.log.slots(), [*self.keys, ITEM])
         found = self.engine.rows(per(shared, self.by).aggregate(shared=shared.count()))
         seeing = {tuple(row[b] for b in self.by) for row in found if row["shared"]}
         seeing |= {s.code for s in strata if s.used and s.unknown.contexts}
@@ -242,25 +200,6 @@ class Prepared:
         policy = self.policies[name]
         return self.kept(f"{name}_lists", lambda: self._beside(policy.lists(self.view), name))
 
-    def _slots(self) -> ir.Table:
-        keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
-        sums: dict[str, str | None] = {N: None} | {r: r for r in self.question.rewards}
-        return self.kept("slots", lambda: slots_of(self.lists, self.reached, keys, sums))
-
-    def _positions(self) -> ir.Table:
-        """The slots of the log without their items: all that a model blind to items needs."""
-        contexts = self.contexts
-        return stacked(
-            [
-                contexts.select(
-                    *self.keys,
-                    **{N: contexts[f"{SHOWN}_{k}"], POSITION: whole(k)},
-                    **{reward: contexts[f"{reward}_{k}"] for reward in self.question.rewards},
-                )
-                for k in range(1, self.reached + 1)
-            ]
-        )
-
     # --- cells ----------------------------------------------------------------------------------
 
     def cells(self, asks: list[Ask]) -> ir.Table:
@@ -288,23 +227,19 @@ class Prepared:
     ) -> tuple[list[str], ir.Table]:
         """One side's cells; of the log, only those that the candidate shows."""
         model = asks[0].model
-        rows = self._rows(model, keys, side)
-        if model.cell != "list":
-            return slot_cells(rows, asks, keys, side, within)
-        depth = self.depth if self.propensity else asks[0].metric.depth
-        return list_cells(rows, asks, keys, side, within, depth)
+        rows = (
+            self.log.rows(model, self.contexts) if side == "log" else self._policy_rows(model, side)
+        )
+        depth = self.depth if self.propensity else None
+        return grouped_cells(rows, asks, keys, side, within, depth)
 
-    def _rows(self, model: ClickModel, keys: list[str], side: str) -> ir.Table:
+    def _policy_rows(self, model: ClickModel, side: str) -> ir.Table:
         if not model.over_lists:
-            if side != "log":
-                return self._policy_slots(side)
-            return self._slots() if model.sees_items else self._positions()
-        lists = self.lists if side == "log" else self._policy_lists(side)
+            return self._policy_slots(side)
+        lists = self._policy_lists(side)
         if model.cell == "list":
             return lists
-        sums = [N, *self.question.rewards] if side == "log" else [side]
-        levels = self.reached if side == "log" else self.depth
-        return prefixes_of(lists, levels, self.depth, keys, sums)
+        return prefixes_of(lists, self.depth, self.depth, [*self.keys, RECORDS], [side])
 
 
 def _beside_each(cells: ir.Table, others: ir.Table, key: list[str]) -> ir.Table:
@@ -316,11 +251,6 @@ def _beside_each(cells: ir.Table, others: ir.Table, key: list[str]) -> ir.Table:
         for c in new
     }
     return joined.select(*cells.columns, **filled)
-
-
-def numbered_all(stems: Iterable[str], depth: int) -> list[str]:
-    """The columns of several stems, each at every position."""
-    return [column for stem in stems for column in numbered(stem, depth)]
 
 
 def _coded(segment: ir.Column) -> ir.StringValue:

@@ -21,7 +21,17 @@ from foreclick.logs.layouts import (
     lay_out,
     rewards_of,
 )
-from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, Shape, numbered
+from foreclick.logs.shape import (
+    BUCKET,
+    CONTEXT,
+    ITEM,
+    PERIOD,
+    PROPENSITY,
+    N,
+    Shape,
+    numbered,
+    numbered_all,
+)
 from foreclick.logs.validate import BAD_WEIGHT, ROWS, check, complain, not_a_reward, rules, valid
 
 DEEPEST = 100
@@ -39,6 +49,7 @@ __all__ = [
     "Shape",
     "compress",
     "numbered",
+    "numbered_all",
     "read_log",
 ]
 

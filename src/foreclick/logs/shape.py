@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,11 @@ ITEM, PROPENSITY = "item", "propensity"
 def numbered(name: str, depth: int) -> list[str]:
     """name_1 … name_depth."""
     return [f"{name}_{k}" for k in range(1, depth + 1)]
+
+
+def numbered_all(stems: Iterable[str], depth: int) -> list[str]:
+    """The columns of several stems, each at every position."""
+    return [column for stem in stems for column in numbered(stem, depth)]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,422 @@
+"""The estimators under the paper's protocol: each period predicted from the others, in one plan.
+
+For a context x and a held-out period d, the candidate h is what d showed, the log is every other
+period (or every earlier one), and the truth is d's own mean reward. With own and training sums of a
+cell, the ratio of exposures and the estimate are
+
+    R_g = (P_g,own / n_own) / (P_g,train / n_train)        V̂ = Σ_g C_g,train / n_train · min(R_g, M)
+
+Three things keep this from being a loop over periods and values of M:
+
+1. training = total − own, on the cells that the period shows: the others have h = 0;
+2. every cell falls into the interval (M_{j−1}, M_j] of its ratio. A (context, period) then needs
+   only two sums per interval, a = Σ C R and b = Σ C: V̂(M_j) = Σ_{i ≤ j} a_i + M_j Σ_{i > j} b_i;
+3. as M grows, V̂ changes its formula only at intervals that have cells. Squared errors are summed
+   over contexts as *steps* at those intervals, and cumulated on a table of a few hundred rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from foreclick._tally import Tally
+from foreclick.engines import force, real, total, whole
+from foreclick.estimators.cells import Ask, grouped_cells
+from foreclick.estimators.logged import RECORDS, Keep, Logged
+from foreclick.estimators.weighted import Weighted
+from foreclick.logs import CONTEXT, PERIOD, N
+from foreclick.metrics import Metric
+from foreclick.models import ClickModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+FOLD, TRAINED, WEIGHT = "fold", "trained", "weight"
+_PAIR = [CONTEXT, FOLD]
+_STEPS = ("aa", "ab", "bb", "a", "b")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a log is held out.
+
+    Attributes:
+        folds: the periods, each with the number of its fold; others are left out.
+        forward: whether only earlier folds predict a fold, rather than all others.
+        weight: whether (context, fold) pairs count equally, or by their records.
+        contexts: which contexts take part, one column; None for all.
+    """
+
+    folds: dict[Any, int]
+    forward: bool = False
+    weight: Literal["pairs", "records"] = "pairs"
+    contexts: ir.Table | None = None
+
+
+@dataclass(frozen=True)
+class FoldErrors:
+    """The errors of one estimator, metric and clip, summed over contexts, by fold."""
+
+    model: ClickModel
+    metric: Metric
+    clip: float
+    squared: Floats
+    error: Floats
+
+
+@dataclass(frozen=True)
+class Folds:
+    """What came of every fold.
+
+    Attributes:
+        errors: one entry per estimator, metric and clip, in the order they were asked.
+        weight: Σ weights of the pairs, by fold.
+        pairs: how many (context, fold) pairs were judged, by fold.
+        records: how many records were held out in them, by fold.
+        truth: Σ weight · V by fold, for each metric.
+        noise: Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid.
+            NaN where no list was shown twice.
+        contexts: how many contexts were judged at all.
+        untrained: pairs that nothing could be learnt for.
+        selected: how many contexts took part.
+    """
+
+    errors: list[FoldErrors]
+    weight: Floats
+    pairs: Floats
+    records: Floats
+    truth: dict[Metric, Floats]
+    noise: dict[Metric, Floats]
+    contexts: int
+    untrained: int
+    selected: int
+
+
+def fold_errors(
+    tally: Tally, estimators: Sequence[Weighted], metrics: Sequence[Metric], protocol: Protocol
+) -> Folds:
+    """Hold out each fold in turn and sum up the errors of every estimator."""
+    with tally.engine.scratch() as keep:
+        cut = _Cut(tally, metrics, protocol, keep)
+        asks = [Ask(e.model, m, e.clip or (math.inf,)) for e in estimators for m in metrics]
+        answers: dict[Ask, list[FoldErrors]] = {}
+        for cell in dict.fromkeys(ask.cell for ask in asks):
+            same = [ask for ask in asks if ask.cell == cell]
+            answers |= cut.errors(same)
+        return cut.summary([found for ask in asks for found in answers[ask]])
+
+
+class _Cut:
+    """A log cut into folds."""
+
+    def __init__(
+        self, tally: Tally, metrics: Sequence[Metric], protocol: Protocol, keep: Keep
+    ) -> None:
+        self.engine, self.keep = tally.engine, keep
+        self.metrics, self.protocol = list(metrics), protocol
+        self.count = max(protocol.folds.values(), default=-1) + 1
+        rewards = tuple(dict.fromkeys(metric.reward for metric in metrics))
+        depth = max(metric.depth for metric in metrics)
+        self.table = self._folded(tally)
+        fold = {FOLD: self.table[FOLD]}
+        self.log = Logged(tally, rewards, depth, keep, fold, table=self.table)
+        self.summed = keep(self.log.summed(), "pairs")
+        self.pairs = keep(self._pairs(), "held_out")
+
+    def _folded(self, tally: Tally) -> ir.Table:
+        """The tally with the number of its fold, without what is left out."""
+        table, folds = tally.table, self.protocol.folds
+        names = self.engine.show(
+            pa.table(
+                {
+                    PERIOD: pa.array(list(folds), table[PERIOD].type().to_pyarrow()),
+                    FOLD: pa.array(list(folds.values()), pa.int32()),
+                }
+            )
+        )
+        table = table.join(names, PERIOD).select(*table.columns, FOLD)
+        chosen = self.protocol.contexts
+        return table if chosen is None else table.semi_join(chosen, CONTEXT)
+
+    def _pairs(self) -> ir.Table:
+        """(context, fold) → records and training records, its weight, and the truth by metric."""
+        summed = self.summed
+        own = summed.select(*_PAIR, RECORDS)
+        trained = self._trained(own, [CONTEXT], [RECORDS]).rename({TRAINED: f"{RECORDS}_t"})
+        rows = trained.join(summed.drop(RECORDS), _PAIR)
+        n = rows[RECORDS].cast("float64")
+        by_records = self.protocol.weight == "records"
+        return rows.select(
+            *_PAIR,
+            RECORDS,
+            TRAINED,
+            **{WEIGHT: n if by_records else real(1)},
+            **{f"v_{i}": _credit(rows, m) / n for i, m in enumerate(self.metrics)},
+        )
+
+    def _trained(self, rows: ir.Table, keys: list[str], sums: list[str]) -> ir.Table:
+        """Rows by (keys, fold), each with its sums over the folds that predict it: x_t for x."""
+        if self.protocol.forward:
+            before = ibis.window(group_by=keys, order_by=FOLD, preceding=(None, 1))
+            earlier = {f"{c}_t": _earlier(rows[c], before) for c in sums}
+            return rows.mutate(**earlier)
+        everything = rows.group_by(keys).aggregate(**{f"{c}_t": total(rows[c]) for c in sums})
+        joined = rows.join(everything, keys)
+        return joined.select(*rows.columns, **{f"{c}_t": joined[f"{c}_t"] - rows[c] for c in sums})
+
+    # --- errors ---------------------------------------------------------------------------------
+
+    def errors(self, asks: list[Ask]) -> dict[Ask, list[FoldErrors]]:
+        """The errors by asks that share their cells."""
+        rows = self.log.rows(asks[0].model, self.summed)
+        cell, cells = grouped_cells(rows, asks, _PAIR, "log")
+        gains = [f"c_{i}" for i in range(len(asks))]
+        if asks[0].model.pins_position:
+            # All slots of such a cell are examined alike, so examination cancels out of the ratio:
+            # it is one for all metrics, and a ratio of counts.
+            earned = {f"c_{i}": _earned(cells, i, ask) for i, ask in enumerate(asks)}
+            cells = cells.select(*_PAIR, *cell, N, **earned)
+            trained = self._trained(cells, [CONTEXT, *cell], [N, *gains])
+            return self._judged(trained, asks, gains, (N, N))
+        sums = [f"{stem}_{i}" for i in range(len(asks)) for stem in (N, "p", "c")]
+        cells = self.keep(cells.select(*_PAIR, *cell, *sums), "cells")
+        trained = self.keep(self._trained(cells, [CONTEXT, *cell], sums), "trained")
+        found: dict[Ask, list[FoldErrors]] = {}
+        for i, ask in enumerate(asks):
+            found |= self._judged(trained, [ask], [gains[i]], (f"{N}_{i}", f"p_{i}"))
+        return found
+
+    def _judged(
+        self, cells: ir.Table, asks: list[Ask], gains: list[str], exposed: tuple[str, str]
+    ) -> dict[Ask, list[FoldErrors]]:
+        """Errors from cells with their training sums.
+
+        Args:
+            cells: own sums, and training sums under the same names with `_t`.
+            asks: what is judged; their cells have the same ratios.
+            gains: the column of each ask's credit.
+            exposed: the columns of the cells' counts and of their exposures.
+        """
+        clips = sorted({clip for ask in asks for clip in ask.clips})
+        intervals = self._intervals(cells, gains, exposed, clips)
+        rows = self.engine.fetch(self._steps(intervals, asks))
+        fold, interval = (rows[c].to_numpy() for c in (FOLD, "interval"))
+        found = {}
+        for i, ask in enumerate(asks):
+            steps = np.zeros((len(_STEPS), self.count, len(clips) + 1))
+            for name, step in zip(_STEPS, steps, strict=True):
+                step[fold, interval] = rows[f"{name}_{i}"].to_numpy()
+            found[ask] = [self._finish(ask, clip, clips.index(clip), steps) for clip in ask.clips]
+        return found
+
+    def _intervals(
+        self, cells: ir.Table, gains: list[str], exposed: tuple[str, str], clips: list[float]
+    ) -> ir.Table:
+        """(context, fold, interval) → for each ask, a_i = Σ C R and b_i = Σ C."""
+        count, exposure = exposed
+        earned = reduce(add, [cells[f"{c}_t"] for c in gains])
+        # What was never shown, or never clicked, predicts nothing.
+        seen = cells.filter((cells[f"{count}_t"] > 0) & (earned > 0))
+        share = seen[exposure].cast("float64") / seen[f"{exposure}_t"].cast("float64")
+        seen = seen.select(*_PAIR, *(f"{c}_t" for c in gains), share=share)
+        joined = seen.join(self.pairs.select(*_PAIR, RECORDS, TRAINED), _PAIR)
+        ratio = joined["share"] * joined[TRAINED].cast("float64") / joined[RECORDS].cast("float64")
+        rows = joined.mutate(interval=_interval(ratio, clips))
+        sums = {f"a_{i}": (rows[f"{c}_t"] * rows["share"]).sum() for i, c in enumerate(gains)}
+        sums |= {f"b_{i}": rows[f"{c}_t"].sum() for i, c in enumerate(gains)}
+        found = rows.group_by([*_PAIR, "interval", RECORDS, TRAINED]).aggregate(**sums)
+        # R = share · n_train / n_own, and both sums are per training record.
+        own, trained = found[RECORDS].cast("float64"), found[TRAINED].cast("float64")
+        return found.select(
+            *_PAIR,
+            "interval",
+            **{f"a_{i}": found[f"a_{i}"] / own for i in range(len(gains))},
+            **{f"b_{i}": found[f"b_{i}"] / trained for i in range(len(gains))},
+        )
+
+    def _steps(self, intervals: ir.Table, asks: list[Ask]) -> ir.Table:
+        """(fold, interval) → by how much the sums of errors change where M passes the interval.
+
+        With `a` summed up to M's interval and `b` beyond it, V̂ = a + M b, and its squared error is
+        (a − V)² + 2 M (a − V) b + M² b².
+        """
+        below = ibis.window(group_by=_PAIR, order_by="interval", preceding=(None, 1))
+        above = ibis.window(group_by=_PAIR, order_by=ibis.desc("interval"), preceding=(None, 1))
+        rows = intervals.mutate(
+            **{f"below_{i}": _running(intervals[f"a_{i}"], below) for i in range(len(asks))},
+            **{f"above_{i}": _running(intervals[f"b_{i}"], above) for i in range(len(asks))},
+        )
+        rows = rows.join(self.pairs, _PAIR)
+        weight = rows[WEIGHT]
+        sums: dict[str, ir.Value] = {}
+        for i, ask in enumerate(asks):
+            truth = rows[f"v_{self.metrics.index(ask.metric)}"]
+            a, b, above_it = rows[f"a_{i}"], rows[f"b_{i}"], rows[f"above_{i}"]
+            before = rows[f"below_{i}"] - truth
+            changes = (
+                (2 * before + a) * a,
+                before * (above_it + b) - (before + a) * above_it,
+                (2 * above_it + b) * b,
+                a,
+                b,
+            )
+            sums |= {
+                f"{name}_{i}": (weight * change).sum()
+                for name, change in zip(_STEPS, changes, strict=True)
+            }
+        return rows.group_by([FOLD, "interval"]).aggregate(**sums)
+
+    def _finish(self, ask: Ask, clip: float, j: int, steps: Floats) -> FoldErrors:
+        """Cumulate the steps: those of a from below, those of b from above.
+
+        Summed from above, b is small where it is multiplied by a large M, and loses no digits.
+        """
+        upto, beyond = steps[:, :, : j + 1].sum(axis=2), steps[:, :, j + 1 :].sum(axis=2)
+        i = self.metrics.index(ask.metric)
+        squared = self.truths[f"vv_{i}"] + upto[0]
+        error = upto[3] - self.truths[f"v_{i}"]
+        if math.isfinite(clip):
+            squared = squared + 2 * clip * beyond[1] + clip * clip * beyond[2]
+            error = error + clip * beyond[4]
+        return FoldErrors(ask.model, ask.metric, clip, np.maximum(squared, 0.0), error)
+
+    # --- what errors are measured against -------------------------------------------------------
+
+    @cached_property
+    def truths(self) -> dict[str, Floats]:
+        """By fold, over the pairs that are judged: weights, counts, Σ V and Σ V²."""
+        pairs = self.pairs.filter(self.pairs[TRAINED] > 0)
+        weight = pairs[WEIGHT]
+        sums: dict[str, ir.Value] = {
+            WEIGHT: weight.sum(),
+            "pairs": pairs.count(),
+            RECORDS: total(pairs[RECORDS]),
+        }
+        for i in range(len(self.metrics)):
+            v = pairs[f"v_{i}"]
+            sums |= {f"v_{i}": (weight * v).sum(), f"vv_{i}": (weight * v * v).sum()}
+        return self._by_fold(pairs, sums)
+
+    def _by_fold(self, pairs: ir.Table, sums: dict[str, ir.Value]) -> dict[str, Floats]:
+        rows = self.engine.fetch(pairs.group_by(FOLD).aggregate(**sums))
+        found = {}
+        for name in sums:
+            values = np.zeros(self.count)
+            values[rows[FOLD].to_numpy()] = rows[name].to_numpy()
+            found[name] = values
+        return found
+
+    def _noise(self) -> dict[Metric, Floats]:
+        """Σ weight · Var(f | list) / n by fold.
+
+        The variance of a list's reward is pooled within each context, over lists shown twice or
+        more in a fold; contexts without any take that of all contexts.
+        """
+        table, lists = self.table, self.log.lists
+        of_list = {
+            f"mean_{i}": (_credit(lists, m) ** 2 / lists[N].cast("float64")).sum()
+            for i, m in enumerate(self.metrics)
+        }
+        free = lists[N].cast("float64").sum() - lists.count().cast("float64")
+        within = lists.group_by(CONTEXT).aggregate(free=free, **of_list)
+        n = table[N].cast("float64")
+        squares = {
+            f"sq_{i}": (n * _credit(table, m) ** 2).sum() for i, m in enumerate(self.metrics)
+        }
+        both = within.join(table.group_by(CONTEXT).aggregate(**squares), CONTEXT)
+        numbers = range(len(self.metrics))
+        left = {
+            f"ss_{i}": ibis.greatest(both[f"sq_{i}"] - both[f"mean_{i}"], real(0)) for i in numbers
+        }
+        spread = self.keep(both.select(CONTEXT, "free", **left), "noise")
+        known = spread["free"] > 0
+        pooled = self.engine.rows(
+            spread.filter(known).aggregate(
+                free=spread["free"].sum(), **{c: spread[c].sum() for c in left}
+            )
+        )[0]
+        pairs = self.pairs.filter(self.pairs[TRAINED] > 0).join(spread, CONTEXT)
+        share = pairs[WEIGHT] / pairs[RECORDS].cast("float64")
+        known = pairs["free"] > 0
+        freedom = known.ifelse(pairs["free"], real(1))
+        sums = {c: known.ifelse(share * pairs[c] / freedom, real(0)).sum() for c in left}
+        sums["unknown"] = known.ifelse(real(0), share).sum()
+        found = self._by_fold(pairs, sums)
+        default = {
+            c: (pooled[c] or 0.0) / pooled["free"] if pooled["free"] else math.nan for c in left
+        }
+        return {
+            m: found[f"ss_{i}"]
+            + np.where(found["unknown"] > 0, found["unknown"] * default[f"ss_{i}"], 0)
+            for i, m in enumerate(self.metrics)
+        }
+
+    def summary(self, errors: list[FoldErrors]) -> Folds:
+        """The errors with all that they are to be read beside."""
+        pairs = self.pairs
+        judged = pairs[TRAINED] > 0
+        counts = self.engine.rows(
+            pairs.aggregate(
+                selected=pairs[CONTEXT].nunique(),
+                contexts=pairs[CONTEXT].nunique(where=judged),
+                untrained=total((~judged).ifelse(1, 0)),
+            )
+        )[0]
+        return Folds(
+            errors=errors,
+            weight=self.truths[WEIGHT],
+            pairs=self.truths["pairs"],
+            records=self.truths[RECORDS],
+            truth={m: self.truths[f"v_{i}"] for i, m in enumerate(self.metrics)},
+            noise=self._noise(),
+            **counts,
+        )
+
+
+def _credit(rows: ir.Table, metric: Metric) -> ir.Value:
+    """Σ_k θ_k w_k along a row, down to where it reaches."""
+    columns = [(f"{metric.reward}_{k}", theta) for k, theta in enumerate(metric.theta, start=1)]
+    parts = [
+        rows[c].fill_null(0).cast("float64") * real(theta)
+        for c, theta in columns
+        if c in rows.columns
+    ]
+    return reduce(add, parts)
+
+
+def _earned(cells: ir.Table, i: int, ask: Ask) -> ir.Value:
+    """The credit of a cell, none where nobody examines it."""
+    credit = cells[f"c_{i}"]
+    if ask.model.examination is None:
+        return credit
+    return (cells[f"p_{i}"] > 0).ifelse(credit, real(0))
+
+
+def _interval(ratio: ir.Value, clips: list[float]) -> ir.Value:
+    """The number of the first M that the ratio does not exceed; as many as there are, if none."""
+    finite = [(ratio <= real(m), whole(j)) for j, m in enumerate(clips) if math.isfinite(m)]
+    last = whole(len(finite))
+    return ibis.cases(*finite, else_=last) if finite else last
+
+
+def _earlier(column: ir.Column, window: Any) -> ir.Value:  # noqa: ANN401 - an Ibis window
+    """The sum over a window; of integers, as wide as `total` makes them."""
+    if column.type().is_integer():
+        return force(column.sum().over(window).fill_null(0), "int64")
+    return _running(column, window)
+
+
+def _running(column: ir.Column, window: Any) -> ir.Value:  # noqa: ANN401 - an Ibis window
+    return column.sum().over(window).fill_null(real(0))
