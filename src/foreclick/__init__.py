@@ -5,7 +5,7 @@ engine where the logs live. The estimators are those of Li et al., "Offline Eval
 Policies with Click Models" (KDD 2018).
 """
 
-from foreclick import errors
+from foreclick import datasets, errors
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
@@ -33,6 +33,7 @@ __all__ = [
     "Tally",
     "Weighted",
     "check",
+    "datasets",
     "errors",
     "evaluate",
     "read_log",
