@@ -21,6 +21,7 @@ NAMES = {
     "PlackettLuce",
     "Ranking",
     "Weighted",
+    "datasets",
     "errors",
     "evaluate",
     "read_log",

@@ -5,7 +5,7 @@ engine where the logs live. The estimators are those of Li et al., "Offline Eval
 Policies with Click Models" (KDD 2018).
 """
 
-from foreclick import errors
+from foreclick import datasets, errors
 from foreclick._backtest import Backtest, backtest
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._tally import Tally, read_tally, tally
@@ -36,6 +36,7 @@ __all__ = [
     "Weighted",
     "backtest",
     "check",
+    "datasets",
     "errors",
     "evaluate",
     "read_log",

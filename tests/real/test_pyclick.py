@@ -1,7 +1,4 @@
-"""A real Yandex log (PyClick's sample of WSCD): read, evaluated, held against the oracle.
-
-The data may be used but not passed on, so it lies beside the repository; without it we skip.
-"""
+"""A real Yandex log (PyClick's sample of WSCD): read, evaluated, held against the oracle."""
 
 from __future__ import annotations
 
@@ -13,10 +10,11 @@ import pytest
 
 import foreclick as fc
 from tests.answers import assert_as_oracle, settled
+from tests.real import DATA
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
 
-SAMPLE = Path(__file__).parents[2].parent / "shared" / "data" / "pyclick_wscd" / "trainSample"
+SAMPLE = DATA / "pyclick_wscd" / "trainSample"
 # Thirty-five thousand terms are added in another order than the oracle's.
 MANY = 1e-11
 
@@ -24,10 +22,7 @@ pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason=f"no {SAMPLE}")
 
 
 def read_records(path: Path) -> list[Record]:
-    """Records "query_region<TAB>urls : clicked urls", separated by semicolons.
-
-    Clicks on urls that are not in the list are dropped; a url clicked twice counts once.
-    """
+    """What the oracle sees: the sample parsed all at once, by other code than the package's."""
     records = []
     for text in path.read_text().split(";"):
         if not text.strip():
@@ -52,8 +47,9 @@ def packed(records: list[Record]) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def log(records: list[Record]) -> fc.Log:
-    return fc.read_log(random_logs.log_table(records))
+def log(tmp_path_factory: pytest.TempPathFactory) -> fc.Log:
+    out = tmp_path_factory.mktemp("pyclick") / "log.parquet"
+    return fc.datasets.convert("pyclick", SAMPLE, out).log()
 
 
 def most_frequent(records: list[Record]) -> dict[str, dict[tuple[int, ...], float]]:

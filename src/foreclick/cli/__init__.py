@@ -9,9 +9,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from foreclick._progress import working
 from foreclick.cli.commands import COMMANDS
 from foreclick.cli.options import build_parser
-from foreclick.cli.output import complain, hear, settle_encoding, show, warn, working
+from foreclick.cli.output import complain, hear, settle_encoding, show, warn
 from foreclick.errors import ForeclickError
 
 if TYPE_CHECKING:

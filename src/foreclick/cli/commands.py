@@ -45,6 +45,14 @@ def tally(args: argparse.Namespace, say: Say) -> Result:
     return Result((row,), tuple(row), tuple(notes))
 
 
+def convert(args: argparse.Namespace, say: Say) -> Result:
+    """A public dataset as Parquet."""
+    say(f"Reading {args.path}")
+    return fc.datasets.convert(
+        args.dataset, args.path, args.out, day_length=args.day_length, progress=say
+    )
+
+
 def evaluate(args: argparse.Namespace, say: Say) -> Result:
     """The value of a candidate."""
     log, candidate = _log_and_candidate(args, say)
@@ -69,4 +77,10 @@ def _log_and_candidate(args: argparse.Namespace, say: Say) -> tuple[fc.Log | fc.
     return read_logs(args, engine), candidate
 
 
-COMMANDS = {"check": check, "tally": tally, "evaluate": evaluate, "support": support}
+COMMANDS = {
+    "check": check,
+    "convert": convert,
+    "tally": tally,
+    "evaluate": evaluate,
+    "support": support,
+}

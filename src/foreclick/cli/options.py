@@ -39,12 +39,14 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         prog="foreclick", dest="command", title="commands", metavar="COMMAND"
     )
-    log, candidate, question, output = _log(), _candidate(), _question(), _output()
+    log, candidate, question = _log(), _candidate(), _question()
 
-    def add(name: str, words: str, summary: str, parents: Sequence[_Parser]) -> None:
+    def add(
+        name: str, words: str, summary: str, parents: Sequence[_Parser], *, engine: bool = True
+    ) -> None:
         commands.add_parser(
             name,
-            parents=[*parents, output],
+            parents=[*parents, _output(engine=engine)],
             usage=f"foreclick {name} [options] {words}",
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.",
@@ -53,6 +55,13 @@ def build_parser() -> argparse.ArgumentParser:
 
     about = [log, candidate, question]
     add("check", "LOG…", "what is in a log, and what can be evaluated with it", [log])
+    add(
+        "convert",
+        "DATASET PATH OUT",
+        "write a public dataset as Parquet, and count what is odd in it",
+        [_dataset()],
+        engine=False,
+    )
     add(
         "tally",
         "LOG… -o FILE",
@@ -158,6 +167,26 @@ def _log() -> _Parser:
     return parent
 
 
+def _dataset() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("dataset").add_argument
+    add(
+        "dataset",
+        choices=foreclick.datasets.FORMATS,
+        metavar="DATASET",
+        help=", ".join(foreclick.datasets.FORMATS),
+    )
+    add("path", metavar="PATH", help="file (plain or gzip), directory or glob")
+    add("out", metavar="OUT", help="the Parquet file to write")
+    add(
+        "--day-length",
+        type=count,
+        metavar="N",
+        help="of relevance_prediction: how many units of time make a day (Naver: 86400000)",
+    )
+    return parent
+
+
 def _candidate() -> _Parser:
     parent = _Parser()
     group = parent.add_argument_group(
@@ -245,7 +274,8 @@ def _destination() -> _Parser:
     return parent
 
 
-def _output() -> _Parser:
+def _output(*, engine: bool) -> _Parser:
+    """Options of every command; `engine`: also those of the engine that answers."""
     parent = _Parser()
     add = parent.add_argument_group("output").add_argument
     add(
@@ -255,13 +285,14 @@ def _output() -> _Parser:
         metavar="table|json|csv",
         help="how to print the answer (default: table)",
     )
-    add(
-        "--memory-limit",
-        type=size,
-        metavar="SIZE",
-        help="of the engine, such as 2GB; beyond it, disk",
-    )
-    add("--threads", type=count, metavar="N", help="of the engine (default: all)")
+    if engine:
+        add(
+            "--memory-limit",
+            type=size,
+            metavar="SIZE",
+            help="of the engine, such as 2GB; beyond it, disk",
+        )
+        add("--threads", type=count, metavar="N", help="of the engine (default: all)")
     add("-h", "--help", action="help", help="show this help")
     return parent
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from foreclick.errors import ForeclickWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from foreclick.results import Result
 
@@ -57,16 +57,6 @@ def hear() -> Iterator[list[str]]:
             warnings.showwarning(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-
-
-@contextmanager
-def working() -> Iterator[Callable[[str], None]]:
-    """A spinner that says what is being done, if somebody is watching."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("") as status:
-        yield lambda step: status.update(Text(f"{step} …"))
 
 
 def settle_encoding() -> None:
