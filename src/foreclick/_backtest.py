@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -172,7 +172,7 @@ def _blocks(periods: list[Any], block: Block) -> dict[Any, Any]:
 
 def _distance(first: Any, period: Any, order: int) -> int:  # noqa: ANN401 - periods are of any type
     """How many periods lie between: days between dates; for text, how many there are."""
-    if isinstance(period, datetime.date):
+    if isinstance(period, dt.date):
         return int((period - first).days)
     return int(period - first) if isinstance(period, int) else order
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tests.truth import oracle
-from tests.truth.oracle import Record, Theta
+from tests.truth.oracle import Context, Record, Theta
 
 
 class Dated(NamedTuple):
@@ -93,7 +93,7 @@ def backtest(
 
 
 def _spread(
-    log: Sequence[Dated], query: Any, theta: Theta, fold: Callable[[Any], Any]
+    log: Sequence[Dated], query: Context, theta: Theta, fold: Callable[[Any], Any]
 ) -> tuple[float, float]:
     """Squared deviations of rewards from the mean of their list and day, and their freedom."""
     groups: dict[Any, list[Record]] = {}
@@ -109,7 +109,7 @@ def _spread(
 
 
 def _variance(
-    log: Sequence[Dated], query: Any, theta: Theta, fold: Callable[[Any], Any]
+    log: Sequence[Dated], query: Context, theta: Theta, fold: Callable[[Any], Any]
 ) -> float | None:
     squares, freedom = _spread(log, query, theta, fold)
     return squares / freedom if freedom > 0 else None

@@ -1,8 +1,7 @@
 """`backtest` gives the numbers of the paper's protocol, done literally, on every engine."""
 
-import datetime
+import datetime as dt
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ def random_dates(seed: int, days: int, *, text: bool = False) -> list[Dated]:
     return found
 
 
-def read(log: list[Dated], engine: Any = None) -> fc.Log:
+def read(log, engine=None):
     table = random_logs.log_table([d.record for d in log], day=[d.day for d in log])
     return fc.read_log(engine.load(table) if engine else table, period="day")
 
@@ -61,19 +60,19 @@ def assert_backtest(log, table, *, models=oracle.MODELS, clips=CLIPS, literal=No
     return result
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_leave_one_day_out(seed):
     log = random_dates(seed, days=2 + seed % 4, text=seed % 3 == 0)
     assert_backtest(log, read(log))
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", range(100, 103))
 def test_forward_only(seed):
     log = random_dates(seed, days=4)
     assert_backtest(log, read(log), forward=True, literal={"forward": True})
 
 
-@pytest.mark.parametrize("seed", range(200, 203))
+@pytest.mark.parametrize("seed", range(200, 202))
 @pytest.mark.parametrize("forward", [False, True])
 def test_blocks_of_days_weighed_by_records(seed, forward):
     log = random_dates(seed, days=7)
@@ -105,7 +104,7 @@ def test_every_engine(engine):
 
 
 def test_weeks_of_dates():
-    log = [Dated(datetime.date(2026, 1, d.day), d.record) for d in random_dates(5, days=20)]
+    log = [Dated(dt.date(2026, 1, d.day), d.record) for d in random_dates(5, days=20)]
     assert_backtest(
         log,
         read(log),

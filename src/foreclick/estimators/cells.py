@@ -15,9 +15,9 @@ from operator import add
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import real, total, whole, zero
+from foreclick.engines import real, total, whole
 from foreclick.errors import ModelError
-from foreclick.logs import ITEM, N, numbered
+from foreclick.logs import ITEM, PROPENSITY, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, ClickModel, stacked
 
@@ -66,8 +66,7 @@ def grouped_cells(
         rows: the keys, the lists, prefixes or slots, and what is summed: see `side`.
         asks: each has its own sums, numbered from 0; they share their cells.
         keys: the context and what else keeps records apart.
-        side: "log" for counts and rewards: n, p_i = Σ e n and c_i = Σ θ w,
-            and n_i, the part of n that is exposed, where that may be less.
+        side: "log" for counts and rewards: n, p_i = Σ e n and c_i = Σ θ w.
             Otherwise the name of a column of probabilities: for "mass", mass_i = Σ e mass.
         within: cells; others are left out before anything is summed.
         depth: where the lists of `list` cells end, if not where the metric does.
@@ -88,20 +87,23 @@ def _slot_cells(
     within: ir.Table | None,
 ) -> tuple[list[str], ir.Table]:
     """Group slots, or prefixes, which are slots with a past."""
-    cell = _cell_of(slots, asks[0].model)
+    model = asks[0].model
+    cell = _cell_of(slots, model)
     slots = _only(slots.mutate(**cell), within)
     position = slots[POSITION]
-    sums: dict[str, ir.Value] = {N: total(slots[N])} if side == "log" else {}
+    measures: dict[str, ir.Value] = {N: slots[N]} if side == "log" else {}
     for i, ask in enumerate(asks):
         metric, exposed = ask.metric, _looked_up(position, ask.exposure)
         if side == "log":
-            sums[f"p_{i}"] = (slots[N].cast("float64") * exposed).sum()
-            if not ask.model.pins_position:
-                sums[f"{N}_{i}"] = total((exposed > 0).ifelse(slots[N], zero(slots[N].type())))
+            measures[f"p_{i}"] = slots[N].cast("float64") * exposed
             credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
-            sums[f"c_{i}"] = credit.sum()
+            measures[f"c_{i}"] = credit
         else:
-            sums[f"{side}_{i}"] = (slots[side] * exposed).sum()
+            measures[f"{side}_{i}"] = slots[side] * exposed
+    own = {ITEM, POSITION} & set(slots.columns)
+    if side == "log" and not callable(model.cell) and set(model.cell) == own:
+        return list(cell), slots.select(*keys, *cell, **measures)  # each slot is its own cell
+    sums = {name: total(value) for name, value in measures.items()}
     return list(cell), slots.group_by([*keys, *cell]).aggregate(**sums)
 
 
@@ -123,7 +125,9 @@ def _list_cells(
     )
     summed = [N, *rewards] if side == "log" else [side]
     lists = _only(lists.mutate(**cell), within)
-    grouped = lists.group_by([*keys, *cell]).aggregate(**{c: total(lists[c]) for c in summed})
+    grouped = lists
+    if side != "log" or _more_than(lists, [*keys, *cell, *summed]):
+        grouped = lists.group_by([*keys, *cell]).aggregate(**{c: total(lists[c]) for c in summed})
     columns: dict[str, ir.Value] = {N: grouped[N]} if side == "log" else {}
     for i, ask in enumerate(asks):
         metric, exposed = ask.metric, _along(grouped, ask.exposure)
@@ -177,6 +181,12 @@ def list_key(lists: ir.Table, depth: int) -> dict[str, ir.Value]:
     bits = [lists[c].notnull().ifelse(whole(2**k), whole(0)) for k, c in enumerate(items)]
     filled = {c: lists[c].fill_null(_filler(lists[c])) for c in items}
     return {_MASK: reduce(add, bits)} | filled
+
+
+def _more_than(lists: ir.Table, columns: list[str]) -> bool:
+    """Whether rows are told apart by more than these: further items, or propensities."""
+    others = set(lists.columns) - set(columns)
+    return any(_is_item(c) or c.startswith(PROPENSITY) for c in others)
 
 
 def _only(rows: ir.Table, within: ir.Table | None) -> ir.Table:

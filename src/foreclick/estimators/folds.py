@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 FOLD, TRAINED, WEIGHT = "fold", "trained", "weight"
 _PAIR = [CONTEXT, FOLD]
 _STEPS = ("aa", "ab", "bb", "a", "b")
+_ROUNDING = 1e-12  # of a sum of doubles; a record in a cell of a trillion of them is less
 
 
 @dataclass(frozen=True)
@@ -166,13 +167,19 @@ class _Cut:
             **{f"v_{i}": _credit(rows, m) / n for i, m in enumerate(self.metrics)},
         )
 
-    def _trained(self, rows: ir.Table, keys: list[str], sums: list[str]) -> ir.Table:
-        """Rows by (keys, fold), each with its sums over the folds that predict it: x_t for x."""
+    def _trained(
+        self, rows: ir.Table, keys: list[str], sums: list[str], gains: Sequence[str] = ()
+    ) -> ir.Table:
+        """Rows by (keys, fold), each with its sums over the folds that predict it: x_t for x.
+
+        Rows may be left out that no fold gains anything from.
+        """
         if self.protocol.forward:
             before = ibis.window(group_by=keys, order_by=FOLD, preceding=(None, 1))
-            earlier = {f"{c}_t": _earlier(rows[c], before) for c in sums}
-            return rows.mutate(**earlier)
+            return rows.mutate(**{f"{c}_t": _earlier(rows[c], before) for c in sums})
         everything = rows.group_by(keys).aggregate(**{f"{c}_t": total(rows[c]) for c in sums})
+        if gains:
+            everything = everything.filter(_sum_of(everything, [f"{c}_t" for c in gains]) > 0)
         joined = rows.join(everything, keys)
         return joined.select(*rows.columns, **{f"{c}_t": joined[f"{c}_t"] - rows[c] for c in sums})
 
@@ -180,26 +187,30 @@ class _Cut:
 
     def errors(self, asks: list[Ask]) -> dict[Ask, list[FoldErrors]]:
         """The errors by asks that share their cells."""
-        rows = self.log.rows(asks[0].model, self.summed)
+        model = asks[0].model
+        rows = self.log.rows(model, self.summed)
         cell, cells = grouped_cells(rows, asks, _PAIR, "log")
-        gains = [f"c_{i}" for i in range(len(asks))]
-        if asks[0].model.pins_position:
+        # Asks of the same metric earn the same, whatever their models call exposed.
+        gain = {ask: f"c_{[a.metric for a in asks].index(ask.metric)}" for ask in asks}
+        gains = list(dict.fromkeys(gain.values()))
+        if model.pins_position:
             # All slots of such a cell are examined alike, so examination cancels out of the ratio:
             # it is one for all metrics, and a ratio of counts.
-            earned = {f"c_{i}": _earned(cells, i, ask) for i, ask in enumerate(asks)}
+            earned = {c: _earned(cells, i, asks[i]) for i, c in enumerate(gains)}
             cells = cells.select(*_PAIR, *cell, N, **earned)
-            trained = self._trained(cells, [CONTEXT, *cell], [N, *gains])
-            return self._judged(trained, asks, gains, (N, N))
-        sums = [f"{stem}_{i}" for i in range(len(asks)) for stem in (N, "p", "c")]
+            trained = self._trained(cells, [CONTEXT, *cell], [N, *gains], gains)
+            return self._judged(trained, asks, gains, N)
+        exposures = [f"p_{i}" for i in range(len(asks))]
+        sums = [*exposures, *gains]
         cells = self.keep(cells.select(*_PAIR, *cell, *sums), "cells")
-        trained = self.keep(self._trained(cells, [CONTEXT, *cell], sums), "trained")
+        trained = self.keep(self._trained(cells, [CONTEXT, *cell], sums, gains), "trained")
         found: dict[Ask, list[FoldErrors]] = {}
-        for i, ask in enumerate(asks):
-            found |= self._judged(trained, [ask], [gains[i]], (f"{N}_{i}", f"p_{i}"))
+        for ask, exposure in zip(asks, exposures, strict=True):
+            found |= self._judged(trained, [ask], [gain[ask]], exposure)
         return found
 
     def _judged(
-        self, cells: ir.Table, asks: list[Ask], gains: list[str], exposed: tuple[str, str]
+        self, cells: ir.Table, asks: list[Ask], gains: list[str], exposure: str
     ) -> dict[Ask, list[FoldErrors]]:
         """Errors from cells with their training sums.
 
@@ -207,10 +218,10 @@ class _Cut:
             cells: own sums, and training sums under the same names with `_t`.
             asks: what is judged; their cells have the same ratios.
             gains: the column of each ask's credit.
-            exposed: the columns of the cells' counts and of their exposures.
+            exposure: the column of the cells' exposures, or of counts in proportion to them.
         """
         clips = sorted({clip for ask in asks for clip in ask.clips})
-        intervals = self._intervals(cells, gains, exposed, clips)
+        intervals = self._intervals(cells, gains, exposure, clips)
         rows = self.engine.fetch(self._steps(intervals, asks))
         fold, interval = (rows[c].to_numpy() for c in (FOLD, "interval"))
         found = {}
@@ -222,29 +233,24 @@ class _Cut:
         return found
 
     def _intervals(
-        self, cells: ir.Table, gains: list[str], exposed: tuple[str, str], clips: list[float]
+        self, cells: ir.Table, gains: list[str], exposure: str, clips: list[float]
     ) -> ir.Table:
-        """(context, fold, interval) → for each ask, a_i = Σ C R and b_i = Σ C."""
-        count, exposure = exposed
-        earned = reduce(add, [cells[f"{c}_t"] for c in gains])
-        # What was never shown, or never clicked, predicts nothing.
-        seen = cells.filter((cells[f"{count}_t"] > 0) & (earned > 0))
-        share = seen[exposure].cast("float64") / seen[f"{exposure}_t"].cast("float64")
-        seen = seen.select(*_PAIR, *(f"{c}_t" for c in gains), share=share)
+        """(context, fold, interval) → for each gain, Σ C R · n_own and Σ C · n_train."""
+        own, trained = cells[exposure].cast("float64"), cells[f"{exposure}_t"].cast("float64")
+        # What a period does not show, what was never shown before and what was never clicked
+        # predict nothing. Total − own may leave rounding where nothing is left, far below any part
+        # of it that a record could be.
+        earned = _sum_of(cells, [f"{c}_t" for c in gains]) > 0
+        seen = cells.filter((own > 0) & (trained > own * real(_ROUNDING)) & earned)
+        own, trained = seen[exposure].cast("float64"), seen[f"{exposure}_t"].cast("float64")
+        seen = seen.select(*_PAIR, *(f"{c}_t" for c in gains), share=own / trained)
         joined = seen.join(self.pairs.select(*_PAIR, RECORDS, TRAINED), _PAIR)
-        ratio = joined["share"] * joined[TRAINED].cast("float64") / joined[RECORDS].cast("float64")
+        share = joined["share"]
+        ratio = share * joined[TRAINED].cast("float64") / joined[RECORDS].cast("float64")
         rows = joined.mutate(interval=_interval(ratio, clips))
         sums = {f"a_{i}": (rows[f"{c}_t"] * rows["share"]).sum() for i, c in enumerate(gains)}
         sums |= {f"b_{i}": rows[f"{c}_t"].sum() for i, c in enumerate(gains)}
-        found = rows.group_by([*_PAIR, "interval", RECORDS, TRAINED]).aggregate(**sums)
-        # R = share · n_train / n_own, and both sums are per training record.
-        own, trained = found[RECORDS].cast("float64"), found[TRAINED].cast("float64")
-        return found.select(
-            *_PAIR,
-            "interval",
-            **{f"a_{i}": found[f"a_{i}"] / own for i in range(len(gains))},
-            **{f"b_{i}": found[f"b_{i}"] / trained for i in range(len(gains))},
-        )
+        return rows.group_by([*_PAIR, "interval"]).aggregate(**sums)
 
     def _steps(self, intervals: ir.Table, asks: list[Ask]) -> ir.Table:
         """(fold, interval) → by how much the sums of errors change where M passes the interval.
@@ -252,13 +258,19 @@ class _Cut:
         With `a` summed up to M's interval and `b` beyond it, V̂ = a + M b, and its squared error is
         (a − V)² + 2 M (a − V) b + M² b².
         """
-        below = ibis.window(group_by=_PAIR, order_by="interval", preceding=(None, 1))
-        above = ibis.window(group_by=_PAIR, order_by=ibis.desc("interval"), preceding=(None, 1))
-        rows = intervals.mutate(
-            **{f"below_{i}": _running(intervals[f"a_{i}"], below) for i in range(len(asks))},
-            **{f"above_{i}": _running(intervals[f"b_{i}"], above) for i in range(len(asks))},
+        rows = intervals.join(self.pairs, _PAIR)
+        # R = share · n_train / n_own, and both sums are per training record.
+        own, trained = rows[RECORDS].cast("float64"), rows[TRAINED].cast("float64")
+        rows = rows.mutate(
+            **{f"a_{i}": rows[f"a_{i}"] / own for i in range(len(asks))},
+            **{f"b_{i}": rows[f"b_{i}"] / trained for i in range(len(asks))},
         )
-        rows = rows.join(self.pairs, _PAIR)
+        below = ibis.window(group_by=_PAIR, order_by="interval", preceding=(None, 1))
+        above = ibis.window(group_by=_PAIR, order_by="interval", following=(1, None))
+        rows = rows.mutate(
+            **{f"below_{i}": _running(rows[f"a_{i}"], below) for i in range(len(asks))},
+            **{f"above_{i}": _running(rows[f"b_{i}"], above) for i in range(len(asks))},
+        )
         weight = rows[WEIGHT]
         sums: dict[str, ir.Value] = {}
         for i, ask in enumerate(asks):
@@ -383,6 +395,10 @@ class _Cut:
             noise=self._noise(),
             **counts,
         )
+
+
+def _sum_of(rows: ir.Table, columns: Sequence[str]) -> ir.Value:
+    return reduce(add, [rows[c] for c in columns])
 
 
 def _credit(rows: ir.Table, metric: Metric) -> ir.Value:
