@@ -55,6 +55,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     contexts: Sequence[Any] | None = None,
     ranks: int | tuple[int, int] | None = None,
     min_records: float | None = None,
+    min_held: float = 0,
     block: Block = None,
     forward: bool = False,
     weight: Literal["pairs", "records"] = "pairs",
@@ -75,6 +76,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
             those that follow them.
         min_records: only contexts with at least so many records.
+        min_held: judge a context in a period only if it has at least so many records there.
         block: hold out several periods at once: 7 for blocks of seven days, or a mapping or a
             function from the period to its block.
         forward: predict a period from earlier ones only, as production would have to.
@@ -114,14 +116,16 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     protocol = Protocol(
         folds=folds,
         forward=forward,
+        fewest=min_held,
         weight=weight,
         contexts=_chosen(counted, contexts, ranks, min_records),
     )
     found = fold_errors(counted, parse_estimators(estimators, clip), asked, protocol)
     if not found.pairs.any():
         raise BacktestError(
-            "no context was seen in two periods, so there is nothing to predict any of them from. "
-            "Use a coarser context (a query class, or context=None) or longer blocks, block=7."
+            "no context was seen in two periods (with min_held records in one of them), so there "
+            "is nothing to predict any of them from. Use a coarser context (a query class, or "
+            "context=None) or longer blocks, block=7."
         )
     rows = [_row(errors, found) for errors in found.errors]
     notes = [_winner(metric, found) for metric in asked]
@@ -297,14 +301,18 @@ def _by_chance(a: FoldErrors, b: FoldErrors, found: Folds) -> float | None:
 
 def _skipped(found: Folds, folds: int, undated: float, *, forward: bool) -> list[str]:
     notes = []
-    judged = int(found.pairs.sum())
-    empty = found.selected * folds - judged - found.untrained
-    if empty or found.untrained:
+    asked, judged = found.selected * folds, int(found.pairs.sum())
+    empty, small = asked - found.shown, found.shown - found.untrained - judged
+    if asked > judged:
         source = "earlier" if forward else "other"
+        causes = [
+            f"{empty:,} without records in the period",
+            f"{found.untrained:,} without records in {source} periods",
+            *([f"{small:,} with too few held out"] if small else []),
+        ]
         notes.append(
-            f"Of {found.selected * folds:,} pairs of a context and a period, {judged:,} were "
-            f"judged; skipped: {empty:,} without records in the period, {found.untrained:,} "
-            f"without records in {source} periods."
+            f"Of {asked:,} pairs of a context and a period, {judged:,} were judged; skipped: "
+            f"{', '.join(causes)}."
         )
     if undated:
         notes.append(f"{undated:,.0f} records without a period were left out.")

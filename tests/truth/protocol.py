@@ -44,6 +44,7 @@ def backtest(
     *,
     forward: bool = False,
     by_records: bool = False,
+    fewest: float = 0,
     fold: Callable[[Any], Any] = lambda day: day,
 ) -> Outcome:
     """Hold out one fold at a time, in every context."""
@@ -69,9 +70,11 @@ def backtest(
             if not rest:
                 untrained += 1
                 continue
+            n = sum(record.weight for record in held)
+            if n < fewest:
+                continue
             candidate = oracle.frequencies(held)
             predicted = oracle.value(model, rest, candidate, theta, clip)
-            n = sum(record.weight for record in held)
             weight = n if by_records else 1.0
             errors.append((weight, predicted - oracle.production(held, theta)))
             noise.append((weight / n, variances[query]))

@@ -112,3 +112,11 @@ def test_weeks_of_dates():
         block=lambda day: day.isocalendar().week,
         literal={"fold": lambda day: day.isocalendar().week},
     )
+
+
+def test_pairs_with_few_records_are_left_to_train():
+    log = random_dates(3, days=4)
+    result = assert_backtest(
+        log, read(log), models=("list", "ip"), min_held=3, literal={"fewest": 3}
+    )
+    assert any("too few held out" in note for note in result.notes)

@@ -58,10 +58,12 @@ class Protocol:
         forward: whether only earlier folds predict a fold, rather than all others.
         weight: whether (context, fold) pairs count equally, or by their records.
         contexts: which contexts take part, one column; None for all.
+        fewest: held-out records that a pair must have to be judged.
     """
 
     folds: dict[Any, int]
     forward: bool = False
+    fewest: float = 0
     weight: Literal["pairs", "records"] = "pairs"
     contexts: ir.Table | None = None
 
@@ -90,7 +92,8 @@ class Folds:
         noise: Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid.
             NaN where no list was shown twice.
         contexts: how many contexts were judged at all.
-        untrained: pairs that nothing could be learnt for.
+        shown: how many pairs have records at all.
+        untrained: those of them that nothing could be learnt for.
         selected: how many contexts took part.
     """
 
@@ -101,6 +104,7 @@ class Folds:
     truth: dict[Metric, Floats]
     noise: dict[Metric, Floats]
     contexts: int
+    shown: int
     untrained: int
     selected: int
 
@@ -134,7 +138,9 @@ class _Cut:
         fold = {FOLD: self.table[FOLD]}
         self.log = Logged(tally, rewards, depth, keep, fold, table=self.table)
         self.summed = keep(self.log.summed(), "pairs")
-        self.pairs = keep(self._pairs(), "held_out")
+        self.everyone = keep(self._pairs(), "held_out")
+        enough = self.everyone[RECORDS] >= real(protocol.fewest)
+        self.pairs = self.everyone.filter((self.everyone[TRAINED] > 0) & enough)
 
     def _folded(self, tally: Tally) -> ir.Table:
         """The tally with the number of its fold, without what is left out."""
@@ -309,7 +315,7 @@ class _Cut:
     @cached_property
     def truths(self) -> dict[str, Floats]:
         """By fold, over the pairs that are judged: weights, counts, Σ V and Σ V²."""
-        pairs = self.pairs.filter(self.pairs[TRAINED] > 0)
+        pairs = self.pairs
         weight = pairs[WEIGHT]
         sums: dict[str, ir.Value] = {
             WEIGHT: weight.sum(),
@@ -359,7 +365,7 @@ class _Cut:
                 free=spread["free"].sum(), **{c: spread[c].sum() for c in left}
             )
         )[0]
-        pairs = self.pairs.filter(self.pairs[TRAINED] > 0).join(spread, CONTEXT)
+        pairs = self.pairs.join(spread, CONTEXT)
         share = pairs[WEIGHT] / pairs[RECORDS].cast("float64")
         known = pairs["free"] > 0
         freedom = known.ifelse(pairs["free"], real(1))
@@ -377,15 +383,16 @@ class _Cut:
 
     def summary(self, errors: list[FoldErrors]) -> Folds:
         """The errors with all that they are to be read beside."""
-        pairs = self.pairs
-        judged = pairs[TRAINED] > 0
+        pairs, everyone = self.pairs, self.everyone
+        untrained = everyone[TRAINED] <= 0
         counts = self.engine.rows(
-            pairs.aggregate(
-                selected=pairs[CONTEXT].nunique(),
-                contexts=pairs[CONTEXT].nunique(where=judged),
-                untrained=total((~judged).ifelse(1, 0)),
+            everyone.aggregate(
+                selected=everyone[CONTEXT].nunique(),
+                shown=everyone.count(),
+                untrained=total(untrained.ifelse(1, 0)),
             )
         )[0]
+        counts |= self.engine.rows(pairs.aggregate(contexts=pairs[CONTEXT].nunique()))[0]
         return Folds(
             errors=errors,
             weight=self.truths[WEIGHT],
