@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 _POOL = 40
 _POSITIONS = 10
-_ILLUSTRATIVE_POOL = 60
+_ILLUSTRATIVE_POOL = 70
 _RANKER_NOISE = 0.1
 _WORLD = 100
 """The stream of a preset's world: none that production or a log uses."""
@@ -69,8 +69,8 @@ def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> S
 def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
     """One query like the paper's example: 3,553 records, about 63 lists and 53 items.
 
-    The click world is that of `yandex_like`, with a larger pool; few variants a day that mostly
-    last, and some that come from far down, give the paper's number of lists and items.
+    The click world is that of `yandex_like`, with a larger pool; few variants a day, with
+    items from anywhere in it, give about the paper's number of lists and items.
 
     Args:
         records: how many records a log has.
@@ -79,7 +79,7 @@ def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
     attraction, rng = _attraction(1, seed, pool=_ILLUSTRATIVE_POOL)
     satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
     world = DBN(attraction, satisfaction, continuation=0.66, positions=_POSITIONS)
-    drift = Drift(variants=(2, 4), fresh=0.5, reach=15.0)
+    drift = Drift(variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0)
     return _drifting(world, drift, records, seed)
 
 

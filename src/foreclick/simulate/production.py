@@ -95,10 +95,10 @@ class Drift:
     zipf: float = 0.7
     fresh: float = 0.87
     base_mass: tuple[float, float] = (0.23, 0.35)
-    swaps: int = 3
-    depth: float = -0.3
+    swaps: int = 2
+    depth: float = -0.8
     reach: float = 7.0
-    event_depth: float = 1.0
+    event_depth: float = 2.0
     event_reach: float = 1.5
 
 
@@ -180,7 +180,7 @@ class Drifting:
         """One change for each context, as a swap: with an item further down, or with a new one."""
         n = self.contexts
         place = _drawn(rng, n, self.positions, self.drift.event_depth)
-        other = np.minimum(place + rng.geometric(1 / self.drift.event_reach, n), self.items - 1)
+        other = _below(rng, place, self.drift.event_reach, self.items)
         unseen = ~np.take_along_axis(shown, now.astype(np.int64), axis=1)
         newcomer = np.argmax(unseen * rng.random(unseen.shape), axis=1)
         new = (rng.random(n) < self.drift.new_items) & unseen.any(axis=1)
@@ -190,7 +190,7 @@ class Drifting:
         """Shape (…, swaps, 2): which places of the order change hands; twice the same is none."""
         drift, size = self.drift, (*shape, self.drift.swaps)
         place = _drawn(rng, size, self.positions, drift.depth)
-        other = np.minimum(place + rng.geometric(1 / drift.reach, size), self.items - 1)
+        other = _below(rng, place, drift.reach, self.items)
         made = rng.random(size) < 0.5  # noqa: PLR2004 - an even chance
         made[..., 0] = True
         return np.stack([place, np.where(made, other, place)], axis=-1).astype(np.int16)
@@ -212,6 +212,12 @@ def _drawn(
     weights = np.arange(1, positions + 1) ** float(power)
     cumulative = np.cumsum(weights) / weights.sum()
     return np.minimum(np.searchsorted(cumulative, rng.random(size)), positions - 1)
+
+
+def _below(rng: np.random.Generator, places: Integers, reach: float, items: int) -> Integers:
+    """A place further down the order for each place, at a geometric distance."""
+    distance = rng.geometric(1 / reach, np.shape(places))
+    return places + 1 + (distance - 1) % (items - 1 - places)
 
 
 def _swapped(orders: Orders, swaps: Orders) -> Orders:

@@ -29,6 +29,10 @@ ITEMS_APART = 1000
 MOST_LISTS = 1_000_000
 """So many lists of a Plackett–Luce policy are enumerated at most."""
 
+ROUNDING = 1e-14
+"""What is less likely is taken to be a difference of sums: Plackett–Luce gives the probability that
+its lists leave over to an item that no log has."""
+
 
 def item_ids(contexts: Integers, items: Integers) -> NDArray[np.int64]:
     """The ids under which items stand in logs and policies: 1000 · context + item.
@@ -82,8 +86,10 @@ def _rows(world: World, policy: Policy, weights: Floats) -> tuple[Integers, Inte
         _refuse_missing(np.asarray(engine.fetch(policy.contexts(view))[CONTEXT]), weights)
         rows = engine.fetch(policy.slots(view) if world.by_slot else policy.lists(view))
     known = np.asarray(rows[CONTEXT])
-    here = (known >= 0) & (known < len(weights))  # contexts that only the policy has don't count
-    contexts, mass = known[here].astype(np.int64), np.asarray(rows[MASS])[here]
+    mass = np.asarray(rows[MASS])
+    # Contexts that only the policy has don't count.
+    here = (known >= 0) & (known < len(weights)) & (mass > ROUNDING)
+    contexts, mass = known[here].astype(np.int64), mass[here]
     ids = np.full((len(contexts), view.depth), np.nan)
     if world.by_slot:
         position = np.asarray(rows[POSITION])[here] - 1
