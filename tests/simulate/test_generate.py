@@ -182,8 +182,22 @@ class TestRefusals:
         with pytest.raises(SimulationError, match="32-bit"):
             Simulation(DCTR(np.zeros((1, 1001))), Stationary([0], [[0]], [1.0]), 1)
 
+    @pytest.mark.parametrize(
+        ("context", "shown"),
+        [(0, [2]), (0, [-2]), (1, [0]), (0, [-1, 0]), (0, [0, 1, -1])],
+        ids=["item", "number", "context", "gap", "length"],
+    )
+    def test_lists_that_the_world_does_not_know(self, context, shown):
+        world = PBM([[0.5, 0.5]], [1.0, 0.5])
+        with pytest.raises(SimulationError, match="production shows"):
+            Simulation(world, Stationary([context], [shown], [1.0]), 10).sample()
+
+    def test_spreads_that_are_none(self):
+        with pytest.raises(SimulationError, match="spreads are at least 0"):
+            Simulation(DCTR([[0.5]]), Stationary([0], [[0]], [1.0]), 1, shock_sd=-0.1)
+
     def test_a_failed_write_leaves_no_file(self, tmp_path):
-        broken = Simulation(DCTR([[0.5]], 1), Stationary([0], [[3]], [0.5]), 10)
+        broken = Simulation(DCTR([[0.5]], 1), Stationary([0], [[0]], [0.5]), 10)
         with pytest.raises(SimulationError):
             broken.write_parquet(tmp_path / "x.parquet")
         assert list(tmp_path.iterdir()) == []

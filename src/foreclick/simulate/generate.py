@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,7 @@ SCHEMA = pa.schema(
 """The columns of a simulated log."""
 
 _LARGEST = int(np.iinfo(np.int32).max)
+_TOLERANCE = 1e-6  # as for the probabilities of a policy
 _DAYS, _SHOCKS, _USERS, _RECORDS = range(4)
 """Purposes of random numbers: each has a stream of its own."""
 
@@ -92,6 +93,13 @@ class Simulation:
             raise SimulationError(
                 f"{contexts:,} contexts of {items:,} items do not fit a log's 32-bit ids: at most "
                 f"{_LARGEST // ITEMS_APART:,} contexts of {ITEMS_APART:,} items."
+            )
+        spreads = (self.shock_sd, self.user_sd)
+        if min(spreads) < 0 or abs(self.shock_persistence) > 1 or not self.records_per_user > 0:
+            raise SimulationError(
+                f"shock_sd={self.shock_sd}, user_sd={self.user_sd}, shock_persistence="
+                f"{self.shock_persistence}, records_per_user={self.records_per_user}: spreads are "
+                "at least 0, persistence is from -1 to 1, and users have records."
             )
         object.__setattr__(self, "frequencies", shares(self.frequencies, contexts))
 
@@ -181,29 +189,26 @@ class _Draw:
         even = np.full(production.days, 1 / production.days)
         per_day = self._rng(_DAYS).multinomial(self.records, even)
         for day, count in enumerate(per_day.tolist(), start=1):
-            shown = production.on(day)
-            chances = _chances(shown, np.asarray(self.simulation.frequencies))
+            today = _Day.of(day, production.on(day), self.simulation)
             for number, start in enumerate(range(0, count, BATCH)):
-                size = min(BATCH, count - start)
-                yield partial(self._batch, shown, chances, day, number, size)
+                yield partial(self._batch, today, number, min(BATCH, count - start))
 
-    def _batch(self, shown: Shown, chances: Floats, day: int, number: int, size: int) -> Batch:
-        rng = self._rng(_RECORDS, day, number)
-        rows = np.repeat(np.arange(len(chances)), rng.multinomial(size, chances))
+    def _batch(self, today: _Day, number: int, size: int) -> Batch:
+        rng = self._rng(_RECORDS, today.day, number)
+        rows = np.repeat(np.arange(len(today.chances)), rng.multinomial(size, today.chances))
         rng.shuffle(rows)  # a log comes in the order of time, not of queries
-        contexts, lists = shown.contexts[rows], shown.lists[rows]
+        contexts, lists = today.shown.contexts[rows], today.shown.lists[rows]
         users = rng.integers(len(self._users), size=size)
-        effect = self._shocks[contexts, day - 1] * self._users[users]
+        effect = self._shocks[contexts, today.day - 1] * self._users[users]
         clicks = self.simulation.world.sample(contexts, lists, rng, effect)
-        ids = (item_ids(shown.contexts[:, None], shown.lists).astype(np.int32))[rows]
         columns = [
             pa.array(contexts.astype(np.int32)),
-            pa.array(np.full(size, day, dtype=np.int32)),
+            pa.array(np.full(size, today.day, dtype=np.int32)),
             pa.array(users.astype(np.int32)),
-            _listed(ids, lists),
+            _listed(today.ids[rows], lists),
             _listed(clicks.view(np.int8), lists),
         ]
-        return day, pa.record_batch(columns, schema=SCHEMA)
+        return today.day, pa.record_batch(columns, schema=SCHEMA)
 
     @cached_property
     def _shocks(self) -> Floats:
@@ -225,25 +230,56 @@ class _Draw:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=purpose))
 
 
+class _Day(NamedTuple):
+    """What all batches of a day share."""
+
+    day: int
+    shown: Shown
+    ids: NDArray[np.int32]  # (m, K), as `shown.lists`
+    chances: Floats  # (m,): how likely a record shows each list
+
+    @classmethod
+    def of(cls, day: int, shown: Shown, simulation: Simulation) -> _Day:
+        """The day, after a look at whether its lists are a policy for this world."""
+        frequencies = np.asarray(simulation.frequencies)
+        _refuse_strange(shown, simulation.world)
+        mass = np.bincount(shown.contexts, shown.probabilities, minlength=len(frequencies))
+        off = np.flatnonzero((np.abs(mass - 1) > _TOLERANCE) & (frequencies > 0))
+        if off.size:
+            raise SimulationError(
+                f"the probabilities of the lists shown in context {off[0]} on day {day} sum to "
+                f"{mass[off[0]]:.6g} ({off.size:,} such contexts). In every context that occurs "
+                "they must sum to 1."
+            )
+        ids = item_ids(shown.contexts[:, None], shown.lists).astype(np.int32)
+        chances = frequencies[shown.contexts] * shown.probabilities
+        return cls(day, shown, ids, chances / chances.sum())
+
+
+def _refuse_strange(shown: Shown, world: World) -> None:
+    """Refuse what would read another item's numbers, or stand at another position in the log."""
+    contexts, items, positions = world.size
+    lists = shown.lists
+    strange = [
+        (shown.contexts < 0) | (shown.contexts >= contexts),
+        ((lists < EMPTY) | (lists >= items)).any(axis=1),
+        ((lists[:, :-1] == EMPTY) & (lists[:, 1:] != EMPTY)).any(axis=1),
+        np.full(len(lists), lists.shape[1] > positions),
+    ]
+    rows = np.flatnonzero(np.any(strange, axis=0))
+    if rows.size:
+        raise SimulationError(
+            f"production shows {lists[rows[0]].tolist()} in context {shown.contexts[rows[0]]} "
+            f"({rows.size:,} such lists), but the world has contexts 0 to {contexts - 1}, items 0 "
+            f"to {items - 1}, and lists of up to {positions}, with -1 only after the last item."
+        )
+
+
 def _mean_one(z: Floats, sd: float) -> Floats:
     """Log-normal numbers with mean 1 and the given standard deviation, from standard normals."""
     log_variance = np.log1p(sd**2)
     effects: Floats = np.exp(np.sqrt(log_variance) * z - log_variance / 2)
     return effects
-
-
-def _chances(shown: Shown, frequencies: Floats) -> Floats:
-    """How likely a record shows each list; the lists must be a policy for this."""
-    mass = np.bincount(shown.contexts, shown.probabilities, minlength=len(frequencies))
-    off = np.flatnonzero((np.abs(mass[: len(frequencies)] - 1) > 1e-6) & (frequencies > 0))  # noqa: PLR2004
-    if off.size:
-        raise SimulationError(
-            f"the probabilities of the lists shown in context {off[0]} sum to {mass[off[0]]:.6g} "
-            f"({off.size:,} such contexts). In every context that occurs they must sum to 1."
-        )
-    chances = frequencies[shown.contexts] * shown.probabilities
-    likely: Floats = chances / chances.sum()
-    return likely
 
 
 def _listed(values: NDArray[Any], lists: Integers) -> pa.ListArray:

@@ -88,7 +88,7 @@ class Drift:
 
     days: int = 27
     events: float = 0.2
-    unevenness: float = 2.0
+    unevenness: float = 1.0
     reverts: float = 0.6
     new_items: float = 0.11
     variants: tuple[int, int] = (3, 60)
@@ -96,10 +96,22 @@ class Drift:
     fresh: float = 0.87
     base_mass: tuple[float, float] = (0.23, 0.35)
     swaps: int = 2
-    depth: float = -0.8
+    depth: float = -0.9
     reach: float = 7.0
     event_depth: float = 2.0
     event_reach: float = 1.5
+
+    def __post_init__(self) -> None:
+        shares = (self.reverts, self.new_items, self.fresh, *self.base_mass)
+        few, many = self.variants
+        counts = 1 <= few <= many and self.days >= 1 and self.swaps >= 1
+        positive = self.events >= 0 and self.unevenness > 0
+        reaches = self.reach >= 1 and self.event_reach >= 1
+        if not (counts and positive and reaches and all(0 <= share <= 1 for share in shares)):
+            raise SimulationError(
+                f"{self} is no drift: shares and masses are from 0 to 1, days, variants, swaps and "
+                "reaches at least 1, events at least 0 and unevenness above 0."
+            )
 
 
 @dataclass(frozen=True, eq=False)
