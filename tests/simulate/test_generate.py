@@ -55,12 +55,13 @@ class TestSameSeedSameLog:
     def test_in_several_batches(self, tmp_path):
         """More than one batch a day: each has a stream of its own, and none is repeated."""
         world = DCTR([[0.5]], positions=1)
-        simulation = Simulation(world, Stationary([0], [[0]], [1.0]), records=BATCH + 10)
+        simulation = Simulation(world, Stationary([0], [[0]], [1.0]), records=2 * BATCH)
         log = simulation.sample()
-        assert log.num_rows == BATCH + 10
+        assert log.num_rows == 2 * BATCH
         assert log["clicks"].num_chunks == 2
-        users = [c.to_numpy()[:10] for c in log["user"].chunks]
-        assert (users[0] != users[1]).any()
+        first, second = (chunk.to_numpy() for chunk in log["user"].chunks)
+        assert len(first) == len(second) == BATCH
+        assert (first != second).any()
         simulation.write_parquet(tmp_path / "x.parquet")
         assert pq.read_table(tmp_path / "x.parquet").equals(log)
 

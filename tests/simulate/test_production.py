@@ -89,6 +89,12 @@ def test_new_items_come_in():
     came = np.array([len(set(o[1, :10]) - set(o[0, :10])) for o in orders])
     assert came.max() == 1
     assert came.mean() > 0.9
+    # At the top only neighbours change places, so that an item can only come in as a new one.
+    some = Drift(events=5.0, reverts=0.0, new_items=0.3, event_depth=-50.0, event_reach=1.0)
+    lists = np.sort(Drifting(200, ITEMS, POSITIONS, some).orders[:, :9, :POSITIONS], axis=2)
+    events = 8 * (1 - 1 / (1 + 5.0))
+    came = (lists[:, 1:] != lists[:, :-1]).any(axis=2).sum(axis=1)
+    assert came.mean() / events == pytest.approx(0.3, abs=0.05)
     none = Drift(events=5.0, new_items=0.0, event_reach=1.0, reverts=0.0, days=3)
     orders = Drifting(200, ITEMS, POSITIONS, none).orders
     assert orders[:, :, :POSITIONS].max() <= POSITIONS + 1  # only neighbours change places

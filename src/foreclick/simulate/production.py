@@ -18,6 +18,7 @@ from foreclick.errors import SimulationError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
+Booleans = NDArray[np.bool_]
 Orders = NDArray[np.int16]
 
 _ORDERS, _VARIANTS, _LASTING = range(3)
@@ -102,7 +103,8 @@ class Drift:
     event_reach: float = 1.5
 
     def __post_init__(self) -> None:
-        shares = (self.reverts, self.new_items, self.fresh, *self.base_mass)
+        kinds = self.reverts + self.new_items
+        shares = (self.reverts, self.new_items, kinds, self.fresh, *self.base_mass)
         few, many = self.variants
         counts = 1 <= few <= many and self.days >= 1 and self.swaps >= 1
         positive = self.events >= 0 and self.unevenness > 0
@@ -178,8 +180,11 @@ class Drifting:
         before, shown = now.copy(), now < self.positions
         orders = np.empty((self.contexts, drift.days, self.items), dtype=np.int16)
         for day in range(drift.days):
-            changed = _swapped(now, self._events(rng, now, shown))
-            back = (rng.random(self.contexts) < drift.reverts) & (before != now).any(axis=1)
+            kind = rng.random(self.contexts)
+            new = (kind >= drift.reverts) & (kind < drift.reverts + drift.new_items)
+            changed = _swapped(now, self._events(rng, now, shown, new))
+            # Where there is nothing to go back to, two items change places.
+            back = (kind < drift.reverts) & (before != now).any(axis=1)
             after = np.where(back[:, None], before, changed)
             happens = (rng.random(self.contexts) < -np.expm1(-rates)) & (day > 0)
             before = np.where(happens[:, None], now, before)
@@ -188,15 +193,17 @@ class Drifting:
             orders[:, day] = now
         return orders
 
-    def _events(self, rng: np.random.Generator, now: Orders, shown: NDArray[np.bool_]) -> Orders:
+    def _events(
+        self, rng: np.random.Generator, now: Orders, shown: Booleans, new: Booleans
+    ) -> Orders:
         """One change for each context, as a swap: with an item further down, or with a new one."""
         n = self.contexts
         place = _drawn(rng, n, self.positions, self.drift.event_depth)
         other = _below(rng, place, self.drift.event_reach, self.items)
         unseen = ~np.take_along_axis(shown, now.astype(np.int64), axis=1)
         newcomer = np.argmax(unseen * rng.random(unseen.shape), axis=1)
-        new = (rng.random(n) < self.drift.new_items) & unseen.any(axis=1)
-        return np.stack([place, np.where(new, newcomer, other)], axis=1)[:, None].astype(np.int16)
+        other = np.where(new & unseen.any(axis=1), newcomer, other)
+        return np.stack([place, other], axis=1)[:, None].astype(np.int16)
 
     def _swaps(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Orders:
         """Shape (…, swaps, 2): which places of the order change hands; twice the same is none."""
