@@ -97,9 +97,9 @@ class Drift:
     fresh: float = 0.87
     base_mass: tuple[float, float] = (0.23, 0.35)
     swaps: int = 2
-    depth: float = -0.9
-    reach: float = 7.0
-    event_depth: float = 2.0
+    depth: float = -1.0
+    reach: float = 5.0
+    event_depth: float = 3.0
     event_reach: float = 1.5
 
     def __post_init__(self) -> None:
