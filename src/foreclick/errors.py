@@ -40,6 +40,10 @@ class EngineError(ForeclickError):
     """The engine that holds the data failed, or cannot do what was asked."""
 
 
+class SimulationError(ForeclickError):
+    """A simulated world, or the log to draw from it, makes no sense."""
+
+
 class MissingDependency(ForeclickError):  # noqa: N818 - reads better where it is caught
     """An optional package is not installed; the message says which extra brings it."""
 

@@ -1,0 +1,42 @@
+"""Worlds with a known truth: click worlds, a drifting production ranker, and logs drawn from them.
+
+The exact value V(h) of any policy stands beside every log. Nothing here knows of estimators.
+"""
+
+from foreclick.simulate.generate import Simulation
+from foreclick.simulate.presets import illustrative_query, pbm_drift, yandex_like
+from foreclick.simulate.production import Drift, Drifting, Production, Shown, Stationary
+from foreclick.simulate.truth import item_ids
+from foreclick.simulate.worlds import (
+    DBN,
+    DCM,
+    DCTR,
+    PBM,
+    Cascade,
+    ItemPosition,
+    ListSpecific,
+    Size,
+    World,
+)
+
+__all__ = [
+    "DBN",
+    "DCM",
+    "DCTR",
+    "PBM",
+    "Cascade",
+    "Drift",
+    "Drifting",
+    "ItemPosition",
+    "ListSpecific",
+    "Production",
+    "Shown",
+    "Simulation",
+    "Size",
+    "Stationary",
+    "World",
+    "illustrative_query",
+    "item_ids",
+    "pbm_drift",
+    "yandex_like",
+]

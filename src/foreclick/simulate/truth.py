@@ -1,0 +1,148 @@
+"""The exact value of a policy in a world: its lists (or slots) times their expected clicks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from foreclick.engines import open_source
+from foreclick.errors import MetricError, PolicyError, SimulationError
+from foreclick.logs import CONTEXT, ITEM, numbered
+from foreclick.metrics import CLICKS, Metric
+from foreclick.models import MASS, POSITION
+from foreclick.policies import PlackettLuce, Policy, View, as_policy
+
+if TYPE_CHECKING:
+    from foreclick.simulate.worlds import World
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+
+ITEMS_APART = 1000
+"""Item a of context x has the id 1000 x + a, so that no two contexts share an item."""
+
+MOST_LISTS = 1_000_000
+"""So many lists of a Plackett–Luce policy are enumerated at most."""
+
+ROUNDING = 1e-14
+"""What is less likely is taken to be a difference of sums: Plackett–Luce gives the probability that
+its lists leave over to an item that no log has."""
+
+
+def item_ids(contexts: Integers, items: Integers) -> NDArray[np.int64]:
+    """The ids under which items stand in logs and policies: 1000 · context + item.
+
+    Examples:
+        >>> item_ids(np.array([0, 3]), np.array([7, 7])).tolist()
+        [7, 3007]
+    """
+    ids: NDArray[np.int64] = np.asarray(contexts, dtype=np.int64) * ITEMS_APART + items
+    return ids
+
+
+def value_of(
+    world: World,
+    policy: Any,  # noqa: ANN401 - a policy, or what Ranking accepts
+    metric: str | Metric,
+    frequencies: ArrayLike | None,
+) -> float:
+    """V(h); see `World.value`."""
+    metric = Metric(metric)
+    if metric.reward != CLICKS:
+        raise MetricError(f"metric {str(metric)!r}: simulated users click and do nothing else.")
+    weights = shares(frequencies, world.size.contexts)
+    theta = np.zeros(world.size.positions)
+    theta[: metric.depth] = metric.theta[: len(theta)]
+    contexts, lists, mass = _rows(world, as_policy(policy), weights)
+    reward = world.clicks(contexts, lists) @ theta
+    return float(np.sum(weights[contexts] * mass * reward))
+
+
+def shares(frequencies: ArrayLike | None, contexts: int) -> Floats:
+    """How often each context occurs, as shares of all records."""
+    weights = np.ones(contexts) if frequencies is None else np.asarray(frequencies, np.float64)
+    if weights.shape != (contexts,) or not (weights >= 0).all() or not weights.sum() > 0:
+        raise SimulationError(
+            f"frequencies must be {contexts:,} numbers, one a context, at least 0 and not all 0."
+        )
+    normed: Floats = weights / weights.sum()
+    return normed
+
+
+def _rows(world: World, policy: Policy, weights: Floats) -> tuple[Integers, Integers, Floats]:
+    """(contexts, lists, mass) of a policy, with the world's own numbers of contexts and items.
+
+    Where slots are enough, a row is a list that shows a single item at its position: all its
+    expected clicks are at that slot.
+    """
+    engine, logged = open_source(_logged(world, policy))
+    with engine.scratch() as keep:
+        view = View(engine, world.size.positions, logged, keep)
+        _refuse_missing(np.asarray(engine.fetch(policy.contexts(view))[CONTEXT]), weights)
+        rows = engine.fetch(policy.slots(view) if world.by_slot else policy.lists(view))
+    known = np.asarray(rows[CONTEXT])
+    mass = np.asarray(rows[MASS])
+    # Contexts that only the policy has don't count.
+    here = (known >= 0) & (known < len(weights)) & (mass > ROUNDING)
+    contexts, mass = known[here].astype(np.int64), mass[here]
+    ids = np.full((len(contexts), view.depth), np.nan)
+    if world.by_slot:
+        position = np.asarray(rows[POSITION])[here] - 1
+        ids[np.arange(len(ids)), position] = np.asarray(rows[ITEM])[here]
+    else:
+        for k, name in enumerate(view.items):
+            ids[:, k] = rows[name].cast(pa.float64(), safe=False).to_numpy()[here]
+    return contexts, _items(world, contexts, ids), mass
+
+
+def _refuse_missing(known: Integers, weights: Floats) -> None:
+    missing = np.setdiff1d(np.flatnonzero(weights), known)
+    if missing.size:
+        raise PolicyError(
+            f"the policy has no list for {missing.size:,} contexts that occur in the world, for "
+            f"example {missing[0]}. Add them, or give them frequency 0."
+        )
+
+
+def _items(world: World, contexts: Integers, ids: Floats) -> Integers:
+    """Item numbers of ids, -1 where there is none."""
+    local = ids - item_ids(contexts, np.array(0))[:, None]
+    strange = (local < 0) | (local >= world.size.items)
+    if strange.any():
+        row, k = np.argwhere(strange)[0]
+        raise PolicyError(
+            f"the policy shows item {ids[row, k]:.0f} in context {contexts[row]}, which the world "
+            f"does not have ({strange.sum():,} such slots): item a of context x has the id "
+            f"{ITEMS_APART} x + a, with a from 0 to {world.size.items - 1}."
+        )
+    return np.where(np.isnan(local), -1, local).astype(np.int64)
+
+
+def _logged(world: World, policy: Policy) -> pa.Table:
+    """What a policy is told of the log: its contexts, and lists only if the policy needs them.
+
+    Plackett–Luce gives the probabilities of the lists that it is shown, so it is shown them all.
+    """
+    contexts, items, positions = world.size
+    lists = np.zeros((1, 1), dtype=np.int64)
+    if isinstance(policy, PlackettLuce) and not world.by_slot:
+        length = min(positions, items)
+        count = math.perm(items, length) * contexts
+        if count > MOST_LISTS:
+            raise PolicyError(
+                f"PlackettLuce has {count:,} lists in this world, too many to enumerate (at most "
+                f"{MOST_LISTS:,}). Draw lists from it and evaluate those, as Observed or Lists."
+            )
+        lists = np.array(list(itertools.permutations(range(items), length)))
+    context = np.repeat(np.arange(contexts), len(lists))
+    columns = {CONTEXT: pa.array(context)}
+    for k, name in enumerate(numbered(ITEM, positions)):
+        there = k < lists.shape[1]
+        ids = item_ids(context, np.tile(lists[:, k], contexts)) if there else None
+        columns[name] = pa.array(ids) if there else pa.nulls(len(context), pa.int64())
+    return pa.table(columns)

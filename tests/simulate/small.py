@@ -1,0 +1,83 @@
+"""Small worlds, and their clicks by an independent, obvious enumeration of every outcome."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from foreclick.simulate import (
+    DBN,
+    DCM,
+    DCTR,
+    PBM,
+    Cascade,
+    ItemPosition,
+    ListSpecific,
+    World,
+)
+
+CONTEXTS, ITEMS, POSITIONS = 2, 4, 3
+
+
+_rng = np.random.default_rng(5)
+ATTRACTION = _rng.uniform(0.05, 0.95, (CONTEXTS, ITEMS))
+ATTRACTION[0, 0] = 1.0  # certainties must not break a recursion
+ATTRACTION[1, 1] = 0.0
+SATISFACTION = _rng.uniform(0, 1, (CONTEXTS, ITEMS))
+TABLE = _rng.uniform(0, 1, (CONTEXTS, ITEMS, POSITIONS))
+EXAMINATION = _rng.uniform(0.1, 1, POSITIONS)
+LAMBDA = _rng.uniform(0, 1, POSITIONS)
+GAMMA = 0.7
+
+WORLDS: dict[str, World] = {
+    "pbm": PBM(ATTRACTION, EXAMINATION),
+    "dctr": DCTR(ATTRACTION, POSITIONS),
+    "ip": ItemPosition(TABLE),
+    "cascade": Cascade(ATTRACTION, POSITIONS),
+    "dcm": DCM(ATTRACTION, LAMBDA),
+    "dbn": DBN(ATTRACTION, SATISFACTION, GAMMA, POSITIONS),
+    "list": ListSpecific(CONTEXTS, ITEMS, [1.0, 0.6, 0.3], seed=3),
+}
+
+
+def every_list(length: int = POSITIONS) -> list[tuple[int, ...]]:
+    return list(itertools.permutations(range(ITEMS), length))
+
+
+def outcomes(name: str, x: int, shown: tuple[int, ...], effect: float = 1.0):
+    """(probability, clicks) of everything that one user may do, written down from the models."""
+    steps = [reading(name, x, a, k, effect) for k, a in enumerate(shown)]
+    todo: list[tuple[float, tuple[int, ...], bool]] = [(1.0, (), True)]
+    for attracted, after_click, after_skip in steps:
+        more: list[tuple[float, tuple[int, ...], bool]] = []
+        for chance, clicks, reads in todo:
+            if not reads:
+                more.append((chance, (*clicks, 0), False))
+                continue
+            for click, p, go_on in (
+                (1, attracted, after_click),
+                (0, 1 - attracted, after_skip),
+            ):
+                more.append((chance * p * go_on, (*clicks, click), True))
+                more.append((chance * p * (1 - go_on), (*clicks, click), False))
+        todo = more
+    return [(chance, clicks) for chance, clicks, _ in todo]
+
+
+def reading(name: str, x: int, a: int, k: int, effect: float) -> tuple[float, float, float]:
+    """P(click when read), P(reads on after a click), P(reads on after none)."""
+    attracted = min(1.0, ATTRACTION[x, a] * effect)
+    return {
+        "pbm": (attracted * EXAMINATION[k], 1.0, 1.0),
+        "dctr": (attracted, 1.0, 1.0),
+        "ip": (min(1.0, TABLE[x, a, k] * effect), 1.0, 1.0),
+        "cascade": (attracted, 0.0, 1.0),
+        "dcm": (attracted, LAMBDA[k], 1.0),
+        "dbn": (attracted, (1 - SATISFACTION[x, a]) * GAMMA, GAMMA),
+    }[name]
+
+
+def expected_clicks(name: str, x: int, shown: tuple[int, ...], effect: float = 1.0) -> list[float]:
+    found = outcomes(name, x, shown, effect)
+    return [sum(p * clicks[k] for p, clicks in found) for k in range(len(shown))]

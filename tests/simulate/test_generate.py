@@ -1,0 +1,209 @@
+"""Logs: the same for the same seed, wherever they are written, and distributed as they should."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.errors import SimulationError
+from foreclick.simulate import (
+    DCTR,
+    PBM,
+    Simulation,
+    Stationary,
+    illustrative_query,
+    pbm_drift,
+    yandex_like,
+)
+from foreclick.simulate.generate import BATCH, _Draw
+
+SIGMAS = 5.0
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    return yandex_like(records=30_000, queries=30, seed=1)
+
+
+@pytest.fixture(scope="module")
+def table(simulation):
+    return simulation.sample(seed=4)
+
+
+def matrix(column, width=10):
+    return column.combine_chunks().values.to_numpy().reshape(-1, width)
+
+
+class TestSameSeedSameLog:
+    def test_in_memory(self, simulation, table):
+        again = yandex_like(records=30_000, queries=30, seed=1).sample(seed=4)
+        assert table.equals(again)
+        assert not table.equals(simulation.sample(seed=5))
+        assert not table.equals(yandex_like(records=30_000, queries=30, seed=2).sample(seed=4))
+
+    def test_in_a_file_and_in_a_directory(self, simulation, table, tmp_path):
+        simulation.write_parquet(tmp_path / "log.parquet", seed=4)
+        simulation.write_parquet(tmp_path / "log", seed=4)
+        assert pq.read_table(tmp_path / "log.parquet").equals(table)
+        files = sorted((tmp_path / "log").iterdir())
+        assert [f.name for f in files] == [f"day-{d:02}.parquet" for d in range(1, 28)]
+        assert ds.dataset(files).to_table().cast(table.schema).equals(table)
+        assert pq.read_table(files[3])["day"].unique().to_pylist() == [4]
+
+    def test_in_several_batches(self, tmp_path):
+        """More than one batch a day: each has a stream of its own, and none is repeated."""
+        world = DCTR([[0.5]], positions=1)
+        simulation = Simulation(world, Stationary([0], [[0]], [1.0]), records=2 * BATCH)
+        log = simulation.sample()
+        assert log.num_rows == 2 * BATCH
+        assert log["clicks"].num_chunks == 2
+        first, second = (chunk.to_numpy() for chunk in log["user"].chunks)
+        assert len(first) == len(second) == BATCH
+        assert (first != second).any()
+        simulation.write_parquet(tmp_path / "x.parquet")
+        assert pq.read_table(tmp_path / "x.parquet").equals(log)
+
+
+class TestWhatIsInIt:
+    def test_its_columns(self, table):
+        assert table.num_rows == 30_000
+        assert set(table["day"].to_pylist()) == set(range(1, 28))
+        assert (matrix(table["items"]) // 1000 == table["query"].to_numpy()[:, None]).all()
+        assert set(np.unique(matrix(table["clicks"]))) == {0, 1}
+        assert len(np.unique(table["user"].to_numpy())) == pytest.approx(1000, rel=0.01)
+
+    def test_read_log_takes_it_without_complaint(self, table):
+        log = fc.read_log(table, context="query", period="day", unit="user")
+        assert (log.rows, log.dropped_rows, log.shape.depth) == (30_000, 0, 10)
+
+    def test_read_log_takes_a_directory_of_it(self, simulation, tmp_path):
+        simulation.write_parquet(tmp_path / "log", records=2_000)
+        log = fc.read_log(f"{tmp_path}/log/*.parquet", context="query", period="day", unit="user")
+        assert log.rows == 2_000
+
+    def test_queries_come_as_often_as_they_should(self, simulation, table):
+        counts = np.bincount(table["query"].to_numpy(), minlength=30)
+        expected = 30_000 * np.asarray(simulation.frequencies)
+        assert (np.abs(counts - expected) < SIGMAS * np.sqrt(expected)).all()
+
+    def test_lists_come_as_often_as_production_shows_them(self):
+        shown = Stationary([0, 0, 1], [[0, 1], [1, 0], [0, -1]], [0.8, 0.2, 1.0], days=3)
+        world = PBM([[0.5, 0.2], [0.3, 0.0]], [1.0, 0.5])
+        log = Simulation(world, shown, records=20_000, frequencies=[1, 3]).sample()
+        lists = [tuple(a) for a in log["items"].to_pylist()]
+        share = {a: lists.count(a) / 20_000 for a in set(lists)}
+        assert set(share) == {(0, 1), (1, 0), (1000,)}  # short lists are short in the log
+        for a, p in {(0, 1): 0.2, (1, 0): 0.05, (1000,): 0.75}.items():
+            assert abs(share[a] - p) < SIGMAS * np.sqrt(p * (1 - p) / 20_000)
+        assert all(len(a) == len(c) for a, c in zip(lists, log["clicks"].to_pylist(), strict=True))
+
+    def test_clicks_have_the_value_of_the_logging_policy(self):
+        """End to end: the mean of a log without shocks is V(π), exactly known."""
+        calm = yandex_like(records=200_000, queries=20, seed=3)
+        calm = Simulation(calm.world, calm.production, calm.records, calm.frequencies)
+        clicks = matrix(calm.sample()["clicks"])
+        for metric, theta in (("clicks@3", np.ones(3)), ("dcg@10", 1 / np.log2(np.arange(2, 12)))):
+            reward = clicks[:, : len(theta)] @ theta
+            truth = calm.value(calm.logging(), metric)
+            assert abs(reward.mean() - truth) < SIGMAS * reward.std() / np.sqrt(len(reward))
+
+    def test_a_day_of_the_logging_policy(self, simulation):
+        one, other = (simulation.value(simulation.logging(d), "clicks@3") for d in (1, 27))
+        assert one != pytest.approx(other, abs=1e-6)
+
+
+class TestDisturbances:
+    def test_shocks_have_mean_one_the_stated_spread_and_persistence(self):
+        shocks = _Draw(yandex_like(records=10, queries=1000), 10, 0)._shocks
+        assert shocks.shape == (1000, 27)
+        assert shocks.mean() == pytest.approx(1, abs=0.005)
+        assert shocks.std() == pytest.approx(0.10, abs=0.005)
+        before, after = np.log(shocks[:, :-1]).ravel(), np.log(shocks[:, 1:]).ravel()
+        assert np.corrcoef(before, after)[0, 1] == pytest.approx(0.6, abs=0.03)
+        assert shocks[:, 0].std() == pytest.approx(shocks[:, 26].std(), rel=0.15)  # stationary
+
+    def test_shocks_move_the_clicks_of_a_day(self):
+        world = DCTR([[0.4]], positions=1)
+        shown = Stationary([0], [[0]], [1.0], days=30)
+        log = Simulation(world, shown, 300_000, shock_sd=0.2, shock_persistence=0.5).sample()
+        clicks, day = matrix(log["clicks"], 1)[:, 0], log["day"].to_numpy() - 1
+        rates = np.bincount(day, clicks) / np.bincount(day)
+        assert rates.std() / 0.4 == pytest.approx(0.2, rel=0.5)
+
+    def test_users_differ_if_asked_to(self):
+        world = DCTR([[0.3]], positions=1)
+        shown = Stationary([0], [[0]], [1.0])
+        spread = {}
+        for sd in (0.0, 0.3):
+            options = {"user_sd": sd, "records_per_user": 200.0}
+            log = Simulation(world, shown, 200_000, **options).sample()
+            user, clicks = log["user"].to_numpy(), matrix(log["clicks"], 1)[:, 0]
+            assert clicks.mean() == pytest.approx(0.3, abs=0.01)
+            spread[sd] = (np.bincount(user, clicks) / np.bincount(user)).std()
+        binomial = np.sqrt(0.3 * 0.7 / 200)
+        assert spread[0.0] == pytest.approx(binomial, rel=0.1)
+        assert spread[0.3] == pytest.approx(np.hypot(binomial, 0.3 * 0.3), rel=0.1)
+
+
+class TestPresets:
+    def test_the_frequent_queries_have_the_papers_sizes(self):
+        """455k, 15k and 3k records at ranks 1, 100 and 1,000."""
+        simulation = yandex_like()
+        sizes = simulation.records * np.asarray(simulation.frequencies)[[0, 99, 999]]
+        assert sizes == pytest.approx([455_000, 15_000, 3_000], rel=0.12)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_illustrative_query(self, seed):
+        log = illustrative_query(seed=seed).sample()
+        lists = {tuple(a) for a in log["items"].to_pylist()}
+        items = {item for a in lists for item in a}
+        assert log.num_rows == 3_553
+        assert len(lists) == pytest.approx(63, rel=0.35)
+        assert len(items) == pytest.approx(53, rel=0.25)
+
+    def test_pbm_drift_is_a_pbm_with_the_same_production(self):
+        pbm, yandex = pbm_drift(1000, 5, seed=2), yandex_like(1000, 5, seed=2)
+        assert isinstance(pbm.world, PBM)
+        np.testing.assert_array_equal(pbm.production.on(9).lists, yandex.production.on(9).lists)
+
+
+class TestRefusals:
+    def test_a_directory_that_holds_another_log(self, simulation, tmp_path):
+        simulation.write_parquet(tmp_path / "log", records=100)
+        with pytest.raises(SimulationError, match="already holds"):
+            simulation.write_parquet(tmp_path / "log", records=100)
+
+    def test_no_records(self, simulation):
+        with pytest.raises(SimulationError, match="at least one record"):
+            simulation.sample(records=0)
+
+    def test_more_ids_than_fit(self):
+        with pytest.raises(SimulationError, match="32-bit"):
+            Simulation(DCTR(np.zeros((1, 1001))), Stationary([0], [[0]], [1.0]), 1)
+
+    @pytest.mark.parametrize(
+        ("context", "shown"),
+        [(0, [2]), (0, [-2]), (1, [0]), (0, [-1, 0]), (0, [0, 1, -1])],
+        ids=["item", "number", "context", "gap", "length"],
+    )
+    def test_lists_that_the_world_does_not_know(self, context, shown):
+        world = PBM([[0.5, 0.5]], [1.0, 0.5])
+        with pytest.raises(SimulationError, match="production shows"):
+            Simulation(world, Stationary([context], [shown], [1.0]), 10).sample()
+
+    def test_spreads_that_are_none(self):
+        with pytest.raises(SimulationError, match="spreads are at least 0"):
+            Simulation(DCTR([[0.5]]), Stationary([0], [[0]], [1.0]), 1, shock_sd=-0.1)
+
+    def test_a_failed_write_leaves_no_file(self, tmp_path):
+        broken = Simulation(DCTR([[0.5]], 1), Stationary([0], [[0]], [0.5]), 10)
+        with pytest.raises(SimulationError):
+            broken.write_parquet(tmp_path / "x.parquet")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_the_schema_is_narrow(table):
+    """32-bit ids: 167 million records must fit a small disk."""
+    assert table.schema.field("items").type == pa.list_(pa.int32())
