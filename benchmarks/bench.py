@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import statistics
 import subprocess
@@ -20,6 +21,11 @@ from pathlib import Path
 POSITIONS = range(1, 11)
 METRICS = ["clicks@2", "clicks@3", "dcg@10"]
 ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
+CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
+WIDE = {
+    "items": [f"item_{k}" for k in POSITIONS],
+    "clicks": [f"click_{k}" for k in POSITIONS],
+}
 
 
 # --- one measurement, in a process of its own --------------------------------------------------
@@ -31,14 +37,10 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     from foreclick.engines import laptop
 
     engine = laptop(memory_limit=memory)
-    wide = {
-        "items": [f"item_{k}" for k in POSITIONS],
-        "clicks": [f"click_{k}" for k in POSITIONS],
-    }
     candidate = fc.Ranking(_candidate(engine, path, layout))
     start = time.perf_counter()
     log = fc.read_log(
-        path, context="query", period="day", engine=engine, **(wide if layout == "wide" else {})
+        path, context="query", period="day", engine=engine, **(WIDE if layout == "wide" else {})
     )
     counted = fc.tally(log)
     tallied = time.perf_counter()
@@ -50,6 +52,33 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
         "evaluate": done - tallied,
         "rows": rows,
         "answers": len(answer),
+        "memory": _peak(),
+    }
+
+
+def held_out(path: str, layout: str, memory: str) -> dict[str, float]:
+    """Parquet to tally, and the tally to a backtest of everything."""
+    import foreclick as fc
+    from foreclick.engines import laptop
+
+    start = time.perf_counter()
+    log = fc.read_log(
+        path,
+        context="query",
+        period="day",
+        engine=laptop(memory_limit=memory),
+        **(WIDE if layout == "wide" else {}),
+    )
+    tallied = time.perf_counter()
+    answer = fc.backtest(
+        log, metrics=[*METRICS, "clicks@10"], estimators=ESTIMATORS, clip=list(CLIPS)
+    )
+    done = time.perf_counter()
+    return {
+        "tally": tallied - start,
+        "backtest": done - tallied,
+        "answers": len(answer),
+        "pairs": answer["pairs"][0],
         "memory": _peak(),
     }
 
@@ -135,6 +164,20 @@ def report(
         print(f"  {name:9s} {value:6.2f}   goal ≤ {goal:5.2f}   {met:6s}  {note}")
 
 
+def report_backtest(name: str, rounds: list[dict[str, float]], limit: float) -> None:
+    tally = statistics.median(r["tally"] for r in rounds)
+    held = statistics.median(r["backtest"] for r in rounds)
+    peak = max(r["memory"] for r in rounds)
+    first = rounds[0]
+    print(f"\nbacktest, {name}: {first['pairs']:,.0f} pairs, {first['answers']} answers")
+    for what, value, goal, note in (
+        ("backtest", held, 4 * tally, f"{held / tally:.2f} × our tally ({tally:.2f} s)"),
+        ("peak GB", peak, 4.0, f"limit {limit:g} GB"),
+    ):
+        met = "met" if value <= goal else "MISSED"
+        print(f"  {what:9s} {value:6.2f}   goal ≤ {goal:5.2f}   {met:6s}  {note}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=10_000_000)
@@ -144,8 +187,13 @@ def main() -> None:
     args = parser.parse_args()
     if args.one:
         who, path, layout = args.one
-        print(json.dumps({"ours": ours, "bare": bare}[who](path, layout, args.memory)))
+        print(
+            json.dumps(
+                {"ours": ours, "bare": bare, "held_out": held_out}[who](path, layout, args.memory)
+            )
+        )
         return
+    from foreclick.simulate import yandex_like
     from generate import generate
 
     with tempfile.TemporaryDirectory() as folder:
@@ -159,6 +207,15 @@ def main() -> None:
                 rounds.append((pair["ours"], pair["bare"]))
                 print(".", end="", flush=True)
             report(layout, rounds, float(args.memory.removesuffix("GB")))
+        # The world that resembles the paper's log, and a log with twenty times as many queries.
+        like = Path(folder, "yandex_like.parquet")
+        yandex_like(records=args.records, seed=7).write_parquet(like)
+        for name, path, layout, times in (
+            ("1,000 queries", like, "array", args.rounds),
+            ("20,000 queries", paths["wide"], "wide", 1),
+        ):
+            rounds = [measure("held_out", path, layout, "3GB") for _ in range(times)]
+            report_backtest(name, rounds, 3)
 
 
 def _turns(number: int) -> list[str]:

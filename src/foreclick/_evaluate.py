@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from foreclick import inference
 from foreclick._tally import Tally, contexts_repeat, tally
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
+    Clusters,
     Estimate,
     Missing,
     Question,
@@ -19,12 +21,16 @@ from foreclick.estimators import (
     parse_estimators,
     propensities_answer,
 )
+from foreclick.logs import PERIOD
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Policy, as_policy
 from foreclick.results import Result
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""
+
+FEW_PERIODS = 4
+"""With fewer periods than this, how much they differ is anybody's guess."""
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 
@@ -36,15 +42,26 @@ class Evaluation(Result):
     | column | meaning |
     |---|---|
     | value | the estimate of V(h); None where the log shows nothing of the candidate |
+    | se, low, high | its standard error and sampling interval, if the click model holds |
+    | margin | what the log cannot see, at most: high + margin is the honest upper end |
     | production | the mean reward of the records that `value` uses, or the baseline's estimate |
-    | change, lift | value − production, and that divided by production |
+    | change, lift | value − production, and that divided by production, with paired intervals |
     | covered | the share of the candidate's exposure that was ever logged |
     | clipped | the share of it that the clip M cut off |
     | ess | the number of records that the weighted ones are worth |
     | contexts, records | what it rests on |
     | missing_contexts | contexts of the log that the candidate has no list for |
     | dropped | invalid rows that were left out when the log was read |
+
+    Printed, it leaves out what has nothing to say; the columns are all there.
     """
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what follows from the rest, and without counts of nothing."""
+        dull = {"se", "change", "change_low", "change_high", "contexts"}
+        idle = {c for c in ("clipped", "missing_contexts", "dropped") if not any(self[c])}
+        return tuple(c for c in self.columns if c not in dull | idle)
 
 
 def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keywords
@@ -58,6 +75,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     logging: Policy | Literal["frequency", "propensity"] | None = None,
     baseline: Any = None,  # noqa: ANN401 - like candidate
     by: str | Sequence[str] | None = None,
+    confidence: float = 0.95,
+    clusters: Clusters | Literal["auto"] | None = "auto",
+    mix: Literal["random", "fixed"] = "random",
+    cap: float | None = None,
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -83,6 +104,13 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         baseline: a policy to compare with instead of the log's own mean, for instance
             ``Observed`` of the last day.
         by: segment columns (or "period") to split by; each part is evaluated on its own.
+        confidence: of the intervals.
+        clusters: whose records vary together: those of a "period", of a "unit" (user), or none
+            ("record"). By default periods and units if the log has them, whichever is wider, and
+            records otherwise. None: no intervals, in half the time.
+        mix: whether contexts come as they come ("random"), or in numbers fixed by design.
+        cap: the highest click rate that what was never shown might have, for `margin`; by default
+            that of the log's best position.
 
     Examples:
         >>> log = {
@@ -102,27 +130,66 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if missing not in ("error", "production", "drop"):
         raise ModelError(f"missing={missing!r}: say 'error', 'production' or 'drop'.")
     counted = tally(log)
+    varying, notes = _clusters(counted, clusters)
     question = Question(
         candidate=as_policy(candidate),
         estimators=parse_estimators(estimators, clip),
         metrics=parse_metrics(metrics),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
+        clusters=varying,
+        fixed=mix == "fixed",
     )
     beside = None if baseline is None else as_policy(baseline)
     asked = _decide(counted, replace(question, beside=beside), logging)
-    notes = _repetition(counted, asked)
+    notes += _repetition(counted, asked)
     answer = _ask(counted, asked)
     compared = None
     if beside is not None:
         theirs = [replace(q, candidate=beside, beside=question.candidate) for q in asked]
         compared = _ask(counted, theirs)
     rows = [
-        _row(sums, compared.sums[i] if compared else None, counted)
+        _row(sums, compared.sums[i] if compared else None, counted, confidence, cap)
         for i, sums in enumerate(answer.sums)
     ]
     notes += _coverage(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
+
+
+def _clusters(
+    counted: Tally, asked: Clusters | Literal["auto"] | None
+) -> tuple[tuple[Clusters, ...], list[str]]:
+    """Whose records vary together, and a note where that cannot be seen."""
+    shape = counted.shape
+    has: dict[Clusters, bool] = {"period": shape.period, "unit": shape.unit, "record": True}
+    if asked is None:
+        return (), []
+    if asked in has:
+        if not has[asked]:
+            raise ModelError(
+                f"clusters={asked!r}, but the log was read without. Name the column: "
+                f"read_log(…, {asked}='…')."
+            )
+        return (asked,), []
+    if asked != "auto":
+        raise ModelError(
+            f"clusters={asked!r}: say 'auto', 'period', 'unit', 'record', or None for no intervals."
+        )
+    notes: list[str] = []
+    found: list[Clusters] = []
+    if shape.period:
+        periods = counted.table[PERIOD].nunique()
+        count = counted.engine.rows(counted.table.aggregate(n=periods))[0]["n"]
+        if count >= FEW_PERIODS:
+            found.append("period")
+        else:
+            notes.append(
+                f"The log has {count} periods, too few to see how much days differ: the intervals "
+                "count records as independent, and are too short if days do differ."
+            )
+    if shape.unit:
+        found.append("unit")
+    return tuple(found) or ("record",), notes
 
 
 def _decide(counted: Tally, question: Question, logging: Policy | str | None) -> list[Question]:
@@ -185,20 +252,28 @@ def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
     return [message[0].upper() + message[1:]]
 
 
-def _row(sums: Sums, baseline: Sums | None, counted: Tally) -> dict[str, Any]:
-    stratum = sums.stratum
-    value = sums.value
+def _row(
+    sums: Sums, baseline: Sums | None, counted: Tally, confidence: float, cap: float | None
+) -> dict[str, Any]:
+    stratum, value = sums.stratum, sums.value
     production = stratum.production(sums.metric) if baseline is None else baseline.value
     change = None if value is None or production is None else value - production
+    lift = change / production if change is not None and production else None
+    ends = _intervals(sums, baseline, production, confidence) if sums.asked else {}
+    margin = {"margin": sums.margin(cap)} if sums.asked else {}
     return {
         "estimator": sums.model.name,
         "metric": sums.metric.name,
         "clip": sums.clip,
         **stratum.segment,
         "value": value,
+        **_part(ends, "se", "low", "high"),
+        **margin,
         "production": production,
         "change": change,
-        "lift": change / production if change is not None and production else None,
+        **_part(ends, "change_low", "change_high"),
+        "lift": lift,
+        **_part(ends, "lift_low", "lift_high"),
         "covered": sums.covered_share,
         "clipped": sums.clipped / sums.mass if sums.mass else 0.0,
         "ess": sums.ess,
@@ -207,6 +282,31 @@ def _row(sums: Sums, baseline: Sums | None, counted: Tally) -> dict[str, Any]:
         "missing_contexts": stratum.missing_contexts,
         "dropped": counted.dropped_rows,
     }
+
+
+def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:
+    return {name: values[name] for name in names if name in values}
+
+
+def _intervals(
+    sums: Sums, baseline: Sums | None, production: float | None, confidence: float
+) -> dict[str, float | None]:
+    names = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
+    ends: dict[str, float | None] = dict.fromkeys(names)
+    value, spread = sums.value, sums.spread
+    if value is None or spread is None or spread.freedom < 1:
+        return ends
+    reach = inference.quantile(confidence, spread.freedom)
+    ends |= inference.value(value, spread.covariance, reach)._asdict()
+    joint = spread.covariance if baseline is None else spread.beside(baseline.spread)
+    if production is None or joint is None:
+        return ends
+    between = inference.change(value, production, joint, reach)
+    ends |= {"change_low": between.low, "change_high": between.high}
+    if production > 0:
+        relative = inference.lift(value, production, joint, reach)
+        ends |= {"lift_low": relative.low, "lift_high": relative.high}
+    return ends
 
 
 def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:

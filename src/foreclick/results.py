@@ -130,6 +130,11 @@ class Result:
         object.__setattr__(self, "notes", tuple(self.notes))
         object.__setattr__(self, "rows", tuple(_plain_row(row, columns) for row in self.rows))
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that are printed."""
+        return self.columns
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -300,14 +305,14 @@ def _terminal_table(result: Result, gap: int) -> str:
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
-    for name in result.columns:
+    for name in result.shown:
         # Long names break at the underscore, not the table at the margin of the terminal.
         header = Text(name.replace("_", "\n"))
         side = _side(result, name)
         table.add_column(header, justify=side, vertical="bottom", no_wrap=True)
     for row in result.rows:
         # Text, because a query in square brackets is not markup.
-        table.add_row(*(Text(format_value(name, row[name])) for name in result.columns))
+        table.add_row(*(Text(format_value(name, row[name])) for name in result.shown))
     out = io.StringIO()
     # Nothing of the environment may change the text: no colour, no notebook, no terminal's width.
     Console(
@@ -326,11 +331,11 @@ _CELL_STYLE = "padding:.2em .6em;white-space:nowrap"
 
 
 def _html(result: Result) -> str:
-    sides = {name: _side(result, name) for name in result.columns}
+    sides = {name: _side(result, name) for name in result.shown}
     head = "".join(
         f'<th scope="col" style="text-align:{sides[name]};{_HEAD_STYLE}">'
         f"{html.escape(name).replace('_', '_<wbr>')}</th>"
-        for name in result.columns
+        for name in result.shown
     )
     body = "".join(f"<tr>{_html_cells(row, sides)}</tr>\n" for row in result.rows)
     title = _html_caption(result.title)

@@ -216,6 +216,10 @@ class Engine:
         """Element k (from 1) of an array, NULL where the array is shorter."""
         return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
 
+    def identified(self, table: ir.Table, name: str) -> ir.Table:
+        """The rows with a number each, no two the same; to be materialised."""
+        return table.mutate(**{name: ibis.row_number()})
+
     def bucket(self, unit: ir.Value) -> ir.IntegerValue:
         """The unit's bucket: the first seven hex digits of the MD5 of its text, modulo 30.
 

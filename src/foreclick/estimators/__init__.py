@@ -2,10 +2,11 @@
 
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.kernel import Estimate, Sums, estimate
-from foreclick.estimators.question import Missing, Question, Stratum, propensities_answer
+from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
 from foreclick.estimators.weighted import Weighted, clips, parse_estimators
 
 __all__ = [
+    "Clusters",
     "Estimate",
     "FoldErrors",
     "Folds",

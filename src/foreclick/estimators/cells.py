@@ -15,12 +15,14 @@ from operator import add
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import real, total, whole
+from foreclick.engines import real, total, whole, zero
 from foreclick.errors import ModelError
 from foreclick.logs import ITEM, PROPENSITY, N, numbered
 from foreclick.metrics import Metric
-from foreclick.models import POSITION, ClickModel, stacked
+from foreclick.models import MODELS, POSITION, ClickModel, stacked
 
+SQUARE = "_squared"
+PREFIX = MODELS["prefix"]
 _MASK = "filled"
 _LONGEST = 62  # positions that fit into the bits of a 64-bit mask
 
@@ -59,6 +61,8 @@ def grouped_cells(
     side: str,
     within: ir.Table | None = None,
     depth: int | None = None,
+    *,
+    spread: bool = False,
 ) -> tuple[list[str], ir.Table]:
     """Lists, prefixes or slots, grouped by the cells that the asks share.
 
@@ -70,13 +74,16 @@ def grouped_cells(
             Otherwise the name of a column of probabilities: for "mass", mass_i = Σ e mass.
         within: cells; others are left out before anything is summed.
         depth: where the lists of `list` cells end, if not where the metric does.
+        spread: of the log, also what the spread of credit within a cell needs: n_i, the records
+            that expose it, and over them q_i = Σ c², x_i = Σ c e and y_i = Σ e².
 
     Returns:
         The names of the cell's columns, and the cells.
     """
     if asks[0].model.cell != "list":
-        return _slot_cells(rows, asks, keys, side, within)
-    return _list_cells(rows, asks, keys, side, within, depth or asks[0].metric.depth)
+        return _slot_cells(rows, asks, keys, side, within, spread=spread)
+    end = depth or asks[0].metric.depth
+    return _list_cells(rows, asks, keys, side, within, end, spread=spread)
 
 
 def _slot_cells(
@@ -85,6 +92,8 @@ def _slot_cells(
     keys: list[str],
     side: str,
     within: ir.Table | None,
+    *,
+    spread: bool,
 ) -> tuple[list[str], ir.Table]:
     """Group slots, or prefixes, which are slots with a past."""
     model = asks[0].model
@@ -98,6 +107,13 @@ def _slot_cells(
             measures[f"p_{i}"] = slots[N].cast("float64") * exposed
             credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
             measures[f"c_{i}"] = credit
+            if spread:
+                square = slots[squared(slots, metric.reward)].cast("float64")
+                theta2 = _looked_up(position, [t * t for t in metric.theta])
+                measures[f"{N}_{i}"] = (exposed > 0).ifelse(slots[N], zero(slots[N].type()))
+                measures[f"q_{i}"] = square * theta2
+                measures[f"x_{i}"] = credit * exposed
+                measures[f"y_{i}"] = slots[N].cast("float64") * exposed * exposed
         else:
             measures[f"{side}_{i}"] = slots[side] * exposed
     own = {ITEM, POSITION} & set(slots.columns)
@@ -114,6 +130,8 @@ def _list_cells(
     side: str,
     within: ir.Table | None,
     depth: int,
+    *,
+    spread: bool,
 ) -> tuple[list[str], ir.Table]:
     """Group lists by their beginning, down to position `depth`: what metrics count, or all of it.
 
@@ -124,6 +142,8 @@ def _list_cells(
         f"{a.metric.reward}_{k}" for a in asks for k in range(1, a.metric.depth + 1)
     )
     summed = [N, *rewards] if side == "log" else [side]
+    if spread:
+        summed += dict.fromkeys(square_of(a.metric) for a in asks)
     lists = _only(lists.mutate(**cell), within)
     grouped = lists
     if side != "log" or _more_than(lists, [*keys, *cell, *summed]):
@@ -140,9 +160,70 @@ def _list_cells(
                     for k, theta in enumerate(metric.theta, start=1)
                 ],
             )
+            if spread:
+                columns[f"{N}_{i}"] = grouped[N]
+                columns[f"q_{i}"] = grouped[square_of(metric)]
+                columns[f"x_{i}"] = columns[f"c_{i}"] * exposed
+                columns[f"y_{i}"] = columns[f"p_{i}"] * exposed
         else:
             columns[f"{side}_{i}"] = grouped[side] * exposed
     return list(cell), grouped.select(*keys, *cell, **columns)
+
+
+def spread_out(
+    lists: ir.Table, asks: Sequence[Ask], keys: list[str], levels: int, depth: int
+) -> tuple[list[str], ir.Table]:
+    """Every slot of the log with its cell, not grouped: what is to be summed some other way.
+
+    Args:
+        lists: the keys, `item_1` …, `n` and rewards; without items, sums by position with how often
+            each was `shown`.
+        asks: they share their cells.
+        keys: columns to keep.
+        levels: how many positions the lists reach.
+        depth: how many positions the key of a prefix has, or of a list, if not its metric's.
+
+    Returns:
+        The names of the cell's columns, and rows with them, the keys, and t_i = Σ θ w and
+        e_i = Σ e n.
+    """
+    model = asks[0].model
+    if model.cell == "list":
+        rows = lists.mutate(**list_key(lists, depth))
+        columns: dict[str, ir.Value] = {}
+        for i, ask in enumerate(asks):
+            columns[f"t_{i}"] = credit(rows, ask.metric)
+            columns[f"e_{i}"] = rows[N].cast("float64") * _along(rows, ask.exposure)
+        cell = list(list_key(lists, depth))
+        return cell, rows.select(*keys, *cell, **columns)
+    tables = []
+    counted = [k for k in range(1, levels + 1) if any(k <= a.metric.depth for a in asks)]
+    for k in counted:
+        blind = f"{ITEM}_{k}" not in lists.columns
+        rows = lists if blind else lists.filter(lists[f"{ITEM}_{k}"].notnull())
+        n = rows[f"shown_{k}" if blind else N].cast("float64")
+        columns = _slot_of(rows, model, k, depth)
+        for i, ask in enumerate(asks):
+            inside = k <= ask.metric.depth
+            reward = rows[f"{ask.metric.reward}_{k}"].cast("float64")
+            columns[f"t_{i}"] = reward * real(ask.metric.theta[k - 1] if inside else 0)
+            columns[f"e_{i}"] = n * real(ask.exposure[k - 1] if inside else 0)
+        own = {key: rows[key if key in rows.columns else f"{key}_{k}"] for key in keys}
+        tables.append(rows.select(**own, **columns))
+    slots = stacked(tables)
+    found = _cell_of(slots, model)
+    sums = [f"{stem}_{i}" for i in range(len(asks)) for stem in "te"]
+    return list(found), slots.select(*keys, *sums, **found)
+
+
+def _slot_of(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
+    """What names a slot: its item and position, or all that stands above it."""
+    position = {POSITION: whole(k)}
+    if model.cell == "prefix":
+        beyond = {c: _filler(rows[c]) for c in numbered(ITEM, depth)[k:]}
+        return position | list_key(rows, k) | beyond
+    item = f"{ITEM}_{k}"
+    return position | ({ITEM: rows[item]} if item in rows.columns else {})
 
 
 def prefixes_of(
@@ -157,16 +238,13 @@ def prefixes_of(
         keys: columns to keep; of `propensity`, that of the position where it has one.
         sums: further columns to keep; a reward by its name, for its column at the position.
     """
-    items = numbered(ITEM, depth)
     tables = []
     for k in range(1, levels + 1):
         rows = lists.filter(lists[f"{ITEM}_{k}"].notnull())
         own = {
             name: rows[name if name in rows.columns else f"{name}_{k}"] for name in (*keys, *sums)
         }
-        key = list_key(rows, k)
-        beyond = {c: _filler(rows[c]) for c in items[k:]}
-        tables.append(rows.select(**own, **key, **beyond, **{POSITION: whole(k)}))
+        tables.append(rows.select(**own, **_slot_of(rows, PREFIX, k, depth)))
     return stacked(tables)
 
 
@@ -181,6 +259,27 @@ def list_key(lists: ir.Table, depth: int) -> dict[str, ir.Value]:
     bits = [lists[c].notnull().ifelse(whole(2**k), whole(0)) for k, c in enumerate(items)]
     filled = {c: lists[c].fill_null(_filler(lists[c])) for c in items}
     return {_MASK: reduce(add, bits)} | filled
+
+
+def squared(rows: ir.Table, reward: str) -> str:
+    """The column of Σ w²; where rewards are 0 or 1 it is that of Σ w."""
+    return f"{reward}{SQUARE}" if f"{reward}{SQUARE}" in rows.columns else reward
+
+
+def square_of(metric: Metric) -> str:
+    """The column of lists that holds Σ f², the squared reward of whole records."""
+    return f"{SQUARE}_{metric.name}"
+
+
+def credit(rows: ir.Table, metric: Metric) -> ir.Value:
+    """Σ_k θ_k w_k along a row, down to where it reaches."""
+    columns = [(f"{metric.reward}_{k}", theta) for k, theta in enumerate(metric.theta, start=1)]
+    parts = [
+        rows[c].fill_null(0).cast("float64") * real(theta)
+        for c, theta in columns
+        if c in rows.columns
+    ]
+    return reduce(add, parts)
 
 
 def _more_than(lists: ir.Table, columns: list[str]) -> bool:

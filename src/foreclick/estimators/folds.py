@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from foreclick._tally import Tally
 from foreclick.engines import force, real, total, whole
-from foreclick.estimators.cells import Ask, grouped_cells
+from foreclick.estimators.cells import Ask, credit, grouped_cells
 from foreclick.estimators.logged import RECORDS, Keep, Logged
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N
@@ -170,7 +170,7 @@ class _Cut:
             RECORDS,
             TRAINED,
             **{WEIGHT: n if by_records else real(1)},
-            **{f"v_{i}": _credit(rows, m) / n for i, m in enumerate(self.metrics)},
+            **{f"v_{i}": credit(rows, m) / n for i, m in enumerate(self.metrics)},
         )
 
     def _trained(
@@ -344,15 +344,13 @@ class _Cut:
         """
         table, lists = self.table, self.log.lists
         of_list = {
-            f"mean_{i}": (_credit(lists, m) ** 2 / lists[N].cast("float64")).sum()
+            f"mean_{i}": (credit(lists, m) ** 2 / lists[N].cast("float64")).sum()
             for i, m in enumerate(self.metrics)
         }
         free = lists[N].cast("float64").sum() - lists.count().cast("float64")
         within = lists.group_by(CONTEXT).aggregate(free=free, **of_list)
         n = table[N].cast("float64")
-        squares = {
-            f"sq_{i}": (n * _credit(table, m) ** 2).sum() for i, m in enumerate(self.metrics)
-        }
+        squares = {f"sq_{i}": (n * credit(table, m) ** 2).sum() for i, m in enumerate(self.metrics)}
         both = within.join(table.group_by(CONTEXT).aggregate(**squares), CONTEXT)
         numbers = range(len(self.metrics))
         left = {
@@ -406,17 +404,6 @@ class _Cut:
 
 def _sum_of(rows: ir.Table, columns: Sequence[str]) -> ir.Value:
     return reduce(add, [rows[c] for c in columns])
-
-
-def _credit(rows: ir.Table, metric: Metric) -> ir.Value:
-    """Σ_k θ_k w_k along a row, down to where it reaches."""
-    columns = [(f"{metric.reward}_{k}", theta) for k, theta in enumerate(metric.theta, start=1)]
-    parts = [
-        rows[c].fill_null(0).cast("float64") * real(theta)
-        for c, theta in columns
-        if c in rows.columns
-    ]
-    return reduce(add, parts)
 
 
 def _earned(cells: ir.Table, i: int, ask: Ask) -> ir.Value:

@@ -28,6 +28,7 @@ import ibis.expr.types as ir
 from foreclick._tally import Tally
 from foreclick.engines import real, total
 from foreclick.estimators.cells import Ask
+from foreclick.estimators.influence import Influence, Spread, Weighed, rate_of
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
@@ -47,6 +48,9 @@ class Sums:
         cells, seen: how many cells the candidate would use, and how many of them were logged.
         largest: the largest weight.
         unlogged: records in cells that the given logging policy calls impossible.
+        lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
+        asked: whether the spread was asked for.
+        spread: how far the value would move from log to log, where that can be told.
     """
 
     model: ClickModel
@@ -64,6 +68,9 @@ class Sums:
     seen: float
     largest: float
     unlogged: float
+    lost: float
+    asked: bool = False
+    spread: Spread | None = None
 
     @property
     def value(self) -> float | None:
@@ -76,6 +83,18 @@ class Sums:
     def covered_share(self) -> float:
         """The share of the candidate's exposure that was ever logged."""
         return self.covered / self.mass if self.mass else 0.0
+
+    def margin(self, cap: float | None = None) -> float:
+        """What the log cannot see, at most: exposure that the clip cut off or that was never shown.
+
+        The first is worth its own click rate, the second at most `cap` per unit of exposure: by
+        default the click rate of the best position, as if all that is new were as good.
+        """
+        if not self.stratum.records:
+            return 0.0
+        if cap is None:
+            cap = self.stratum.best_rate(self.model, self.metric)
+        return (self.lost + cap * max(self.mass - self.covered, 0.0)) / self.stratum.records
 
     @property
     def ess(self) -> float:
@@ -104,6 +123,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     with tally.engine.scratch() as keep:
         log = Prepared(tally, question, keep)
         strata = log.strata()
+        moved = [Influence(log, strata, by, fixed=question.fixed) for by in question.clusters]
         asks = [
             Ask(e.model, metric, e.clip or (math.inf,))
             for e in question.estimators
@@ -112,7 +132,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
         answers: dict[Ask, list[Sums]] = {}
         for cell in dict.fromkeys(ask.cell for ask in asks):
             same = [ask for ask in asks if ask.cell == cell]
-            answers |= dict(zip(same, _sum_up(log, strata, same), strict=True))
+            answers |= dict(zip(same, _sum_up(log, strata, same, moved), strict=True))
         found = [sums for ask in asks for sums in answers[ask]]
         return Estimate(_blinded(log, strata, found), log.ignored_contexts())
 
@@ -140,9 +160,11 @@ def _blinded(log: Prepared, strata: list[Stratum], found: list[Sums]) -> list[Su
 # --- weights and sums -------------------------------------------------------------------------
 
 
-def _sum_up(log: Prepared, strata: list[Stratum], asks: list[Ask]) -> list[list[Sums]]:
+def _sum_up(
+    log: Prepared, strata: list[Stratum], asks: list[Ask], moved: list[Influence]
+) -> list[list[Sums]]:
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
-    cells = log.cells(asks)
+    cell, cells = log.cells(asks)
     # Two projections, whatever the number of metrics and clips: Ibis's time grows with their depth.
     rows = cells.mutate(**_merged(_ratio(log, cells, i) for i in range(len(asks))))
     rows = rows.mutate(
@@ -152,16 +174,37 @@ def _sum_up(log: Prepared, strata: list[Stratum], asks: list[Ask]) -> list[list[
             for m, clip in enumerate(ask.clips)
         }
     )
+    if moved:
+        rows = log.keep(rows, "weighed")
     sums = _merged(_sums(log, rows, i, ask.clips) for i, ask in enumerate(asks))
     answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
     by_code = {tuple(row[b] for b in log.by): row for row in answers}
-    return [
+    found = [
         [
             _finish(log, ask, clip, stratum, _pick(by_code, stratum, i, m))
             for m, clip in enumerate(ask.clips)
             for stratum in strata
         ]
         for i, ask in enumerate(asks)
+    ]
+    return _with_spread(Weighed(asks, cell, rows), found, moved)
+
+
+def _with_spread(
+    weighed: Weighed, found: list[list[Sums]], moved: list[Influence]
+) -> list[list[Sums]]:
+    """The same sums with their spread: by several kinds of clusters, the widest of them."""
+    asked = list(zip(weighed.asks, found, strict=True))
+    values = {(a, s.clip, s.stratum.code): s.value for a, sums in asked for s in sums}
+    spreads = [influence.spreads(weighed, values) for influence in moved]
+
+    def widest(key: tuple[Ask, float, Code]) -> Spread | None:
+        mine = [spread[key] for spread in spreads if key in spread]
+        return max(mine, key=lambda spread: float(spread.covariance[0, 0]), default=None)
+
+    return [
+        [replace(s, asked=bool(moved), spread=widest((a, s.clip, s.stratum.code))) for s in sums]
+        for a, sums in asked
     ]
 
 
@@ -217,23 +260,23 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         sums[f"squared_{i}_{m}"] = (expected * weight * weight).sum()
         if math.isfinite(clip):
             cut = n_x * (wanted - real(clip) * logged) * share
-            sums[f"clipped_{i}_{m}"] = (possible & (cut > 0)).ifelse(cut, nothing).sum()
+            clipped = (possible & (cut > 0)).ifelse(cut, nothing)
+            sums[f"clipped_{i}_{m}"] = clipped.sum()
+            sums[f"lost_{i}_{m}"] = (clipped * rate_of(rows, i)).sum()
     return sums
 
 
-def _pick(
-    by_code: dict[Code, dict[str, Any]], stratum: Stratum, i: int, m: int
-) -> dict[str, float]:
+def _pick(by_code: dict[Code, dict[str, Any]], stratum: Stratum, i: int, m: int) -> dict[str, Any]:
     """The sums of metric i and clip m in a stratum; nothing where no cell is."""
     row = by_code.get(stratum.code, {})
     names = ("credit", "mass", "covered", "clipped", "weighted", "squared", "cells", "seen")
     return {
         name: row.get(f"{name}_{i}_{m}", row.get(f"{name}_{i}")) or 0.0
-        for name in (*names, "largest", "unlogged")
+        for name in (*names, "largest", "unlogged", "lost")
     }
 
 
-def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[str, float]) -> Sums:
+def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[str, Any]) -> Sums:
     """Add the contexts that the candidate does not know: there it shows what production did.
 
     Their weights are 1 and their exposure is their own, whatever the clip.

@@ -8,14 +8,16 @@ Coarser things come from finer aggregates, never from the raw log:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 
 import ibis
 import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import total, whole, zero
-from foreclick.estimators.cells import prefixes_of
+from foreclick.estimators.cells import SQUARE, credit, prefixes_of, square_of
 from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered, numbered_all
+from foreclick.metrics import Metric
 from foreclick.models import POSITION, ClickModel, slots_of, stacked
 
 Keep = Callable[[ir.Table, str], ir.Table]
@@ -35,6 +37,7 @@ class Logged:
         apart: further keys, expressions over `table`, by the names they get.
         table: the tally's rows, or those of them that count.
         propensity: what the propensities that are kept belong to, "list" or "slot".
+        squares: of which rewards Σ w² is summed at each position, and of which metrics Σ f².
 
     Attributes:
         keys: the context and what else keeps records apart.
@@ -43,7 +46,7 @@ class Logged:
             Click patterns are summed over: a table several times smaller than the tally.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - half of them are for one caller alone
         self,
         tally: Tally,
         rewards: Sequence[str],
@@ -53,24 +56,49 @@ class Logged:
         *,
         table: ir.Table | None = None,
         propensity: str | None = None,
+        squares: tuple[Sequence[str], Sequence[Metric]] = ((), ()),
     ) -> None:
         self.rewards, self.depth = tuple(rewards), depth
+        self.squares, self.scores = squares
         self.reached = min(depth, tally.shape.depth)
         self.keys = [CONTEXT, *apart]
         self.propensity = propensity
         self._tally, self._keep = tally, keep
         self.lists = self._lists(tally.table if table is None else table, apart)
-        self._slots: ir.Table | None = None
+        self.made: dict[str, ir.Table] = {}
+
+    def without(self, key: str) -> Logged:
+        """The same log, with records together that only `key` keeps apart."""
+        found = copy(self)
+        found.keys = [k for k in self.keys if k != key]
+        inner = self.lists.drop(*self._beyond(self.lists))
+        sums = [N, *numbered_all(self._sums, self.reached), *map(square_of, self.scores)]
+        keys = [c for c in inner.columns if c not in (key, *sums)]
+        lists = inner.group_by(keys).aggregate(**{c: total(inner[c]) for c in sums})
+        lists = self._keep(lists, "lists")
+        found.lists = lists.mutate(**self._beyond(lists))
+        found.made = {}
+        return found
 
     def _lists(self, table: ir.Table, apart: Mapping[str, ir.Value]) -> ir.Table:
-        summed = [N, *numbered_all(self.rewards, self.reached)]
+        n = table[N]
+        sums: dict[str, ir.Value] = {}
+        for reward in self.rewards:
+            for k in range(1, self.reached + 1):
+                value = table[f"{reward}_{k}"].fill_null(0)
+                sums[f"{reward}_{k}"] = n * value
+                if reward in self.squares:
+                    sums[f"{reward}{SQUARE}_{k}"] = n.cast("float64") * value * value
+        for metric in self.scores:
+            sums[square_of(metric)] = n.cast("float64") * credit(table, metric) ** 2
+        summed = [N, *sums]
         rows = table.select(
             CONTEXT,
             *numbered(ITEM, self.reached),
             N,
             **self._propensities(table),
             **apart,
-            **{column: table[N] * table[column].fill_null(0) for column in summed[1:]},
+            **sums,
         )
         keys = [c for c in rows.columns if c not in summed]
         lists = rows.group_by(keys).aggregate(**{c: total(rows[c]) for c in summed})
@@ -92,6 +120,11 @@ class Logged:
                 found[f"{PROPENSITY}_{k}"] = ibis.null("float64")
         return found
 
+    @property
+    def _sums(self) -> list[str]:
+        """The stems of what is summed at each position."""
+        return [*self.rewards, *(f"{reward}{SQUARE}" for reward in self.squares)]
+
     def summed(self) -> ir.Table:
         """Keys → records and, by position, how often it was filled and the sum of each reward."""
         lists = self.lists
@@ -103,11 +136,12 @@ class Logged:
 
     def slots(self) -> ir.Table:
         """(keys, item, position [, propensity]) → n and the sum of each reward."""
-        if self._slots is None:
+        if "slots" not in self.made:
             keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
-            sums: dict[str, str | None] = {N: None} | {r: r for r in self.rewards}
-            self._slots = self._keep(slots_of(self.lists, self.reached, keys, sums), "slots")
-        return self._slots
+            sums: dict[str, str | None] = {N: None} | {r: r for r in self._sums}
+            slots = slots_of(self.lists, self.reached, keys, sums)
+            self.made["slots"] = self._keep(slots, "slots")
+        return self.made["slots"]
 
     def rows(self, model: ClickModel, summed: ir.Table) -> ir.Table:
         """What a model's cells are made of: lists, prefixes, slots, or slots without items.
@@ -118,7 +152,7 @@ class Logged:
             return self.lists
         if model.cell == "prefix":
             own = [*self.keys, *([PROPENSITY] if self.propensity else [])]
-            return prefixes_of(self.lists, self.reached, self.depth, own, [N, *self.rewards])
+            return prefixes_of(self.lists, self.reached, self.depth, own, [N, *self._sums])
         return self.slots() if model.sees_items else self._positions(summed)
 
     def _positions(self, summed: ir.Table) -> ir.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import ibis
@@ -14,15 +14,16 @@ from foreclick.engines import Engine, real, total, zero
 from foreclick.errors import PolicyError
 from foreclick.estimators.cells import Ask, grouped_cells, prefixes_of
 from foreclick.estimators.logged import RECORDS, SHOWN, Keep, Logged
-from foreclick.estimators.question import Part, Question, Stratum
-from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered, numbered_all
+from foreclick.estimators.question import Clusters, Part, Question, Stratum
+from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, numbered, numbered_all
+from foreclick.metrics import Metric
 from foreclick.models import MASS, POSITION, ClickModel
 from foreclick.policies import Policy, View
 
 Code = tuple[str, ...]
 """The values of the `by` columns, coded as text."""
 
-KNOWN, LOGGING = "known", "logging"
+CLUSTER, KNOWN, LOGGING = "cluster", "known", "logging"
 _EXAMPLES = 3
 
 
@@ -39,10 +40,11 @@ class Prepared:
         self.depth = max(question.depth, tally.shape.depth + 1 if whole_list else 0)
         self.by = [f"by_{i}" for i in range(len(question.by))]
         self.keys = [CONTEXT, *self.by]
-        coded = {b: _coded(tally.table[c]) for b, c in zip(self.by, question.by, strict=True)}
-        self.log = Logged(
-            tally, question.rewards, self.depth, keep, coded, propensity=self.propensity
-        )
+        self._clustered: dict[Clusters, Logged] = {}
+        # Where clusters are few, what they keep apart is no larger than the log's lists by much,
+        # and the lists come from it rather than from the tally.
+        whole = [c for c in question.clusters if c != "record"]
+        self.log = self.clustered(whole[0]).without(CLUSTER) if whole else self._logged({})
         self.lists = self.log.lists
         self.view = View(self.engine, self.depth, self.lists, keep)
         self.policies: dict[str, Policy] = {MASS: question.candidate}
@@ -56,6 +58,55 @@ class Prepared:
         if step not in self._kept:
             self._kept[step] = self.keep(make(), step)
         return self._kept[step]
+
+    def clustered(self, clusters: Clusters) -> Logged:
+        """The log with clusters kept apart, made once."""
+        if clusters not in self._clustered:
+            table = self.tally.table
+            if clusters == "record":
+                table = self.keep(self.engine.identified(table, CLUSTER), "identified")
+            else:
+                table = table.mutate(**{CLUSTER: table[PERIOD if clusters == "period" else BUCKET]})
+            self._clustered[clusters] = self._logged({CLUSTER: table[CLUSTER]}, table)
+        return self._clustered[clusters]
+
+    def _logged(self, apart: dict[str, ir.Value], table: ir.Table | None = None) -> Logged:
+        table = self.tally.table if table is None else table
+        return Logged(
+            self.tally,
+            self.question.rewards,
+            self.depth,
+            self.keep,
+            self.coded(table) | apart,
+            table=table,
+            propensity=self.propensity,
+            squares=self._squares if self.question.spread else ((), ()),
+        )
+
+    def coded(self, table: ir.Table) -> dict[str, ir.Value]:
+        """The values of the `by` columns of a tally's rows, as the engine compares them."""
+        return {b: _coded(table[c]) for b, c in zip(self.by, self.question.by, strict=True)}
+
+    @property
+    def cell_depth(self) -> int | None:
+        """Where the lists of `list` cells end, if not where their metric does."""
+        return self.depth if self.propensity else None
+
+    @cached_property
+    def _squares(self) -> tuple[list[str], list[Metric]]:
+        """The rewards that are not only 0 and 1, and the metrics that `list` is asked for."""
+        shape, table = self.tally.shape, self.tally.table
+        largest = {
+            reward: reduce(
+                ibis.greatest, [table[c].fill_null(0) for c in shape.reward(reward)]
+            ).max()
+            for reward in self.question.rewards
+            if table[shape.reward(reward)[0]].type().is_integer()
+        }
+        found = self.engine.rows(table.aggregate(**largest))[0] if largest else {}
+        graded = [r for r in self.question.rewards if found.get(r) is None or found[r] > 1]
+        lists = any(e.model.cell == "list" for e in self.question.estimators)
+        return graded, list(self.question.metrics) if lists else []
 
     def _propensity(self) -> str | None:
         """What the propensities that are used belong to; of a single slot, also to its list."""
@@ -202,11 +253,13 @@ class Prepared:
 
     # --- cells ----------------------------------------------------------------------------------
 
-    def cells(self, asks: list[Ask]) -> ir.Table:
+    def cells(self, asks: list[Ask]) -> tuple[list[str], ir.Table]:
         """The candidate's cells by a model, with what the log knows of each.
 
-        Columns: by, `records`, `n`, and for ask i: mass_i, p_i, c_i and, if the logging policy is
-        given, logging_i; all summed over the cell's slots.
+        Returns:
+            The names of the cell's columns, and the cells: by, `records`, `n`, and for ask i:
+            mass_i, p_i, c_i and, if the logging policy is given, logging_i; all summed over the
+            cell's slots.
         """
         cell, candidate = self._grouped(asks, [*self.keys, RECORDS], MASS)
         key = [*self.keys, *cell]
@@ -220,7 +273,7 @@ class Prepared:
             all_n = found[N].sum().over(ibis.window(group_by=key))
             share = found[N].cast("float64") / (all_n > 0).ifelse(all_n, 1).cast("float64")
             found = found.mutate(share=(all_n > 0).ifelse(share, real(1)))
-        return found
+        return cell, found
 
     def _grouped(
         self, asks: list[Ask], keys: list[str], side: str, within: ir.Table | None = None
@@ -230,8 +283,8 @@ class Prepared:
         rows = (
             self.log.rows(model, self.contexts) if side == "log" else self._policy_rows(model, side)
         )
-        depth = self.depth if self.propensity else None
-        return grouped_cells(rows, asks, keys, side, within, depth)
+        spread = side == "log" and self.question.spread
+        return grouped_cells(rows, asks, keys, side, within, self.cell_depth, spread=spread)
 
     def _policy_rows(self, model: ClickModel, side: str) -> ir.Table:
         if not model.over_lists:

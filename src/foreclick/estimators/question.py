@@ -15,6 +15,7 @@ from foreclick.models import ClickModel
 from foreclick.policies import Policy
 
 Missing = Literal["error", "production", "drop"]
+Clusters = Literal["period", "unit", "record"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Question:
             None for the frequencies of the log.
         beside: a policy that the candidate is compared with; with missing="drop", contexts that
             either of them does not know are left out.
+        clusters: whose records vary together, for the spread of the estimates; several, of which
+            the widest counts; none for estimates alone.
+        fixed: whether the mix of contexts is fixed by design.
     """
 
     candidate: Policy
@@ -35,6 +39,13 @@ class Question:
     logging: Policy | Literal["propensity"] | None = None
     by: tuple[str, ...] = ()
     beside: Policy | None = None
+    clusters: tuple[Clusters, ...] = ()
+    fixed: bool = False
+
+    @property
+    def spread(self) -> bool:
+        """Whether the spread of the estimates is asked for."""
+        return bool(self.clusters)
 
     @property
     def depth(self) -> int:
@@ -144,3 +155,16 @@ class Stratum:
             return None
         absent = self.unknown.credit(metric) if self.used else 0
         return (self.known.credit(metric) + absent) / self.records
+
+    def best_rate(self, model: ClickModel, metric: Metric) -> float:
+        """The mean reward of the best position, per unit of examination."""
+        shown = [a + b for a, b in zip(self.known.shown, self.unknown.shown, strict=True)]
+        earned = [
+            a + b
+            for a, b in zip(
+                self.known.rewards[metric.reward], self.unknown.rewards[metric.reward], strict=True
+            )
+        ]
+        examined = model.examined(metric.depth)
+        rates = [w / n / p for w, n, p in zip(earned, shown, examined, strict=False) if n * p > 0]
+        return max(rates, default=0.0)

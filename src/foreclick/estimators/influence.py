@@ -1,0 +1,364 @@
+"""How far an estimate would move if the log were drawn again: influence functions, from the tally.
+
+For a record t of context x, with u_g = 1 where the weight of a cell is not clipped
+(STATISTICS, section 2):
+
+    ψ_t = Σ_g W_g (c_g(t) − u_g r_g e_g(t)) − Σ_g (1 − u_g) M C_g  +  V_x − V
+
+and V̂ − V is about the mean of ψ. The reward of the record itself, φ_t = f_t − F, is production's.
+Both are sums over slots, so over a *cluster* of records (a day, a bucket of users) they are sums
+over the cluster's cells, of which the candidate's alone count. Where records are independent, each
+row of the tally is a cluster of its own: the same relation, one key finer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+
+from foreclick.engines import real
+from foreclick.estimators.cells import Ask, credit, spread_out
+from foreclick.estimators.logged import RECORDS
+from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
+from foreclick.estimators.question import Clusters, Stratum
+from foreclick.logs import PROPENSITY, N
+from foreclick.models import MASS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+_FEW = 10  # degrees of freedom; a context with fewer takes the variance of all contexts
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The candidate's cells with their weights, materialised, for asks that share their cells.
+
+    Attributes:
+        cell: the names of the columns that name a cell.
+        table: by, context, cell; w_i_m, the weight of ask i at clip m; and c_i, p_i, ratio_i.
+    """
+
+    asks: list[Ask]
+    cell: list[str]
+    table: ir.Table
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The covariance of an estimate and production's mean, over samples like the log.
+
+    Attributes:
+        covariance: (2, 2), of V̂ and F̂.
+        freedom: degrees of freedom of Student's t; infinite for independent records.
+        clusters: over how many clusters it was taken.
+        sums: (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other candidates;
+            None for independent records.
+    """
+
+    covariance: Floats
+    freedom: float
+    clusters: float
+    sums: Floats | None
+
+    def beside(self, other: Spread | None) -> Floats | None:
+        """The covariance with another candidate's estimate instead of production's.
+
+        Clusters tell it exactly. Of independent records only the two variances are known here, and
+        the covariance is taken to be 0, which makes the difference look more uncertain than it is.
+        """
+        if other is None:
+            return None
+        found = self.covariance.copy()
+        found[1, 1] = other.covariance[0, 0]
+        found[0, 1] = found[1, 0] = 0.0
+        if self.sums is not None and other.sums is not None and len(self.sums) == len(other.sums):
+            count = len(self.sums)
+            joint = float(self.sums[:, 0] @ other.sums[:, 0]) * count / max(count - 1, 1)
+            found[0, 1] = found[1, 0] = joint
+        return found
+
+
+class Influence:
+    """The sums of ψ and φ over clusters, for one prepared log.
+
+    Args:
+        log: the prepared log.
+        strata: its parts.
+        clusters: whose records vary together.
+        fixed: whether the mix of contexts is fixed, rather than as random as the rest.
+    """
+
+    def __init__(
+        self, log: Prepared, strata: list[Stratum], clusters: Clusters, *, fixed: bool = False
+    ) -> None:
+        self.log, self.strata, self.clusters, self.fixed = log, strata, clusters, fixed
+        self.clustered = log.clustered(clusters)
+        self.summed = log.keep(self.clustered.summed(), "clusters")
+
+    def spreads(
+        self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
+    ) -> dict[tuple[Ask, float, Code], Spread]:
+        """The spread of every estimate; `values` are the estimates."""
+        moments = self._second_moments if self.clusters == "record" else self._by_cluster
+        found = moments(weighed, values)
+        small = self._small_cells(weighed)
+        return {key: self._add(spread, small.get(key)) for key, spread in found.items()}
+
+    # --- sums over clusters ---------------------------------------------------------------------
+
+    def _parts(self, weighed: Weighed) -> tuple[ir.Table, ir.Table]:
+        """Σ ψ + V n and Σ φ + F n by cluster: what comes of cells, and what of whole contexts."""
+        log, asks, keys = self.log, weighed.asks, self.log.keys
+        by = [*log.by, CLUSTER]
+        given = [PROPENSITY] if log.propensity else []
+        model = asks[0].model
+        source = self.clustered.lists if model.sees_items else self.summed
+        depth = log.cell_depth or (asks[0].metric.depth if model.cell == "list" else log.depth)
+        _, slots = spread_out(source, asks, [*keys, CLUSTER, *given], log.log.reached, depth)
+        on = [*keys, *weighed.cell, *given]
+        joined = slots.join(self._coefficients(weighed).select(*on, *_pairs(asks)), on)
+        from_cells = joined.group_by(by).aggregate(
+            **{
+                f"s_{i}_{m}": (
+                    joined[f"a_{i}_{m}"] * joined[f"t_{i}"]
+                    - joined[f"b_{i}_{m}"] * joined[f"e_{i}"]
+                ).sum()
+                for i, m in _names(asks)
+            }
+        )
+        contexts = self._contexts(weighed)
+        whole = self.summed.join(contexts, keys)
+        n = whole[RECORDS].cast("float64")
+        sums: dict[str, ir.Value] = {N: n.sum()}
+        for i, ask in enumerate(asks):
+            reward = credit(whole, ask.metric)
+            known = whole[KNOWN]
+            center = n * whole[f"f_{i}"] if self.fixed else real(0)
+            sums[f"f_{i}"] = (reward - center).sum()
+            for m in range(len(ask.clips)):
+                # A context that the candidate does not know is worth what it was.
+                sums[f"x_{i}_{m}"] = known.ifelse(n * whole[f"x_{i}_{m}"], reward - center).sum()
+        return from_cells, whole.group_by(by).aggregate(**sums)
+
+    def _coefficients(self, weighed: Weighed) -> ir.Table:
+        """Factors a = W and b = W u r of each cell; where π is known, no rate was estimated."""
+        table = weighed.table
+        known = LOGGING in self.log.policies or self.log.propensity is not None
+        columns: dict[str, ir.Value] = {}
+        for i, m in _names(weighed.asks):
+            weight = table[f"w_{i}_{m}"]
+            columns[f"a_{i}_{m}"] = weight
+            columns[f"b_{i}_{m}"] = (
+                real(0)
+                if known
+                else _unclipped(weighed, i, m).ifelse(weight * rate_of(table, i), real(0))
+            )
+        return table.mutate(**columns)
+
+    def _contexts(self, weighed: Weighed) -> ir.Table:
+        """(context, by) → x, what every record of it has in common, and f, its mean reward."""
+        log, asks, table = self.log, weighed.asks, weighed.table
+        known = LOGGING in log.policies or log.propensity is not None
+        sums: dict[str, ir.Value] = {}
+        for i, m in _names(asks):
+            # Known π: ψ = Σ W c − V_x + (V_x − V). Otherwise Σ … − κ_x + (V_x − V), where κ is what
+            # clipped cells earn. V is subtracted in the end.
+            earned, clip = table[f"c_{i}"], asks[i].clips[m]
+            value = earned * table[f"w_{i}_{m}"]
+            kept = _unclipped(weighed, i, m)
+            bound = real(clip if math.isfinite(clip) else 0)
+            common = value if known else kept.ifelse(real(0), earned * bound)
+            sums[f"x_{i}_{m}"] = (-common if self.fixed else value - common).sum()
+        cells = table.group_by(log.keys).aggregate(**sums)
+        contexts = log.contexts
+        used = contexts if any(s.used for s in self.strata) else contexts.filter(contexts[KNOWN])
+        joined = used.left_join(cells, log.keys)
+        n = joined[RECORDS].cast("float64")
+        return joined.select(
+            *log.keys,
+            KNOWN,
+            **{f"f_{i}": credit(joined, ask.metric) / n for i, ask in enumerate(asks)},
+            **{name: joined[name].fill_null(real(0)) / n for name in sums},
+        )
+
+    def _by_cluster(
+        self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
+    ) -> dict[tuple[Ask, float, Code], Spread]:
+        from_cells, whole = self._parts(weighed)
+        engine, by = self.log.engine, self.log.by
+        cells = {_key(row, by): row for row in engine.rows(from_cells)}
+        wholes = {_key(row, by): row for row in engine.rows(whole)}
+        found = {}
+        for stratum in self.strata:
+            mine = sorted((key for key in wholes if key[0] == stratum.code), key=repr)
+            n = np.array([wholes[key][N] for key in mine])
+            for i, ask in enumerate(weighed.asks):
+                f = np.array([wholes[key][f"f_{i}"] for key in mine])
+                for m, clip in enumerate(ask.clips):
+                    value = values[ask, clip, stratum.code]
+                    if value is None:
+                        continue
+                    s = np.array([cells.get(key, {}).get(f"s_{i}_{m}") or 0.0 for key in mine])
+                    x = np.array([wholes[key][f"x_{i}_{m}"] for key in mine])
+                    both = np.stack([s + x, f], axis=1)
+                    if not self.fixed:
+                        both -= n[:, None] * np.array([value, f.sum() / n.sum()])
+                    found[ask, clip, stratum.code] = clustered(both / n.sum())
+        return found
+
+    def _second_moments(
+        self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
+    ) -> dict[tuple[Ask, float, Code], Spread]:
+        """Independent records: each row of the tally stands for n equal ones."""
+        from_cells, whole = self._parts(weighed)
+        by = [*self.log.by, CLUSTER]
+        rows = whole.left_join(from_cells, by)
+        n = rows[N]
+        sums: dict[str, ir.Value] = {N: n.sum()}
+        for i, ask in enumerate(weighed.asks):
+            f = rows[f"f_{i}"]
+            sums |= {f"f_{i}": f.sum(), f"ff_{i}": (f * f / n).sum()}
+            for m in range(len(ask.clips)):
+                s = rows[f"s_{i}_{m}"].fill_null(real(0)) + rows[f"x_{i}_{m}"]
+                sums |= {
+                    f"v_{i}_{m}": s.sum(),
+                    f"vv_{i}_{m}": (s * s / n).sum(),
+                    f"vf_{i}_{m}": (s * f / n).sum(),
+                }
+        found = {}
+        answers = {
+            tuple(row[b] for b in self.log.by): row
+            for row in self.log.engine.rows(per(rows, self.log.by).aggregate(**sums))
+        }
+        for stratum in self.strata:
+            row = answers.get(stratum.code)
+            if row is None:
+                continue
+            n_all = row[N]
+            for i, ask in enumerate(weighed.asks):
+                for m, clip in enumerate(ask.clips):
+                    if values[ask, clip, stratum.code] is None:
+                        continue
+                    v, f = row[f"v_{i}_{m}"], row[f"f_{i}"]
+                    moment = np.array(
+                        [
+                            [row[f"vv_{i}_{m}"], row[f"vf_{i}_{m}"]],
+                            [row[f"vf_{i}_{m}"], row[f"ff_{i}"]],
+                        ]
+                    )
+                    mean = np.array([v, f]) / n_all
+                    centred = moment - n_all * np.outer(mean, mean)
+                    found[ask, clip, stratum.code] = Spread(
+                        centred / (n_all * max(n_all - 1, 1)), math.inf, n_all, None
+                    )
+        return found
+
+    # --- cells that were hardly seen --------------------------------------------------------------
+
+    def _small_cells(self, weighed: Weighed) -> dict[tuple[Ask, float, Code], Floats]:
+        """What cells hide that were seen once or twice: a rate fitted to one record fits it.
+
+        Σ_g (W², W, 1) (S̃_g − S_g), S̃_g = n_g (S_g + 2 s²) / (n_g + 1): as if two more records of
+        the context's usual spread s² had been seen in each cell.
+        """
+        log, asks = self.log, weighed.asks
+        if LOGGING in log.policies or log.propensity or not asks[0].model.sees_items:
+            return {}
+        table, numbers = weighed.table, range(len(asks))
+        columns: dict[str, ir.Value] = {}
+        for i in numbers:
+            rate = rate_of(table, i)
+            left = table[f"q_{i}"] - rate * (real(2) * table[f"x_{i}"] - rate * table[f"y_{i}"])
+            shown = (table[f"{MASS}_{i}"] > 0) & (table[f"{N}_{i}"] > 0)
+            columns[f"s_{i}"] = shown.ifelse(ibis.greatest(left, real(0)), real(0))
+            columns[f"free_{i}"] = shown.ifelse(table[f"{N}_{i}"].cast("float64") - 1, real(0))
+        rows = table.mutate(**columns)
+        pools = rows.group_by(log.keys).aggregate(
+            **{f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
+        )
+        pools = log.keep(pools, "pools")
+        overall = log.engine.rows(
+            pools.aggregate(**{c: pools[c].sum() for c in pools.columns if c.endswith("_pool")})
+        )[0]
+        rows = rows.join(pools, log.keys)
+        extra: dict[str, ir.Value] = {}
+        for i in numbers:
+            everything = overall[f"free_{i}_pool"] or 0.0
+            usual = real(overall[f"s_{i}_pool"] / everything if everything else 0.0)
+            free = rows[f"free_{i}_pool"]
+            enough = free >= real(_FEW)
+            own = enough.ifelse(rows[f"s_{i}_pool"] / enough.ifelse(free, real(1)), usual)
+            n = rows[f"{N}_{i}"].cast("float64")
+            extra[f"d_{i}"] = (real(2) * n * own - rows[f"s_{i}"]) / (n + real(1))
+        rows = rows.mutate(**extra)
+        sums: dict[str, ir.Value] = {}
+        for i, m in _names(asks):
+            weight, d = rows[f"w_{i}_{m}"], rows[f"d_{i}"]
+            sums[f"ww_{i}_{m}"] = (weight * weight * d).sum()
+            sums[f"w_{i}_{m}"] = (weight * d).sum()
+            sums[f"d_{i}_{m}"] = (weight > 0).ifelse(d, real(0)).sum()
+        answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
+        by_code = {tuple(row[b] for b in log.by): row for row in answers}
+        found = {}
+        for stratum in self.strata:
+            row = by_code.get(stratum.code)
+            if row is None:
+                continue
+            for i, ask in enumerate(asks):
+                for m, clip in enumerate(ask.clips):
+                    ww, w, d = (row[f"{c}_{i}_{m}"] or 0.0 for c in ("ww", "w", "d"))
+                    matrix = np.array([[ww, w], [w, d]]) / stratum.records**2
+                    found[ask, clip, stratum.code] = matrix
+        return found
+
+    @staticmethod
+    def _add(spread: Spread, small: Floats | None) -> Spread:
+        if small is None:
+            return spread
+        return Spread(spread.covariance + small, spread.freedom, spread.clusters, spread.sums)
+
+
+def clustered(sums: Floats) -> Spread:
+    """The covariance of totals of independent clusters: G / (G − 1) Σ_c s_c s_cᵀ."""
+    count = len(sums)
+    covariance = sums.T @ sums * (count / max(count - 1, 1))
+    return Spread(covariance, count - 1, count, sums)
+
+
+# --- parts of formulas --------------------------------------------------------------------------
+
+
+def _names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
+    return [(i, m) for i, ask in enumerate(asks) for m in range(len(ask.clips))]
+
+
+def _pairs(asks: Sequence[Ask]) -> list[str]:
+    return [f"{stem}_{i}_{m}" for i, m in _names(asks) for stem in ("a", "b")]
+
+
+def rate_of(table: ir.Table, i: int) -> ir.Value:
+    """r_g = C_g / P_g, 0 where nothing was exposed."""
+    exposed = table[f"p_{i}"]
+    there = exposed > 0
+    return there.ifelse(table[f"c_{i}"] / there.ifelse(exposed, real(1)), real(0))
+
+
+def _unclipped(weighed: Weighed, i: int, m: int) -> ir.BooleanValue:
+    clip = weighed.asks[i].clips[m]
+    if math.isinf(clip):
+        return ibis.literal(True)
+    return weighed.table[f"ratio_{i}"] <= real(clip)
+
+
+def _key(row: dict[str, Any], by: list[str]) -> tuple[Code, Any]:
+    return tuple(row[b] for b in by), row[CLUSTER]

@@ -1,0 +1,178 @@
+"""The spread of an estimate, record by record, from STATISTICS section 2; knows no library.
+
+ψ_t = Σ_g W_g (c_g(t) − u_g r_g e_g(t)) − Σ_g (1 − u_g) M C_g + (V_x − V), and φ_t = f_t − F. Every
+record has its own ψ and φ, written out from the cells it shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.truth import oracle
+from tests.truth.oracle import Policy, Record, Theta
+
+Floats = NDArray[np.float64]
+FEW = 10
+
+
+class _Context:
+    """The cells of one context: exposures, credits, weights."""
+
+    def __init__(
+        self,
+        model: str,
+        records: Sequence[Record],
+        draws: oracle.Draws,
+        theta: Theta,
+        clip: float,
+        p: Sequence[float],
+        logged: oracle.Draws | None,
+    ) -> None:
+        self.model, self.theta, self.p, self.clip = model, theta, p, clip
+        self.n = sum(r.weight for r in records)
+        self.known = logged is not None
+        self.exposed = self._exposure({r.items: 0.0 for r in records}, records)
+        self.credit: dict[Any, float] = defaultdict(float)
+        for r in records:
+            for g, (c, _) in self.slots(r).items():
+                self.credit[g] += r.weight * c / self.n
+        self.wanted = self._of_policy(draws)
+        base = self.exposed if logged is None else self._of_policy(logged)
+        self.ratio = {
+            g: self.wanted.get(g, 0.0) / base[g] if base.get(g, 0.0) > 0 else 0.0
+            for g in self.credit.keys() | self.exposed.keys()
+        }
+        self.value = sum(self.credit[g] * self.weight(g) for g in self.credit)
+
+    def slots(self, record: Record) -> dict[Any, tuple[float, float]]:
+        """cell → (credit, exposure) of one record."""
+        found: dict[Any, tuple[float, float]] = {}
+        for k, click in enumerate(record.clicks, start=1):
+            if k > len(self.theta):
+                break
+            g = oracle.cell(self.model, record.items, k, self.theta)
+            c, e = found.get(g, (0.0, 0.0))
+            t = oracle.at(self.theta, k)
+            examined = oracle.at(self.p, k) if self.model == "pbm" else 1.0
+            found[g] = (c + t * click, e + t * examined)
+        return found
+
+    def _exposure(self, _: Any, records: Sequence[Record]) -> dict[Any, float]:  # noqa: ANN401
+        found: dict[Any, float] = defaultdict(float)
+        for r in records:
+            for g, (_c, e) in self.slots(r).items():
+                found[g] += r.weight * e / self.n
+        return found
+
+    def _of_policy(self, draws: oracle.Draws) -> dict[Any, float]:
+        found: dict[Any, float] = defaultdict(float)
+        for items, mass in draws.items():
+            for g, (_c, e) in self.slots(Record("", items, (0.0,) * len(items))).items():
+                found[g] += mass * e
+        return found
+
+    def weight(self, g: Any) -> float:  # noqa: ANN401 - cells are of any type
+        return min(self.ratio[g], self.clip)
+
+    def psi(self, record: Record) -> float:
+        """Without V_x − V."""
+        total = 0.0
+        for g, (c, e) in self.slots(record).items():
+            rate = self.credit[g] / self.exposed[g] if self.exposed[g] > 0 else 0.0
+            unclipped = self.ratio[g] <= self.clip and not self.known
+            total += self.weight(g) * (c - (rate * e if unclipped else 0.0))
+        if self.known:
+            return total - self.value
+        return total - sum(
+            self.clip * c for g, c in self.credit.items() if self.ratio[g] > self.clip
+        )
+
+
+def covariance(
+    model: str,
+    records: Sequence[Record],
+    candidate: Policy,
+    theta: Theta,
+    clip: float = math.inf,
+    *,
+    clusters: Sequence[Any] | None = None,
+    fixed: bool = False,
+    logging: Policy | None = None,
+    missing: str = "production",
+    small: bool = True,
+) -> Floats:
+    """The covariance of V̂ and F̂; `clusters` has a label for each record, None: independent."""
+    p = oracle.reciprocal_ranks(len(theta))
+    labels = list(range(len(records))) if clusters is None else list(clusters)
+    used = [i for i, r in enumerate(records) if missing == "production" or r.context in candidate]
+    by_context: dict[Any, list[Record]] = defaultdict(list)
+    for i in used:
+        by_context[records[i].context].append(records[i])
+    worlds = {
+        x: _Context(
+            model, mine, candidate[x], theta, clip, p, None if logging is None else logging[x]
+        )
+        for x, mine in by_context.items()
+        if x in candidate
+    }
+    n = sum(records[i].weight for i in used)
+    means = {x: oracle.production(mine, theta) for x, mine in by_context.items()}
+    production = oracle.production([records[i] for i in used], theta)
+    values = {x: worlds[x].value if x in worlds else means[x] for x in by_context}
+    sizes = {x: sum(r.weight for r in mine) for x, mine in by_context.items()}
+    value = sum(sizes[x] * values[x] for x in by_context) / n
+    sums: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
+    squares = np.zeros((2, 2))
+    for i in used:
+        r = records[i]
+        f = oracle.reward(r, theta)
+        own = worlds[r.context].psi(r) if r.context in worlds else f - means[r.context]
+        psi = own if fixed else own + values[r.context] - value
+        phi = f - (means[r.context] if fixed else production)
+        both = np.array([psi, phi])
+        sums[labels[i]] += r.weight * both
+        squares += r.weight * np.outer(both, both)
+    if clusters is None:
+        found = squares / (n * (n - 1))
+    else:
+        stacked = np.array(list(sums.values())) / n
+        count = len(stacked)
+        found = stacked.T @ stacked * count / (count - 1)
+    if small and logging is None and model not in ("rctr", "rcm"):
+        found = found + _small_cells(worlds, by_context) / n**2
+    return found
+
+
+def _small_cells(worlds: dict[Any, _Context], by_context: dict[Any, list[Record]]) -> Floats:
+    """Σ_g (W², W, 1) (S̃_g − S_g) over the candidate's cells."""
+    spreads: dict[Any, dict[Any, tuple[float, float]]] = {}
+    for x, world in worlds.items():
+        cells: dict[Any, tuple[float, float]] = {}
+        for r in by_context[x]:
+            for g, (c, e) in world.slots(r).items():
+                if world.wanted.get(g, 0.0) <= 0:
+                    continue
+                rate = world.credit[g] / world.exposed[g] if world.exposed[g] > 0 else 0.0
+                s, count = cells.get(g, (0.0, 0.0))
+                cells[g] = (s + r.weight * (c - rate * e) ** 2, count + r.weight)
+        spreads[x] = cells
+    free = {x: sum(max(k - 1, 0) for _, k in cells.values()) for x, cells in spreads.items()}
+    squares = {x: sum(s for s, _ in cells.values()) for x, cells in spreads.items()}
+    everything = sum(free.values())
+    if everything == 0:
+        return np.zeros((2, 2))
+    pooled = sum(squares.values()) / everything
+    total = np.zeros((2, 2))
+    for x, cells in spreads.items():
+        usual = squares[x] / free[x] if free[x] >= FEW else pooled
+        for g, (s, count) in cells.items():
+            extra = count * (s + 2 * usual) / (count + 1) - s
+            w = worlds[x].weight(g)
+            total += extra * np.array([[w * w, w], [w, 1.0 if w > 0 else 0.0]])
+    return total

@@ -1,0 +1,97 @@
+"""The covariance from the tally equals the one computed record by record, on every engine."""
+
+import math
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.estimators import Question, estimate, parse_estimators
+from foreclick.metrics import parse_metrics
+from foreclick.policies import as_policy
+from tests.truth import oracle, random_logs, spread
+
+pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
+
+SAME = 1e-12
+METRICS = {"clicks@2": oracle.clicks_at(2), "dcg@4": oracle.dcg_at(4)}
+CLIPS = (1.37, math.inf)  # no ratio of small numbers, so none stands at the edge
+
+
+def make(seed):
+    """A random log with a day for each record, and a candidate."""
+    rng = np.random.default_rng(seed)
+    case = random_logs.random_case(f"{seed}", rng, text=seed % 2 == 0)
+    records = case.records * 2  # so that there is something to vary
+    days = rng.integers(0, 4, len(records)).tolist()
+    days[:2] = [0, 1]
+    return records, days, case.candidate
+
+
+def ask(table, candidate, clusters, load=lambda x: x, **options):
+    log = fc.read_log(load(table), period="day")
+    question = Question(
+        candidate=as_policy(fc.Lists(load(random_logs.lists_table(candidate)))),
+        estimators=parse_estimators(oracle.MODELS, CLIPS),
+        metrics=parse_metrics(METRICS),
+        clusters=(clusters,),
+        **({"missing": "production"} | options),
+    )
+    return estimate(fc.tally(log), question).sums
+
+
+def assert_same(sums, records, candidate, **options):
+    compared = 0
+    for found in sums:
+        if found.value is None:
+            assert found.spread is None
+            continue
+        right = spread.covariance(
+            found.model.name, records, candidate, METRICS[found.metric.name], found.clip, **options
+        )
+        where = f"{found.model.name}, {found.metric.name}, M={found.clip}"
+        # Weights reach 100; the covariance is a sum of their squares.
+        assert found.spread.covariance == pytest.approx(right, rel=1e-10, abs=SAME), where
+        compared += 1
+    assert compared
+
+
+def table_of(records, days):
+    return random_logs.log_table(records, day=days)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("missing", ["production", "drop"])
+def test_clusters_of_days(seed, fixed, missing):
+    records, days, candidate = make(seed)
+    sums = ask(table_of(records, days), candidate, "period", fixed=fixed, missing=missing)
+    if missing == "drop":
+        kept = [i for i, r in enumerate(records) if r.context in candidate]
+        records, days = [records[i] for i in kept], [days[i] for i in kept]
+    assert_same(sums, records, candidate, clusters=days, fixed=fixed)
+
+
+@pytest.mark.parametrize("seed", range(10, 13))
+@pytest.mark.parametrize("fixed", [False, True])
+def test_independent_records(seed, fixed):
+    records, days, candidate = make(seed)
+    sums = ask(table_of(records, days), candidate, "record", fixed=fixed)
+    assert_same(sums, records, candidate, fixed=fixed)
+
+
+@pytest.mark.parametrize("clusters", ["period", "record"])
+def test_a_known_logging_policy(clusters):
+    records, days, candidate = make(21)
+    pi = oracle.frequencies(records)
+    known = {x: draws for x, draws in candidate.items() if x in pi}
+    logging = fc.Lists(random_logs.lists_table(pi))
+    sums = ask(table_of(records, days), candidate, clusters, logging=logging)
+    assert_same(sums, records, known, logging=pi, clusters=days if clusters == "period" else None)
+
+
+@pytest.mark.parametrize("clusters", ["period", "record"])
+def test_every_engine(engine, clusters):
+    records, days, candidate = make(30)
+    sums = ask(table_of(records, days), candidate, clusters, load=engine.load)
+    assert_same(sums, records, candidate, clusters=days if clusters == "period" else None)
