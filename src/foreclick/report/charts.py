@@ -21,9 +21,20 @@ from foreclick.report.curves import (
     over_clips,
     over_periods,
     ring,
+    scale_y,
 )
 from foreclick.report.dots import Dot, bars, dots, upright
-from foreclick.report.style import Chart, Look, head, looks, panels, styled
+from foreclick.report.style import (
+    MOST_NAMES,
+    Chart,
+    Look,
+    head,
+    legend_below,
+    looks,
+    panels,
+    room,
+    styled,
+)
 from foreclick.results import Result, format_value
 
 Row = Mapping[str, Any]
@@ -87,7 +98,7 @@ def _ranked(parts: dict[Key, Rows], title: str) -> Chart:
             )
             for row in ranked
         ]
-        dots(panel, entries, winner=0)
+        dots(panel, entries, winner=0 if len(entries) > 1 else None)
         floor = ranked[0]["floor"]
         if floor is not None:
             panel.plot(floor, 0, alpha=0)  # so that the axis reaches it
@@ -118,11 +129,13 @@ def _by_period(result: Backtest, parts: dict[Key, Rows], title: str) -> Chart:
         known = not any(math.isnan(floor) for floor in floors)
         levels = [Level("click noise", tuple(floors))] if known else []
         over_periods(panel, curves, periods, levels)
+        scale_y(panel, curves, levels)
         name_lines(panel, curves, levels, size, len(periods) - 1.0)
         said = panel is axes[0] and _several_clips(rows)
         head(panel, _title(key), "each estimator at its best M" if said else "")
         panel.set_ylabel("RMSE")
     axes[-1].set_xlabel("held-out period")
+    _many(chart, parts)
     return chart
 
 
@@ -160,7 +173,7 @@ def evaluation(result: Evaluation, *, title: str = "") -> Chart:
         if shared is not None:
             panel.plot(shared, 0, alpha=0)
             upright(panel, shared, "production")
-        head(panel, _title(key))
+        head(panel, _title(key), "" if shared is not None else "grey strokes: production")
         panel.set_xlabel(f"{key[0]} per list")
     return chart
 
@@ -226,6 +239,8 @@ def _curves(
         level = _shared(rows, against[0])
         levels = [] if level is None else [Level(against[1], (level,))]
         over_clips(panel, curves, place, levels)
+        # Errors are compared by their ratio, values by their difference.
+        scale_y(panel, curves, levels, powers=best is not None)
         remark = ""
         if best is not None:
             won = best(rows, key=lambda row: row[column[0]])
@@ -235,6 +250,7 @@ def _curves(
         panel.set_ylabel(column[1])
         end = max(place(row["clip"]) for row in rows)
         name_lines(panel, curves, levels, size, end)
+    _many(chart, parts)
     return chart
 
 
@@ -247,11 +263,20 @@ def _curves_of(rows: Rows, column: str, look: dict[str, Look]) -> list[Curve]:
     return curves
 
 
+def _many(chart: Chart, parts: dict[Key, Rows]) -> None:
+    """A legend, where there are too many lines to name each at its end."""
+    most = max(len({row["estimator"] for row in rows}) for rows in parts.values())
+    if most > MOST_NAMES:
+        legend_below(chart, most)
+
+
 def _grid(
     parts: dict[Key, Rows], *, width: float, height: float, title: str
 ) -> tuple[Chart, list[Axes]]:
-    columns = min(_COLUMNS, len(dict.fromkeys(key[0] for key in parts)))
-    return panels(len(parts), columns=columns, width=width, height=height, title=title)
+    metrics = len(dict.fromkeys(key[0] for key in parts))
+    columns = min(_COLUMNS, metrics if metrics > 1 else len(parts))
+    wide = width + room(str(row["estimator"]) for rows in parts.values() for row in rows)
+    return panels(len(parts), columns=columns, width=wide, height=height, title=title)
 
 
 def _parts(result: Result, columns: tuple[str, ...]) -> dict[Key, Rows]:

@@ -53,7 +53,7 @@ class Clips:
         self.infinite = any(math.isinf(m) for m in clips)
         low, high = (self.finite[0], self.finite[-1]) if self.finite else (1.0, 1.0)
         span = math.log10(high / low) or 1.0
-        self.beyond = high * 10 ** (0.14 * span)
+        self.beyond = high * 10 ** (0.16 * span)
         self.limits = (
             low / 10 ** (0.03 * span),
             (self.beyond if self.infinite else high) * 10 ** (0.03 * span),
@@ -84,7 +84,7 @@ class Clips:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("clip M")
         if self.infinite:  # which is small among numbers of the same size
-            axes.xaxis.get_major_ticks()[len(ticks) - 1].label1.set_fontsize(TEXT + 3)
+            axes.xaxis.get_major_ticks()[len(ticks) - 1].label1.set_fontsize(TEXT + 2)
 
 
 def _crowded(clips: Sequence[float]) -> bool:
@@ -103,10 +103,9 @@ def _short(m: float) -> str:
 
 
 def over_clips(axes: Axes, curves: Sequence[Curve], place: Clips, levels: Sequence[Level]) -> None:
-    """One line per estimator over M; from the last number to ∞ it is dashed."""
+    """One line per estimator over M; from the last number to ∞ it is dotted."""
     place.set_up(axes)
-    scale_y(axes, curves, levels)
-    for curve in curves:
+    for i, curve in enumerate(curves):
         look, xs = curve.look, [place(m) for m in curve.xs]
         if len(xs) == 1:  # its own M, whatever the others': a level, with a mark where M is
             axes.axhline(curve.ys[0], color=look.colour, linewidth=1, dashes=(5, 3))
@@ -120,6 +119,7 @@ def over_clips(axes: Axes, curves: Sequence[Curve], place: Clips, levels: Sequen
             marker=look.marker,
             markersize=3.5,
             markevery=every,
+            linestyle=_dashes(curve, curves[:i]),
             label=curve.name,
             gid="curve",
         )
@@ -134,14 +134,14 @@ def over_periods(
     axes: Axes, curves: Sequence[Curve], periods: Sequence[object], levels: Sequence[Level]
 ) -> None:
     """One line per estimator over the periods, in their order."""
-    scale_y(axes, curves, levels)
-    for curve in curves:
+    for i, curve in enumerate(curves):
         axes.plot(
             curve.xs,
             curve.ys,
             color=curve.look.colour,
             marker=curve.look.marker,
             markersize=3.5,
+            linestyle=_dashes(curve, curves[:i]),
             label=curve.name,
             gid="curve",
         )
@@ -160,13 +160,31 @@ def over_periods(
     axes.set_xlim(-0.02 * len(periods), len(periods) - 1 + 0.02 * len(periods))
 
 
-def scale_y(axes: Axes, curves: Sequence[Curve], levels: Sequence[Level]) -> None:
-    """An axis that holds all, in powers where the largest is many times the smallest."""
+def _dashes(curve: Curve, before: Sequence[Curve]) -> Any:  # noqa: ANN401 - a style of matplotlib
+    """Solid, but for a line that would hide another: through its gaps the other is seen."""
+    hidden = any(
+        len(other.ys) == len(curve.ys) and np.allclose(other.ys, curve.ys, rtol=1e-9, atol=0)
+        for other in before
+    )
+    return (0, (4, 4)) if hidden else "-"
+
+
+def scale_y(
+    axes: Axes, curves: Sequence[Curve], levels: Sequence[Level], *, powers: bool = True
+) -> None:
+    """An axis that holds all.
+
+    Args:
+        axes: whose axis.
+        curves: the lines that it holds.
+        levels: likewise.
+        powers: in powers, where the largest is many times the smallest.
+    """
     heights = [y for curve in curves for y in curve.ys] + [y for one in levels for y in one.heights]
     heights = [y for y in heights if not math.isnan(y)] or [0.0, 1.0]
     low, high = min(heights), max(heights)
     axes.grid(axis="y")
-    if low > 0 and high > _WIDE * low:
+    if powers and low > 0 and high > _WIDE * low:
         axes.set_yscale("log")
         margin = (high / low) ** 0.06
         axes.set_ylim(low / margin, high * margin)
@@ -185,7 +203,7 @@ def name_lines(
     size: tuple[float, float],
     end: float,
 ) -> None:
-    """The names of lines and levels beside their ends, or in a legend if they are many.
+    """The names of lines and levels beside their ends; of levels alone if there are many lines.
 
     Args:
         axes: with everything drawn.
@@ -194,12 +212,11 @@ def name_lines(
         size: width and height of the axes in inches, about.
         end: the place where lines end.
     """
-    if len(curves) > MOST_NAMES:
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-        return
-    ends = [End(curve.name, end, curve.ys[-1], curve.look.colour) for curve in curves]
-    ends += [End(level.name, end, level.heights[-1], GREY) for level in levels]
-    name_ends(axes, ends, size)
+    ends = [End(level.name, end, level.heights[-1], GREY) for level in levels]
+    if len(curves) <= MOST_NAMES:
+        ends += [End(curve.name, end, curve.ys[-1], curve.look.colour) for curve in curves]
+    if ends:
+        name_ends(axes, ends, size)
 
 
 def ring(axes: Axes, x: float, y: float) -> None:

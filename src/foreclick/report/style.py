@@ -145,6 +145,24 @@ def panels(
     return chart, made
 
 
+def room(names: Iterable[str]) -> float:
+    """The inches that long names need beyond those that a panel has for names."""
+    longest = max((len(name) for name in names), default=0)
+    return 0.065 * max(0, longest - 12)
+
+
+def legend_below(chart: Chart, names: int) -> None:
+    """The names of so many lines, that no panel has room for, below all panels."""
+    found: dict[str, Any] = {}
+    for axes in chart.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    columns = max(1, int((chart.get_figwidth() - 0.2) / (1.1 + room(found))))
+    width, height = chart.get_size_inches()
+    chart.set_size_inches(width, height + 0.19 * math.ceil(names / columns) + 0.1)
+    chart.legend(list(found.values()), list(found), loc="outside lower left", ncols=columns)
+
+
 def head(axes: Axes, title: str, remark: str = "") -> None:
     """What a panel shows, and in grey below what is to be seen in it."""
     axes.set_title(title, loc="left", fontweight="bold", fontsize=TEXT, pad=17 if remark else 6)
