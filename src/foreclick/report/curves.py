@@ -69,8 +69,9 @@ class Clips:
         if len(shown) > _FEW or (shown and _crowded(shown)):
             low, high = (math.log10(m) for m in (self.finite[0], self.finite[-1]))
             powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
-            thin = math.ceil(len(powers) / _FEW)
-            shown = [10.0**power for power in powers][::thin] or [self.finite[0], self.finite[-1]]
+            shown = [10.0**power for power in powers][:: math.ceil(len(powers) / _FEW) or 1]
+            if len(shown) < 2:  # noqa: PLR2004 - one number alone does not make a scale
+                shown = [self.finite[0], self.finite[-1]]
         written = {m: _short(m) for m in shown}
         return written | ({self.beyond: "∞"} if self.infinite else {})
 
@@ -121,13 +122,12 @@ def over_clips(axes: Axes, curves: Sequence[Curve], place: Clips, levels: Sequen
             markevery=every,
             linestyle=_dashes(curve, curves[:i]),
             label=curve.name,
-            gid="curve",
         )
         if len(solid) < len(xs):
             axes.plot(xs[-2:], ys[-2:], color=look.colour, linewidth=0.9, linestyle=(0, (2, 2)))
             axes.plot(xs[-1], ys[-1], color=look.colour, marker=look.marker, markersize=4.5)
     for level in levels:
-        axes.axhline(level.heights[0], color=GREY, linestyle=":", linewidth=1.3, gid="level")
+        axes.axhline(level.heights[0], color=GREY, linestyle=":", linewidth=1.3, label="_level")
 
 
 def over_periods(
@@ -143,7 +143,6 @@ def over_periods(
             markersize=3.5,
             linestyle=_dashes(curve, curves[:i]),
             label=curve.name,
-            gid="curve",
         )
     for level in levels:
         axes.plot(
@@ -152,7 +151,7 @@ def over_periods(
             color=GREY,
             linestyle=":",
             linewidth=1.3,
-            gid="level",
+            label="_level",
         )
     thin = math.ceil(len(periods) / _FEW)
     shown = range(0, len(periods), thin)
@@ -231,5 +230,5 @@ def ring(axes: Axes, x: float, y: float) -> None:
         markeredgewidth=1.2,
         clip_on=False,
         zorder=5,
-        gid="winner",
+        label="_winner",
     )

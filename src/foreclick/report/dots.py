@@ -56,11 +56,11 @@ def dots(axes: Axes, entries: Sequence[Dot], *, winner: int | None = None) -> No
         look = entry.look
         if entry.low is not None and entry.high is not None:
             ends = [entry.low, entry.high]
-            axes.plot(ends, [y, y], color=look.colour, linewidth=2.2, alpha=0.55, gid="interval")
+            axes.plot(ends, [y, y], color=look.colour, linewidth=2.2, alpha=0.55, label="_interval")
         if entry.against is not None:
-            axes.plot(entry.against, y, "|", color=GREY, markersize=12, gid="against")
+            axes.plot(entry.against, y, "|", color=GREY, markersize=12, label="_against")
         axes.plot(
-            entry.value, y, look.marker, color=look.colour, markersize=6.5, gid="dot", zorder=3
+            entry.value, y, look.marker, color=look.colour, markersize=6.5, label="_dot", zorder=3
         )
         if y == winner:
             axes.plot(
@@ -71,7 +71,7 @@ def dots(axes: Axes, entries: Sequence[Dot], *, winner: int | None = None) -> No
                 markerfacecolor="none",
                 markeredgecolor=INK,
                 markeredgewidth=1.2,
-                gid="winner",
+                label="_winner",
             )
         _words(axes, y, entry.words)
     axes.margins(x=0.12)
@@ -80,7 +80,7 @@ def dots(axes: Axes, entries: Sequence[Dot], *, winner: int | None = None) -> No
 
 def upright(axes: Axes, x: float, name: str) -> None:
     """A dotted line that all dots are read against, named at its foot."""
-    axes.axvline(x, color=GREY, linestyle=":", linewidth=1.3, zorder=1, gid="level")
+    axes.axvline(x, color=GREY, linestyle=":", linewidth=1.3, zorder=1, label="_level")
     low, high = axes.get_xlim()
     right = x < low + 0.6 * (high - low)
     axes.annotate(
@@ -92,7 +92,7 @@ def upright(axes: Axes, x: float, name: str) -> None:
         ha="left" if right else "right",
         color=GREY,
         fontsize=SMALL,
-        gid="name",
+        label="_name",
     )
 
 
@@ -100,8 +100,8 @@ def bars(axes: Axes, names: Sequence[str], shares: Sequence[float], words: Seque
     """Shares of a whole, which is drawn pale behind each."""
     _lines(axes, names)
     places = range(len(names))
-    axes.barh(places, [1.0] * len(names), height=0.62, color="#f0f0f0", gid="whole")
-    axes.barh(places, shares, height=0.62, color="#0072b2", gid="share")
+    axes.barh(places, [1.0] * len(names), height=0.62, color="#f0f0f0", label="_whole")
+    axes.barh(places, shares, height=0.62, color="#0072b2", label="_share")
     for y, text in enumerate(words):
         _words(axes, y, (text, ""))
     axes.set_xlim(0, 1)

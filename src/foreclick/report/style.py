@@ -50,6 +50,7 @@ STYLE: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib, so charts are alike everywhere
     "font.size": TEXT,
     "text.color": INK,
+    "text.parse_math": False,  # a segment called "$5 to $10" is no formula
     "axes.edgecolor": "#b0b0b0",
     "axes.labelcolor": GREY,
     "axes.labelsize": SMALL,
@@ -213,7 +214,7 @@ def name_ends(axes: Axes, ends: Sequence[End], size: tuple[float, float]) -> Non
             alpha=0.7,
             transform=axes.transAxes,
             clip_on=False,
-            gid="leader",
+            label="_leader",
         )
         axes.text(
             1 + 0.19 / width,
@@ -223,7 +224,7 @@ def name_ends(axes: Axes, ends: Sequence[End], size: tuple[float, float]) -> Non
             fontsize=SMALL,
             va="center_baseline",
             transform=axes.transAxes,
-            gid="name",
+            label="_name",
         )
 
 
