@@ -196,6 +196,15 @@ def test_a_chart_is_drawn_beside_the_answer(run, folder, command, form):
     assert (folder / f"chart.{form}").read_bytes().startswith(starts[form])
 
 
+def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys):
+    (folder / "taken.png").mkdir()
+    words = ["support", "log.parquet", "candidate.parquet", *HELD_OUT, "--chart", "taken.png"]
+    assert main([*words, "--format", "csv"]) == 2
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 5
+    assert "taken.png" in err
+
+
 def test_a_tally_is_recognised_and_answers_as_the_log(run):
     roles = ["--context", "query"]
     raw = run("evaluate", "log.parquet", "candidate.parquet", *roles, *ASKED)

@@ -145,6 +145,16 @@ class TestBacktest:
         names = [t.get_text() for t in mixed.chart().axes[0].get_yticklabels()]
         assert set(names) == {"list, M = 5", "ip, M = 5", "rctr, M = 5", "item, M = 50"}
 
+    def test_an_estimator_with_one_clip_among_others_is_a_level(self):
+        own = backtest(clips=(5.0,), errors={"item": 0.2})
+        axes = fc.Backtest(backtest().rows + own.rows, own.columns).chart().axes[0]
+        (row, _) = own.rows
+        assert list(curves(axes)["item"].get_xdata()) == [5]
+        every: list[Any] = list(axes.lines)
+        across = [line for line in every if set(line.get_ydata()) == {row["rmse"]}]
+        assert any(list(line.get_xdata()) == [0, 1] for line in across)
+        assert "item" in texts(axes)
+
     def test_by_period_draws_each_estimator_at_its_best_clip(self):
         chart = backtest().chart(by="period")
         assert len(chart.axes) == 2
@@ -224,6 +234,11 @@ class TestEvaluation:
         assert list(curves(axes)) == ["list", "ip", "rctr"]
         assert axes.get_yscale() == "linear"
         assert "∞" in ticks(axes.xaxis).values()
+
+    def test_several_clips_and_no_answer(self):
+        rows = [{**row, "value": None} for row in evaluation(clips=(1.0, math.inf))]
+        chart = fc.Evaluation(tuple(rows), tuple(rows[0])).chart()
+        assert all("no answer" in texts(axes) for axes in chart.axes)
 
     def test_segments_have_panels_of_their_own(self):
         one, other = evaluation(country="DE"), evaluation(country="NL")

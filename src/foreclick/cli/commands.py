@@ -10,7 +10,6 @@ from foreclick.cli.inputs import engine_of, given, read_candidate, read_logs
 from foreclick.engines import total
 from foreclick.errors import SourceError
 from foreclick.logs import N
-from foreclick.report import checked_picture
 from foreclick.results import Result
 
 if TYPE_CHECKING:
@@ -56,25 +55,22 @@ def convert(args: argparse.Namespace, say: Say) -> Result:
 
 def evaluate(args: argparse.Namespace, say: Say) -> Result:
     """The value of a candidate."""
-    draw = _drawing(args, say)
     log, candidate = _log_and_candidate(args, say)
     say("Evaluating")
     asked = ("metrics", "estimators", "clip", "missing", "logging", "by")
-    return draw(fc.evaluate(log, candidate, **given(args, asked)))
+    return fc.evaluate(log, candidate, **given(args, asked))
 
 
 def support(args: argparse.Namespace, say: Say) -> Result:
     """How far the log can see."""
-    draw = _drawing(args, say)
     log, candidate = _log_and_candidate(args, say)
     say("Looking for what was shown")
     asked = ("metrics", "estimators", "missing", "by")
-    return draw(fc.support(log, candidate, **given(args, asked)))
+    return fc.support(log, candidate, **given(args, asked))
 
 
 def backtest(args: argparse.Namespace, say: Say) -> Result:
     """Which estimator would have been right."""
-    draw = _drawing(args, say)
     say("Reading the log")
     log = read_logs(args, engine_of(args))
     say("Holding out one period after the other")
@@ -82,21 +78,7 @@ def backtest(args: argparse.Namespace, say: Say) -> Result:
     options = given(args, (*asked, "forward"))
     if args.count_by is not None:  # --weight is a column of the log
         options["weight"] = args.count_by
-    return draw(fc.backtest(log, **options))
-
-
-def _drawing(args: argparse.Namespace, say: Say) -> Callable[[Result], Result]:
-    """Draws a result where --chart says; whether that can be done is known before the work."""
-    if args.chart is None:
-        return lambda result: result
-    path = checked_picture(args.chart)
-
-    def draw(result: Result) -> Result:
-        say(f"Drawing {path.name}")
-        result.save(path)
-        return result
-
-    return draw
+    return fc.backtest(log, **options)
 
 
 def _log_and_candidate(args: argparse.Namespace, say: Say) -> tuple[fc.Log | fc.Tally, fc.Policy]:
