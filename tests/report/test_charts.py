@@ -252,9 +252,9 @@ class TestEvaluation:
             fc.Evaluation(tuple(rows), tuple(rows[0])).chart()
 
     def test_a_name_with_dollars_is_no_formula(self):
-        chart = evaluation(price="$5 to $10_{").chart()
+        chart = evaluation(price="$_{5 to $10").chart()
         chart.canvas.draw()
-        assert chart.axes[0].get_title(loc="left") == "clicks@3 · $5 to $10_{"
+        assert chart.axes[0].get_title(loc="left") == "clicks@3 · $_{5 to $10"
 
     def test_a_long_name_makes_room_for_itself(self):
         rows = [{**row, "estimator": row["estimator"] * 12} for row in evaluation()]
