@@ -1,0 +1,84 @@
+"""The estimators on real logs: `make real DATA=…`, where DATA holds the public samples.
+
+Two experiments that need no click model to be right. PyClick's sample of a Yandex log: hold out one
+list at a time, where it was shown at least 100 times, and predict its clicks from the other lists
+of the query. Naver's log: hold out one day at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import foreclick as fc
+from foreclick import datasets
+
+ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr"]
+METRICS = ["clicks@2", "clicks@3", "dcg@10", "clicks@10"]
+CLIPS = [1, 10, 100, math.inf]
+DAY = 86_400_000
+SHOWN_AT_LEAST = 100
+
+
+def one_list_at_a_time(data: Path) -> fc.Backtest:
+    """PyClick's sample, both halves; a list plays the part of a period."""
+    with tempfile.TemporaryDirectory() as folder:
+        parts = []
+        for half in ("trainSample", "testSample"):
+            out = Path(folder, f"{half}.parquet")
+            datasets.convert("pyclick", data / "pyclick_wscd" / half, out)
+            parts.append(pq.read_table(out))
+    table = pa.concat_tables(parts)
+    shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
+    table = table.append_column("shown", pa.array(shown))
+    log = fc.read_log(table, context="query", period="shown")
+    return fc.backtest(
+        log, metrics=METRICS, estimators=ESTIMATORS, clip=CLIPS, min_held=SHOWN_AT_LEAST
+    )
+
+
+def one_day_at_a_time(data: Path) -> fc.Backtest:
+    """Naver's log, days 21 to 82, all queries pooled."""
+    log = datasets.relevance_prediction(
+        data / "naver_clara2" / "CLARA2SearchLog_beta", day_length=DAY
+    )
+    days = {day: day for day in range(21, 83)}
+    return fc.backtest(
+        log, metrics=METRICS, estimators=ESTIMATORS, clip=CLIPS, weight="records", block=days
+    )
+
+
+def show(title: str, result: fc.Backtest) -> None:
+    """RMSE at M = ∞ and at the best M, for every estimator."""
+    print(f"\n## {title}\n\n| estimator | " + " | ".join(METRICS) + " |")
+    print("|---|" + "---|" * len(METRICS))
+    rows = {(r["estimator"], r["metric"], r["clip"]): r for r in result}
+    for estimator in ESTIMATORS:
+        cells = []
+        for metric in METRICS:
+            errors = {m: rows[estimator, metric, m]["rmse"] for m in CLIPS}
+            best = min(errors, key=lambda m, e=errors: e[m])
+            better = errors[best] < 0.995 * errors[math.inf]
+            clipped = f" ({errors[best]:.3f} at M = {best})" if better else ""
+            cells.append(f"{errors[math.inf]:.3f}{clipped}")
+        print(f"| {estimator} | " + " | ".join(cells) + " |")
+    floors = " | ".join(f"{rows['ip', metric, math.inf]['floor']:.3f}" for metric in METRICS)
+    print(f"| *floor* | {floors} |\n")
+    print("\n".join(f"- {note}" for note in result.notes))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    data = parser.parse_args().data
+    show("PyClick's sample, one list at a time", one_list_at_a_time(data))
+    show("Naver, one day at a time", one_day_at_a_time(data))
+
+
+if __name__ == "__main__":
+    main()

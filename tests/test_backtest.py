@@ -1,0 +1,210 @@
+"""`backtest`: which periods and contexts take part, and what it says. Its numbers: tests/truth."""
+
+import datetime as dt
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick import simulate
+from foreclick.errors import BacktestError
+
+LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
+
+
+def table(days, contexts=("q",), per_day=6, seed=0):
+    """Every context on every day, lists and clicks at random."""
+    rng = np.random.default_rng(seed)
+    rows = [(context, day) for context in contexts for day in days for _ in range(per_day)]
+    return pa.table(
+        {
+            "context": [context for context, _ in rows],
+            "period": [day for _, day in rows],
+            "items": [LISTS[i] for i in rng.integers(len(LISTS), size=len(rows))],
+            "clicks": (rng.random((len(rows), 3)) < 0.4).astype(int).tolist(),
+        }
+    )
+
+
+def read(days, **options):
+    return fc.read_log(table(days, **options), period="period")
+
+
+def backtest(log, **options):
+    return fc.backtest(log, **({"metrics": "clicks@2", "estimators": ["ip", "rctr"]} | options))
+
+
+class TestContexts:
+    @pytest.fixture
+    def log(self):
+        """Contexts a, b, c and d with 2, 4, 6 and 8 records on each of three days."""
+        parts = [table([1, 2, 3], [c], 2 * i) for i, c in enumerate("abcd", start=1)]
+        return fc.read_log(pa.concat_tables(parts), period="period")
+
+    @pytest.mark.parametrize(
+        ("which", "contexts", "records"),
+        [
+            ({}, 4, 60),
+            ({"ranks": 2}, 2, 42),
+            ({"ranks": (2, 3)}, 2, 30),
+            ({"ranks": (4, 9)}, 1, 6),
+            ({"min_records": 12}, 3, 54),
+            ({"contexts": ["a", "d", "never seen"]}, 2, 30),
+            ({"contexts": ["a", "d"], "ranks": 3}, 1, 24),
+            ({"min_held": 7}, 1, 24),
+        ],
+    )
+    def test_which_take_part(self, log, which, contexts, records):
+        row = backtest(log, **which).to_dicts()[0]
+        assert (row["contexts"], row["records"]) == (contexts, records)
+        assert row["pairs"] == 3 * contexts
+
+    @pytest.mark.parametrize(
+        "which", [{"contexts": ["nobody"]}, {"ranks": (5, 9)}, {"min_records": 1000}]
+    )
+    def test_none_left(self, log, which):
+        with pytest.raises(BacktestError, match="no context of the log is left"):
+            backtest(log, **which)
+
+    @pytest.mark.parametrize("ranks", [0, (3, 2), (0, 2)])
+    def test_ranks_count_from_one(self, log, ranks):
+        with pytest.raises(BacktestError, match="count from 1"):
+            backtest(log, ranks=ranks)
+
+    def test_equally_frequent_ones_are_ranked_by_name(self):
+        log = read([1, 2], contexts=["b", "a", "c"])
+        first = backtest(log, ranks=1)
+        assert first.to_dicts() == backtest(log, contexts=["a"]).to_dicts()
+
+
+class TestPeriods:
+    def test_are_named_in_the_detail(self):
+        result = backtest(read([3, 1, 2]))
+        rows = [row for row in result.periods if row["estimator"] == "ip"]
+        assert [row["period"] for row in rows] == [1, 2, 3]
+        squared = sum(row["rmse"] ** 2 * row["pairs"] for row in rows)
+        assert result["rmse"][0] == pytest.approx(math.sqrt(squared / 3))
+
+    def test_blocks_are_named_by_their_first_period(self):
+        days = [dt.date(2026, 3, day) for day in (1, 2, 3, 8, 9, 15)]
+        result = backtest(read(days), block=7)
+        first = [dt.date(2026, 3, day) for day in (1, 8, 15)]
+        assert [row["period"] for row in result.periods][:3] == first
+
+    def test_blocks_of_text_go_by_order(self):
+        result = backtest(read(["monday", "sunday", "tuesday", "wednesday"]), block=2)
+        assert [row["period"] for row in result.periods][:2] == ["monday", "tuesday"]
+
+    def test_a_mapping_may_leave_periods_out(self):
+        result = backtest(read([1, 2, 3]), block={1: "train", 3: "test"})
+        assert result["folds"][0] == 2
+        assert result["records"][0] == 12
+
+    def test_a_tally_of_many_days_is_as_good_as_the_log(self):
+        log = read([1, 2, 3])
+        first, second = (
+            fc.tally(fc.read_log(table([1, 2, 3]), period="period", where=where))
+            for where in ("period < 3", "period = 3")
+        )
+        both, whole = backtest(first + second), backtest(log)
+        for column in ("rmse", "floor", "records"):
+            assert both[column] == pytest.approx(whole[column])
+
+    def test_records_without_a_period_are_left_out_and_counted(self):
+        rows = pa.concat_tables(
+            [table([1, 2]), table([None, None], per_day=2).cast(table([1]).schema)]
+        )
+        result = backtest(fc.read_log(rows, period="period"))
+        assert result["records"][0] == 12
+        assert "4 records without a period were left out." in result.notes
+
+    def test_forward_has_nothing_to_learn_the_first_from(self):
+        result = backtest(read([1, 2, 3]), forward=True)
+        assert result["folds"][0] == 2
+        assert "1 without records in earlier periods" in result.notes[-1]
+
+    @pytest.mark.parametrize("block", [0, -1, 2.5, "week"])
+    def test_blocks_that_are_none(self, block):
+        with pytest.raises(BacktestError, match="block="):
+            backtest(read([1, 2]), block=block)
+
+    def test_one_is_not_enough(self):
+        with pytest.raises(BacktestError, match="needs two blocks"):
+            backtest(read([1]))
+        with pytest.raises(BacktestError, match="needs two blocks"):
+            backtest(read([1, 2]), block=7)
+
+    def test_a_log_without(self):
+        with pytest.raises(BacktestError, match="period='…'"):
+            backtest(fc.read_log(table([1, 2])))
+
+    def test_contexts_that_never_come_back(self):
+        rows = pa.concat_tables([table([1], ["a"]), table([2], ["b"])])
+        with pytest.raises(BacktestError, match="no context was seen in two periods"):
+            backtest(fc.read_log(rows, period="period"))
+
+
+class TestWhatItSays:
+    def test_a_clear_win(self):
+        """The list alone decides over clicks at the top, and it changes from day to day."""
+        days = range(1, 11)
+        rows = [
+            {
+                "context": "q",
+                "period": day,
+                "items": [1, 2] if shown else [2, 1],
+                "clicks": [int(shown), 0],
+            }
+            for day in days
+            for turn in range(20)
+            for shown in [turn < 20 * (day % 5 + 1) / 6]
+        ]
+        result = backtest(
+            fc.read_log(pa.Table.from_pylist(rows), period="period"), metrics="clicks@1"
+        )
+        assert result["rmse"][0] == pytest.approx(0, abs=1e-12)
+        assert result.notes[0].startswith("clicks@1: ip predicted best, RMSE ")
+        assert "100.0% below rctr" in result.notes[0]
+        assert "larger than its own noise over 10 periods" in result.notes[0]
+
+    def test_a_win_by_chance(self):
+        assert "within its own noise" in backtest(read(range(1, 9), per_day=40)).notes[0]
+
+    def test_two_periods_say_nothing_of_noise(self):
+        assert "nobody can say" in backtest(read([1, 2])).notes[0]
+
+    def test_nobody_to_compare_with(self):
+        note = backtest(read([1, 2, 3]), estimators="ip", clip=[2, math.inf]).notes[0]
+        assert note.startswith("clicks@2: ip")
+        assert "below" not in note
+
+    def test_no_floor_where_no_list_repeats(self):
+        rows = table([1, 2], per_day=1)
+        assert backtest(fc.read_log(rows, period="period"))["floor"] == [None, None]
+
+    def test_rewards_that_the_log_does_not_have(self):
+        with pytest.raises(BacktestError, match="'orders'"):
+            backtest(read([1, 2]), metrics="orders@2")
+
+    def test_weights_that_are_none(self):
+        with pytest.raises(BacktestError, match="'pairs' or 'records'"):
+            backtest(read([1, 2]), weight="clicks")
+
+
+def test_the_papers_ordering_in_a_world_like_its_log():
+    """`make reproduce` has the whole experiment; this is a fifteenth of it."""
+    log = fc.read_log(
+        simulate.yandex_like(records=600_000, queries=40, seed=600).sample(),
+        context="query",
+        period="day",
+    )
+    rows = fc.backtest(
+        log, metrics=["clicks@2", "dcg@10"], estimators=["list", "ip", "rctr"], clip=[100, math.inf]
+    )
+    rmse = {(r["estimator"], r["metric"], r["clip"]): r["rmse"] for r in rows}
+    for clip in (100, math.inf):
+        assert rmse["ip", "clicks@2", clip] < 0.95 * rmse["list", "clicks@2", clip]
+        assert rmse["ip", "dcg@10", clip] < 0.3 * rmse["list", "dcg@10", clip]
+        assert rmse["ip", "dcg@10", clip] < rmse["rctr", "dcg@10", clip]
