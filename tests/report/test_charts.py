@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 import foreclick as fc
 from foreclick.errors import ReportError
+from foreclick.report.charts import lines_by_period
 from foreclick.report.style import Chart
 from foreclick.results import Result
 from tests.report.samples import CLIPS, DAYS, ERRORS, VALUES, backtest, evaluation, support
@@ -272,6 +273,18 @@ def test_support_is_bars_of_shares():
     assert [bar.get_width() for bar in share] == [0.5, 1]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["list", "item"]
     assert {"50.0%", "100%"} <= set(texts(axes))
+
+
+def test_lines_by_period_start_at_zero():
+    numbers = {"position 1": [0.5, 0.2, 0.4], "all positions": [0.9, 0.8, 1.0]}
+    chart = lines_by_period(DAYS[:3], numbers, title="Clicks by day", label="clicks a record")
+    (axes,) = chart.axes
+    found = {name: list(line.get_ydata()) for name, line in curves(axes).items()}
+    assert found == numbers
+    assert set(numbers) <= set(texts(axes))
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_title(loc="left") == "Clicks by day"
+    assert list(ticks(axes.xaxis).values()) == [str(day) for day in DAYS[:3]]
 
 
 @pytest.mark.parametrize("make", [backtest, evaluation, support])
