@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -138,6 +139,70 @@ def test_support_tells_how_far_the_log_sees(run):
     rows = run("support", "log.parquet", "candidate.parquet", "--context", "query", "-m", "dcg@3")
     assert [r["estimator"] for r in rows] == ["list", "prefix", "ip", "item"]
     assert all(r["covered"] == pytest.approx(1) for r in rows)
+
+
+HELD_OUT = ["--context", "query", "--period", "day", "-m", "clicks@2"]
+
+
+def test_backtest_judges_the_estimators(run):
+    rows = run("backtest", "log.parquet", *HELD_OUT, "-e", "ip,rctr", "--clip", "2", "--clip=inf")
+    log = fc.read_log(pa.table(ROWS), context="query", period="day")
+    names = ["ip", "rctr"]
+    found = fc.backtest(log, metrics="clicks@2", estimators=names, clip=[2, float("inf")])
+    assert len(rows) == 4
+    assert [row["rmse"] for row in rows] == pytest.approx(found["rmse"])
+    assert [row["estimator"] for row in rows] == found["estimator"]
+
+
+def test_backtest_over_a_range_of_clips(run):
+    rows = run("backtest", "log.parquet", *HELD_OUT, "-e", "ip", "--clip", "1..1000")
+    clips = [row["clip"] for row in rows]
+    assert len(clips) == 21
+    assert (clips[0], clips[-2], clips[-1]) == (1, 1000, "inf")
+    ratios = [b / a for a, b in itertools.pairwise(clips[:-1])]
+    assert ratios == pytest.approx([1000 ** (1 / 19)] * 19, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["--ranks", "1"], {"ranks": 1}),
+        (["--ranks", "2-5"], {"ranks": (2, 5)}),
+        (["--min-records", "9.5"], {"min_records": 9.5}),
+        (["--min-held", "4"], {"min_held": 4}),
+        (["--block", "2"], {"block": 2}),
+        (["--forward"], {"forward": True}),
+        (["--count-by", "records"], {"weight": "records"}),
+    ],
+)
+def test_backtest_by_another_protocol(run, words, options):
+    days = {**ROWS, "day": [1, 2, 3, 4, 4, 4] * 4, "query": ["a"] * 15 + ["b"] * 9}
+    rows = run("backtest", write("days.parquet", days), *HELD_OUT, "-e", "ip", *words)
+    log = fc.read_log(pa.table(days), context="query", period="day")
+    found = fc.backtest(log, metrics="clicks@2", estimators="ip", **options)
+    usual = fc.backtest(log, metrics="clicks@2", estimators="ip")
+    assert [row["rmse"] for row in rows] == pytest.approx(found["rmse"])
+    assert [row["pairs"] for row in rows] == found["pairs"]
+    assert found["rmse"] != pytest.approx(usual["rmse"])
+
+
+@pytest.mark.parametrize(
+    ("command", "form"), [("evaluate", "png"), ("support", "svg"), ("backtest", "pdf")]
+)
+def test_a_chart_is_drawn_beside_the_answer(run, folder, command, form):
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    files = ["log.parquet", *([] if command == "backtest" else ["candidate.parquet"])]
+    assert run(command, *files, *HELD_OUT, "--chart", f"chart.{form}")
+    assert (folder / f"chart.{form}").read_bytes().startswith(starts[form])
+
+
+def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys):
+    (folder / "taken.png").mkdir()
+    words = ["support", "log.parquet", "candidate.parquet", *HELD_OUT, "--chart", "taken.png"]
+    assert main([*words, "--format", "csv"]) == 2
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 5
+    assert "taken.png" in err
 
 
 def test_a_tally_is_recognised_and_answers_as_the_log(run):
@@ -427,6 +492,26 @@ def test_bad_input_is_exit_code_2(folder, capsys, words, message):
 def test_a_bad_question_is_exit_code_2(refuse, words, message):
     base = ["evaluate", "log.parquet", "candidate.parquet", "--context", "query"]
     assert message in refuse(*base, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--clip", "1..much"], "'1..much' is not a number"),
+        (["--clip", "10..1"], "no range from low to high"),
+        (["--clip", "0..1"], "no range from low to high"),
+        (["--ranks", "5-2"], "no range; write 101-1000"),
+        (["--ranks", "some"], "not a whole number"),
+        (["--min-records", "few"], "not a number of records"),
+        (["--block", "0"], "not a whole number above 0"),
+        (["--count-by", "days"], "invalid choice: 'days'"),
+        (["--chart", "chart.html"], "must be one of .png, .svg, .pdf"),
+        (["--chart", "none/chart.png"], "there is no 'none'"),
+        (["--ranks", "3"], "period='…'"),
+    ],
+)
+def test_a_bad_backtest_is_exit_code_2(refuse, words, message):
+    assert message in refuse("backtest", "log.parquet", "--context", "query", *words)
 
 
 def test_a_tally_refuses_roles_that_would_change_nothing(run, refuse):

@@ -11,7 +11,7 @@ from foreclick import errors
 
 HEAVY = ("polars", "pyspark", "torch", "matplotlib", "plotly", "altair")
 
-# DESIGN.md, "The public face", as far as it stands; compare, backtest and optimize come later.
+# DESIGN.md, "The public face", as far as it stands; compare and optimize come later.
 NAMES = {
     "ClickModel",
     "Lists",
@@ -21,6 +21,7 @@ NAMES = {
     "PlackettLuce",
     "Ranking",
     "Weighted",
+    "backtest",
     "datasets",
     "errors",
     "evaluate",
@@ -30,7 +31,7 @@ NAMES = {
     "tally",
 }
 # What these return, for type hints and isinstance, and the command line's `check`.
-TYPES = {"Check", "Evaluation", "Log", "Policy", "Support", "Tally", "check"}
+TYPES = {"Backtest", "Check", "Evaluation", "Log", "Policy", "Support", "Tally", "check"}
 
 
 def test_import_brings_no_heavy_package():

@@ -44,6 +44,10 @@ class SimulationError(ForeclickError):
     """A simulated world, or the log to draw from it, makes no sense."""
 
 
+class ReportError(ForeclickError):
+    """A result has no such chart, or cannot be written as asked."""
+
+
 class MissingDependency(ForeclickError):  # noqa: N818 - reads better where it is caught
     """An optional package is not installed; the message says which extra brings it."""
 

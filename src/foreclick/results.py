@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from foreclick.errors import MissingDependency
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from matplotlib.figure import Figure
 
 Value: TypeAlias = str | int | float | None
 Side: TypeAlias = Literal["left", "right"]
@@ -157,7 +159,41 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The table for a notebook."""
-        return _html(self)
+        return self.to_html()
+
+    def chart(self, **options: Any) -> Figure:  # noqa: ANN401 - each kind of result has its own
+        """The result as a picture, for results that have one; needs the extra ``charts``.
+
+        | result | chart | options |
+        |---|---|---|
+        | Backtest | RMSE over M by estimator; dots if there is one M | ``by="period"``, ``title`` |
+        | Evaluation | value by estimator beside production; over M if several | ``title`` |
+        | Support | covered share by click model | ``title`` |
+
+        Returns:
+            A matplotlib ``Figure``, which a notebook shows and ``savefig`` writes.
+        """
+        # The one import that points up: a result is asked for its chart, and report draws it.
+        from foreclick import report  # noqa: PLC0415
+
+        return report.chart(self, **options)
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:  # noqa: ANN401
+        """Write the result to a file, as its ending says.
+
+        | ending | content |
+        |---|---|
+        | .png, .svg, .pdf | the chart |
+        | .html | a page of its own: chart (if there is one, and matplotlib), table and notes |
+        | .csv, .json, .parquet | the rows (in JSON with title and notes) |
+
+        Args:
+            path: where to; an existing file is replaced.
+            options: those of `chart`.
+        """
+        from foreclick import report  # noqa: PLC0415 - as in chart
+
+        report.save(self, path, **options)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts, free to change."""
@@ -165,7 +201,7 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table; the types of our columns do not depend on the values."""
-        arrow = _import("pyarrow", "pip install pyarrow")
+        arrow = optional("pyarrow", "pip install pyarrow")
         types = {
             Kind.TEXT: arrow.string(),
             Kind.COUNT: arrow.int64(),
@@ -181,15 +217,19 @@ class Result:
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas data frame."""
-        _import("pandas", "pip install pandas")
+        optional("pandas", "pip install pandas")
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a Polars data frame."""
-        polars = _import("polars", "pip install 'foreclick[polars]'")
+        polars = optional("polars", "pip install 'foreclick[polars]'")
         frame: pl.DataFrame = polars.DataFrame(self.to_arrow())
         return frame
+
+    def to_html(self) -> str:
+        """The table with title and notes, as part of a page."""
+        return _html(self)
 
     def to_json(self) -> str:
         """Title, rows and notes as a JSON object.
@@ -414,8 +454,8 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _import(package: str, remedy: str) -> ModuleType:
-    """An optional package, or an error that says how to get it."""
+def optional(package: str, remedy: str) -> ModuleType:
+    """A package that need not be there, or an error that says how to get it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

@@ -14,6 +14,7 @@ from foreclick.cli.commands import COMMANDS
 from foreclick.cli.options import build_parser
 from foreclick.cli.output import complain, hear, settle_encoding, show, warn
 from foreclick.errors import ForeclickError
+from foreclick.report import checked_picture
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
+    wanted = getattr(args, "chart", None)
+    picture = None if wanted is None else checked_picture(wanted)  # before the work, not after
+    undrawn: Exception | None = None
     with hear() as warnings, working() as say:
         result = COMMANDS[args.command](args, say)
+        if picture is not None:
+            say(f"Drawing {picture.name}")
+            try:
+                result.save(picture)
+            except (ForeclickError, OSError) as error:
+                undrawn = error
     warn(warnings, result, args.format)
     show(result, args.format)
+    if undrawn is not None:  # the answer is not lost with its chart
+        raise undrawn

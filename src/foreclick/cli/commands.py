@@ -65,7 +65,20 @@ def support(args: argparse.Namespace, say: Say) -> Result:
     """How far the log can see."""
     log, candidate = _log_and_candidate(args, say)
     say("Looking for what was shown")
-    return fc.support(log, candidate, **given(args, ("metrics", "estimators", "missing", "by")))
+    asked = ("metrics", "estimators", "missing", "by")
+    return fc.support(log, candidate, **given(args, asked))
+
+
+def backtest(args: argparse.Namespace, say: Say) -> Result:
+    """Which estimator would have been right."""
+    say("Reading the log")
+    log = read_logs(args, engine_of(args))
+    say("Holding out one period after the other")
+    asked = ("metrics", "estimators", "clip", "ranks", "min_records", "min_held", "block")
+    options = given(args, (*asked, "forward"))
+    if args.count_by is not None:  # --weight is a column of the log
+        options["weight"] = args.count_by
+    return fc.backtest(log, **options)
 
 
 def _log_and_candidate(args: argparse.Namespace, say: Say) -> tuple[fc.Log | fc.Tally, fc.Policy]:
@@ -83,4 +96,5 @@ COMMANDS = {
     "tally": tally,
     "evaluate": evaluate,
     "support": support,
+    "backtest": backtest,
 }

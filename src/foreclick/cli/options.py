@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import math
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 import foreclick
 
@@ -20,6 +23,7 @@ foreclick COMMAND --help explains a command. An example, from a log to an answer
 
   foreclick check    log.parquet --context query --period day
   foreclick tally    log.parquet --context query --period day -o tally.parquet
+  foreclick backtest tally.parquet --clip 1..1000 --chart backtest.png
   foreclick evaluate tally.parquet candidate.parquet --metric dcg@10
 
 {_SPELLING}"""
@@ -39,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         prog="foreclick", dest="command", title="commands", metavar="COMMAND"
     )
-    log, candidate, question = _log(), _candidate(), _question()
+    log, candidate, question, split = _log(), _candidate(), _question(), _split()
 
     def add(
         name: str, words: str, summary: str, parents: Sequence[_Parser], *, engine: bool = True
@@ -53,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=_SPELLING,
         )
 
-    about = [log, candidate, question]
+    about = [log, candidate, question, split]
     add("check", "LOG…", "what is in a log, and what can be evaluated with it", [log])
     add(
         "convert",
@@ -72,9 +76,20 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [*about, _estimation()],
+        [*about, _clip(), _logging(), _picture()],
     )
-    add("support", "LOG… CANDIDATE", "how much of what a candidate shows was ever shown", about)
+    add(
+        "support",
+        "LOG… CANDIDATE",
+        "how much of what a candidate shows was ever shown",
+        [*about, _picture()],
+    )
+    add(
+        "backtest",
+        "LOG…",
+        "which estimator would have been right on this log",
+        [log, question, _clip(), _protocol(), _picture()],
+    )
     return parser
 
 
@@ -239,6 +254,12 @@ def _question() -> _Parser:
         metavar="NAME",
         help="list, prefix, ip, item, pbm, rctr, rcm",
     )
+    return parent
+
+
+def _split() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
     add("--by", **_several(names), metavar="SEGMENT", help="split by a segment, or by period")
     add(
         "--missing",
@@ -249,20 +270,78 @@ def _question() -> _Parser:
     return parent
 
 
-def _estimation() -> _Parser:
+def _clip() -> _Parser:
     parent = _Parser()
     add = parent.add_argument_group("question").add_argument
     add(
         "--clip",
-        **_several(numbers),
+        **_several(clips),
         metavar="M",
-        help="cut weights off at M; several to see each (default: inf)",
+        help="cut weights off at M; several to see each, 1..1000 for twenty between and inf "
+        "(default: inf)",
     )
+    return parent
+
+
+def _logging() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
     add(
         "--logging",
         choices=("frequency", "propensity"),
         metavar="SOURCE",
         help="weigh by frequency or propensity (default: what suits the log)",
+    )
+    return parent
+
+
+def _protocol() -> _Parser:
+    parent = _Parser()
+    group = parent.add_argument_group(
+        "protocol", "Each period is held out and predicted from the others; so --period is needed."
+    )
+    add = group.add_argument
+    add(
+        "--ranks",
+        type=ranks,
+        metavar="N|N-N",
+        help="only the most frequent contexts: 100, or 101-1000 for those after them",
+    )
+    add(
+        "--min-records",
+        type=amount,
+        metavar="N",
+        help="only contexts with at least so many records",
+    )
+    add(
+        "--min-held",
+        type=amount,
+        metavar="N",
+        help="judge a context in a period only with at least so many records there",
+    )
+    add("--block", type=count, metavar="N", help="hold out N periods at once, such as 7 days")
+    add(
+        "--forward",
+        action="store_true",
+        default=None,
+        help="predict a period from earlier ones only",
+    )
+    add(
+        "--count-by",
+        choices=("pairs", "records"),
+        metavar="pairs|records",
+        help="every context and period counts alike (default), or by its records",
+    )
+    return parent
+
+
+def _picture() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("output").add_argument
+    add(
+        "--chart",
+        metavar="FILE",
+        help="also draw it, to a .png, .svg or .pdf (needs foreclick[charts])",
     )
     return parent
 
@@ -326,14 +405,55 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def numbers(text: str) -> list[float]:
-    """The numbers in a list with commas."""
+def clips(text: str) -> list[float]:
+    """Values of M with commas; 1..1000 stands for twenty from 1 to 1000, evenly in ratio, and inf.
+
+    Examples:
+        >>> clips("1,10"), clips("1..1000")[-3:]
+        ([1.0, 10.0], [695.2, 1000.0, inf])
+    """
+    return [clip for part in names(text) for clip in _clips(part)]
+
+
+_RANGE = 20
+
+
+def _clips(text: str) -> list[float]:
+    low, dots, high = text.partition("..")
     try:
-        return [float(number) for number in names(text)]
+        first, last = float(low), float(high) if dots else math.inf
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number, nor several with commas. Write 10, or inf for none"
+            f"{text!r} is not a number. Write 10, or inf for none, or 1..1000 for many"
         ) from None
+    if not dots:
+        return [first]
+    if not 0 < first < last < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no range from low to high above 0")
+    # Four digits are enough, and make a table that can be read.
+    return [float(f"{m:.4g}") for m in np.geomspace(first, last, _RANGE)] + [math.inf]
+
+
+def ranks(text: str) -> int | tuple[int, int]:
+    """100 for the first hundred, 101-1000 for those from one rank to another."""
+    first, dash, last = text.partition("-")
+    if not dash:
+        return count(first)
+    found = count(first), count(last)
+    if found[0] > found[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} is no range; write 101-1000")
+    return found
+
+
+def amount(text: str) -> float:
+    """A number of records, which need not be whole where they are weighted."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of records")
+    return found
 
 
 def count(text: str) -> int:

@@ -1,0 +1,79 @@
+"""Results to draw, made by hand: charts are about numbers, wherever they come from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import foreclick as fc
+from foreclick.results import Result
+
+CLIPS = (1.0, 10.0, 100.0, 1000.0, math.inf)
+ERRORS = {"list": 0.30, "ip": 0.10, "rctr": 0.20}
+DAYS = [dt.date(2026, 3, day) for day in range(1, 5)]
+
+
+def backtest(
+    metrics: Sequence[str] = ("clicks@3", "dcg@10"),
+    errors: dict[str, float] = ERRORS,
+    clips: Sequence[float] = CLIPS,
+    floor: float | None = 0.05,
+) -> fc.Backtest:
+    """Errors that are smallest at M = 100, so the winner is the smallest of `errors` there."""
+    rows: list[dict[str, Any]] = [
+        {
+            "estimator": name,
+            "metric": metric,
+            "clip": clip,
+            "rmse": error * (1 + abs(math.log10(min(clip, 1e4)) - 2)),
+            "bias": 0.0,
+            "floor": floor,
+            "folds": len(DAYS),
+            "contexts": 3,
+            "pairs": 12,
+            "records": 1200.0,
+        }
+        for name, error in errors.items()
+        for metric in metrics
+        for clip in clips
+    ]
+    by_period = [
+        {**row, "period": day, "rmse": row["rmse"] * (1 + i / 10)}
+        for row in rows
+        for i, day in enumerate(DAYS)
+    ]
+    periods = Result(tuple(by_period), tuple(by_period[0]))
+    return fc.Backtest(tuple(rows), tuple(rows[0]), ("ip predicted best.",), periods=periods)
+
+
+def evaluation(clips: Sequence[float] = (math.inf,), **changes: Any) -> fc.Evaluation:  # noqa: ANN401
+    """Three estimators in two metrics; `changes` replace columns, or add them as segments."""
+    rows: list[dict[str, Any]] = [
+        {
+            "estimator": name,
+            "metric": metric,
+            "clip": clip,
+            **{column: value for column, value in changes.items() if column not in VALUES},
+            "value": value * min(clip, 10) / 10,
+            **VALUES,
+            **{column: value for column, value in changes.items() if column in VALUES},
+        }
+        for metric in ("clicks@3", "dcg@10")
+        for name, value in {"list": 0.3, "ip": 0.5, "rctr": 0.4}.items()
+        for clip in clips
+    ]
+    return fc.Evaluation(tuple(rows), tuple(rows[0]))
+
+
+VALUES: dict[str, Any] = {"production": 0.4, "lift": 0.1, "covered": 0.5}
+
+
+def support() -> fc.Support:
+    """Half of the lists, all of the items."""
+    rows: list[dict[str, Any]] = [
+        {"estimator": name, "metric": "clicks@3", "covered": covered}
+        for name, covered in {"list": 0.5, "item": 1.0}.items()
+    ]
+    return fc.Support(tuple(rows), tuple(rows[0]))

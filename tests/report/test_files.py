@@ -1,0 +1,200 @@
+"""Files written are what their endings say, with or without matplotlib."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.errors import MissingDependency, ReportError
+from foreclick.results import Result
+from tests.report.samples import backtest, evaluation, support
+
+PLAIN = Result(({"value": 1.0},), ("value",), ("A <note>.",), "A <title>")
+
+
+@pytest.mark.parametrize("make", [backtest, evaluation, support])
+def test_pictures(tmp_path, make):
+    for ending in ("png", "svg", "pdf", "PNG"):
+        make().save(tmp_path / f"chart.{ending}")
+    png = (tmp_path / "chart.png").read_bytes()
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert png.endswith(b"IEND\xaeB`\x82")
+    assert (tmp_path / "chart.PNG").read_bytes() == png
+    assert ET.parse(tmp_path / "chart.svg").getroot().tag.endswith("}svg")  # noqa: S314 - our own
+    assert (tmp_path / "chart.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_the_same_numbers_are_the_same_file(tmp_path):
+    for ending in ("svg", "pdf", "html"):
+        for name in ("a", "b"):
+            backtest().save(tmp_path / f"{name}.{ending}")
+        a, b = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
+        assert a == b, ending
+
+
+def test_options_reach_the_chart(tmp_path):
+    backtest().save(tmp_path / "clip.svg")
+    backtest().save(str(tmp_path / "period.svg"), by="period")
+    assert (tmp_path / "clip.svg").read_bytes() != (tmp_path / "period.svg").read_bytes()
+    with pytest.raises(ReportError, match="holds no chart, so by would do nothing"):
+        backtest().save(tmp_path / "rows.csv", by="period")
+
+
+class Page(HTMLParser):
+    """Counts tags, and collects what a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        said = dict(attrs)
+        self.ids += [said["id"]] if said.get("id") else []  # type: ignore[list-item]
+        links = [said.get(name) or "" for name in ("src", "href", "xlink:href")]
+        self.fetched += [link for link in links if link and not link.startswith("#")]
+
+
+def page_of(result: Result, path: Path) -> tuple[str, Page]:
+    result.save(path)
+    text, page = path.read_text(encoding="utf-8"), Page()
+    page.feed(text)
+    return text, page
+
+
+def test_a_page_has_chart_table_and_notes_and_fetches_nothing(tmp_path):
+    text, page = page_of(backtest(), tmp_path / "page.html")
+    assert text.startswith("<!DOCTYPE html>")
+    assert "<?xml" not in text
+    assert page.tags.count("svg") == 1
+    assert page.tags.count("tr") == 1 + len(backtest())
+    assert page.fetched == []
+    assert len(page.ids) == len(set(page.ids)), "an id twice"
+    assert "ip predicted best." in text
+    assert 'aria-label="Backtest"' in text
+
+
+def test_a_page_without_a_chart_is_a_table(tmp_path):
+    text, page = page_of(PLAIN, tmp_path / "page.html")
+    assert page.tags.count("svg") == 0
+    assert page.tags.count("td") == 1
+    assert "<title>A &lt;title&gt;</title>" in text
+
+
+def test_rows(tmp_path):
+    result = backtest()
+    for ending in ("csv", "json", "parquet"):
+        result.save(tmp_path / f"rows.{ending}")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == result.to_dicts()
+    with (tmp_path / "rows.csv").open(encoding="utf-8", newline="") as file:
+        assert [float(row["rmse"]) for row in csv.DictReader(file)] == result["rmse"]
+    content = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))
+    assert content["notes"] == list(result.notes)
+    assert len(content["rows"]) == len(result)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("chart.gif", r"must be one of \.png, \.svg"),
+        ("chart", "does not say what to write"),
+        ("none/chart.png", "there is no 'none'"),
+    ],
+)
+def test_a_path_that_cannot_be_written(tmp_path, monkeypatch, path, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ReportError, match=message):
+        backtest().save(path)
+
+
+def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "chart.png"
+    path.write_bytes(b"before")
+    with pytest.raises(ReportError, match="Result has no chart"):
+        PLAIN.save(path)
+    assert path.read_bytes() == b"before"
+
+
+# --- without matplotlib -------------------------------------------------------------------------
+
+WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+import foreclick as fc
+rows = ({"estimator": "ip", "metric": "clicks@3", "covered": 0.5},)
+result = fc.Support(rows, tuple(rows[0]))
+"""
+
+
+def without_matplotlib(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT + code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_matplotlib_a_chart_names_the_remedy(tmp_path):
+    code = """
+for ask in (result.chart, lambda: result.save("chart.png")):
+    try:
+        ask()
+    except fc.errors.MissingDependency as error:
+        print(error)
+"""
+    done = without_matplotlib(code, tmp_path)
+    remedy = "matplotlib is not installed; run: pip install 'foreclick[charts]'"
+    assert done.stdout.splitlines() == [remedy, remedy], done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_everything_else_is_written(tmp_path):
+    code = "[result.save(f'rows.{e}') for e in ('html', 'csv', 'json', 'parquet')]"
+    done = without_matplotlib(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "rows.html").read_text(encoding="utf-8")
+    assert "50.0%" in text
+    assert "<svg" not in text
+    assert pq.read_table(tmp_path / "rows.parquet").num_rows == 1
+
+
+def test_without_matplotlib_the_command_line_says_so_before_the_work(tmp_path):
+    code = """
+from foreclick.cli import main
+sys.exit(main(["backtest", "none.parquet", "--chart", "chart.png"]))
+"""
+    done = without_matplotlib(code, tmp_path)
+    assert done.returncode == 2
+    assert "foreclick[charts]" in done.stderr
+
+
+def test_importing_and_saving_rows_imports_no_matplotlib(tmp_path):
+    code = (
+        "import sys, foreclick as fc; from foreclick import report\n"
+        "fc.Support(({'covered': 0.5},), ('covered',)).save('rows.csv')\n"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+
+
+def test_the_errors_are_ours():
+    assert issubclass(ReportError, fc.errors.ForeclickError)
+    assert issubclass(MissingDependency, fc.errors.ForeclickError)
