@@ -22,7 +22,6 @@ from foreclick._tally import Tally, tally
 from foreclick.engines import total
 from foreclick.errors import BacktestError
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
-from foreclick.report.charts import lines_by_period
 from foreclick.results import Result
 
 ESTIMATORS = ("list", "ip", "item", "pbm", "rctr")
@@ -172,6 +171,8 @@ def _like(counted: Tally, query: int, records: int) -> Any:  # noqa: ANN401 - a 
 
 
 def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Path, ...]:
+    from foreclick.report.charts import lines_by_period  # noqa: PLC0415 - matplotlib is an extra
+
     out.mkdir(parents=True, exist_ok=True)
     files = []
     for name, result in found.items():

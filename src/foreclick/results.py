@@ -79,6 +79,8 @@ KINDS: dict[str, Kind] = {
     "covered": Kind.SHARE,
     "clipped": Kind.SHARE,
     "share": Kind.SHARE,
+    "cut": Kind.SHARE,
+    "paper": Kind.SHARE,
     "ess": Kind.SIZE,
     "contexts": Kind.COUNT,
     "records": Kind.COUNT,
