@@ -16,9 +16,17 @@ from tests.truth import oracle, random_logs
 
 COLUMNS = [
     "value",
+    "se",
+    "low",
+    "high",
+    "margin",
     "production",
     "change",
+    "change_low",
+    "change_high",
     "lift",
+    "lift_low",
+    "lift_high",
     "covered",
     "clipped",
     "ess",
