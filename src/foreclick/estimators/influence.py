@@ -286,19 +286,16 @@ class Influence:
         pools = rows.group_by(log.keys).aggregate(
             **{f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
         )
-        pools = log.keep(pools, "pools")
-        overall = log.engine.rows(
-            pools.aggregate(**{c: pools[c].sum() for c in pools.columns if c.endswith("_pool")})
-        )[0]
-        rows = rows.join(pools, log.keys)
+        everywhere = pools.aggregate(**{f"{c}_all": pools[f"{c}_pool"].sum() for c in columns})
+        rows = rows.join(pools, log.keys).cross_join(everywhere)
         extra: dict[str, ir.Value] = {}
         for i in numbers:
-            everything = overall[f"free_{i}_pool"] or 0.0
-            usual = real(overall[f"s_{i}_pool"] / everything if everything else 0.0)
-            free = rows[f"free_{i}_pool"]
-            enough = free >= real(_FEW)
-            own = enough.ifelse(rows[f"s_{i}_pool"] / enough.ifelse(free, real(1)), usual)
             n = rows[f"{N}_{i}"].cast("float64")
+            free, all_free = rows[f"free_{i}_pool"], rows[f"free_{i}_all"]
+            enough = free >= real(_FEW)
+            known = all_free > 0
+            usual = known.ifelse(rows[f"s_{i}_all"] / known.ifelse(all_free, real(1)), real(0))
+            own = enough.ifelse(rows[f"s_{i}_pool"] / enough.ifelse(free, real(1)), usual)
             extra[f"d_{i}"] = (real(2) * n * own - rows[f"s_{i}"]) / (n + real(1))
         rows = rows.mutate(**extra)
         sums: dict[str, ir.Value] = {}
