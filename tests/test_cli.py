@@ -460,7 +460,7 @@ def test_table_and_csv_go_to_stdout(folder, capsys):
     words = ["evaluate", "log.parquet", "candidate.parquet", "--context", "query", *ASKED]
     assert main(words) == 0
     table = capsys.readouterr().out
-    assert table.splitlines()[-1].startswith("ip ")
+    assert sum(line.startswith("ip ") for line in table.splitlines()) == 1
     assert "\x1b" not in table
     assert main([*words, "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
@@ -658,3 +658,47 @@ def test_a_broken_pipe_is_no_drama(folder):
     done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+class TestGate:
+    """One list a record; the first item is clicked always, the second never."""
+
+    @pytest.fixture
+    def shown(self, folder):
+        lists = [[1, 2], [2, 1]] * 40
+        rows = {
+            "context": ["q"] * 80,
+            "items": lists,
+            "clicks": [[int(i == 1) for i in x] for x in lists],
+        }
+        pq.write_table(pa.table(rows), "shown.parquet")
+        for name, items in (("best", [1, 2]), ("worst", [2, 1]), ("strange", [8, 9])):
+            pq.write_table(pa.table({"context": ["q"], "items": [items]}), f"{name}.parquet")
+
+    @pytest.mark.parametrize(
+        ("candidate", "code", "word"),
+        [("best", 0, "better"), ("worst", 1, "worse"), ("strange", 3, "cannot tell")],
+    )
+    def test_exits_by_its_verdict(self, shown, capsys, candidate, code, word):
+        words = [
+            "gate",
+            "shown.parquet",
+            f"{candidate}.parquet",
+            "-m",
+            "clicks@1",
+            "--format",
+            "json",
+        ]
+        assert main(words) == code
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        assert row["verdict"] == word
+        assert row["estimator"] == "ip"
+
+    def test_a_change_that_is_not_worth_having_is_a_no(self, shown, capsys):
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1", "--practical", "0.9"]
+        assert main(words) == 1
+        assert "no difference" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("two", [["-m", "clicks@1,clicks@2"], ["-e", "ip,item"], ["--by", "x"]])
+    def test_has_one_answer(self, shown, refuse, two):
+        assert "one answer" in refuse("gate", "shown.parquet", "best.parquet", *two)

@@ -59,8 +59,29 @@ def evaluate(args: argparse.Namespace, say: Say) -> Result:
     """The value of a candidate."""
     log, candidate = _log_and_candidate(args, say)
     say("Evaluating")
-    asked = ("metrics", "estimators", "clip", "missing", "logging", "by")
-    return fc.evaluate(log, candidate, **given(args, asked))
+    return fc.evaluate(log, candidate, **given(args, (*_ASKED, "by")))
+
+
+def gate(args: argparse.Namespace, say: Say) -> Result:
+    """One estimate and its verdict, for a pipeline to act on."""
+    options = {"estimators": ["ip"], "metrics": ["clicks@3"]} | given(args, _ASKED)
+    several = [
+        name for name in ("estimators", "metrics", "clip") if len(options.get(name, "1")) > 1
+    ]
+    if several or args.by:
+        raise SourceError(
+            "a gate has one answer: give one --metric, one --estimator and at most one --clip, and "
+            "no --by."
+        )
+    log, candidate = _log_and_candidate(args, say)
+    say("Evaluating")
+    return fc.evaluate(log, candidate, **options)
+
+
+_ASKED = (
+    *("metrics", "estimators", "clip", "missing", "logging"),
+    *("confidence", "clusters", "practical", "cap"),
+)
 
 
 def support(args: argparse.Namespace, say: Say) -> Result:
@@ -137,6 +158,7 @@ COMMANDS = {
     "convert": convert,
     "tally": tally,
     "evaluate": evaluate,
+    "gate": gate,
     "support": support,
     "backtest": backtest,
     "simulate": simulate,

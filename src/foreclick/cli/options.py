@@ -78,7 +78,13 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [*about, _clip(), _logging(), _picture()],
+        [*about, _clip(), _logging(), _uncertainty(), _picture()],
+    )
+    add(
+        "gate",
+        "LOG… CANDIDATE",
+        "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
+        [*about, _clip(), _logging(), _uncertainty()],
     )
     add(
         "support",
@@ -310,6 +316,21 @@ def _question() -> _Parser:
         metavar="NAME",
         help="list, prefix, ip, item, pbm, rctr, rcm",
     )
+    return parent
+
+
+def _uncertainty() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
+    add("--confidence", type=float, metavar="SHARE", help="of the intervals (default: 0.95)")
+    add(
+        "--clusters",
+        choices=("auto", "period", "unit", "record"),
+        metavar="WHOSE",
+        help="records that vary together: auto (default), period, unit, record",
+    )
+    add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
+    add("--cap", type=float, metavar="RATE", help="highest click rate of what was never shown")
     return parent
 
 
