@@ -22,6 +22,7 @@ NAMES = {
     "Ranking",
     "Weighted",
     "backtest",
+    "compare",
     "datasets",
     "errors",
     "evaluate",
@@ -31,7 +32,17 @@ NAMES = {
     "tally",
 }
 # What these return, for type hints and isinstance, and the command line's `check`.
-TYPES = {"Backtest", "Check", "Evaluation", "Log", "Policy", "Support", "Tally", "check"}
+TYPES = {
+    "Backtest",
+    "Check",
+    "Comparison",
+    "Evaluation",
+    "Log",
+    "Policy",
+    "Support",
+    "Tally",
+    "check",
+}
 
 
 def test_import_brings_no_heavy_package():

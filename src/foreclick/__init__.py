@@ -7,6 +7,7 @@ Policies with Click Models" (KDD 2018).
 
 from foreclick import datasets, errors
 from foreclick._backtest import Backtest, backtest
+from foreclick._compare import Comparison, compare
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
@@ -22,6 +23,7 @@ __all__ = [
     "Backtest",
     "Check",
     "ClickModel",
+    "Comparison",
     "Evaluation",
     "Lists",
     "Log",
@@ -36,6 +38,7 @@ __all__ = [
     "Weighted",
     "backtest",
     "check",
+    "compare",
     "datasets",
     "errors",
     "evaluate",

@@ -133,7 +133,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if missing not in ("error", "production", "drop"):
         raise ModelError(f"missing={missing!r}: say 'error', 'production' or 'drop'.")
     counted = tally(log)
-    varying, notes = _clusters(counted, clusters)
+    varying, notes = clusters_of(counted, clusters)
     question = Question(
         candidate=as_policy(candidate),
         estimators=parse_estimators(estimators, clip),
@@ -163,7 +163,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
-def _clusters(
+def clusters_of(
     counted: Tally, asked: Clusters | Literal["auto"] | None
 ) -> tuple[tuple[Clusters, ...], list[str]]:
     """Whose records vary together, and a note where that cannot be seen."""

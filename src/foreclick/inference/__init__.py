@@ -1,5 +1,6 @@
 """From a covariance to what can be said: intervals of a value, a change and a lift. NumPy only."""
 
+from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contrasts, holm
 from foreclick.inference.intervals import Interval, change, lift, quantile, value
 from foreclick.inference.verdict import BETTER, SAME, UNKNOWN, WORSE, Evidence, Verdict, judge
 
@@ -8,10 +9,14 @@ __all__ = [
     "SAME",
     "UNKNOWN",
     "WORSE",
+    "Contrasts",
     "Evidence",
     "Interval",
     "Verdict",
+    "benjamini_hochberg",
     "change",
+    "contrasts",
+    "holm",
     "judge",
     "lift",
     "quantile",

@@ -1,0 +1,116 @@
+"""Several differences of several estimates at once: paired, and corrected for their number."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import stdtr
+
+from foreclick.inference.intervals import quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_DRAWS = 20_000
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Differences with their standard errors, by pair of estimates.
+
+    Attributes:
+        change: a − b of each pair.
+        se: its standard error, from the covariance of the two.
+        reach: how many standard errors its own interval reaches.
+        joint: how many all of them together do: none is outside its interval, at the confidence.
+        p: how often chance alone would give a difference as large, by Student's t.
+    """
+
+    change: Floats
+    se: Floats
+    reach: float
+    joint: float
+    p: Floats
+
+
+def contrasts(
+    values: Sequence[float],
+    covariance: Floats,
+    pairs: Sequence[tuple[int, int]],
+    confidence: float,
+    freedom: float,
+    seed: int = 0,
+) -> Contrasts:
+    """The differences of pairs of estimates, of which the covariance is known."""
+    design = np.zeros((len(pairs), len(values)))
+    for row, (a, b) in enumerate(pairs):
+        design[row, a], design[row, b] = 1.0, -1.0
+    change = design @ np.asarray(values)
+    between = design @ covariance @ design.T
+    variance = np.diag(between)
+    terms = np.diag(np.abs(design) @ np.abs(covariance) @ np.abs(design).T)
+    se = np.sqrt(np.where(variance > _ROUNDING * terms, variance, 0.0))
+    alike = between / np.where(np.outer(se, se) > 0, np.outer(se, se), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(se > 0, change / se, np.where(np.abs(change) > _ROUNDING, np.inf, 0.0))
+    large = 1e9 if math.isinf(freedom) else freedom
+    return Contrasts(
+        change=change,
+        se=se,
+        reach=quantile(confidence, freedom),
+        joint=_joint(alike[se > 0][:, se > 0], confidence, freedom, seed),
+        p=np.asarray(2 * stdtr(large, -np.abs(t)), dtype=np.float64),
+    )
+
+
+def _joint(alike: Floats, confidence: float, freedom: float, seed: int) -> float:
+    """The quantile of the largest of several correlated t values, by seeded draws."""
+    if len(alike) <= 1:
+        return quantile(confidence, freedom)
+    rng = np.random.default_rng(seed)
+    values, vectors = np.linalg.eigh(alike)
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    draws = np.abs(rng.standard_normal((_DRAWS, len(alike))) @ root.T).max(axis=1)
+    if math.isfinite(freedom):
+        draws = draws / np.sqrt(rng.chisquare(freedom, _DRAWS) / freedom)
+    return max(float(np.quantile(draws, confidence)), quantile(confidence, freedom))
+
+
+def holm(p: Floats) -> Floats:
+    """P values that may be read one by one: with any number of them, one false alarm is as rare.
+
+    Examples:
+        >>> [round(float(x), 4) for x in holm(np.array([0.01, 0.04, 0.03]))]
+        [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p)
+    factors = len(p) - np.arange(len(p))
+    adjusted = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
+    return _back(adjusted, order)
+
+
+def benjamini_hochberg(p: Floats) -> Floats:
+    """P values by which to pick winners, of which at most that share is false.
+
+    Examples:
+        >>> [round(float(x), 4) for x in benjamini_hochberg(np.array([0.01, 0.04, 0.03]))]
+        [0.03, 0.04, 0.04]
+    """
+    order = np.argsort(p)
+    factors = len(p) / np.arange(1, len(p) + 1)
+    adjusted = np.minimum(np.minimum.accumulate((p[order] * factors)[::-1])[::-1], 1.0)
+    return _back(adjusted, order)
+
+
+def _back(adjusted: Floats, order: NDArray[np.intp]) -> Floats:
+    found = np.empty_like(adjusted)
+    found[order] = adjusted
+    return found

@@ -1,0 +1,48 @@
+"""Differences of several estimates, by hand and by simulation."""
+
+import math
+
+import numpy as np
+import pytest
+
+from foreclick.inference import benjamini_hochberg, contrasts, holm, quantile
+
+COVARIANCE = np.array([[4.0, 3.0, 1.0], [3.0, 4.0, 1.0], [1.0, 1.0, 2.0]])
+
+
+def test_by_hand():
+    found = contrasts([1.0, 3.0, 2.0], COVARIANCE, [(0, 2), (0, 1)], 0.95, math.inf)
+    assert found.change == pytest.approx([-1.0, -2.0])
+    assert found.se == pytest.approx([2.0, math.sqrt(2)])  # 4 + 2 − 2·1, 4 + 4 − 2·3
+    assert found.p == pytest.approx([0.617075, 0.157299], abs=1e-6)
+    assert found.reach == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_equal_estimates_differ_by_nothing():
+    same = np.full((2, 2), 0.7)
+    found = contrasts([1.0, 1.0], same, [(0, 1)], 0.95, 10)
+    assert (found.change[0], found.se[0], found.p[0]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("freedom", [8, math.inf])
+def test_joint_intervals_hold_together(freedom):
+    pairs = [(0, 2), (1, 2), (0, 1)]
+    found = contrasts([0.0, 0.0, 0.0], COVARIANCE, pairs, 0.9, freedom)
+    assert found.joint > found.reach == quantile(0.9, freedom)
+    rng = np.random.default_rng(1)
+    draws = rng.multivariate_normal(np.zeros(3), COVARIANCE, 50_000)
+    if math.isfinite(freedom):
+        draws /= np.sqrt(rng.chisquare(freedom, (50_000, 1)) / freedom)
+    differences = np.stack([draws[:, a] - draws[:, b] for a, b in pairs], axis=1)
+    held = (np.abs(differences) <= found.joint * found.se).all(axis=1).mean()
+    assert held == pytest.approx(0.9, abs=0.01)
+
+
+def test_corrections_keep_the_order_and_stay_below_one():
+    p = np.array([0.5, 0.001, 0.9, 0.02])
+    for corrected in (holm(p), benjamini_hochberg(p)):
+        assert (np.argsort(corrected, kind="stable") == np.argsort(p)).all()
+        assert (corrected >= p).all()
+        assert corrected.max() <= 1
+    assert holm(p)[1] == pytest.approx(0.004)
+    assert benjamini_hochberg(p)[3] == pytest.approx(0.04)

@@ -1,0 +1,125 @@
+"""`compare`: paired differences, corrections, verdicts and refusals."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick import simulate
+from foreclick.errors import ModelError
+
+CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    """A world in which `ip` holds, and a ranker that shows items in any order."""
+    rng = np.random.default_rng(5)
+    world = simulate.PBM(rng.uniform(0.05, 0.6, (CONTEXTS, ITEMS)), 1 / np.arange(1, POSITIONS + 1))
+    orders = np.array(list(itertools.permutations(range(ITEMS), POSITIONS)))
+    shown = simulate.Stationary(
+        np.repeat(np.arange(CONTEXTS), len(orders)),
+        np.tile(orders, (CONTEXTS, 1)),
+        np.full(CONTEXTS * len(orders), 1 / len(orders)),
+        days=12,
+    )
+    return simulate.Simulation(world, shown, records=60_000, user_sd=0.3)
+
+
+@pytest.fixture(scope="module")
+def log(simulation):
+    table = simulation.sample(seed=5)
+    return fc.tally(fc.read_log(table, context="query", period="day", unit="user"))
+
+
+def ranking(swapped=(), swap=(1, 2)):
+    """The first items in their order, with two of them exchanged in some contexts."""
+    orders = np.tile(np.arange(POSITIONS), (CONTEXTS, 1))
+    for x in swapped:
+        orders[x, list(swap)] = orders[x, list(swap[::-1])]
+    items = orders + 1000 * np.arange(CONTEXTS)[:, None]
+    return fc.Ranking({"context": list(range(CONTEXTS)), "items": items.tolist()})
+
+
+@pytest.fixture(scope="module")
+def compared(log):
+    candidates = {
+        "plain": ranking(),
+        "swapped": ranking(range(CONTEXTS // 5)),
+        "strange": {"context": list(range(CONTEXTS)), "items": [[-1, -2]] * CONTEXTS},
+    }
+    return fc.compare(log, candidates, metric="clicks@4", clusters="period")
+
+
+def row_of(result, candidate, against):
+    (found,) = [r for r in result if (r["candidate"], r["against"]) == (candidate, against)]
+    return found
+
+
+def test_every_pair_is_there(compared):
+    pairs = [(row["candidate"], row["against"]) for row in compared]
+    assert pairs == [
+        ("plain", "production"),
+        ("swapped", "production"),
+        ("plain", "swapped"),
+        ("strange", "production"),
+    ]
+
+
+def test_the_values_are_those_of_evaluate(log, compared):
+    for name, candidate in (("plain", ranking()), ("swapped", ranking(range(CONTEXTS // 5)))):
+        (alone,) = fc.evaluate(
+            log, candidate, metrics="clicks@4", estimators="ip", clusters="period"
+        )
+        row = row_of(compared, name, "production")
+        assert row["value"] == pytest.approx(alone["value"])
+        assert row["other"] == pytest.approx(alone["production"])
+        assert row["low"] == pytest.approx(alone["change_low"])
+        assert row["high"] == pytest.approx(alone["change_high"])
+
+
+def test_pairing_makes_the_interval_several_times_shorter(log, compared, simulation):
+    """One adjacent swap in a fifth of the contexts."""
+    ses = [
+        fc.evaluate(log, c, metrics="clicks@4", estimators="ip", clusters="period")["se"][0]
+        for c in (ranking(), ranking(range(CONTEXTS // 5)))
+    ]
+    row = row_of(compared, "plain", "swapped")
+    assert row["se"] < math.hypot(*ses) / 3
+    truth = [simulation.value(c, "clicks@4") for c in (ranking(), ranking(range(CONTEXTS // 5)))]
+    assert row["low"] <= truth[0] - truth[1] <= row["high"]
+
+
+def test_all_together_are_wider_than_one(compared):
+    for row in compared:
+        if row["se"] is not None:
+            assert row["all_low"] <= row["low"] <= row["change"] <= row["high"] <= row["all_high"]
+            assert row["p"] <= row["bh"] <= row["holm"]
+
+
+def test_a_candidate_never_shown_is_not_judged(compared):
+    row = row_of(compared, "strange", "production")
+    assert (row["value"], row["verdict"]) == (None, "cannot tell")
+    assert "Nothing of strange was ever shown" in compared.notes[-1]
+
+
+def test_a_candidate_and_itself_do_not_differ(log):
+    result = fc.compare(log, {"one": ranking(), "same": ranking()}, metric="clicks@4")
+    row = row_of(result, "one", "same")
+    assert row["change"] == pytest.approx(0, abs=1e-12)
+    assert row["se"] == pytest.approx(0, abs=1e-9)
+    assert row["verdict"] == "cannot tell"
+
+
+def test_refusals(log, simulation):
+    with pytest.raises(ModelError, match="by name"):
+        fc.compare(log, {})
+    with pytest.raises(ModelError, match="production itself"):
+        fc.compare(log, {"production": ranking()})
+    with pytest.raises(ModelError, match="missing="):
+        fc.compare(log, {"a": ranking()}, missing="drop")  # type: ignore[arg-type]
+    bare = fc.read_log(simulation.sample(1000, seed=1), context="query")
+    with pytest.raises(ModelError, match="no period and no unit"):
+        fc.compare(bare, {"a": ranking()})
