@@ -198,9 +198,12 @@ class Influence:
         engine, by = self.log.engine, self.log.by
         cells = {_key(row, by): row for row in engine.rows(from_cells)}
         wholes = {_key(row, by): row for row in engine.rows(whole)}
+        own: dict[Code, list[tuple[Code, Any]]] = {stratum.code: [] for stratum in self.strata}
+        for key in sorted(wholes, key=repr):
+            own[key[0]].append(key)
         found = {}
         for stratum in self.strata:
-            mine = sorted((key for key in wholes if key[0] == stratum.code), key=repr)
+            mine = own[stratum.code]
             n = np.array([wholes[key][N] for key in mine])
             for i, ask in enumerate(weighed.asks):
                 f = np.array([wholes[key][f"f_{i}"] for key in mine])
@@ -283,21 +286,12 @@ class Influence:
             columns[f"s_{i}"] = shown.ifelse(ibis.greatest(left, real(0)), real(0))
             columns[f"free_{i}"] = shown.ifelse(table[f"{N}_{i}"].cast("float64") - 1, real(0))
         rows = table.mutate(**columns)
-        pools = rows.group_by(log.keys).aggregate(
-            **{f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
-        )
-        pools = log.keep(pools, "pools")
-        overall = log.engine.rows(
-            pools.aggregate(**{c: pools[c].sum() for c in pools.columns if c.endswith("_pool")})
-        )[0]
-        rows = rows.join(pools, log.keys)
+        rows = rows.join(log.keep(self._pools(rows, list(columns)), "pools"), log.keys)
         extra: dict[str, ir.Value] = {}
         for i in numbers:
-            everything = overall[f"free_{i}_pool"] or 0.0
-            usual = real(overall[f"s_{i}_pool"] / everything if everything else 0.0)
-            free = rows[f"free_{i}_pool"]
-            enough = free >= real(_FEW)
-            own = enough.ifelse(rows[f"s_{i}_pool"] / enough.ifelse(free, real(1)), usual)
+            usual = _ratio(rows[f"s_{i}_all"], rows[f"free_{i}_all"])
+            pool, free = rows[f"s_{i}_pool"], rows[f"free_{i}_pool"]
+            own = (free >= real(_FEW)).ifelse(_ratio(pool, free), usual)
             n = rows[f"{N}_{i}"].cast("float64")
             extra[f"d_{i}"] = (real(2) * n * own - rows[f"s_{i}"]) / (n + real(1))
         rows = rows.mutate(**extra)
@@ -320,6 +314,16 @@ class Influence:
                     matrix = np.array([[ww, w], [w, d]]) / stratum.records**2
                     found[ask, clip, stratum.code] = matrix
         return found
+
+    def _pools(self, rows: ir.Table, columns: list[str]) -> ir.Table:
+        """Sums over the cells of a context, and over all contexts of its stratum.
+
+        Strata are evaluated each on its own, so none of them lends another its spread.
+        """
+        sums = {f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
+        pools = rows.group_by(self.log.keys).aggregate(**sums)
+        within = ibis.window(group_by=self.log.by)
+        return pools.mutate(**{f"{c}_all": pools[f"{c}_pool"].sum().over(within) for c in columns})
 
     @staticmethod
     def _add(spread: Spread, small: Floats | None) -> Spread:
@@ -348,9 +352,13 @@ def _pairs(asks: Sequence[Ask]) -> list[str]:
 
 def rate_of(table: ir.Table, i: int) -> ir.Value:
     """r_g = C_g / P_g, 0 where nothing was exposed."""
-    exposed = table[f"p_{i}"]
-    there = exposed > 0
-    return there.ifelse(table[f"c_{i}"] / there.ifelse(exposed, real(1)), real(0))
+    return _ratio(table[f"c_{i}"], table[f"p_{i}"])
+
+
+def _ratio(part: ir.Value, whole: ir.Value) -> ir.Value:
+    """One number divided by another, 0 where that is 0."""
+    there = whole > 0
+    return there.ifelse(part / there.ifelse(whole, real(1)), real(0))
 
 
 def _unclipped(weighed: Weighed, i: int, m: int) -> ir.BooleanValue:
