@@ -3,10 +3,10 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench lock clean
+.PHONY: help setup check test docs bench reproduce real lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Create .venv from requirements.lock, with foreclick editable in it
 	@bash .ci/run setup
@@ -22,6 +22,13 @@ docs: ## Build the site into site/
 
 bench: ## Time the tally and the evaluation against the bare engine
 	$(VENV)/bin/python benchmarks/bench.py
+
+reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
+	$(VENV)/bin/foreclick reproduce --out docs/images/paper --seed 700
+
+DATA ?= data
+real: ## The estimators on real logs, which lie in DATA
+	$(VENV)/bin/python benchmarks/real.py $(DATA)
 
 lock: ## Resolve pyproject.toml anew into requirements.lock (every extra, group and Python)
 	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade \

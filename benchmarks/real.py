@@ -43,7 +43,7 @@ def one_list_at_a_time(data: Path) -> fc.Backtest:
 
 
 def one_day_at_a_time(data: Path) -> fc.Backtest:
-    """Naver's log, days 21 to 82, all queries pooled."""
+    """Naver's log, days 21 to 82; a query on a day counts by its records."""
     log = datasets.relevance_prediction(
         data / "naver_clara2" / "CLARA2SearchLog_beta", day_length=DAY
     )

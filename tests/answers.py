@@ -35,7 +35,9 @@ def answer(
     **options: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
     """The one row of an evaluation."""
-    found = fc.evaluate(log, candidate, estimators=[estimator], metrics=[metric], **options)
+    found = fc.evaluate(
+        log, candidate, estimators=[estimator], metrics=[metric], **({"clusters": None} | options)
+    )
     (row,) = settled(found)
     return row
 

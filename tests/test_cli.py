@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
+from foreclick import simulate
 from foreclick.cli import commands, main
 
 if TYPE_CHECKING:
@@ -205,6 +206,79 @@ def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys):
     assert "taken.png" in err
 
 
+def test_simulate_writes_a_file_a_day(run, folder):
+    (row,) = run("simulate", "logs", "--records", "900", "--queries", "5", "--seed", "3")
+    files = sorted((folder / "logs").iterdir())
+    assert (row["log"], row["records"], row["files"]) == ("logs", 900, 27)
+    assert row["bytes"] == sum(file.stat().st_size for file in files)
+    drawn = simulate.yandex_like(records=900, queries=5, seed=3).sample(seed=3)
+    assert pa.concat_tables(map(pq.read_table, files)).equals(drawn)
+    roles = ["--context", "query", "--period", "day", "--unit", "user"]
+    assert run("check", "logs", *roles)[0]["found"] == 900
+
+
+@pytest.mark.parametrize("world", ["yandex-like", "pbm-drift", "illustrative-query"])
+def test_simulate_writes_one_file(run, folder, world):
+    (row,) = run("simulate", "logs/one.parquet", "--world", world, "--records", "300")
+    assert (row["records"], row["files"]) == (300, 1)
+    drawn = simulate.PRESETS[world](records=300, seed=0).sample(seed=0)
+    assert pq.read_table("logs/one.parquet").equals(drawn)
+
+
+@pytest.mark.slow
+def test_reproduce_asks_the_paper_s_questions_of_a_log(run, folder):
+    run("simulate", "log.parquet", "--records", "4000", "--queries", "5", "--seed", "3")
+    rows = run("reproduce", "log.parquet", "--out", "figures", "--threads", "2")
+    assert [row["experiment"] for row in rows[::6]][:2] == [
+        "illustrative query",
+        "100 most frequent queries",
+    ]
+    assert (folder / "figures" / "drift.png").stat().st_size
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """What `reproduce` was asked, which has its own tests and takes its time."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def reproduce(*args: object, progress: object, **options: object) -> fc.Check:
+        calls.append((args, options))
+        return fc.Check((), ())
+
+    monkeypatch.setattr(commands, "paper", reproduce)
+    return calls
+
+
+def test_reproduce_reads_logs_and_tallies_as_convert_writes_them(run, asked):
+    run("simulate", "usual.parquet", "--records", "400", "--queries", "2")
+    renamed = pq.read_table("usual.parquet").rename_columns(["q", "d", "user", "items", "clicks"])
+    pq.write_table(renamed, "renamed.parquet")
+    run("tally", "renamed.parquet", "--context", "q", "--period", "d", "-o", "tally.parquet")
+    run("reproduce", "usual.parquet")
+    run("reproduce", "renamed.parquet", "--context", "q", "--period", "d")
+    run("reproduce", "tally.parquet")
+    first, *others = [fc.tally(log).to_arrow() for (log,), _ in asked]
+    assert all(other.equals(first) for other in others)
+
+
+def test_reproduce_without_a_log_simulates_one(run, asked):
+    run("reproduce")
+    run("reproduce", "--world", "pbm-drift", "--records", "20000", "--seed", "0", "--out", "x")
+    assert asked == [
+        ((), {"out": None, "engine": None}),
+        (
+            (),
+            {
+                "out": "x",
+                "engine": None,
+                "world": simulate.pbm_drift,
+                "records": 20_000,
+                "seed": 0,
+            },
+        ),
+    ]
+
+
 def test_a_tally_is_recognised_and_answers_as_the_log(run):
     roles = ["--context", "query"]
     raw = run("evaluate", "log.parquet", "candidate.parquet", *roles, *ASKED)
@@ -386,7 +460,7 @@ def test_table_and_csv_go_to_stdout(folder, capsys):
     words = ["evaluate", "log.parquet", "candidate.parquet", "--context", "query", *ASKED]
     assert main(words) == 0
     table = capsys.readouterr().out
-    assert table.splitlines()[-1].startswith("ip ")
+    assert sum(line.startswith("ip ") for line in table.splitlines()) == 1
     assert "\x1b" not in table
     assert main([*words, "--format", "csv"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
@@ -458,6 +532,21 @@ def test_limits_of_the_engine(run):
         (["check", "log.parquet", "candidate.parquet"], "different columns"),
         (["tally", "log.parquet", "-o", "tally.csv"], "Parquet file"),
         (["tally", "log.parquet", "-o", "none/tally.parquet"], "directory that exists"),
+        (["simulate", "log.csv"], "ends in .parquet"),
+        (["simulate", "."], "already holds 2 Parquet files"),
+        (["simulate", "new", "--records", "0"], "'0' is not a whole number above 0"),
+        (["simulate", "new", "--seed", "-1"], "'-1' is not a whole number"),
+        (["simulate", "new", "--world", "flat"], "invalid choice: 'flat'"),
+        (
+            ["simulate", "new", "--world", "illustrative-query", "--queries", "2"],
+            "is one query: --queries would change nothing",
+        ),
+        (["reproduce", "none.parquet"], "no file matches 'none.parquet'"),
+        (["reproduce", "log.parquet"], "10 positions"),
+        (["reproduce", "log.parquet", "--seed", "0"], "--seed would change nothing"),
+        (["reproduce", "--where", "day = 1"], "--where would change nothing"),
+        (["reproduce", "--out", "log.parquet"], "log.parquet"),
+        (["reproduce", "--world", "illustrative-query"], "invalid choice"),
         (["gamble"], "invalid choice: 'gamble'"),
         ([], "Know the clicks"),
     ],
@@ -569,3 +658,47 @@ def test_a_broken_pipe_is_no_drama(folder):
     done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+class TestGate:
+    """One list a record; the first item is clicked always, the second never."""
+
+    @pytest.fixture
+    def shown(self, folder):
+        lists = [[1, 2], [2, 1]] * 40
+        rows = {
+            "context": ["q"] * 80,
+            "items": lists,
+            "clicks": [[int(i == 1) for i in x] for x in lists],
+        }
+        pq.write_table(pa.table(rows), "shown.parquet")
+        for name, items in (("best", [1, 2]), ("worst", [2, 1]), ("strange", [8, 9])):
+            pq.write_table(pa.table({"context": ["q"], "items": [items]}), f"{name}.parquet")
+
+    @pytest.mark.parametrize(
+        ("candidate", "code", "word"),
+        [("best", 0, "better"), ("worst", 1, "worse"), ("strange", 3, "cannot tell")],
+    )
+    def test_exits_by_its_verdict(self, shown, capsys, candidate, code, word):
+        words = [
+            "gate",
+            "shown.parquet",
+            f"{candidate}.parquet",
+            "-m",
+            "clicks@1",
+            "--format",
+            "json",
+        ]
+        assert main(words) == code
+        (row,) = json.loads(capsys.readouterr().out)["rows"]
+        assert row["verdict"] == word
+        assert row["estimator"] == "ip"
+
+    def test_a_change_that_is_not_worth_having_is_a_no(self, shown, capsys):
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1", "--practical", "0.9"]
+        assert main(words) == 1
+        assert "no difference" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("two", [["-m", "clicks@1,clicks@2"], ["-e", "ip,item"], ["--by", "x"]])
+    def test_has_one_answer(self, shown, refuse, two):
+        assert "one answer" in refuse("gate", "shown.parquet", "best.parquet", *two)

@@ -16,9 +16,17 @@ from tests.truth import oracle, random_logs
 
 COLUMNS = [
     "value",
+    "se",
+    "low",
+    "high",
+    "margin",
     "production",
     "change",
+    "change_low",
+    "change_high",
     "lift",
+    "lift_low",
+    "lift_high",
     "covered",
     "clipped",
     "ess",
@@ -26,6 +34,7 @@ COLUMNS = [
     "records",
     "missing_contexts",
     "dropped",
+    "verdict",
 ]
 
 TWO = [
@@ -134,7 +143,7 @@ class TestMissingContexts:
 
     def test_contexts_only_the_candidate_has_are_ignored_and_counted(self, log):
         more = {"context": ["q", "r", "s", "t"], "items": [[2, 1], [1, 3], [7], [8]]}
-        asked: dict[Any, Any] = {"estimators": "ip", "metrics": "clicks@2"}
+        asked: dict[Any, Any] = {"estimators": "ip", "metrics": "clicks@2", "clusters": None}
         found, plain = fc.evaluate(log, more, **asked), fc.evaluate(log, BOTH, **asked)
         assert settled(found) == settled(plain)
         assert found.notes == ("2 contexts that only the candidate has were ignored.",)

@@ -117,6 +117,7 @@ class TestExamination:
                 ClickModel("scaled", "item", [10 * x for x in p]),
             ],
             metrics="clicks@3",
+            clusters=None,
         )
         expected = oracle.value("pbm", RECORDS, CANDIDATE, (1, 1, 1), p=p)
         assert values(found) == pytest.approx(
@@ -168,6 +169,7 @@ def test_models_of_your_own_follow_the_formula(clip):
         estimators=[WINDOW, CATEGORY, FOLD, SINGLE],
         metrics="dcg@4",
         clip=clip,
+        clusters=None,
     )
     theta = oracle.dcg_at(4)
     by_hand = {
@@ -205,7 +207,12 @@ def test_cells_of_item_and_position_are_the_model_ip():
         ClickModel("function", cell=lambda slot: [slot.item, slot.position]),
     ]
     found = fc.evaluate(
-        log_of(RECORDS), CANDIDATE_TABLE, estimators=["ip", *own], metrics="clicks@3", clip=2
+        log_of(RECORDS),
+        CANDIDATE_TABLE,
+        estimators=["ip", *own],
+        metrics="clicks@3",
+        clip=2,
+        clusters=None,
     )
     rows = [{**row, "estimator": "any"} for row in settled(found)]
     assert rows[1:] == rows[:1] * 3
@@ -213,7 +220,11 @@ def test_cells_of_item_and_position_are_the_model_ip():
 
 def test_built_in_models_agree_with_the_oracle_here():
     found = fc.evaluate(
-        log_of(RECORDS), CANDIDATE_TABLE, estimators=["pbm", "prefix", "rctr"], metrics="dcg@4"
+        log_of(RECORDS),
+        CANDIDATE_TABLE,
+        estimators=["pbm", "prefix", "rctr"],
+        metrics="dcg@4",
+        clusters=None,
     )
     assert_as_oracle(found, RECORDS, CANDIDATE)
 

@@ -111,7 +111,9 @@ def test_a_tally_answers_as_its_log_does():
     ranking = {"context": ["jaguar", "zoë's 東京"], "items": [[3, 1], [2, 3, 1]]}
     half = fc.tally([*LISTS] * 2) + fc.tally([*LISTS] * 3)
     found, expected = (
-        fc.evaluate(source, ranking, estimators=["list", "ip"], metrics="clicks@3").to_dicts()
+        fc.evaluate(
+            source, ranking, estimators=["list", "ip"], metrics="clicks@3", clusters=None
+        ).to_dicts()
         for source in (half, log)
     )
     assert found == expected

@@ -52,6 +52,7 @@ class Evaluation(Result):
     | contexts, records | what it rests on |
     | missing_contexts | contexts of the log that the candidate has no list for |
     | dropped | invalid rows that were left out when the log was read |
+    | verdict | better, worse, no difference (worth having), or cannot tell |
 
     Printed, it leaves out what has nothing to say; the columns are all there.
     """
@@ -79,6 +80,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     clusters: Clusters | Literal["auto"] | None = "auto",
     mix: Literal["random", "fixed"] = "random",
     cap: float | None = None,
+    practical: float = 0.0,
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -111,6 +113,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         mix: whether contexts come as they come ("random"), or in numbers fixed by design.
         cap: the highest click rate that what was never shown might have, for `margin`; by default
             that of the log's best position.
+        practical: the smallest change worth having, for the verdict; in units of the metric.
 
     Examples:
         >>> log = {
@@ -152,6 +155,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         _row(sums, compared.sums[i] if compared else None, counted, confidence, cap)
         for i, sums in enumerate(answer.sums)
     ]
+    if varying:
+        verdicts = [inference.judge(_evidence(row, confidence), practical) for row in rows]
+        rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
+        notes += _said(rows, verdicts)
     notes += _coverage(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
@@ -282,6 +289,35 @@ def _row(
         "missing_contexts": stratum.missing_contexts,
         "dropped": counted.dropped_rows,
     }
+
+
+def _evidence(row: dict[str, Any], confidence: float) -> inference.Evidence:
+    return inference.Evidence(
+        estimator=row["estimator"],
+        metric=row["metric"],
+        change=row["change"],
+        low=row["change_low"],
+        high=row["change_high"],
+        margin=row["margin"],
+        covered=row["covered"],
+        production=row["production"],
+        confidence=confidence,
+    )
+
+
+def _said(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list[str]:
+    """A sentence for each metric, by the estimator that is the paper's choice if it was asked."""
+    if len({(row["clip"], row["records"]) for row in rows}) > 1:
+        return []  # several clips or segments: the column says it shorter
+    notes = []
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
+        chosen = next((i for i in mine if rows[i]["estimator"] == "ip"), mine[0])
+        if rows[chosen]["value"] is None:
+            continue  # said below, for all estimators together
+        word = verdicts[chosen].word
+        notes.append(f"{word[0].upper()}{word[1:]}: {verdicts[chosen].because}")
+    return notes
 
 
 def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:

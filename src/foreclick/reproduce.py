@@ -2,18 +2,22 @@
 
 Every experiment is one backtest. The table says by how much `ip` errs less than `list` and `rctr`,
 at least, for any M ≥ 100, as the paper words its results, beside the paper's own number.
+
+    foreclick reproduce --out figures
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from pathlib import Path
 from typing import Any
 
+import ibis
+import ibis.expr.types as ir
 import numpy as np
 
 from foreclick import simulate
@@ -22,37 +26,45 @@ from foreclick._tally import Tally, tally
 from foreclick.engines import total
 from foreclick.errors import BacktestError
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
-from foreclick.results import Result
+from foreclick.results import Result, optional
 
 ESTIMATORS = ("list", "ip", "item", "pbm", "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")
+POSITIONS = 10
+"""The length of the paper's lists."""
+
 CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
 LARGE = 100
 """The paper states its results for any M from here on."""
 
-ILLUSTRATIVE = 11655238
+STRUCTURED = ("ip", "item", "pbm")
+LARGE_FOR_ONE = {"clicks@2": 40, "clicks@3": 30, "dcg@10": 100}
+"""Of the illustrative query it states those of the worst of three estimators, from these M on."""
+
+ILLUSTRATIVE, ITS_RECORDS = 11655238, 3553
 DRIFTING = 20100007
 """The queries that the paper shows."""
 
-PAPER = {
-    ("illustrative query", "clicks@2", "list"): 0.1355,
-    ("illustrative query", "clicks@2", "rctr"): 0.1607,
-    ("illustrative query", "clicks@3", "list"): 0.1051,
-    ("illustrative query", "clicks@3", "rctr"): 0.1356,
-    ("illustrative query", "dcg@10", "list"): 0.6834,
-    ("illustrative query", "dcg@10", "rctr"): 0.0682,
-    ("100 most frequent queries", "clicks@2", "list"): 0.1790,
-    ("100 most frequent queries", "clicks@2", "rctr"): 0.1318,
-    ("100 most frequent queries", "clicks@3", "list"): 0.4624,
-    ("100 most frequent queries", "clicks@3", "rctr"): 0.1250,
-    ("100 most frequent queries", "dcg@10", "list"): 0.8196,
-    ("100 most frequent queries", "dcg@10", "rctr"): 0.1065,
-}
-"""By how much `ip` errs less, at least, in print.
+ONE = "illustrative query"
+FREQUENT = "100 most frequent queries"
+LESS_FREQUENT = "900 less frequent queries"
+ALL_POSITIONS = "100 most frequent queries, all positions"
 
-For the illustrative query the paper's numbers are those of the worst of ip, item and pbm, from
-M = 40, 30 and 100 on.
-"""
+PAPER = {
+    (ONE, "clicks@2", "list"): 0.1355,
+    (ONE, "clicks@2", "rctr"): 0.1607,
+    (ONE, "clicks@3", "list"): 0.1051,
+    (ONE, "clicks@3", "rctr"): 0.1356,
+    (ONE, "dcg@10", "list"): 0.6834,
+    (ONE, "dcg@10", "rctr"): 0.0682,
+    (FREQUENT, "clicks@2", "list"): 0.1790,
+    (FREQUENT, "clicks@2", "rctr"): 0.1318,
+    (FREQUENT, "clicks@3", "list"): 0.4624,
+    (FREQUENT, "clicks@3", "rctr"): 0.1250,
+    (FREQUENT, "dcg@10", "list"): 0.8196,
+    (FREQUENT, "dcg@10", "rctr"): 0.1065,
+}
+"""By how much `ip` errs less, at least, in print."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,9 +74,13 @@ class Reproduction(Result):
     | column | meaning |
     |---|---|
     | experiment, metric, against | which of the paper's comparisons |
-    | rmse | the error of `ip` at M = ∞ |
+    | contexts | how many queries it rests on |
+    | rmse, floor | the error of `ip` at M = ∞, and what the click noise alone would leave of it |
     | cut | 1 − RMSE of ip / RMSE of the other, the smallest over M ≥ 100 |
     | paper | the same in print; None where the paper gives no number |
+
+    Of the illustrative query the paper words it otherwise, and so does `cut`: the smallest over ip,
+    item and pbm, from M = 40 (clicks@2), 30 (clicks@3) and 100 (dcg@10) on.
 
     Attributes:
         backtests: the experiments in full, by name.
@@ -82,48 +98,47 @@ def reproduce(
     records: int = 9_000_000,
     seed: int = 500,
     world: Callable[..., simulate.Simulation] = simulate.yandex_like,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
     progress: Callable[[str], None] = lambda _: None,
 ) -> Reproduction:
     """Every figure and headline number of the paper's section 6.
 
+    An experiment for which the log has too few queries is left out, and a note says so.
+
     Args:
-        log: the Yandex log, as `datasets.yandex` reads it. Without it, a simulated one.
+        log: the Yandex log, as `datasets.yandex` reads it, or its tally. Without it, a simulated
+            one.
         out: a directory for the figures; none are drawn without it.
         records: how many records are simulated.
         seed: of the simulation.
         world: the simulation, a function of `records` and `seed`.
+        engine: where the simulated log is counted; by default DuckDB in this process.
         progress: told what is being done.
+
+    Raises:
+        BacktestError: the log has no periods, or lists of fewer than ten items.
     """
-    progress("reading the log" if log is not None else f"simulating {records:,} records")
-    counted = tally(_simulated(world(records=records, seed=seed), seed) if log is None else log)
-    if counted.shape.depth < 10:  # noqa: PLR2004 - the paper's K
-        raise BacktestError(
-            f"the paper's experiments look at 10 positions, and the log's lists have "
-            f"{counted.shape.depth}."
-        )
-    found: dict[str, Backtest] = {}
-
-    def run(name: str, source: Tally, metrics: Sequence[str], **which: Any) -> None:  # noqa: ANN401
-        progress(name)
-        found[name] = backtest(source, metrics=metrics, estimators=ESTIMATORS, clip=CLIPS, **which)
-
+    folder = None if out is None else _folder(out)  # before the work, not after
+    one: dict[str, Any]
     if log is None:
-        alone = tally(_simulated(simulate.illustrative_query(seed=seed), seed))
-        run("illustrative query", alone, METRICS)
+        progress(f"Simulating {records:,} records")
+        counted = _ten_positions(_simulated(world(records=records, seed=seed), seed, engine))
+        one = {"source": _simulated(simulate.illustrative_query(seed=seed), seed, engine)}
+        notes = [_made_up(world, records, seed)]
     else:
-        run("illustrative query", counted, METRICS, contexts=[_like(counted, ILLUSTRATIVE, 3553)])
-    run("100 most frequent queries", counted, METRICS, ranks=100)
-    run("900 less frequent queries", counted, METRICS, ranks=(101, 1000))
-    run("100 most frequent queries, all positions", counted, ["clicks@10"], ranks=100)
+        progress("Reading the log")
+        counted = _ten_positions(tally(log))
+        query, notes = _illustrative(counted)
+        one = {"source": counted, "contexts": [query]}
+    found, failures = _experiments(counted, one, progress)
     rows = [row for name, result in found.items() for row in _rows(name, result)]
-    figures = _figures(counted, found, Path(out)) if out is not None else ()
-    notes = [f"{name}: {note}" for name, result in found.items() for note in result.notes]
-    if log is None:
-        notes.insert(
-            0,
-            f"From {world.__name__}(records={records:,}, seed={seed}), a simulated log: no number "
-            "here was measured on the log of the paper.",
-        )
+    notes += failures
+    notes += [f"{name}: {note}" for name, result in found.items() for note in result.notes]
+    figures: tuple[Path, ...] = ()
+    if folder is not None:
+        progress("Drawing the figures")
+        figures = _figures(counted, found, folder)
+        notes.append(f"Drawn in {folder}: {', '.join(file.name for file in figures)}.")
     return Reproduction(
         tuple(rows),
         tuple(rows[0]),
@@ -134,46 +149,119 @@ def reproduce(
     )
 
 
-def _simulated(simulation: simulate.Simulation, seed: int) -> Any:  # noqa: ANN401 - a Log
-    return read_log(simulation.sample(seed=seed), context="query", period="day")
+def _ten_positions(counted: Tally) -> Tally:
+    if counted.shape.depth < POSITIONS:
+        raise BacktestError(
+            f"the paper's experiments look at {POSITIONS} positions, and the log's lists have "
+            f"{counted.shape.depth}. Use fc.backtest with the metrics that suit it."
+        )
+    return counted
+
+
+def _folder(out: str | Path) -> Path:
+    """The directory of the figures, made if need be, once it is sure that they can be drawn."""
+    optional("matplotlib", "pip install 'foreclick[charts]'")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _experiments(
+    counted: Tally, one: dict[str, Any], progress: Callable[[str], None]
+) -> tuple[dict[str, Backtest], list[str]]:
+    """The experiments that the log can give, and what is to be said of the others."""
+    plan: dict[str, dict[str, Any]] = {
+        ONE: {"metrics": METRICS, **one},
+        FREQUENT: {"metrics": METRICS, "source": counted, "ranks": 100},
+        LESS_FREQUENT: {"metrics": METRICS, "source": counted, "ranks": (101, 1000)},
+        ALL_POSITIONS: {"metrics": "clicks@10", "source": counted, "ranks": 100},
+    }
+    found: dict[str, Backtest] = {}
+    failures: dict[str, BacktestError] = {}
+    for name, options in plan.items():
+        progress(f"Predicting: {name}")
+        log = options.pop("source")
+        try:
+            found[name] = backtest(log, estimators=ESTIMATORS, clip=CLIPS, **options)
+        except BacktestError as error:
+            failures[name] = error
+    if FREQUENT not in found:  # then it is not a matter of too few queries
+        raise failures[FREQUENT]
+    return found, [f"{name}: left out, because {error}" for name, error in failures.items()]
+
+
+def _simulated(simulation: simulate.Simulation, seed: int, engine: Any) -> Tally:  # noqa: ANN401
+    sample = simulation.sample(seed=seed)
+    return tally(read_log(sample, context="query", period="day", engine=engine))
+
+
+def _made_up(world: Callable[..., simulate.Simulation], records: int, seed: int) -> str:
+    name = getattr(world, "__name__", "a world of your own")
+    return (
+        f"From simulated logs, {name} (records={records:,}, seed={seed}) and for the illustrative "
+        f"query illustrative_query (seed={seed}): no number here was measured on the log of the "
+        "paper."
+    )
 
 
 def _rows(name: str, result: Backtest) -> list[dict[str, Any]]:
-    errors = {(r["estimator"], r["metric"], r["clip"]): r["rmse"] for r in result}
-    metrics = dict.fromkeys(result["metric"])
-    return [
-        {
-            "experiment": name,
-            "metric": metric,
-            "against": other,
-            "rmse": errors["ip", metric, math.inf],
-            "cut": min(
-                1 - errors["ip", metric, clip] / errors[other, metric, clip]
+    found = {(r["estimator"], r["metric"], r["clip"]): r for r in result}
+    rows = []
+    for metric in dict.fromkeys(result["metric"]):
+        ours, least = (STRUCTURED, LARGE_FOR_ONE[metric]) if name == ONE else (("ip",), LARGE)
+        best = found["ip", metric, math.inf]
+        for other in ("list", "rctr"):
+            cuts = [
+                _cut(found[mine, metric, clip]["rmse"], found[other, metric, clip]["rmse"])
+                for mine in ours
                 for clip in CLIPS
-                if clip >= LARGE
-            ),
-            "paper": PAPER.get((name, metric, other)),
-        }
-        for metric in metrics
-        for other in ("list", "rctr")
-    ]
+                if clip >= least
+            ]
+            rows.append(
+                {
+                    "experiment": name,
+                    "metric": metric,
+                    "against": other,
+                    **{column: best[column] for column in ("contexts", "rmse", "floor")},
+                    "cut": min(cuts),
+                    "paper": PAPER.get((name, metric, other)),
+                }
+            )
+    return rows
 
 
-def _like(counted: Tally, query: int, records: int) -> Any:  # noqa: ANN401 - a context
-    """The paper's query if the log has it, or else the one with most nearly as many records."""
+def _cut(mine: float, theirs: float) -> float:
+    """By how much less it errs; of an error of 0 nothing can be cut."""
+    if theirs == 0:
+        return 0.0 if mine == 0 else -math.inf
+    return 1 - mine / theirs
+
+
+def _records(counted: Tally) -> ir.Table:
+    """How many records each query has."""
     table = counted.table
-    counts = table.group_by(CONTEXT).aggregate(**{N: total(table[N])})
-    near = counts.mutate(away=(counts[N] - records).abs())
-    nearest = counted.engine.rows(near.order_by(["away", CONTEXT]).limit(1))[0][CONTEXT]
-    named = counts.filter(counts[CONTEXT].cast("string") == str(query))
+    return table.group_by(CONTEXT).aggregate(**{N: total(table[N])})
+
+
+def _illustrative(counted: Tally) -> tuple[Any, list[str]]:
+    """The paper's query if the log has it, or else the one with most nearly as many records."""
+    counts = _records(counted)
+    named = counts.filter(counts[CONTEXT].cast("string") == str(ILLUSTRATIVE))
     exact = counted.engine.rows(named.limit(1))
-    return exact[0][CONTEXT] if exact else nearest
+    if exact:
+        return exact[0][CONTEXT], []
+    near = counts.mutate(away=(counts[N] - ITS_RECORDS).abs())
+    nearest = counted.engine.rows(near.order_by(["away", CONTEXT]).limit(1))[0]
+    note = (
+        f"{ONE}: the log has no query {ILLUSTRATIVE}; in its place stands {nearest[CONTEXT]}, with "
+        f"{nearest[N]:,.0f} records ({ITS_RECORDS:,} in the paper)."
+    )
+    return nearest[CONTEXT], [note]
 
 
 def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Path, ...]:
     from foreclick.report.charts import lines_by_period  # noqa: PLC0415 - matplotlib is an extra
 
-    out.mkdir(parents=True, exist_ok=True)
     files = []
     for name, result in found.items():
         file = out / f"{name.replace(' ', '-').replace(',', '')}.png"
@@ -192,41 +280,31 @@ def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Pat
 
 
 def _drift(counted: Tally) -> tuple[Any, list[Any], list[float], list[float]]:
-    """The query among the 100 most frequent whose first position moves most, and its days.
+    """A query whose first position moves, its days, and its clicks there and at all positions.
 
-    The paper's point: clicks at position 1 change with what stands there; those of all positions
-    together do not.
+    It is the paper's if the log has it, or else that of the 100 most frequent ones whose clicks at
+    position 1 move most beyond those of all positions. The paper's point: the former change with
+    what stands there; the latter do not.
     """
     table = counted.table
-    counts = table.group_by(CONTEXT).aggregate(**{N: total(table[N])})
-    frequent = counts.order_by([counts[N].desc(), CONTEXT]).limit(100).select(CONTEXT)
-    clicks = [table[N] * table[c].fill_null(0) for c in counted.shape.reward("clicks")]
-    by_day = (
-        table.mutate(first=clicks[0], every=reduce(add, clicks))
-        .semi_join(frequent, CONTEXT)
-        .group_by([CONTEXT, PERIOD])
+    frequent = _records(counted).order_by([ibis.desc(N), ibis.asc(CONTEXT)]).limit(100)
+    paper = table.filter(table[CONTEXT].cast("string") == str(DRIFTING))
+    shown = table.semi_join(frequent, CONTEXT)
+    if counted.engine.rows(paper.select(CONTEXT).limit(1)):
+        shown = paper
+    shown = shown.filter(shown[PERIOD].notnull())
+    clicks = [shown[N] * shown[c].fill_null(0) for c in counted.shape.reward("clicks")]
+    slots = shown.mutate(first=clicks[0], every=reduce(add, clicks))
+    sums = slots.group_by([CONTEXT, PERIOD]).aggregate(
+        **{name: total(slots[name]) for name in (N, "first", "every")}
     )
-    sums = by_day.aggregate(
-        **{
-            N: lambda t: t[N].sum(),
-            "first": lambda t: t.first.sum(),
-            "every": lambda t: t.every.sum(),
-        }
-    )
-    rows: dict[Any, list[dict[str, Any]]] = {}
-    for row in sorted(counted.engine.rows(sums), key=lambda r: r[PERIOD]):
-        rows.setdefault(row[CONTEXT], []).append(row)
+    queries: dict[Any, list[dict[str, Any]]] = {}
+    for row in sorted(counted.engine.rows(sums), key=lambda row: row[PERIOD]):
+        queries.setdefault(row[CONTEXT], []).append(row)
 
-    def moves(days: list[dict[str, Any]]) -> float:
-        first = [float(d["first"]) / float(d[N]) for d in days]
-        every = [float(d["every"]) / float(d[N]) for d in days]
-        return float(np.ptp(first) - np.ptp(every))
+    def rates(query: Any, clicked: str) -> list[float]:  # noqa: ANN401 - a context
+        return [float(day[clicked]) / float(day[N]) for day in queries[query]]
 
-    query = DRIFTING if DRIFTING in rows else max(rows, key=lambda q: moves(rows[q]))
-    days = rows[query]
-    return (
-        query,
-        [d[PERIOD] for d in days],
-        [float(d["first"]) / float(d[N]) for d in days],
-        [float(d["every"]) / float(d[N]) for d in days],
-    )
+    query = max(queries, key=lambda q: np.ptp(rates(q, "first")) - np.ptp(rates(q, "every")))
+    days = [day[PERIOD] for day in queries[query]]
+    return query, days, rates(query, "first"), rates(query, "every")

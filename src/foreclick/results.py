@@ -89,6 +89,8 @@ KINDS: dict[str, Kind] = {
     "folds": Kind.COUNT,
     "pairs": Kind.COUNT,
     "rows": Kind.COUNT,
+    "files": Kind.COUNT,
+    "bytes": Kind.COUNT,
     "cells": Kind.COUNT,
     "seen": Kind.COUNT,
     "largest": Kind.VALUE,

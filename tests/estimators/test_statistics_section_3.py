@@ -51,6 +51,7 @@ class TestItem2ALoggedCellOfProbability0:
             metrics="clicks@2",
             clip=clip,
             logging=self.LOGGING,
+            clusters=None,
         )
         (note,) = [note for note in found.notes if "probability 0" in note]
         assert ": list 3." in note
@@ -64,13 +65,18 @@ class TestItem2ALoggedCellOfProbability0:
             metrics=["clicks@2", "dcg@2"],
             clip=[10, math.inf],
             logging=self.LOGGING,
+            clusters=None,
         )
         (note,) = [note for note in found.notes if "probability 0" in note]
         assert ": list 3." in note
 
     def test_same_log_frequencies_never_meet_it(self, log):
         found = fc.evaluate(
-            log, self.CANDIDATE, estimators=["list", "ip", "item"], metrics="clicks@2"
+            log,
+            self.CANDIDATE,
+            estimators=["list", "ip", "item"],
+            metrics="clicks@2",
+            clusters=None,
         )
         assert not any("probability 0" in note for note in found.notes)
 
@@ -82,6 +88,7 @@ class TestItem2ALoggedCellOfProbability0:
             metrics="clicks@2",
             clip=[10, math.inf],
             logging=self.LOGGING,
+            clusters=None,
         )
         assert_as_oracle(
             found,
@@ -99,7 +106,11 @@ class TestItem3MassOnUnloggedCells:
     def test_covered_is_the_share_of_exposure_that_was_logged(self):
         candidate = {"context": ["q"], "items": [[1, 9]]}
         found = fc.evaluate(
-            log_of(self.RECORDS), candidate, estimators=["list", "ip", "pbm"], metrics="clicks@2"
+            log_of(self.RECORDS),
+            candidate,
+            estimators=["list", "ip", "pbm"],
+            metrics="clicks@2",
+            clusters=None,
         )
         covered = dict(zip(found["estimator"], found["covered"], strict=True))
         assert covered == pytest.approx({"list": 0, "ip": 1 / 2, "pbm": 2 / 3}, rel=SAME)
@@ -107,7 +118,11 @@ class TestItem3MassOnUnloggedCells:
     def test_little_coverage_gets_a_note_that_says_how_little(self):
         candidate = {"context": ["q"], "items": [[1, 9]]}
         found = fc.evaluate(
-            log_of(self.RECORDS), candidate, estimators=["ip", "rctr"], metrics="clicks@2"
+            log_of(self.RECORDS),
+            candidate,
+            estimators=["ip", "rctr"],
+            metrics="clicks@2",
+            clusters=None,
         )
         (note,) = found.notes
         assert "only part of the candidate's exposure is covered (ip 50%)" in note
@@ -116,7 +131,11 @@ class TestItem3MassOnUnloggedCells:
     def test_no_coverage_is_no_value(self):
         candidate = {"context": ["q"], "items": [[1, 9]]}
         found = fc.evaluate(
-            log_of(self.RECORDS), candidate, estimators=["list", "ip"], metrics="clicks@2"
+            log_of(self.RECORDS),
+            candidate,
+            estimators=["list", "ip"],
+            metrics="clicks@2",
+            clusters=None,
         )
         assert found["value"] == [None, pytest.approx(1.0)]
         assert any(note.startswith("No answer by list:") for note in found.notes)
@@ -124,7 +143,11 @@ class TestItem3MassOnUnloggedCells:
     def test_full_coverage_needs_no_note(self):
         candidate = {"context": ["q"], "items": [[2, 3]]}
         found = fc.evaluate(
-            log_of(self.RECORDS), candidate, estimators=["ip", "item"], metrics="clicks@2"
+            log_of(self.RECORDS),
+            candidate,
+            estimators=["ip", "item"],
+            metrics="clicks@2",
+            clusters=None,
         )
         assert found["covered"] == [1.0, 1.0]
         assert found.notes == ()
@@ -137,6 +160,7 @@ class TestItem3MassOnUnloggedCells:
             estimators="ip",
             metrics="clicks@2",
             clip=[1, 2, 3, math.inf],
+            clusters=None,
         )
         assert found["clipped"] == pytest.approx([2 / 3, 1 / 3, 0, 0], rel=SAME, abs=SAME)
         assert found["covered"] == [1.0] * 4
@@ -169,6 +193,7 @@ class TestItem4ThetaOf0:
             self.CANDIDATE,
             estimators="list",
             metrics=["clicks@1", "clicks@2", "clicks@3"],
+            clusters=None,
         )
         assert found["covered"] == [1.0, 1.0, 0.0]
         assert found["value"] == [pytest.approx(0.5), pytest.approx(1.0), None]
@@ -249,6 +274,7 @@ class TestItem5FrequenciesOrPropensities:
             metrics="clicks@2",
             clip=[2, math.inf],
             logging=logging,
+            clusters=None,
         )
         expected = [self.ips(self.whole, clip=clip, slots=False) for clip in (2, math.inf)]
         assert found["value"] == pytest.approx(expected, rel=SAME)
@@ -264,6 +290,7 @@ class TestItem5FrequenciesOrPropensities:
             metrics="clicks@2",
             clip=[2, math.inf],
             logging=logging,
+            clusters=None,
         )
         expected = [
             self.ips(side, clip=clip, slots=True)
@@ -276,7 +303,9 @@ class TestItem5FrequenciesOrPropensities:
     @pytest.mark.parametrize("propensity", ["of_list", "of_slot"])
     def test_frequencies_are_used_where_contexts_repeat(self, candidate, propensity):
         log = propensity_log(self.OFTEN, propensity=propensity)
-        found = fc.evaluate(log, candidate, estimators=["list", "ip"], metrics="clicks@2")
+        found = fc.evaluate(
+            log, candidate, estimators=["list", "ip"], metrics="clicks@2", clusters=None
+        )
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.OFTEN]
         assert_as_oracle(found, records, self.POLICY)
 
@@ -289,7 +318,12 @@ class TestItem5FrequenciesOrPropensities:
     def test_frequencies_can_be_asked_for_where_contexts_do_not_repeat(self, candidate):
         log = propensity_log(self.ONCE, propensity="of_list")
         found = fc.evaluate(
-            log, candidate, estimators="list", metrics="clicks@2", logging="frequency"
+            log,
+            candidate,
+            estimators="list",
+            metrics="clicks@2",
+            logging="frequency",
+            clusters=None,
         )
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.ONCE]
         assert_as_oracle(found, records, self.POLICY)
@@ -297,7 +331,9 @@ class TestItem5FrequenciesOrPropensities:
     @pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
     def test_models_that_propensities_cannot_answer_for_use_frequencies(self, candidate):
         log = propensity_log(self.ONCE, propensity="of_list")
-        found = fc.evaluate(log, candidate, estimators=["item", "list"], metrics="clicks@2")
+        found = fc.evaluate(
+            log, candidate, estimators=["item", "list"], metrics="clicks@2", clusters=None
+        )
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.ONCE]
         assert values(found) == pytest.approx(
             {
@@ -314,7 +350,7 @@ class TestItem5FrequenciesOrPropensities:
     def test_frequencies_of_contexts_that_do_not_repeat_are_warned_of(self, candidate, asked):
         log = propensity_log(self.ONCE, propensity="of_list")
         with pytest.warns(fc.errors.ForeclickWarning, match="hardly repeat"):
-            fc.evaluate(log, candidate, metrics="clicks@2", **asked)
+            fc.evaluate(log, candidate, metrics="clicks@2", **asked, clusters=None)
 
     @pytest.mark.parametrize(
         ("propensity", "model"),
@@ -375,13 +411,17 @@ class TestItem5WithOnePosition:
     def test_the_propensity_of_the_list_answers_for_every_model_of_items(self):
         log = propensity_log(self.ROWS, propensity="of_list")
         models = ["list", "prefix", "ip", "item", "pbm"]
-        found = fc.evaluate(log, self.CANDIDATE, estimators=models, metrics="clicks@3")
+        found = fc.evaluate(
+            log, self.CANDIDATE, estimators=models, metrics="clicks@3", clusters=None
+        )
         assert values(found) == pytest.approx(dict.fromkeys(models, self.EXPECTED), rel=SAME)
 
     def test_the_propensity_of_the_slot_does_too(self):
         log = propensity_log(self.ROWS, propensity="of_slot")
         models = ["prefix", "ip", "item", "pbm"]
-        found = fc.evaluate(log, self.CANDIDATE, estimators=models, metrics="clicks@1")
+        found = fc.evaluate(
+            log, self.CANDIDATE, estimators=models, metrics="clicks@1", clusters=None
+        )
         assert values(found) == pytest.approx(dict.fromkeys(models, self.EXPECTED), rel=SAME)
 
     def test_even_for_lists(self):

@@ -26,7 +26,7 @@ def log():
 class TestRanking:
     def test_is_one_list_a_context(self, log):
         found = fc.evaluate(
-            log, fc.Ranking(BOTH), estimators=["list", "ip", "item"], metrics="dcg@3"
+            log, fc.Ranking(BOTH), estimators=["list", "ip", "item"], metrics="dcg@3", clusters=None
         )
         assert_as_oracle(found, RECORDS, {"q": {(2, 1, 3): 1.0}, "r": {(1, 2, 3): 1.0}})
 
@@ -141,6 +141,7 @@ class TestLists:
             estimators=["list", "prefix", "ip", "pbm"],
             metrics="clicks@3",
             clip=[1, math.inf],
+            clusters=None,
         )
         assert_as_oracle(found, RECORDS, policy)
 
@@ -187,13 +188,19 @@ class TestLists:
             "probability": [0.25, 0.5, 0.25, 1.0],
         }
         policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.5, (1, 2, 3): 0.5}, "r": {(4, 5): 1.0}}
-        found = fc.evaluate(log, fc.Lists(split), estimators=["list", "ip"], metrics="clicks@3")
+        found = fc.evaluate(
+            log, fc.Lists(split), estimators=["list", "ip"], metrics="clicks@3", clusters=None
+        )
         assert_as_oracle(found, RECORDS, policy)
 
     def test_lists_that_differ_below_the_metric_are_one(self, log):
         policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.5, (2, 1, 9): 0.5}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(
-            log, fc.Lists(random_logs.lists_table(policy)), estimators="list", metrics="clicks@2"
+            log,
+            fc.Lists(random_logs.lists_table(policy)),
+            estimators="list",
+            metrics="clicks@2",
+            clusters=None,
         )
         assert_as_oracle(found, RECORDS, policy)
         assert found["covered"] == [1.0]
@@ -222,13 +229,22 @@ class TestObserved:
         past = [record for record, day in zip(RECORDS, days, strict=True) if day == 1]
         now = [record for record, day in zip(RECORDS, days, strict=True) if day == 2]
         found = fc.evaluate(
-            today, fc.Observed(yesterday), estimators=["list", "ip"], metrics="clicks@3"
+            today,
+            fc.Observed(yesterday),
+            estimators=["list", "ip"],
+            metrics="clicks@3",
+            clusters=None,
         )
         assert_as_oracle(found, now, oracle.frequencies(past))
 
     def test_of_the_log_itself_is_production(self, log):
         found = fc.evaluate(
-            log, fc.Observed(log), estimators=list(oracle.MODELS), metrics="dcg@3", clip=1
+            log,
+            fc.Observed(log),
+            estimators=list(oracle.MODELS),
+            metrics="dcg@3",
+            clip=1,
+            clusters=None,
         )
         for row in settled(found):
             assert row["value"] == pytest.approx(oracle.production(RECORDS, oracle.dcg_at(3)))
@@ -245,7 +261,11 @@ class TestObserved:
         requests = fc.read_log(table, context="query", items="would_show", clicks=None)
         policy = oracle.frequencies(Record(c, items, ()) for c, items in shadow)
         found = fc.evaluate(
-            log, fc.Observed(requests), estimators=["list", "item"], metrics="clicks@3"
+            log,
+            fc.Observed(requests),
+            estimators=["list", "item"],
+            metrics="clicks@3",
+            clusters=None,
         )
         assert_as_oracle(found, RECORDS, policy)
 
@@ -265,7 +285,9 @@ class TestObserved:
         }
         shown = fc.read_log(table, clicks=None, weight="times")
         policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.75, (1, 2, 3): 0.25}, "r": {(4, 5): 1.0}}
-        found = fc.evaluate(log, fc.Observed(shown), estimators="ip", metrics="clicks@3")
+        found = fc.evaluate(
+            log, fc.Observed(shown), estimators="ip", metrics="clicks@3", clusters=None
+        )
         assert_as_oracle(found, RECORDS, policy)
 
     def test_a_table_with_the_default_columns_is_read_as_a_log(self, log):
@@ -291,7 +313,7 @@ class TestOneContextForAll:
     def test_works_for_every_policy(self, candidate):
         table = random_logs.log_table(self.RECORDS).drop_columns("context")
         log = fc.read_log(table, context=None)
-        found = fc.evaluate(log, candidate(), estimators="ip", metrics="clicks@2")
+        found = fc.evaluate(log, candidate(), estimators="ip", metrics="clicks@2", clusters=None)
         assert_as_oracle(found, self.RECORDS, {0: {(1, 2): 1.0}})
 
     def test_a_policy_without_contexts_must_say_so(self):

@@ -39,9 +39,9 @@ def test_equal_the_lists_they_come_from_for_models_of_slots():
         "metrics": ["clicks@2", "dcg@3"],
         "clip": [1, math.inf],
     }
-    found = fc.evaluate(log, marginals, **asked)
+    found = fc.evaluate(log, marginals, **asked, clusters=None)
     assert_as_oracle(found, RECORDS, POLICY)
-    lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked)
+    lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked, clusters=None)
     assert_same_rows(found, lists)
 
 
@@ -120,7 +120,11 @@ def test_less_than_1_is_a_list_that_is_sometimes_shorter():
     log = log_of(repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))))
     short: dict[Any, Any] = {"q": {(1, 2): 0.5, (1,): 0.5}}
     found = fc.evaluate(
-        log, fc.Marginals(table(probability=[1.0, 0.5])), estimators=["ip", "rctr"], metrics="dcg@2"
+        log,
+        fc.Marginals(table(probability=[1.0, 0.5])),
+        estimators=["ip", "rctr"],
+        metrics="dcg@2",
+        clusters=None,
     )
     assert_as_oracle(found, repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))), short)
 

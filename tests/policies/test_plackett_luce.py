@@ -64,6 +64,7 @@ def assert_enumerated(
         metrics=metrics,
         clip=[1.5, math.inf],
         missing=missing,
+        clusters=None,
     )
     assert_as_oracle(found, records, policy, EXACT, missing=missing)
     return found
@@ -78,8 +79,10 @@ def test_equals_the_enumeration_of_all_lists():
 def test_equals_a_lists_policy_of_all_permutations():
     log = log_of(RECORDS)
     asked: dict[Any, Any] = {"estimators": ["list", "item"], "metrics": "clicks@3"}
-    found = fc.evaluate(log, fc.PlackettLuce(table(SCORES)), **asked)
-    lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(enumerated(SCORES))), **asked)
+    found = fc.evaluate(log, fc.PlackettLuce(table(SCORES)), **asked, clusters=None)
+    lists = fc.evaluate(
+        log, fc.Lists(random_logs.lists_table(enumerated(SCORES))), **asked, clusters=None
+    )
     assert_same_rows(found, lists, EXACT)
 
 
@@ -92,8 +95,10 @@ def test_towards_0_it_is_the_ranking_by_score():
     log = log_of(RECORDS)
     scores: dict[Any, Any] = {"q": {1: 0.5, 2: 1.1, 3: 0.0, 4: -1.0}, "r": {1: 1.0, 2: 0.5, 3: 2.0}}
     asked: dict[Any, Any] = {"estimators": ["list", "ip"], "metrics": "clicks@3"}
-    cold = fc.evaluate(log, fc.PlackettLuce(table(scores), temperature=1e-3), **asked)
-    ranking = fc.evaluate(log, fc.Ranking.from_scores(table(scores)), **asked)
+    cold = fc.evaluate(
+        log, fc.PlackettLuce(table(scores), temperature=1e-3), **asked, clusters=None
+    )
+    ranking = fc.evaluate(log, fc.Ranking.from_scores(table(scores)), **asked, clusters=None)
     assert_same_rows(cold, ranking, EXACT)
 
 
@@ -137,6 +142,7 @@ def test_nothing_in_common_is_no_answer():
         fc.PlackettLuce(table(scores)),
         estimators=[*MODELS, "rctr"],
         metrics="dcg@2",
+        clusters=None,
     )
     assert found["value"] == [None] * 5
     assert found["covered"] == [0.0] * 5
@@ -163,7 +169,7 @@ def test_one_context_for_all():
         context=None,
     )
     policy = fc.PlackettLuce({"item": [1, 2], "score": [1.0, 0.0]}, context=None)
-    found = fc.evaluate(log, policy, estimators=["list", "ip"], metrics="clicks@2")
+    found = fc.evaluate(log, policy, estimators=["list", "ip"], metrics="clicks@2", clusters=None)
     assert_as_oracle(found, records, enumerated({0: {1: 1.0, 2: 0.0}}), EXACT)
 
 

@@ -142,7 +142,11 @@ def test_naver_is_the_published_one(convert):
 def test_naver_with_its_gaps_is_worth_what_it_was(convert):
     log = convert("relevance_prediction", NAVER, DAY)[0].log()
     found = fc.evaluate(
-        log, fc.Observed(log), metrics="clicks@10", estimators=["list", "ip", "item", "pbm"]
+        log,
+        fc.Observed(log),
+        metrics="clicks@10",
+        estimators=["list", "ip", "item", "pbm"],
+        clusters=None,
     )
     assert found["value"] == pytest.approx([9_328 / 31_564] * 4)
     assert found["covered"] == pytest.approx([1] * 4)
@@ -202,7 +206,13 @@ def test_open_bandit_row_by_row(convert):
 def test_open_bandit_click_rates_of_both_policies(convert):
     log = convert("open_bandit", BANDIT)[0].log()
     found = fc.evaluate(
-        log, fc.Observed(log), metrics="clicks@1", estimators="ip", by="policy", logging="frequency"
+        log,
+        fc.Observed(log),
+        metrics="clicks@1",
+        estimators="ip",
+        by="policy",
+        logging="frequency",
+        clusters=None,
     )
     rates = dict(zip(found["policy"], found["production"], strict=True))
     assert rates == pytest.approx({"bts": 0.0069, "random": 0.0046})

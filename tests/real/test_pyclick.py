@@ -79,6 +79,7 @@ def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
         fc.Ranking(random_logs.ranking_table(policy)),
         estimators=list(oracle.MODELS),
         metrics="clicks@3",
+        clusters=None,
     )
     assert_as_oracle(found, packed, policy, MANY)
     assert found["records"] == [35_064] * 7
@@ -93,13 +94,16 @@ def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
         estimators=["list", "ip"],
         metrics="dcg@10",
         clip=2,
+        clusters=None,
     )
     assert_as_oracle(found, packed, policy, MANY)
     assert 0 < settled(found)[0]["clipped"] < 1
 
 
 def test_what_was_observed_is_production_by_every_model(packed, log):
-    found = fc.evaluate(log, fc.Observed(log), estimators=list(oracle.MODELS), metrics="clicks@3")
+    found = fc.evaluate(
+        log, fc.Observed(log), estimators=list(oracle.MODELS), metrics="clicks@3", clusters=None
+    )
     for row in settled(found):
         assert row["value"] == pytest.approx(oracle.production(packed, (1, 1, 1)), rel=MANY)
         assert row["covered"] == pytest.approx(1)
@@ -111,6 +115,6 @@ def test_the_tally_is_smaller_and_says_the_same(packed, log):
     assert tally.to_arrow().num_rows == len(packed) < 35_064 / 4
     candidate = fc.Ranking(random_logs.ranking_table(most_frequent(packed)))
     asked: dict[Any, Any] = {"estimators": ["prefix", "item"], "metrics": "clicks@3"}
-    assert settled(fc.evaluate(tally, candidate, **asked)) == settled(
-        fc.evaluate(log, candidate, **asked)
+    assert settled(fc.evaluate(tally, candidate, **asked, clusters=None)) == settled(
+        fc.evaluate(log, candidate, **asked, clusters=None)
     )

@@ -79,7 +79,7 @@ def candidate_table(cases, *, deterministic):
 def assert_packed(cases, log, candidate, missing):
     """One call with `by`, held against the oracle log by log."""
     log = fc.read_log(log, segments=("log",))
-    evaluation = fc.evaluate(log, candidate, by="log", missing=missing, **EVERYTHING)
+    evaluation = fc.evaluate(log, candidate, by="log", missing=missing, **EVERYTHING, clusters=None)
     rows: dict[str, list[dict[str, Any]]] = {case.name: [] for case in cases}
     for row in evaluation.to_dicts():
         rows[row["log"]].append(row)
@@ -112,7 +112,7 @@ def test_a_candidate_in_memory_for_a_log_on_any_engine(engine):
     log = fc.read_log(engine.load(random_logs.log_table(case.records)))
     candidate = fc.Ranking(random_logs.ranking_table(case.candidate))
     found = fc.evaluate(
-        log, candidate, estimators=["ip"], metrics=["dcg@10"], clip=5, missing="drop"
+        log, candidate, estimators=["ip"], metrics=["dcg@10"], clip=5, missing="drop", clusters=None
     )
     (row,) = found.to_dicts()
     expected = oracle.evaluate(
@@ -133,7 +133,7 @@ def test_a_log_of_its_own(seed):
     log = fc.read_log(random_logs.log_table(case.records))
     table = candidate_table([case], deterministic=deterministic)
     candidate = fc.Ranking(table) if deterministic else fc.Lists(table)
-    evaluation = fc.evaluate(log, candidate, missing=missing, **EVERYTHING)
+    evaluation = fc.evaluate(log, candidate, missing=missing, **EVERYTHING, clusters=None)
     assert_case(evaluation.to_dicts(), case, missing)
 
 
@@ -160,12 +160,14 @@ def test_segments_that_share_contexts_are_logs_of_their_own():
     }
     log = fc.read_log(random_logs.log_table(records, log=segments), segments=("log",))
     candidate = fc.Lists(random_logs.lists_table(policy))
-    rows = fc.evaluate(log, candidate, by="log", missing="drop", **EVERYTHING).to_dicts()
+    rows = fc.evaluate(
+        log, candidate, by="log", missing="drop", **EVERYTHING, clusters=None
+    ).to_dicts()
     for name, half in halves.items():
         case = Case(name, half, dict(policy))
         assert_case([row for row in rows if row["log"] == name], case, "drop")
     whole = Case("both", records, dict(policy))
-    rows = fc.evaluate(log, candidate, missing="drop", **EVERYTHING).to_dicts()
+    rows = fc.evaluate(log, candidate, missing="drop", **EVERYTHING, clusters=None).to_dicts()
     assert_case(rows, whole, "drop")
 
 
@@ -182,6 +184,7 @@ def test_a_known_logging_policy(seed, gaps):
         logging=fc.Lists(random_logs.lists_table(logging)),
         missing="drop",
         **EVERYTHING,
+        clusters=None,
     )
     assert_case(evaluation.to_dicts(), case, "drop", logging=logging)
 
@@ -209,6 +212,7 @@ def test_weights_of_your_own(theta):
         metrics=[fc.Metric(theta)],
         clip=[2, math.inf],
         missing="production",
+        clusters=None,
     ).to_dicts()
     assert len(rows) == 2 * len(oracle.MODELS)
     for row in rows:
@@ -230,6 +234,7 @@ def test_an_examination_of_your_own():
         metrics=["clicks@6"],
         clip=3,
         missing="production",
+        clusters=None,
     ).to_dicts()
     expected = oracle.evaluate("pbm", case.records, case.candidate, theta, 3, p=p)
     assert_row(row, expected, "an examination of your own")
@@ -246,6 +251,7 @@ def test_weighted_rows_count_as_often_as_they_stand_for():
         fc.Lists(random_logs.lists_table(case.candidate)),
         missing="production",
         **EVERYTHING,
+        clusters=None,
     )
     assert_case(evaluation.to_dicts(), case, "production")
 
@@ -254,7 +260,9 @@ def test_a_log_without_clicks_is_worth_nothing_and_has_no_lift():
     records = [Record("q", (1, 2), (0.0, 0.0))] * 6
     candidate = fc.Ranking(pa.table({"context": ["q"], "items": [[2, 1]]}))
     log = fc.read_log(random_logs.log_table(records))
-    rows = fc.evaluate(log, candidate, estimators=["item", "rctr"], metrics="clicks@2").to_dicts()
+    rows = fc.evaluate(
+        log, candidate, estimators=["item", "rctr"], metrics="clicks@2", clusters=None
+    ).to_dicts()
     for row in rows:
         assert (row["value"], row["production"], row["change"]) == (0, 0, 0)
         assert row["lift"] is None

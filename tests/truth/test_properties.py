@@ -85,7 +85,7 @@ def answer(log, candidate, **options):
         "clip": list(CLIPS),
         **options,
     }
-    rows = fc.evaluate(log, candidate, **asked).to_dicts()
+    rows = fc.evaluate(log, candidate, **asked, clusters=None).to_dicts()
     return {(row["estimator"], row["metric"], row["clip"]): row for row in rows}
 
 
@@ -289,6 +289,7 @@ def test_a_candidate_that_shares_no_item_with_the_log_gets_no_number(records):
         estimators=list(ITEM_MODELS),
         metrics=list(METRICS),
         clip=list(CLIPS),
+        clusters=None,
     )
     rows = evaluation.to_dicts()
     assert len(rows) == len(ITEM_MODELS) * len(METRICS) * len(CLIPS)
@@ -339,7 +340,7 @@ def test_marginals_cannot_answer_for_models_of_a_list(model):
     log = read([Record("jaguar", (1, 2), (1.0, 0.0))] * 5)
     marginals = fc.Marginals(random_logs.marginals_table(policy))
     with pytest.raises(fc.errors.ForeclickError, match=model):
-        fc.evaluate(log, marginals, estimators=[model], metrics="clicks@2")
+        fc.evaluate(log, marginals, estimators=[model], metrics="clicks@2", clusters=None)
 
 
 @few

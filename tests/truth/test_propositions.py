@@ -205,6 +205,7 @@ def test_the_library_obeys_the_propositions(theta, full):
         metrics=[fc.Metric(theta)],
         clip=list(CLIPS),
         by="world",
+        clusters=None,
     ).to_dicts()
     found = {(row["world"], row["estimator"], row["clip"]): row["value"] or 0.0 for row in rows}
     assert len(found) == len(made) * len(oracle.MODELS) * len(CLIPS)

@@ -14,7 +14,7 @@ from tests.truth import oracle, random_logs, spread
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
 
 SAME = 1e-12
-METRICS = {"clicks@2": oracle.clicks_at(2), "dcg@4": oracle.dcg_at(4)}
+METRICS = {"dcg@4": oracle.dcg_at(4)}
 CLIPS = (1.37, math.inf)  # no ratio of small numbers, so none stands at the edge
 
 
@@ -28,11 +28,11 @@ def make(seed):
     return records, days, case.candidate
 
 
-def ask(table, candidate, clusters, load=lambda x: x, **options):
+def ask(table, candidate, clusters, load=lambda x: x, models=oracle.MODELS, **options):
     log = fc.read_log(load(table), period="day")
     question = Question(
         candidate=as_policy(fc.Lists(load(random_logs.lists_table(candidate)))),
-        estimators=parse_estimators(oracle.MODELS, CLIPS),
+        estimators=parse_estimators(models, CLIPS),
         metrics=parse_metrics(METRICS),
         clusters=(clusters,),
         **({"missing": "production"} | options),
@@ -60,9 +60,8 @@ def table_of(records, days):
     return random_logs.log_table(records, day=days)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("missing", ["production", "drop"])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("fixed", "missing"), [(False, "production"), (True, "drop")])
 def test_clusters_of_days(seed, fixed, missing):
     records, days, candidate = make(seed)
     sums = ask(table_of(records, days), candidate, "period", fixed=fixed, missing=missing)
@@ -72,7 +71,7 @@ def test_clusters_of_days(seed, fixed, missing):
     assert_same(sums, records, candidate, clusters=days, fixed=fixed)
 
 
-@pytest.mark.parametrize("seed", range(10, 13))
+@pytest.mark.parametrize("seed", range(10, 12))
 @pytest.mark.parametrize("fixed", [False, True])
 def test_independent_records(seed, fixed):
     records, days, candidate = make(seed)
@@ -93,5 +92,6 @@ def test_a_known_logging_policy(clusters):
 @pytest.mark.parametrize("clusters", ["period", "record"])
 def test_every_engine(engine, clusters):
     records, days, candidate = make(30)
-    sums = ask(table_of(records, days), candidate, clusters, load=engine.load)
+    models = ("list", "ip", "pbm")
+    sums = ask(table_of(records, days), candidate, clusters, load=engine.load, models=models)
     assert_same(sums, records, candidate, clusters=days if clusters == "period" else None)

@@ -1,6 +1,7 @@
 """The command line: the library's questions, asked of files, answered as a table, JSON or CSV.
 
-Exit codes: 0 done, 2 bad input, 130 interrupted, 141 the reader of the output went away.
+Exit codes: 0 done, 2 bad input, 130 interrupted, 141 the reader of the output went away; of `gate`
+alone also 1, the answer is no, and 3, the log cannot tell.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from foreclick import inference
 from foreclick._progress import working
 from foreclick.cli.commands import COMMANDS
 from foreclick.cli.options import build_parser
@@ -20,9 +22,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from foreclick.results import Result
+
 __all__ = ["main"]
 
-DONE, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
+DONE, NO, BAD_INPUT, CANNOT_TELL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+GATE = {inference.BETTER: DONE, inference.UNKNOWN: CANNOT_TELL}
+"""What a gate's verdict exits with; all else is a no."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return BAD_INPUT
     try:
-        _run(args)
+        result = _run(args)
     except BrokenPipeError:
         # Python flushes stdout once more at exit, which would complain about the pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -48,10 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return DONE
+    return GATE.get(result["verdict"][0], NO) if args.command == "gate" else DONE
 
 
-def _run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> Result:
     wanted = getattr(args, "chart", None)
     picture = None if wanted is None else checked_picture(wanted)  # before the work, not after
     undrawn: Exception | None = None
@@ -67,3 +73,4 @@ def _run(args: argparse.Namespace) -> None:
     show(result, args.format)
     if undrawn is not None:  # the answer is not lost with its chart
         raise undrawn
+    return result

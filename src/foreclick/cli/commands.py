@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import foreclick as fc
-from foreclick.cli.inputs import engine_of, given, read_candidate, read_logs
+from foreclick.cli.inputs import ROLES, engine_of, given, read_candidate, read_logs, refuse_idle
 from foreclick.engines import total
 from foreclick.errors import SourceError
 from foreclick.logs import N
+from foreclick.reproduce import reproduce as paper
 from foreclick.results import Result
+from foreclick.simulate import PRESETS
 
 if TYPE_CHECKING:
     import argparse
@@ -57,8 +59,29 @@ def evaluate(args: argparse.Namespace, say: Say) -> Result:
     """The value of a candidate."""
     log, candidate = _log_and_candidate(args, say)
     say("Evaluating")
-    asked = ("metrics", "estimators", "clip", "missing", "logging", "by")
-    return fc.evaluate(log, candidate, **given(args, asked))
+    return fc.evaluate(log, candidate, **given(args, (*_ASKED, "by")))
+
+
+def gate(args: argparse.Namespace, say: Say) -> Result:
+    """One estimate and its verdict, for a pipeline to act on."""
+    options = {"estimators": ["ip"], "metrics": ["clicks@3"]} | given(args, _ASKED)
+    several = [
+        name for name in ("estimators", "metrics", "clip") if len(options.get(name, "1")) > 1
+    ]
+    if several or args.by:
+        raise SourceError(
+            "a gate has one answer: give one --metric, one --estimator and at most one --clip, and "
+            "no --by."
+        )
+    log, candidate = _log_and_candidate(args, say)
+    say("Evaluating")
+    return fc.evaluate(log, candidate, **options)
+
+
+_ASKED = (
+    *("metrics", "estimators", "clip", "missing", "logging"),
+    *("confidence", "clusters", "practical", "cap"),
+)
 
 
 def support(args: argparse.Namespace, say: Say) -> Result:
@@ -81,6 +104,46 @@ def backtest(args: argparse.Namespace, say: Say) -> Result:
     return fc.backtest(log, **options)
 
 
+def simulate(args: argparse.Namespace, say: Say) -> Result:
+    """A log with a known truth, as Parquet."""
+    out = Path(args.out)
+    if out.suffix not in ("", ".parquet") and not out.is_dir():
+        raise SourceError(
+            f"a simulated log cannot be written to {args.out!r}: OUT is a directory, for one file "
+            "a day, or a file that ends in .parquet."
+        )
+    if args.world == "illustrative-query":
+        refuse_idle(args, ["queries"], "illustrative-query is one query")
+    seed = args.seed or 0  # of the world, its history and its log alike
+    say("Drawing the world")
+    world = PRESETS[args.world](**given(args, ("records", "queries")), seed=seed)
+    world.write_parquet(out, seed=seed, progress=say)
+    files = sorted(out.glob("*.parquet")) if out.is_dir() else [out]
+    row = {
+        "log": args.out,
+        "records": world.records,
+        "files": len(files),
+        "bytes": sum(file.stat().st_size for file in files),
+    }
+    note = "Read it with --context query --period day --unit user."
+    return Result((row,), tuple(row), (note,))
+
+
+def reproduce(args: argparse.Namespace, say: Say) -> Result:
+    """The paper's experiments."""
+    made_up = ("records", "seed", "world")
+    if not args.log:
+        refuse_idle(args, ROLES, "without a LOG one is simulated")
+        options = given(args, made_up)
+        if "world" in options:
+            options["world"] = PRESETS[options["world"]]
+        return paper(out=args.out, engine=engine_of(args), progress=say, **options)
+    refuse_idle(args, made_up, "LOG is a log, and nothing is simulated")
+    say("Reading the log")
+    log = read_logs(args, engine_of(args), context="query", period="day")
+    return paper(log, out=args.out, progress=say)
+
+
 def _log_and_candidate(args: argparse.Namespace, say: Say) -> tuple[fc.Log | fc.Tally, fc.Policy]:
     """The candidate is read first: it is small, and a mistake in it is known at once."""
     engine = engine_of(args)
@@ -95,6 +158,9 @@ COMMANDS = {
     "convert": convert,
     "tally": tally,
     "evaluate": evaluate,
+    "gate": gate,
     "support": support,
     "backtest": backtest,
+    "simulate": simulate,
+    "reproduce": reproduce,
 }

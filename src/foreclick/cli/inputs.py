@@ -57,8 +57,14 @@ def given(args: argparse.Namespace, keywords: Sequence[str]) -> dict[str, Any]:
 # --- logs ---------------------------------------------------------------------------------------
 
 
-def read_logs(args: argparse.Namespace, engine: Engine | None) -> fc.Log | fc.Tally:
-    """The log that the paths make together: raw ones are read in one pass, tallies are added."""
+def read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) -> fc.Log | fc.Tally:
+    """The log that the paths make together: raw ones are read in one pass, tallies are added.
+
+    Args:
+        args: the options.
+        engine: where the files are read.
+        usual: columns of roles that no option names.
+    """
     paths: list[str] = list(args.log)
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
@@ -67,7 +73,7 @@ def read_logs(args: argparse.Namespace, engine: Engine | None) -> fc.Log | fc.Ta
     counted = [fc.read_tally(path, engine=engine) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
-    roles = given(args, ROLES)
+    roles = {**usual, **given(args, ROLES)}
     if "rewards" in roles:
         roles["rewards"] = dict(roles["rewards"])
     log = fc.read_log(_stacked(raw, engine), **roles)
@@ -97,6 +103,14 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
                 f"({len(differ)} such columns). Tally each by itself, then add the tallies."
             )
     return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
+
+
+def refuse_idle(args: argparse.Namespace, options: Sequence[str], why: str) -> None:
+    """Complain about options that would change nothing."""
+    idle = ["reward" if option == "rewards" else option for option in given(args, options)]
+    if idle:
+        words = ", ".join(f"--{option.replace('_', '-')}" for option in idle)
+        raise SourceError(f"{why}: {words} would change nothing. Leave it out.")
 
 
 # --- candidates ---------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 import foreclick
+from foreclick.simulate import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ foreclick COMMAND --help explains a command. An example, from a log to an answer
 
 {_SPELLING}"""
 
+BIG_WORLDS = tuple(name for name in PRESETS if name != "illustrative-query")
 CANDIDATE_TYPES = ("ranking", "lists", "marginals", "plackett-luce", "observed")
 
 
@@ -76,7 +78,13 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [*about, _clip(), _logging(), _picture()],
+        [*about, _clip(), _logging(), _uncertainty(), _picture()],
+    )
+    add(
+        "gate",
+        "LOG… CANDIDATE",
+        "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
+        [*about, _clip(), _logging(), _uncertainty()],
     )
     add(
         "support",
@@ -89,6 +97,19 @@ def build_parser() -> argparse.ArgumentParser:
         "LOG…",
         "which estimator would have been right on this log",
         [log, question, _clip(), _protocol(), _picture()],
+    )
+    add(
+        "simulate",
+        "OUT",
+        "write a log drawn from a world with a known truth",
+        [_simulated_log(), _simulation(tuple(PRESETS), 0, "yandex-like")],
+        engine=False,
+    )
+    add(
+        "reproduce",
+        "[LOG…]",
+        "the experiments of the paper, on a Yandex log or a simulated one",
+        [_log(nargs="*", context="query", period="day"), _simulation(BIG_WORLDS, 500), _figures()],
     )
     return parser
 
@@ -119,7 +140,8 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 # --- the groups of options ----------------------------------------------------------------------
 
 
-def _log() -> _Parser:
+def _log(nargs: str = "+", context: str = "context", period: str = "none") -> _Parser:
+    """The log and its roles; how many files, and the columns of roles that are not named."""
     parent = _Parser()
     group = parent.add_argument_group(
         "log", "Which column plays which part. A tally knows its own."
@@ -127,11 +149,11 @@ def _log() -> _Parser:
     add = group.add_argument
     add(
         "log",
-        nargs="+",
+        nargs=nargs,
         metavar="LOG",
         help="file or glob (Parquet, CSV, JSON), or tally; several are added up",
     )
-    add("--context", metavar="COLUMN", help="the query, page or user group (default: context)")
+    add("--context", metavar="COLUMN", help=f"the query, page or user group (default: {context})")
     add("--no-context", **_nothing("context"), help="one context for all")
     add(
         "--items",
@@ -141,7 +163,11 @@ def _log() -> _Parser:
     )
     add("--clicks", action=Columns, metavar="COLUMN", help="its clicks, likewise (default: clicks)")
     add("--no-clicks", **_nothing("clicks"), help="the log has no clicks")
-    add("--period", metavar="COLUMN", help="day or week; a timestamp counts as its day")
+    add(
+        "--period",
+        metavar="COLUMN",
+        help=f"day or week; a timestamp counts as its day (default: {period})",
+    )
     add("--unit", metavar="COLUMN", help="user or session")
     add(
         "--segments",
@@ -202,6 +228,42 @@ def _dataset() -> _Parser:
     return parent
 
 
+def _simulated_log() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("simulated log").add_argument
+    add("out", metavar="OUT", help="a directory, for one file a day, or a .parquet file")
+    add("--queries", type=count, metavar="N", help="how many queries (default: 1000)")
+    return parent
+
+
+def _simulation(worlds: Sequence[str], seed: int, default: str | None = None) -> _Parser:
+    """What is simulated, with which seed; `default`: a world that need not be named."""
+    parent = _Parser()
+    add = parent.add_argument_group("simulation").add_argument
+    add(
+        "--world",
+        choices=worlds,
+        default=default,
+        metavar="WORLD",
+        help=f"{', '.join(worlds[:-1])} or {worlds[-1]} (default: {worlds[0]})",
+    )
+    add(
+        "--records",
+        type=count,
+        metavar="N",
+        help="how many records (default: 9 million, and 3553 of illustrative-query)",
+    )
+    add("--seed", type=whole, metavar="N", help=f"another is another world (default: {seed})")
+    return parent
+
+
+def _figures() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("output").add_argument
+    add("--out", metavar="DIR", help="also draw the figures into it (needs foreclick[charts])")
+    return parent
+
+
 def _candidate() -> _Parser:
     parent = _Parser()
     group = parent.add_argument_group(
@@ -254,6 +316,21 @@ def _question() -> _Parser:
         metavar="NAME",
         help="list, prefix, ip, item, pbm, rctr, rcm",
     )
+    return parent
+
+
+def _uncertainty() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
+    add("--confidence", type=float, metavar="SHARE", help="of the intervals (default: 0.95)")
+    add(
+        "--clusters",
+        choices=("auto", "period", "unit", "record"),
+        metavar="WHOSE",
+        help="records that vary together: auto (default), period, unit, record",
+    )
+    add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
+    add("--cap", type=float, metavar="RATE", help="highest click rate of what was never shown")
     return parent
 
 
@@ -460,6 +537,13 @@ def count(text: str) -> int:
     """A whole number above 0."""
     if not (text.isdecimal() and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number from 0 on."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 

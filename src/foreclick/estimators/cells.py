@@ -212,7 +212,7 @@ def spread_out(
         tables.append(rows.select(**own, **columns))
     slots = stacked(tables)
     found = _cell_of(slots, model)
-    sums = [f"{stem}_{i}" for i in range(len(asks)) for stem in "te"]
+    sums = [f"{stem}_{i}" for i in range(len(asks)) for stem in ("t", "e")]
     return list(found), slots.select(*keys, *sums, **found)
 
 

@@ -187,7 +187,7 @@ def _usual(log: Prepared, weighed: Weighed) -> ir.Table:
     pools = rows.group_by(log.keys).aggregate(**sums)
     within = ibis.window(group_by=log.by)
     pools = pools.mutate(**{f"{c}_all": pools[f"{c}_pool"].sum().over(within) for c in columns})
-    rows = rows.join(log.keep(pools, "pools"), log.keys)
+    rows = rows.join(pools, log.keys)
     usual = {}
     for i in numbers:
         pool, free = rows[f"s_{i}_pool"], rows[f"free_{i}_pool"]

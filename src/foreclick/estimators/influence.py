@@ -118,7 +118,7 @@ class Influence:
         if self.clusters == "record":
             return slots
         slots = slots.semi_join(weighed.table, [*log.keys, *cell])
-        sums = {f"{c}_{i}": slots[f"{c}_{i}"].sum() for i in range(len(asks)) for c in "te"}
+        sums = {f"{c}_{i}": slots[f"{c}_{i}"].sum() for i in range(len(asks)) for c in ("t", "e")}
         return log.keep(slots.group_by([*keys, *cell]).aggregate(**sums), "shares")
 
     @property

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+_ROUNDING = 1e-12
+
+
 class Interval(NamedTuple):
     """A standard error and the ends of an interval."""
 
@@ -50,5 +53,8 @@ def lift(v: float, f: float, covariance: Floats, reach: float) -> Interval:
 
 
 def _around(center: float, covariance: Floats, gradient: Floats, reach: float) -> Interval:
-    se = math.sqrt(max(float(gradient @ covariance @ gradient), 0.0))
+    variance = float(gradient @ covariance @ gradient)
+    terms = float(np.abs(gradient) @ np.abs(covariance) @ np.abs(gradient))
+    # What is left of a difference of equals is rounding, not uncertainty.
+    se = math.sqrt(variance) if variance > _ROUNDING * terms else 0.0
     return Interval(se, center - reach * se, center + reach * se)

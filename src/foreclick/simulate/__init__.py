@@ -4,7 +4,7 @@ The exact value V(h) of any policy stands beside every log. Nothing here knows o
 """
 
 from foreclick.simulate.generate import Simulation
-from foreclick.simulate.presets import illustrative_query, pbm_drift, yandex_like
+from foreclick.simulate.presets import PRESETS, illustrative_query, pbm_drift, yandex_like
 from foreclick.simulate.production import Drift, Drifting, Production, Shown, Stationary
 from foreclick.simulate.truth import item_ids
 from foreclick.simulate.worlds import (
@@ -24,6 +24,7 @@ __all__ = [
     "DCM",
     "DCTR",
     "PBM",
+    "PRESETS",
     "Cascade",
     "Drift",
     "Drifting",

@@ -133,7 +133,12 @@ class Simulation:
         return pa.Table.from_batches(batches, schema=SCHEMA)
 
     def write_parquet(
-        self, path: str | os.PathLike[str], records: int | None = None, seed: int = 0
+        self,
+        path: str | os.PathLike[str],
+        records: int | None = None,
+        seed: int = 0,
+        *,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Stream a log to Parquet: the rows of `sample`, in memory that does not grow with them.
 
@@ -142,6 +147,7 @@ class Simulation:
                 (`day-01.parquet`, …). A file that is there is there completely.
             records: how many; by default those of the simulation.
             seed: the same seed gives the same log, another one another.
+            progress: told how much is written.
         """
         target = Path(path)
         single = target.suffix == ".parquet"
@@ -150,13 +156,15 @@ class Simulation:
             _empty_directory(target)
         digits = len(str(self.production.days))
         with ExitStack() as files:
-            writer, file = None, None
+            writer, file, done = None, None, 0
             for day, batch in self._batches(records, seed):
                 wanted = target if single else target / f"day-{day:0{digits}}.parquet"
                 if writer is None or wanted != file:
                     files.close()
                     writer, file = files.enter_context(_complete(wanted)), wanted
                 writer.write_batch(batch)
+                done += batch.num_rows
+                progress(f"Day {day} of {self.production.days}: {done:,} records")
 
     def _batches(self, records: int | None, seed: int) -> Iterator[Batch]:
         """The log, day by day: drawn a few batches ahead in threads, handed on in order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,7 +56,7 @@ def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) ->
 def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
     """The ranker and the attractions of `yandex_like`, clicked as a `PBM` with examination 1/k.
 
-    Nothing in it was searched: a world in which the models `ip` and `pbm` hold exactly.
+    How it is clicked was not searched: a world in which the models `ip` and `pbm` hold exactly.
 
     Args:
         records: how many records a log has.
@@ -81,6 +83,14 @@ def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
     world = DBN(attraction, satisfaction, continuation=0.66, positions=_POSITIONS)
     drift = Drift(variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0)
     return _drifting(world, drift, records, seed)
+
+
+PRESETS: dict[str, Callable[..., Simulation]] = {
+    "yandex-like": yandex_like,
+    "pbm-drift": pbm_drift,
+    "illustrative-query": illustrative_query,
+}
+"""By the name that the command line gives them."""
 
 
 def _attraction(queries: int, seed: int, pool: int = _POOL) -> tuple[Floats, np.random.Generator]:

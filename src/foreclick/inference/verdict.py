@@ -1,0 +1,113 @@
+"""What an estimate and its uncertainty allow to say, in plain words.
+
+The rules, in this order; `reach` is the difference worth having, 0 unless one is given:
+
+| says | if |
+|---|---|
+| cannot tell | nothing of the candidate was ever shown, or there is no interval |
+| better | the lower end of the change is above reach |
+| worse | its upper end, with all that the log cannot see, is below −reach |
+| no difference | both ends, with all that the log cannot see, are within ± reach |
+| cannot tell | anything else, with what stands in the way and what would help |
+
+The lower end needs no margin: what was never shown counts as no clicks, so it can only be too low.
+Each is a statement about the click model that the estimator assumes, and names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_ROUNDING = 1e-9  # of production; a change below it is none
+_HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
+
+BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference", "cannot tell"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on.
+
+    Attributes:
+        estimator: the click model that is assumed.
+        metric: what is counted.
+        change: candidate − production; None without an answer.
+        low: the lower end of its interval, None without one.
+        high: the upper end.
+        margin: what the log cannot see, at most.
+        covered: the share of the candidate's exposure that was ever shown.
+        production: what the change is against.
+        confidence: of the interval.
+    """
+
+    estimator: str
+    metric: str
+    change: float | None
+    low: float | None
+    high: float | None
+    margin: float
+    covered: float
+    production: float | None
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word, and the sentence behind it."""
+
+    word: str
+    because: str
+
+
+def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
+    """The verdict on a change.
+
+    Examples:
+        >>> seen = Evidence("ip", "clicks@3", 0.03, 0.01, 0.05, 0.0, 1.0, 0.5, 0.95)
+        >>> judge(seen).word, judge(seen, reach=0.02).word, judge(seen, reach=0.1).word
+        ('better', 'cannot tell', 'no difference')
+    """
+    e = evidence
+    if e.change is None or e.covered <= 0:
+        return Verdict(
+            UNKNOWN,
+            "nothing of what the candidate would show was ever shown. Show it to a few users, or "
+            "check that contexts and items are spelt as in the log.",
+        )
+    if e.low is None or e.high is None:
+        return Verdict(
+            UNKNOWN, "the log has too few periods or users to see how much results vary. Log more."
+        )
+    top, nothing = e.high + e.margin, _ROUNDING * abs(e.production or 0.0)
+    assumed = f"if clicks follow {e.estimator!r}, {e.confidence:.0%} confidence"
+    if e.low > reach + nothing:
+        return Verdict(BETTER, f"{e.metric} changes by {_span(e)} ({assumed}).")
+    if top < -reach - nothing:
+        return Verdict(WORSE, f"{e.metric} changes by {_span(e)} ({assumed}).")
+    if reach > 0 and e.low > -reach and top < reach:
+        return Verdict(SAME, f"{e.metric} changes by {_span(e)}, within ± {reach:.3g} ({assumed}).")
+    return Verdict(UNKNOWN, _why(e, reach))
+
+
+def _span(e: Evidence) -> str:
+    top = (e.high or 0.0) + e.margin
+    return f"{e.low:+.3g} to {top:+.3g} a record"
+
+
+def _why(e: Evidence, reach: float) -> str:
+    """What stands in the way, and what would help."""
+    width = ((e.high or 0.0) - (e.low or 0.0)) / 2
+    if e.margin > width:
+        return (
+            f"{1 - e.covered:.1%} of what the candidate would show was never shown, worth up to "
+            f"{e.margin:.3g} a record. A coarser click model sees more (item, pbm), fc.support "
+            "says how much; or show the candidate to a few users."
+        )
+    distance = abs(abs(e.change or 0.0) - reach)
+    if distance > 0 and width < _HOPELESS * distance:
+        times = (width / distance) ** 2
+        return (
+            f"{e.metric} changes by {_span(e)}, which leaves it open. About {times:.2g} times as "
+            "many days would decide, if the change is what it seems."
+        )
+    return f"{e.metric} changes by {_span(e)}: too close to call with any log of this kind."

@@ -1,0 +1,57 @@
+"""The rules of a verdict, one by one."""
+
+import pytest
+
+from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, judge
+
+
+def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None):
+    middle = change if low is None or high is None else (low + high) / 2
+    return Evidence("ip", "clicks@3", middle, low, high, margin, covered, 0.5, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "practical", "word"),
+    [
+        (seen(0.01, 0.03), 0.0, BETTER),
+        (seen(0.01, 0.03), 0.01, UNKNOWN),  # at the edge is not beyond it
+        (seen(0.011, 0.03), 0.01, BETTER),
+        (seen(-0.03, -0.01), 0.0, WORSE),
+        (seen(-0.03, -0.01), 0.02, UNKNOWN),
+        (seen(-0.03, -0.01), 0.04, SAME),
+        (seen(-0.01, 0.01), 0.0, UNKNOWN),
+        (seen(-0.01, 0.01), 0.02, SAME),
+        # What was never shown may be worth more than the interval says, but not less.
+        (seen(0.01, 0.03, margin=9.0, covered=0.1), 0.0, BETTER),
+        (seen(-0.03, -0.01, margin=0.009), 0.0, WORSE),
+        (seen(-0.03, -0.01, margin=0.011), 0.0, UNKNOWN),
+        (seen(-0.01, 0.01, margin=0.02), 0.02, UNKNOWN),
+        # Rounding is no change.
+        (seen(1e-12, 1e-12), 0.0, UNKNOWN),
+        (seen(-1e-12, -1e-12), 0.0, UNKNOWN),
+        # No answer, or no interval.
+        (seen(covered=0.0), 0.0, UNKNOWN),
+        (seen(change=0.4), 0.0, UNKNOWN),
+    ],
+)
+def test_words(evidence, practical, word):
+    assert judge(evidence, practical).word == word
+
+
+def test_a_verdict_names_the_model_it_assumes():
+    for evidence in (seen(0.01, 0.03), seen(-0.03, -0.01)):
+        assert "if clicks follow 'ip', 95% confidence" in judge(evidence).because
+
+
+@pytest.mark.parametrize(
+    ("evidence", "helps"),
+    [
+        (seen(covered=0.0), "Show it to a few users"),
+        (seen(change=0.4), "Log more"),
+        (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
+        (seen(-0.01, 0.03), "About 4 times as many days"),
+        (seen(-0.01, 0.01001), "too close to call"),
+    ],
+)
+def test_what_would_help(evidence, helps):
+    assert helps in judge(evidence).because
