@@ -145,12 +145,69 @@ def covariance(
         count = len(stacked)
         found = stacked.T @ stacked * count / (count - 1)
     if small and logging is None and model not in ("rctr", "rcm"):
-        found = found + _small_cells(worlds, by_context) / n**2
+        if clusters is None:
+            found = found + _small_cells(worlds, by_context) / n**2
+        else:
+            chosen = [(records[i], labels[i]) for i in used if records[i].context in worlds]
+            found = found + _few_clusters(worlds, by_context, chosen) / n**2
     return found
 
 
 def _small_cells(worlds: dict[Any, _Context], by_context: dict[Any, list[Record]]) -> Floats:
     """Σ_g (W², W, 1) (S̃_g − S_g) over the candidate's cells."""
+    total = np.zeros((2, 2))
+    for (x, g), (s, count, usual) in _usual(worlds, by_context).items():
+        extra = count * (s + 2 * usual) / (count + 1) - s
+        total += extra * _outer(worlds[x].weight(g))
+    return total
+
+
+def _few_clusters(
+    worlds: dict[Any, _Context],
+    by_context: dict[Any, list[Record]],
+    records: Sequence[tuple[Record, Any]],
+) -> Floats:
+    """Σ (W², W, 1) n σ² h² + τ² Σ_xc (A Aᵀ − B Bᵀ), as `foreclick.estimators.hidden` says."""
+    usual = _usual(worlds, by_context)
+    credit: dict[Any, float] = defaultdict(float)
+    exposed: dict[Any, float] = defaultdict(float)
+    for r, label in records:
+        for g, (c, e) in worlds[r.context].slots(r).items():
+            if (r.context, g) in usual:
+                credit[r.context, g, label] += r.weight * c
+                exposed[r.context, g, label] += r.weight * e
+    noise, over, under = np.zeros((2, 2)), 0.0, 0.0
+    all_of: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
+    seen_of: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
+    for (x, g, label), e in exposed.items():
+        world = worlds[x]
+        whole = world.exposed[g] * world.n
+        rate = world.credit[g] / world.exposed[g] if whole > 0 else 0.0
+        h = e / whole if whole > 0 else 0.0
+        s, count, spread = usual[x, g]
+        v = count * (s + 2 * spread) / (count + 1)
+        over += (credit[x, g, label] - rate * e) ** 2 - v * h * (1 - h)
+        under += (rate * e) ** 2 * (1 - h)
+        w = world.weight(g)
+        noise += v * h**2 * _outer(w)
+        both = rate * e * np.array([w, 1.0 if w > 0 else 0.0])
+        all_of[x, label] += both
+        seen_of[x, label] += both * math.sqrt(max(1 - h, 0.0))
+    shock = max(over, 0.0) / under if under > 0 else 0.0
+    hidden = np.zeros((2, 2))
+    for key, a in all_of.items():
+        hidden += np.outer(a, a) - np.outer(seen_of[key], seen_of[key])
+    return noise + shock * hidden
+
+
+def _outer(w: float) -> Floats:
+    return np.array([[w * w, w], [w, 1.0 if w > 0 else 0.0]])
+
+
+def _usual(
+    worlds: dict[Any, _Context], by_context: dict[Any, list[Record]]
+) -> dict[tuple[Any, Any], tuple[float, float, float]]:
+    """(context, cell) → Σ (c − r e)² over records, their number, the usual spread of a record."""
     spreads: dict[Any, dict[Any, tuple[float, float]]] = {}
     for x, world in worlds.items():
         cells: dict[Any, tuple[float, float]] = {}
@@ -165,14 +222,9 @@ def _small_cells(worlds: dict[Any, _Context], by_context: dict[Any, list[Record]
     free = {x: sum(max(k - 1, 0) for _, k in cells.values()) for x, cells in spreads.items()}
     squares = {x: sum(s for s, _ in cells.values()) for x, cells in spreads.items()}
     everything = sum(free.values())
-    if everything == 0:
-        return np.zeros((2, 2))
-    pooled = sum(squares.values()) / everything
-    total = np.zeros((2, 2))
-    for x, cells in spreads.items():
-        usual = squares[x] / free[x] if free[x] >= FEW else pooled
-        for g, (s, count) in cells.items():
-            extra = count * (s + 2 * usual) / (count + 1) - s
-            w = worlds[x].weight(g)
-            total += extra * np.array([[w * w, w], [w, 1.0 if w > 0 else 0.0]])
-    return total
+    pooled = sum(squares.values()) / everything if everything else 0.0
+    return {
+        (x, g): (s, count, squares[x] / free[x] if free[x] >= FEW else pooled)
+        for x, cells in spreads.items()
+        for g, (s, count) in cells.items()
+    }

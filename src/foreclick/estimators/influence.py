@@ -24,33 +24,17 @@ import numpy as np
 
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask, credit, spread_out
+from foreclick.estimators.hidden import few_clusters, small_cells
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
+from foreclick.estimators.weighed import Weighed, names, rate_of
 from foreclick.logs import PROPENSITY, N
-from foreclick.models import MASS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-
-_FEW = 10  # degrees of freedom; a context with fewer takes the variance of all contexts
-
-
-@dataclass(frozen=True)
-class Weighed:
-    """The candidate's cells with their weights, materialised, for asks that share their cells.
-
-    Attributes:
-        cell: the names of the columns that name a cell.
-        table: by, context, cell; w_i_m, the weight of ask i at clip m; and c_i, p_i, ratio_i.
-    """
-
-    asks: list[Ask]
-    cell: list[str]
-    table: ir.Table
 
 
 @dataclass(frozen=True)
@@ -109,23 +93,43 @@ class Influence:
         self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
     ) -> dict[tuple[Ask, float, Code], Spread]:
         """The spread of every estimate; `values` are the estimates."""
-        moments = self._second_moments if self.clusters == "record" else self._by_cluster
-        found = moments(weighed, values)
-        small = self._small_cells(weighed)
-        return {key: self._add(spread, small.get(key)) for key, spread in found.items()}
+        slots = self._slots(weighed)
+        if self.clusters == "record":
+            found = self._second_moments(weighed, slots, values)
+            more = small_cells(self.log, self.strata, weighed)
+        else:
+            found = self._by_cluster(weighed, slots, values)
+            more = few_clusters(self.log, self.strata, weighed, slots)
+        return {key: self._add(spread, more.get(key)) for key, spread in found.items()}
 
     # --- sums over clusters ---------------------------------------------------------------------
 
-    def _parts(self, weighed: Weighed) -> tuple[ir.Table, ir.Table]:
-        """Σ ψ + V n and Σ φ + F n by cluster: what comes of cells, and what of whole contexts."""
-        log, asks, keys = self.log, weighed.asks, self.log.keys
-        by = [*log.by, CLUSTER]
-        given = [PROPENSITY] if log.propensity else []
+    def _slots(self, weighed: Weighed) -> ir.Table:
+        """(by, context, cluster, cell): credit t_i and exposure e_i, of the candidate's cells.
+
+        Of a cluster's slots in a cell only the sums matter; a record has hardly two of them.
+        """
+        log, asks = self.log, weighed.asks
         model = asks[0].model
         source = self.clustered.lists if model.sees_items else self.summed
         depth = log.cell_depth or (asks[0].metric.depth if model.cell == "list" else log.depth)
-        _, slots = spread_out(source, asks, [*keys, CLUSTER, *given], log.log.reached, depth)
-        on = [*keys, *weighed.cell, *given]
+        keys = [*log.keys, CLUSTER, *self._given]
+        cell, slots = spread_out(source, asks, keys, log.log.reached, depth)
+        if self.clusters == "record":
+            return slots
+        slots = slots.semi_join(weighed.table, [*log.keys, *cell])
+        sums = {f"{c}_{i}": slots[f"{c}_{i}"].sum() for i in range(len(asks)) for c in ("t", "e")}
+        return log.keep(slots.group_by([*keys, *cell]).aggregate(**sums), "shares")
+
+    @property
+    def _given(self) -> list[str]:
+        return [PROPENSITY] if self.log.propensity else []
+
+    def _parts(self, weighed: Weighed, slots: ir.Table) -> tuple[ir.Table, ir.Table]:
+        """Σ ψ + V n and Σ φ + F n by cluster: what comes of cells, and what of whole contexts."""
+        log, asks, keys = self.log, weighed.asks, self.log.keys
+        by = [*log.by, CLUSTER]
+        on = [*keys, *weighed.cell, *self._given]
         joined = slots.join(self._coefficients(weighed).select(*on, *_pairs(asks)), on)
         from_cells = joined.group_by(by).aggregate(
             **{
@@ -133,7 +137,7 @@ class Influence:
                     joined[f"a_{i}_{m}"] * joined[f"t_{i}"]
                     - joined[f"b_{i}_{m}"] * joined[f"e_{i}"]
                 ).sum()
-                for i, m in _names(asks)
+                for i, m in names(asks)
             }
         )
         contexts = self._contexts(weighed)
@@ -155,7 +159,7 @@ class Influence:
         table = weighed.table
         known = LOGGING in self.log.policies or self.log.propensity is not None
         columns: dict[str, ir.Value] = {}
-        for i, m in _names(weighed.asks):
+        for i, m in names(weighed.asks):
             weight = table[f"w_{i}_{m}"]
             columns[f"a_{i}_{m}"] = weight
             columns[f"b_{i}_{m}"] = (
@@ -170,7 +174,7 @@ class Influence:
         log, asks, table = self.log, weighed.asks, weighed.table
         known = LOGGING in log.policies or log.propensity is not None
         sums: dict[str, ir.Value] = {}
-        for i, m in _names(asks):
+        for i, m in names(asks):
             # Known π: ψ = Σ W c − V_x + (V_x − V). Otherwise Σ … − κ_x + (V_x − V), where κ is what
             # clipped cells earn. V is subtracted in the end.
             earned, clip = table[f"c_{i}"], asks[i].clips[m]
@@ -192,15 +196,21 @@ class Influence:
         )
 
     def _by_cluster(
-        self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
+        self,
+        weighed: Weighed,
+        slots: ir.Table,
+        values: dict[tuple[Ask, float, Code], float | None],
     ) -> dict[tuple[Ask, float, Code], Spread]:
-        from_cells, whole = self._parts(weighed)
+        from_cells, whole = self._parts(weighed, slots)
         engine, by = self.log.engine, self.log.by
         cells = {_key(row, by): row for row in engine.rows(from_cells)}
         wholes = {_key(row, by): row for row in engine.rows(whole)}
+        own: dict[Code, list[tuple[Code, Any]]] = {stratum.code: [] for stratum in self.strata}
+        for key in sorted(wholes, key=repr):
+            own[key[0]].append(key)
         found = {}
         for stratum in self.strata:
-            mine = sorted((key for key in wholes if key[0] == stratum.code), key=repr)
+            mine = own[stratum.code]
             n = np.array([wholes[key][N] for key in mine])
             for i, ask in enumerate(weighed.asks):
                 f = np.array([wholes[key][f"f_{i}"] for key in mine])
@@ -217,10 +227,13 @@ class Influence:
         return found
 
     def _second_moments(
-        self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
+        self,
+        weighed: Weighed,
+        slots: ir.Table,
+        values: dict[tuple[Ask, float, Code], float | None],
     ) -> dict[tuple[Ask, float, Code], Spread]:
         """Independent records: each row of the tally stands for n equal ones."""
-        from_cells, whole = self._parts(weighed)
+        from_cells, whole = self._parts(weighed, slots)
         by = [*self.log.by, CLUSTER]
         rows = whole.left_join(from_cells, by)
         n = rows[N]
@@ -263,61 +276,6 @@ class Influence:
                     )
         return found
 
-    # --- cells that were hardly seen --------------------------------------------------------------
-
-    def _small_cells(self, weighed: Weighed) -> dict[tuple[Ask, float, Code], Floats]:
-        """What cells hide that were seen once or twice: a rate fitted to one record fits it.
-
-        Σ_g (W², W, 1) (S̃_g − S_g), S̃_g = n_g (S_g + 2 s²) / (n_g + 1): as if two more records of
-        the context's usual spread s² had been seen in each cell.
-        """
-        log, asks = self.log, weighed.asks
-        if LOGGING in log.policies or log.propensity or not asks[0].model.sees_items:
-            return {}
-        table, numbers = weighed.table, range(len(asks))
-        columns: dict[str, ir.Value] = {}
-        for i in numbers:
-            rate = rate_of(table, i)
-            left = table[f"q_{i}"] - rate * (real(2) * table[f"x_{i}"] - rate * table[f"y_{i}"])
-            shown = (table[f"{MASS}_{i}"] > 0) & (table[f"{N}_{i}"] > 0)
-            columns[f"s_{i}"] = shown.ifelse(ibis.greatest(left, real(0)), real(0))
-            columns[f"free_{i}"] = shown.ifelse(table[f"{N}_{i}"].cast("float64") - 1, real(0))
-        rows = table.mutate(**columns)
-        pools = rows.group_by(log.keys).aggregate(
-            **{f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
-        )
-        everywhere = pools.aggregate(**{f"{c}_all": pools[f"{c}_pool"].sum() for c in columns})
-        rows = rows.join(pools, log.keys).cross_join(everywhere)
-        extra: dict[str, ir.Value] = {}
-        for i in numbers:
-            n = rows[f"{N}_{i}"].cast("float64")
-            free, all_free = rows[f"free_{i}_pool"], rows[f"free_{i}_all"]
-            enough = free >= real(_FEW)
-            known = all_free > 0
-            usual = known.ifelse(rows[f"s_{i}_all"] / known.ifelse(all_free, real(1)), real(0))
-            own = enough.ifelse(rows[f"s_{i}_pool"] / enough.ifelse(free, real(1)), usual)
-            extra[f"d_{i}"] = (real(2) * n * own - rows[f"s_{i}"]) / (n + real(1))
-        rows = rows.mutate(**extra)
-        sums: dict[str, ir.Value] = {}
-        for i, m in _names(asks):
-            weight, d = rows[f"w_{i}_{m}"], rows[f"d_{i}"]
-            sums[f"ww_{i}_{m}"] = (weight * weight * d).sum()
-            sums[f"w_{i}_{m}"] = (weight * d).sum()
-            sums[f"d_{i}_{m}"] = (weight > 0).ifelse(d, real(0)).sum()
-        answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
-        by_code = {tuple(row[b] for b in log.by): row for row in answers}
-        found = {}
-        for stratum in self.strata:
-            row = by_code.get(stratum.code)
-            if row is None:
-                continue
-            for i, ask in enumerate(asks):
-                for m, clip in enumerate(ask.clips):
-                    ww, w, d = (row[f"{c}_{i}_{m}"] or 0.0 for c in ("ww", "w", "d"))
-                    matrix = np.array([[ww, w], [w, d]]) / stratum.records**2
-                    found[ask, clip, stratum.code] = matrix
-        return found
-
     @staticmethod
     def _add(spread: Spread, small: Floats | None) -> Spread:
         if small is None:
@@ -335,19 +293,8 @@ def clustered(sums: Floats) -> Spread:
 # --- parts of formulas --------------------------------------------------------------------------
 
 
-def _names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
-    return [(i, m) for i, ask in enumerate(asks) for m in range(len(ask.clips))]
-
-
 def _pairs(asks: Sequence[Ask]) -> list[str]:
-    return [f"{stem}_{i}_{m}" for i, m in _names(asks) for stem in ("a", "b")]
-
-
-def rate_of(table: ir.Table, i: int) -> ir.Value:
-    """r_g = C_g / P_g, 0 where nothing was exposed."""
-    exposed = table[f"p_{i}"]
-    there = exposed > 0
-    return there.ifelse(table[f"c_{i}"] / there.ifelse(exposed, real(1)), real(0))
+    return [f"{stem}_{i}_{m}" for i, m in names(asks) for stem in ("a", "b")]
 
 
 def _unclipped(weighed: Weighed, i: int, m: int) -> ir.BooleanValue:

@@ -28,10 +28,11 @@ import ibis.expr.types as ir
 from foreclick._tally import Tally
 from foreclick.engines import real, total
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.influence import Influence, Spread, Weighed, rate_of
+from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
+from foreclick.estimators.weighed import Weighed, rate_of
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel

@@ -1,0 +1,311 @@
+"""Logs drawn again and again from known worlds, and what `evaluate` says of each.
+
+Nothing of an estimator is written here: many replications are packed into one log, with a segment
+column that tells them apart, and `evaluate(by="replication")` gives each its value and interval.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import foreclick as fc
+from foreclick import simulate
+from foreclick.simulate import Simulation, World, item_ids
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Clusters = Literal["record", "unit", "period"]
+
+ESTIMATORS = ("list", "prefix", "ip", "item", "pbm")
+METRIC = "dcg@3"  # positions count differently, so a wrong weight of one would show
+SLOTS = ("list", "prefix", "ip")
+HOLDS = {
+    "PBM": (*SLOTS, "pbm"),
+    "DCTR": (*SLOTS, "item"),
+    "ItemPosition": SLOTS,
+    "Cascade": ("list", "prefix"),
+    "DBN": ("list", "prefix"),
+    "ListSpecific": ("list",),
+}
+"""The estimators whose click model is true in each world."""
+
+ITEMS, POSITIONS, LISTS = 8, 3, 40
+NODES = 64  # of the quadrature over the effect of a user or a day
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was found for one estimator in one setting.
+
+    Attributes:
+        limit: what the estimator tends to as the log grows; `truth`: V(h).
+        covers: the share of intervals that hold the limit; `covers_truth`: that hold V(h).
+        below: the share of replications with V(h) ≤ high + margin.
+        width: the mean width; `margin`: the mean margin.
+        bias: the mean error against the limit, in true standard deviations.
+        ratio: the mean standard error divided by the true standard deviation.
+    """
+
+    part: str
+    world: str
+    seed: int
+    records: int
+    candidate: str
+    estimator: str
+    replications: int
+    holds: bool
+    limit: float
+    truth: float
+    covers: float
+    covers_truth: float
+    below: float
+    width: float
+    margin: float
+    bias: float
+    ratio: float
+
+
+# --- one context: every outcome is known --------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One context of a world, its logged lists with their probabilities, and candidates."""
+
+    world: World
+    lists: Integers
+    logged: Floats
+    candidates: dict[str, fc.Lists]
+
+    @cached_property
+    def outcomes(self) -> tuple[Integers, Integers, Floats]:
+        """(number of the list, clicks, probability) of everything that a record can be."""
+        patterns = np.array(list(itertools.product([0, 1], repeat=self.lists.shape[1])))
+        chance = np.stack([self._chance(pattern) for pattern in patterns], axis=1)
+        joint = (self.logged[:, None] * chance).ravel()
+        possible = np.flatnonzero(joint > 0)
+        which, pattern = np.divmod(possible, len(patterns))
+        return which, patterns[pattern], joint[possible] / joint[possible].sum()
+
+    def _chance(self, pattern: Integers) -> Floats:
+        """The probability of one click pattern on each list."""
+        contexts = np.zeros(len(self.lists), dtype=np.int64)
+        steps = self._steps()
+        if steps is None:
+            clicks = self.world.clicks(contexts, self.lists)
+            return np.where(pattern == 1, clicks, 1 - clicks).prod(axis=1)
+        attraction, on_click, on_skip = (np.broadcast_to(s, self.lists.shape) for s in steps)
+        # A user who has left is not seen to have left: both kinds are followed.
+        reading, left = np.ones(len(self.lists)), np.zeros(len(self.lists))
+        for k, clicked in enumerate(pattern):
+            here = reading * (attraction[:, k] if clicked else 1 - attraction[:, k])
+            goes_on = (on_click if clicked else on_skip)[:, k]
+            reading, left = here * goes_on, here * (1 - goes_on) + (0 if clicked else left)
+        return reading + left
+
+    def _steps(self) -> tuple[Any, Any, Any] | None:
+        """Attraction, and the chance to go on after a click and after none, of users who read."""
+        world = self.world
+        if isinstance(world, simulate.Cascade):
+            return np.asarray(world.attraction)[0, self.lists], 0.0, 1.0
+        if isinstance(world, simulate.DBN):
+            satisfied = np.asarray(world.satisfaction)[0, self.lists]
+            on = float(world.continuation)
+            return np.asarray(world.attraction)[0, self.lists], (1 - satisfied) * on, on
+        return None
+
+    def log(self, counts: NDArray[Any]) -> fc.Log:
+        """A log with a replication for each row of counts, one column an outcome."""
+        which, clicks, _ = self.outcomes
+        replication, outcome = np.nonzero(counts)
+        lists = self.lists[which[outcome]]
+        return _read(replication, lists, clicks[outcome], counts[replication, outcome])
+
+
+def make_scene(name: str, seed: int) -> Scene:
+    """A world of one context, a skewed logging policy over 40 lists, and two candidates."""
+    rng = np.random.default_rng([seed, list(HOLDS).index(name)])
+    every = np.array(list(itertools.permutations(range(ITEMS), POSITIONS)))
+    lists = rng.permutation(every)[:LISTS]
+    logged = np.concatenate([[0.3], 0.7 * zipf(LISTS - 1)])
+    shifted = logged**0.5 * rng.exponential(size=LISTS)
+    return Scene(
+        make_world(name, rng),
+        lists,
+        logged,
+        # A list in the middle of the logged ones, which a log of 1,000 shows about 18 times.
+        {
+            "deterministic": policy_of(lists[10:11], np.ones(1)),
+            "stochastic": policy_of(lists, shifted / shifted.sum()),
+        },
+    )
+
+
+def make_world(
+    name: str, rng: np.random.Generator, contexts: int = 1, items: int = ITEMS, most: float = 0.6
+) -> World:
+    attraction = rng.uniform(0.05, most, (contexts, items))
+    if name == "PBM":
+        return simulate.PBM(attraction, 1 / np.arange(1, POSITIONS + 1))
+    if name == "DCTR":
+        return simulate.DCTR(attraction, POSITIONS)
+    if name == "ItemPosition":
+        return simulate.ItemPosition(rng.uniform(0.02, 0.5, (contexts, items, POSITIONS)))
+    if name == "Cascade":
+        return simulate.Cascade(attraction, POSITIONS)
+    if name == "DBN":
+        satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
+        return simulate.DBN(attraction, satisfaction, 0.66, POSITIONS)
+    seed = int(rng.integers(2**31))
+    return simulate.ListSpecific(contexts, items, np.full(POSITIONS, 0.6), seed)
+
+
+# --- many contexts --------------------------------------------------------------------------------
+
+
+def packed(simulation: Simulation, seeds: range) -> fc.Log:
+    tables = []
+    for number in seeds:
+        table = simulation.sample(seed=1000 + number)
+        column = pa.array(np.full(table.num_rows, number, dtype=np.int32))
+        tables.append(table.append_column("replication", column))
+    return fc.read_log(
+        pa.concat_tables(tables),
+        context="query",
+        period="day",
+        unit="user",
+        segments="replication",
+    )
+
+
+def expected_log(simulation: Simulation) -> fc.Log:
+    """The log in the long run: every list with its expected clicks, disturbances averaged over."""
+    spread = np.hypot(simulation.user_sd, simulation.shock_sd)  # only one of them is not 0
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    log_variance = np.log1p(spread**2)
+    effects = np.exp(np.sqrt(log_variance) * nodes - log_variance / 2)
+    parts = []
+    for day in range(1, simulation.production.days + 1):
+        shown = simulation.production.on(day)
+        contexts, lists = np.asarray(shown.contexts), np.asarray(shown.lists, dtype=np.int64)
+        clicks = sum(
+            w * simulation.world.clicks(contexts, lists, e)
+            for w, e in zip(weights / weights.sum(), effects, strict=True)
+        )
+        often = np.asarray(simulation.frequencies)[contexts] * shown.probabilities
+        parts.append((contexts, lists, clicks, often / simulation.production.days))
+    contexts, lists, clicks, often = (np.concatenate(p) for p in zip(*parts, strict=True))
+    kept = often > 0
+    ids = item_ids(contexts[:, None], lists)
+    return _read(
+        np.zeros(kept.sum(), dtype=np.int64),
+        ids[kept],
+        np.asarray(clicks)[kept],
+        simulation.records * often[kept],
+        contexts[kept],
+    )
+
+
+def stationary(world: World, lists: int, rng: np.random.Generator) -> simulate.Stationary:
+    """So many lists in each context, some often and most of them seldom."""
+    contexts, items, positions = world.size
+    every = np.array(list(itertools.permutations(range(items), positions)))
+    drawn = np.stack([rng.permutation(len(every))[:lists] for _ in range(contexts)])
+    return simulate.Stationary(
+        np.repeat(np.arange(contexts), lists),
+        every[drawn.ravel()],
+        np.tile(zipf(lists), contexts),
+    )
+
+
+def mostly_sixth(simulation: Simulation, rng: np.random.Generator) -> fc.Lists:
+    """The sixth list of every context, now and then another that is logged."""
+    shown = simulation.production.on(1)
+    contexts = simulation.world.size.contexts
+    mass = 0.3 * rng.dirichlet(np.ones(len(shown.lists) // contexts), contexts)
+    mass[:, 5] += 0.7
+    lists = np.asarray(shown.lists, dtype=np.int64)
+    return policy_of(lists, mass.ravel(), np.asarray(shown.contexts))
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def measured(
+    logs: Iterable[fc.Log],
+    expected: fc.Log,
+    policy: fc.Lists,
+    truth: float,
+    clusters: Clusters,
+    setting: dict[str, Any],
+) -> Iterator[Cell]:
+    """One cell an estimator: its limit from the expected log, its intervals from all the others."""
+    asked: dict[str, Any] = {"metrics": METRIC, "estimators": ESTIMATORS}
+    in_the_long_run = fc.evaluate(expected, policy, **asked, clusters=None)
+    limits = dict(zip(in_the_long_run["estimator"], in_the_long_run["value"], strict=True))
+    found: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}
+    names = ("value", "se", "low", "high", "margin")
+    for log in logs:
+        for row in fc.evaluate(log, policy, **asked, by="replication", clusters=clusters):
+            # A log that shows nothing of the candidate has no interval, and covers nothing.
+            numbers = [np.nan if row[c] is None else float(row[c]) for c in names]
+            found[row["estimator"]].append(numbers)
+    for name in ESTIMATORS:
+        value, se, low, high, margin = np.array(found[name]).T
+        limit = limits[name]
+        sd = np.nanstd(value)
+        yield Cell(
+            **setting,
+            estimator=name,
+            replications=len(value),
+            holds=name in HOLDS[setting["world"]],
+            limit=limit,
+            truth=truth,
+            covers=float(np.mean((low <= limit) & (limit <= high))),
+            covers_truth=float(np.mean((low <= truth) & (truth <= high))),
+            below=float(np.mean(truth <= high + margin)),
+            width=float(np.nanmean(high - low)),
+            margin=float(np.nanmean(margin)),
+            bias=float((np.nanmean(value) - limit) / sd),
+            ratio=float(np.nanmean(se) / sd),
+        )
+
+
+def _read(
+    replication: Integers,
+    lists: Integers,
+    clicks: NDArray[Any],
+    weight: NDArray[Any],
+    contexts: Integers | None = None,
+) -> fc.Log:
+    """Rows that stand for several records each, as a log."""
+    items = {f"item_{k}": lists[:, k] for k in range(lists.shape[1])}
+    rewards = {f"click_{k}": clicks[:, k] for k in range(lists.shape[1])}
+    context = np.zeros(len(lists), dtype=np.int64) if contexts is None else contexts
+    table = {"context": context, "replication": replication, "weight": weight}
+    return fc.read_log(
+        pa.table(table | items | rewards),
+        items=list(items),
+        clicks=list(rewards),
+        segments="replication",
+        weight="weight",
+    )
+
+
+def policy_of(lists: Integers, mass: Floats, contexts: Integers | None = None) -> fc.Lists:
+    context = np.zeros(len(lists), dtype=np.int64) if contexts is None else contexts
+    ids = item_ids(context[:, None], lists)
+    return fc.Lists(pa.table({"context": context, "items": list(ids), "probability": mass}))
+
+
+def zipf(count: int, fall: float = 0.7) -> Floats:
+    weights: Floats = np.arange(1, count + 1) ** -fall
+    return weights / weights.sum()

@@ -1,0 +1,41 @@
+"""The candidate's cells with their weights: what sums and spreads are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ibis.expr.types as ir
+
+from foreclick.engines import real
+from foreclick.estimators.cells import Ask
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The candidate's cells with their weights, materialised, for asks that share their cells.
+
+    Attributes:
+        cell: the names of the columns that name a cell.
+        table: by, context, cell; w_i_m, the weight of ask i at clip m; and c_i, p_i, ratio_i.
+    """
+
+    asks: list[Ask]
+    cell: list[str]
+    table: ir.Table
+
+
+def names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
+    """(i, m) for every ask i and each of its clips m."""
+    return [(i, m) for i, ask in enumerate(asks) for m in range(len(ask.clips))]
+
+
+def rate_of(table: ir.Table, i: int) -> ir.Value:
+    """r_g = C_g / P_g, 0 where nothing was exposed."""
+    return ratio(table[f"c_{i}"], table[f"p_{i}"])
+
+
+def ratio(part: ir.Value, whole: ir.Value) -> ir.Value:
+    """One number divided by another, 0 where that is 0."""
+    there = whole > 0
+    return there.ifelse(part / there.ifelse(whole, real(1)), real(0))
