@@ -21,7 +21,7 @@ import numpy as np
 
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.prepared import CLUSTER, LOGGING, Code, Prepared, per
+from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Stratum
 from foreclick.estimators.weighed import Weighed, names, rate_of, ratio
 from foreclick.logs import N
@@ -43,7 +43,7 @@ def small_cells(log: Prepared, strata: list[Stratum], weighed: Weighed) -> Hidde
 
     As if two more records of the context's usual spread s² had been seen in each cell.
     """
-    if _nothing_fitted(log, weighed):
+    if not fits_rates(log, weighed):
         return {}
     rows = _usual(log, weighed)
     extra = {}
@@ -58,7 +58,9 @@ def small_cells(log: Prepared, strata: list[Stratum], weighed: Weighed) -> Hidde
     return _matrices(log, strata, weighed, answers)
 
 
-def few_clusters(log: Prepared, strata: list[Stratum], weighed: Weighed, slots: ir.Table) -> Hidden:
+def few_clusters(
+    log: Prepared, strata: list[Stratum], weighed: Weighed, rows: list[dict[str, Any]]
+) -> Hidden:
     """Clusters: what cells hide that were seen in few of them.
 
     The variance of a cluster in a cell is taken to be that of its records, n_gc σ_g², and that of
@@ -72,62 +74,75 @@ def few_clusters(log: Prepared, strata: list[Stratum], weighed: Weighed, slots: 
         log: the prepared log.
         strata: its parts.
         weighed: the candidate's cells.
-        slots: (by, context, cluster, cell) → t_i and e_i, credit and exposure.
+        rows: (by, cluster) → the sums of `hidden_in_contexts`.
     """
-    if _nothing_fitted(log, weighed):
+    if not fits_rates(log, weighed):
         return {}
-    asks = weighed.asks
+    sums: dict[Code, dict[str, Any]] = {}
+    for row in rows:
+        mine = sums.setdefault(tuple(row[b] for b in log.by), {b: row[b] for b in log.by})
+        for name in _in_contexts(weighed.asks):
+            mine[name] = mine.get(name, 0.0) + (row[name] or 0.0)
+    return _matrices(log, strata, weighed, list(sums.values()))
+
+
+def with_spread(log: Prepared, weighed: Weighed) -> ir.Table:
+    """The cells with what `hidden_in_cells` needs of them, by the names of `spread_columns`."""
     rows = _usual(log, weighed)
-    n = [rows[f"{N}_{i}"].cast("float64") for i in range(len(asks))]
-    rows = rows.mutate(
-        **{f"r_{i}": rate_of(rows, i) for i in range(len(asks))},
-        **{
-            # n_g σ_g²: the cell's own spread, and two records of the usual one
-            f"v_{i}": n[i] * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n[i] + real(1))
-            for i in range(len(asks))
-        },
-    )
-    own = [f"{stem}_{i}" for i in range(len(asks)) for stem in ("r", "v", "p")]
-    weights = [f"w_{i}_{m}" for i, m in names(asks)]
-    key = [*log.keys, *weighed.cell]
-    joined = slots.join(rows.select(*key, *own, *weights), key)
-    shares = {
-        f"h_{i}": ibis.least(ratio(joined[f"e_{i}"], joined[f"p_{i}"]), real(1))
-        for i in range(len(asks))
-    }
-    joined = joined.mutate(**shares)
+    columns: dict[str, ir.Value] = {}
+    for i in range(len(weighed.asks)):
+        n = rows[f"{N}_{i}"].cast("float64")
+        columns[f"r_{i}"] = rate_of(rows, i)
+        # n_g σ_g²: the cell's own spread, and two records of the usual one
+        columns[f"v_{i}"] = n * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n + real(1))
+    return rows.mutate(**columns)
+
+
+def spread_columns(asks: list[Ask]) -> list[str]:
+    """Rate, variance and exposure of a cell."""
+    return [f"{stem}_{i}" for i in range(len(asks)) for stem in ("r", "v", "p")]
+
+
+def hidden_in_cells(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Sums over the cells of a context and cluster: t_i, e_i beside `spread_columns` and a_i_m."""
     sums: dict[str, ir.Value] = {}
     for i, ask in enumerate(asks):
-        r, e, h, v = (joined[f"{c}_{i}"] for c in ("r", "e", "h", "v"))
+        r, e, v = (joined[f"{c}_{i}"] for c in ("r", "e", "v"))
+        h = ibis.least(ratio(e, joined[f"p_{i}"]), real(1))
         left = joined[f"t_{i}"] - r * e
         sums[f"over_{i}"] = (left * left - v * h * (real(1) - h)).sum()
         sums[f"under_{i}"] = (r * r * e * e * (real(1) - h)).sum()
+        earned, shown = r * e, r * e * (real(1) - h).sqrt()
         for m in range(len(ask.clips)):
-            w = joined[f"w_{i}_{m}"]
+            w = joined[f"a_{i}_{m}"]
             sums |= _weighed(f"{i}_{m}", w, v * h * h)
-            shown = r * e * (real(1) - h).sqrt()
-            sums |= {f"a_{i}_{m}": (w * r * e).sum(), f"b_{i}_{m}": (w * shown).sum()}
             sums |= {
-                f"a1_{i}_{m}": (w > 0).ifelse(r * e, real(0)).sum(),
-                f"b1_{i}_{m}": (w > 0).ifelse(shown, real(0)).sum(),
+                f"all_{i}_{m}": (w * earned).sum(),
+                f"part_{i}_{m}": (w * shown).sum(),
+                f"all1_{i}_{m}": (w > 0).ifelse(earned, real(0)).sum(),
+                f"part1_{i}_{m}": (w > 0).ifelse(shown, real(0)).sum(),
             }
-    parts = joined.group_by([*log.keys, CLUSTER]).aggregate(**sums)
-    answers = log.engine.rows(per(parts, log.by).aggregate(**_over_contexts(parts, asks)))
-    return _matrices(log, strata, weighed, answers)
+    return sums
 
 
-def _over_contexts(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
-    """Sums over contexts and clusters; of shocks, squares before they are summed."""
-    stems = ("ww", "w", "d")
-    sums = {f"{c}_{i}_{m}": parts[f"{c}_{i}_{m}"].sum() for i, m in names(asks) for c in stems}
-    for i, _ in enumerate(asks):
-        sums |= {f"{c}_{i}": parts[f"{c}_{i}"].sum() for c in ("over", "under")}
+def hidden_in_contexts(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Sums over contexts; of shocks, squares before they are summed."""
+    sums: dict[str, ir.Value] = {}
+    for name in _in_contexts(asks):
+        if name in parts.columns:
+            sums[name] = parts[name].sum()
     for i, m in names(asks):
-        a, b, a1, b1 = (parts[f"{c}_{i}_{m}"] for c in ("a", "b", "a1", "b1"))
+        a, b, a1, b1 = (parts[f"{c}_{i}_{m}"] for c in ("all", "part", "all1", "part1"))
         sums[f"shock_ww_{i}_{m}"] = (a * a - b * b).sum()
         sums[f"shock_w_{i}_{m}"] = (a * a1 - b * b1).sum()
         sums[f"shock_d_{i}_{m}"] = (a1 * a1 - b1 * b1).sum()
     return sums
+
+
+def _in_contexts(asks: list[Ask]) -> list[str]:
+    stems = ("ww", "w", "d", "shock_ww", "shock_w", "shock_d")
+    found = [f"{c}_{i}" for i in range(len(asks)) for c in ("over", "under")]
+    return found + [f"{c}_{i}_{m}" for i, m in names(asks) for c in stems]
 
 
 def _matrices(
@@ -162,10 +177,10 @@ def _weighed(name: str, weight: ir.Value, hidden: ir.Value) -> dict[str, ir.Valu
     }
 
 
-def _nothing_fitted(log: Prepared, weighed: Weighed) -> bool:
+def fits_rates(log: Prepared, weighed: Weighed) -> bool:
     """Where π is known no rate is fitted; models blind to items have few cells, all of them big."""
     known = LOGGING in log.policies or log.propensity is not None
-    return known or not weighed.asks[0].model.sees_items
+    return weighed.asks[0].model.sees_items and not known
 
 
 def _usual(log: Prepared, weighed: Weighed) -> ir.Table:
