@@ -104,15 +104,13 @@ def spread_columns(asks: list[Ask]) -> list[str]:
 
 
 def hidden_in_cells(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
-    """Sums over the cells of a context and cluster: t_i, e_i beside `spread_columns` and a_i_m."""
+    """Sums over the cells of a context and cluster; `joined` has the columns of `shares`."""
     sums: dict[str, ir.Value] = {}
     for i, ask in enumerate(asks):
-        r, e, v = (joined[f"{c}_{i}"] for c in ("r", "e", "v"))
-        h = ibis.least(ratio(e, joined[f"p_{i}"]), real(1))
-        left = joined[f"t_{i}"] - r * e
+        v, h, earned, shown = (joined[f"{c}_{i}"] for c in ("v", "h", "earned", "shown"))
+        left = joined[f"t_{i}"] - earned
         sums[f"over_{i}"] = (left * left - v * h * (real(1) - h)).sum()
-        sums[f"under_{i}"] = (r * r * e * e * (real(1) - h)).sum()
-        earned, shown = r * e, r * e * (real(1) - h).sqrt()
+        sums[f"under_{i}"] = (shown * shown).sum()
         for m in range(len(ask.clips)):
             w = joined[f"a_{i}_{m}"]
             sums |= _weighed(f"{i}_{m}", w, v * h * h)
@@ -123,6 +121,19 @@ def hidden_in_cells(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
                 f"part1_{i}_{m}": (w > 0).ifelse(shown, real(0)).sum(),
             }
     return sums
+
+
+def shares(joined: ir.Table, asks: list[Ask]) -> ir.Table:
+    """With h_c, the cluster's share of the cell; what it earned, r e, and how much of it shows."""
+    numbers = range(len(asks))
+    parts = {
+        f"h_{i}": ibis.least(ratio(joined[f"e_{i}"], joined[f"p_{i}"]), real(1)) for i in numbers
+    }
+    earned = {f"earned_{i}": joined[f"r_{i}"] * joined[f"e_{i}"] for i in numbers}
+    rows = joined.mutate(**parts, **earned)
+    return rows.mutate(
+        **{f"shown_{i}": rows[f"earned_{i}"] * (real(1) - rows[f"h_{i}"]).sqrt() for i in numbers}
+    )
 
 
 def hidden_in_contexts(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
@@ -197,15 +208,20 @@ def _usual(log: Prepared, weighed: Weighed) -> ir.Table:
         shown = (table[f"{MASS}_{i}"] > 0) & (table[f"{N}_{i}"] > 0)
         columns[f"s_{i}"] = shown.ifelse(ibis.greatest(left, real(0)), real(0))
         columns[f"free_{i}"] = shown.ifelse(table[f"{N}_{i}"].cast("float64") - 1, real(0))
-    rows = table.mutate(**columns)
+    # Ibis's time grows with the columns that are carried along, so only what is needed is.
+    own = [f"{stem}_{i}" for i in numbers for stem in (N, "c", "p", "ratio")]
+    weights = [f"w_{i}_{m}" for i, m in names(weighed.asks)]
+    key = [*log.keys, *weighed.cell]
+    rows = table.select(*key, *own, *weights, **columns)
     sums = {f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
     pools = rows.group_by(log.keys).aggregate(**sums)
     within = ibis.window(group_by=log.by)
-    pools = pools.mutate(**{f"{c}_all": pools[f"{c}_pool"].sum().over(within) for c in columns})
-    rows = rows.join(pools, log.keys)
+    everywhere = {c: pools[f"{c}_pool"].sum().over(within) for c in columns}
     usual = {}
     for i in numbers:
-        pool, free = rows[f"s_{i}_pool"], rows[f"free_{i}_pool"]
-        everywhere = ratio(rows[f"s_{i}_all"], rows[f"free_{i}_all"])
-        usual[f"usual_{i}"] = (free >= real(FEW)).ifelse(ratio(pool, free), everywhere)
-    return rows.mutate(**usual)
+        pool, free = pools[f"s_{i}_pool"], pools[f"free_{i}_pool"]
+        all_of_them = ratio(everywhere[f"s_{i}"], everywhere[f"free_{i}"])
+        usual[f"usual_{i}"] = (free >= real(FEW)).ifelse(ratio(pool, free), all_of_them)
+    return rows.drop(*(f"free_{i}" for i in numbers)).join(
+        pools.select(*log.keys, **usual), log.keys
+    )

@@ -29,6 +29,7 @@ from foreclick.estimators.hidden import (
     fits_rates,
     hidden_in_cells,
     hidden_in_contexts,
+    shares,
     small_cells,
     spread_columns,
     with_spread,
@@ -149,6 +150,7 @@ class Influence:
         more = spread_columns(asks) if hides else []
         rows = self.slots(weighed)
         joined = rows.join(cells.select(*on, *_pairs(asks), *more), on)
+        joined = shares(joined, asks) if hides else joined
         parts = joined.group_by(keys).aggregate(
             **_from_cells(joined, asks), **(hidden_in_cells(joined, asks) if hides else {})
         )
