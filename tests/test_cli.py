@@ -20,6 +20,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.cli import commands, main
+from foreclick.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -705,7 +706,7 @@ class TestGate:
 
 
 class TestCompare:
-    """Two candidates on a log of two days and three users."""
+    """Two candidates on a log of three users."""
 
     ASKED = ("compare", "log.parquet", "--context", "query", "--unit", "user")
     BOTH = ("--candidate", "new=candidate.parquet", "--candidate", "old=old.parquet")
@@ -715,8 +716,7 @@ class TestCompare:
         write("old.parquet", {"query": ["a", "b"], "items": [[1, 2, 3], [2, 1, 3]]})
 
     def test_equals_the_library(self, run, old):
-        words = ["-m", "clicks@2", "-e", "item", "--clip", "1.5", "--clusters", "unit"]
-        words += ["--confidence", "0.8", "--practical", "0.1", "--cap", "0.9"]
+        words = ["-m", "clicks@2", "-e", "item", "--clip", "1.5", "--confidence", "0.8"]
         rows = run(*self.ASKED, *self.BOTH, *words)
         found = fc.compare(
             fc.read_log(pa.table(ROWS), context="query", unit="user"),
@@ -727,14 +727,25 @@ class TestCompare:
             metric="clicks@2",
             estimator="item",
             clip=1.5,
-            clusters="unit",
             confidence=0.8,
-            practical=0.1,
-            cap=0.9,
         )
         assert rows == json.loads(found.to_json())["rows"]
         pairs = [(row["candidate"], row["against"]) for row in rows]
         assert pairs == [("new", "production"), ("old", "production"), ("new", "old")]
+
+    def test_every_option_is_handed_on(self, folder, monkeypatch):
+        asked: dict[str, Any] = {"cap": 0.9, "practical": 0.1, "confidence": 0.8, "clip": 2.0}
+        asked |= {"metric": "dcg@2", "estimator": "item", "clusters": "unit", "missing": "error"}
+        told: dict[str, Any] = {}
+
+        def listen(*_: object, **options: object) -> Result:
+            told.update(options)
+            return Result(({"value": 1.0},), ("value",))
+
+        monkeypatch.setattr(fc, "compare", listen)
+        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        assert main([*self.ASKED, *self.BOTH[:2], *words]) == 0
+        assert told == asked
 
     def test_is_printed_and_drawn(self, old, folder, capsys):
         assert main([*self.ASKED, *self.BOTH, "--chart", "chart.png"]) == 0
