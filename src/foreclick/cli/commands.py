@@ -80,7 +80,7 @@ def gate(args: argparse.Namespace, say: Say) -> Result:
 
 _ASKED = (
     *("metrics", "estimators", "clip", "missing", "logging"),
-    *("confidence", "clusters", "practical", "cap"),
+    *("confidence", "clusters", "interval", "practical", "cap"),
 )
 
 
