@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.replications import HOLDS, METRIC, Integers, Scene, make_scene, policy_of
+from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make_scene, policy_of
 
 import foreclick as fc
 from foreclick import inference
@@ -111,18 +112,30 @@ def _grown(scene: Scene, clusters: str, counts: Integers) -> fc.Log:
         np.concatenate(p) for p in zip(*parts, strict=True)
     )
     which, clicks, _ = scene.outcomes
-    ids = item_ids(np.zeros((1, 1), dtype=np.int64), scene.lists)[which]
-    positions = range(ids.shape[1])
-    items = {f"item_{k}": ids[outcome, k] for k in positions}
-    rewards = {f"click_{k}": clicks[outcome, k] for k in positions}
-    known = {"replication": replication, "look": look_of, "day": day, "often": often}
+    known = {"replication": replication, "look": look_of, "day": day}
+    lists = scene.lists[which[outcome]]
+    return _read(np.zeros_like(day), lists, clicks[outcome], often, known, period="day")
+
+
+def _read(
+    contexts: Integers,
+    lists: Integers,
+    clicks: Integers,
+    often: Integers,
+    segments: dict[str, Integers],
+    **roles: str,
+) -> fc.Log:
+    """Rows that stand for several records each, as a log."""
+    ids = item_ids(contexts[:, None], lists)
+    items = {f"item_{k}": ids[:, k] for k in range(ids.shape[1])}
+    rewards = {f"click_{k}": clicks[:, k] for k in range(ids.shape[1])}
     return fc.read_log(
-        pa.table({"context": np.zeros_like(day)} | known | items | rewards),
+        pa.table({"context": contexts, "often": often} | segments | items | rewards),
         items=list(items),
         clicks=list(rewards),
-        period="day",
-        segments=("replication", "look"),
+        segments=[name for name in segments if name not in roles.values()],
         weight="often",
+        **roles,
     )
 
 
@@ -130,32 +143,62 @@ def _grown(scene: Scene, clusters: str, counts: Integers) -> fc.Log:
 
 
 def widths(sizes: list[int], seeds: tuple[int, ...] = (1, 2, 3)) -> Iterator[str]:
-    """Widths against the sampling interval of the same estimate: six worlds, three seeds."""
-    yield "| estimator | records | clip | Hoeffding | Bernstein | Bernstein against frequencies |"
+    """Widths against the sampling interval of the same estimate: six worlds, three seeds.
+
+    Each scene is a context of its own, and each of its sizes a segment of one log.
+    """
+    scenes = [make_scene(name, seed) for name, seed in itertools.product(HOLDS, seeds)]
+    rng = np.random.default_rng(seeds)
+    parts = []
+    for (x, scene), n in itertools.product(enumerate(scenes), sizes):
+        which, clicks, chances = scene.outcomes
+        often = rng.multinomial(n, chances)
+        seen = np.flatnonzero(often)
+        same = np.full((2, len(seen)), [[x], [n]])
+        parts.append((same[0], scene.lists[which[seen]], clicks[seen], often[seen], same[1]))
+    *columns, size = (np.concatenate(p) for p in zip(*parts, strict=True))
+    log = _read(*columns, {"scene": columns[0], "size": size})
+    asked: dict[str, Any] = {"metrics": METRIC, "estimators": ESTIMATORS}
+    asked |= {"by": ["scene", "size"], "clusters": "record"}
+    pi = _policy([(scene.lists, scene.logged) for scene in scenes])
+    one_list = _policy([(s.lists[10:11], np.ones(1)) for s in scenes])
+    yield "| candidate | estimator | records | Hoeffding | Bernstein | Bernstein / frequencies |"
     yield "|---|---|---|---|---|---|"
-    for estimator, n, clip in itertools.product(("list", "ip"), sizes, (10.0, np.inf)):
-        ratios = []
-        for name, seed in itertools.product(HOLDS, seeds):
-            scene = make_scene(name, seed)
-            rng = np.random.default_rng([seed, n])
-            log = scene.log(rng.multinomial(n, scene.outcomes[2], size=1))
-            pi = policy_of(scene.lists, scene.logged)
-            asked = {"metrics": METRIC, "estimators": estimator, "clip": clip}
-            asked |= {"clusters": "record"}
-            policy = scene.candidates[CANDIDATE]
-            wide = [
-                _width(fc.evaluate(log, policy, **asked, logging=pi, interval=kind))
-                for kind in ("sampling", "hoeffding", "bernstein")
-            ]
-            usual = _width(fc.evaluate(log, policy, **asked))
-            ratios.append((wide[1] / wide[0], wide[2] / wide[0], wide[2] / usual))
-        low, high = np.min(ratios, axis=0), np.max(ratios, axis=0)
-        spans = " | ".join(f"{a:.1f}–{b:.1f} ×" for a, b in zip(low, high, strict=True))
-        yield f"| `{estimator}` | {n:,} | {'∞' if np.isinf(clip) else f'{clip:g}'} | {spans} |"
+    pairs = (("hoeffding", "sampling"), ("bernstein", "sampling"), ("bernstein", "frequency"))
+    for what, candidate in (("stochastic", _shifted(scenes)), ("deterministic", one_list)):
+        wide = {
+            kind: _widths(fc.evaluate(log, candidate, **asked, logging=pi, interval=kind))
+            for kind in ("sampling", "hoeffding", "bernstein")
+        }
+        wide["frequency"] = _widths(fc.evaluate(log, candidate, **asked, logging="frequency"))
+        for estimator, n in itertools.product(ESTIMATORS, sizes):
+            spans = []
+            for one, other in pairs:
+                ratios = [
+                    wide[one][estimator, n, x] / wide[other][estimator, n, x]
+                    for x in range(len(scenes))
+                ]
+                middle = np.median(ratios)
+                spans.append(f"{min(ratios):.1f}–{max(ratios):.1f}, median {middle:.1f}")
+            yield f"| {what} | `{estimator}` | {n:,} | {' | '.join(spans)} |"
 
 
-def _width(found: fc.Evaluation) -> float:
-    return float(found["high"][0] - found["low"][0])
+def _shifted(scenes: list[Scene]) -> fc.Lists:
+    """The stochastic candidates of all scenes, whose lists are the scene's, in its order."""
+    tables = [scene.candidates[CANDIDATE].table for scene in scenes]
+    return _policy(
+        [(s.lists, t["probability"].to_numpy()) for s, t in zip(scenes, tables, strict=True)]
+    )
+
+
+def _policy(parts: list[tuple[Integers, Floats]]) -> fc.Lists:
+    lists, mass = (np.concatenate(p) for p in zip(*parts, strict=True))
+    return policy_of(lists, mass, np.repeat(np.arange(len(parts)), [len(p[1]) for p in parts]))
+
+
+def _widths(found: fc.Evaluation) -> dict[tuple[str, int, int], float]:
+    keys = ("estimator", "size", "scene")
+    return {tuple(row[k] for k in keys): row["high"] - row["low"] for row in found}
 
 
 def main() -> None:
