@@ -16,6 +16,8 @@ def test_by_hand():
     unlikely = math.log(20)
     expected = math.sqrt(2 * 0.5 * unlikely / 200) + 7 * 3 * unlikely / (3 * 199)
     assert bernstein(0.5, 3.0, 200, 0.1) == pytest.approx(expected)
+    both = math.sqrt(math.log(2 * 8 / 0.1) / 400) + math.sqrt(math.log(2 / 0.1) / 400)
+    assert selection_loss(3.0, 200, 8, 0.1) == pytest.approx(3 * both)
 
 
 def test_to_both_sides_with_half_the_risk_and_never_beyond_the_limits():
