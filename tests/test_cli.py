@@ -700,8 +700,10 @@ class TestGate:
         assert "no difference" in capsys.readouterr().out
 
     def test_may_be_asked_every_day(self, shown, capsys):
-        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1", "--interval", "anytime"]
-        assert main(words) == 0
+        """80 records decide it at one look, not at every look."""
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
+        assert main([*words, "--interval", "sampling"]) == 0
+        assert main([*words, "--interval", "anytime"]) == 3
         assert "at every look" in capsys.readouterr().out
 
     def test_guarantees_need_known_weights(self, shown, refuse):

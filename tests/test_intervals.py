@@ -156,7 +156,7 @@ def test_the_time_of_an_anytime_interval(clusters, freedom, time, tuned):
     log, read = records(), {"period": "day", "unit": "user"}
     row = ask(log, read=read, clusters=clusters, interval="anytime", logging=None)
     if freedom is None:
-        counted = fc.tally(fc.read_log(log, **read))
+        counted = fc.tally(fc.read_log(log, period="day", unit="user"))
         buckets = counted.engine.rows(counted.table.aggregate(n=counted.table["bucket"].nunique()))
         freedom = buckets[0]["n"] - 1
     reach = anytime(0.95, freedom, time, tuned)

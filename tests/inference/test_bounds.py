@@ -66,9 +66,15 @@ def test_what_is_outside_is_the_estimate_of_evaluate():
     lists = {"context": ["q", "q"], "items": [["rare"], ["often"]]}
     log = fc.read_log(lists | {"clicks": [[1], [0]], "times": [2, 498]}, weight="times")
     pi = fc.Lists(lists | {"probability": [1 / 500, 499 / 500]})
-    asked = {"metrics": "clicks@1", "estimators": "list", "clip": 500, "logging": pi}
-    candidate = {"context": ["q"], "items": [["rare"]]}
-    found = fc.evaluate(log, candidate, **asked, interval="hoeffding")
+    found = fc.evaluate(
+        log,
+        {"context": ["q"], "items": [["rare"]]},
+        metrics="clicks@1",
+        estimators="list",
+        clip=500,
+        logging=pi,
+        interval="hoeffding",
+    )
     assert found["value"] == pytest.approx([2.0])
     assert found["high"] == pytest.approx([2 + hoeffding(500, 500, RISK / 2)])
 

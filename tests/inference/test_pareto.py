@@ -15,7 +15,7 @@ def test_a_known_shape_is_found(shape):
     rng = np.random.default_rng(int(100 * (shape + 1)))
     draws = [1 + genpareto.rvs(shape, size=N, random_state=rng) for _ in range(10)]
     found = [pareto_k(weights, np.ones(N)) for weights in draws]
-    assert np.mean(found) == pytest.approx(shape, abs=0.07)
+    assert np.mean([k for k in found if k is not None]) == pytest.approx(shape, abs=0.07)
 
 
 def test_counts_stand_for_repeats():
