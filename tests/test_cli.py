@@ -700,6 +700,17 @@ class TestGate:
         assert main(words) == 1
         assert "no difference" in capsys.readouterr().out
 
+    def test_may_be_asked_every_day(self, shown, capsys):
+        """80 records decide it at one look, not at every look."""
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
+        assert main([*words, "--interval", "sampling"]) == 0
+        assert main([*words, "--interval", "anytime"]) == 3
+        assert "at every look" in capsys.readouterr().out
+
+    def test_guarantees_need_known_weights(self, shown, refuse):
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
+        assert "estimated by frequencies" in refuse(*words, "--interval", "bernstein")
+
     @pytest.mark.parametrize("two", [["-m", "clicks@1,clicks@2"], ["-e", "ip,item"], ["--by", "x"]])
     def test_has_one_answer(self, shown, refuse, two):
         assert "one answer" in refuse("gate", "shown.parquet", "best.parquet", *two)

@@ -109,7 +109,7 @@ def _several(args: argparse.Namespace) -> bool:
 
 _ASKED = (
     *("metrics", "estimators", "clip", "missing", "logging"),
-    *("confidence", "clusters", "practical", "cap"),
+    *("confidence", "clusters", "interval", "practical", "cap"),
 )
 
 

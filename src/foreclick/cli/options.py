@@ -349,6 +349,13 @@ def _uncertainty() -> _Parser:
         metavar="WHOSE",
         help="records that vary together: auto (default), period, unit, record",
     )
+    add(
+        "--interval",
+        choices=("sampling", "anytime", "bernstein", "hoeffding"),
+        metavar="KIND",
+        help="sampling (default); anytime, for a log that is looked at as it grows; bernstein, "
+        "hoeffding: guarantees, with --logging propensity and --clip",
+    )
     add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
     add("--cap", type=float, metavar="RATE", help="highest click rate of what was never shown")
     return parent

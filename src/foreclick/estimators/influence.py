@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -56,12 +56,14 @@ class Spread:
         clusters: over how many clusters it was taken.
         sums: (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other candidates;
             None for independent records.
+        kind: whose records vary together.
     """
 
     covariance: Floats
     freedom: float
     clusters: float
     sums: Floats | None
+    kind: Clusters = "record"
 
     def beside(self, other: Spread | None) -> Floats | None:
         """The covariance with another candidate's estimate instead of production's.
@@ -252,7 +254,9 @@ class Influence:
                     both = np.stack([s + x, f], axis=1)
                     if not self.fixed:
                         both -= n[:, None] * np.array([value, f.sum() / n.sum()])
-                    found[ask, clip, stratum.code] = clustered(both / n.sum())
+                    found[ask, clip, stratum.code] = replace(
+                        clustered(both / n.sum()), kind=self.clusters
+                    )
         return found
 
     def _second_moments(
@@ -306,7 +310,7 @@ class Influence:
     def _add(spread: Spread, small: Floats | None) -> Spread:
         if small is None:
             return spread
-        return Spread(spread.covariance + small, spread.freedom, spread.clusters, spread.sums)
+        return replace(spread, covariance=spread.covariance + small)
 
 
 def clustered(sums: Floats) -> Spread:
