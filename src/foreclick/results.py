@@ -94,6 +94,7 @@ KINDS: dict[str, Kind] = {
     "missing_contexts": Kind.COUNT,
     "dropped": Kind.COUNT,
     "folds": Kind.COUNT,
+    "replicates": Kind.COUNT,
     "pairs": Kind.COUNT,
     "rows": Kind.COUNT,
     "files": Kind.COUNT,

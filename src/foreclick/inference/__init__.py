@@ -2,6 +2,7 @@
 
 from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contrasts, holm
 from foreclick.inference.intervals import Interval, change, lift, quantile, value
+from foreclick.inference.resampling import Resampled, bootstrap, draws, jackknife
 from foreclick.inference.verdict import BETTER, SAME, UNKNOWN, WORSE, Evidence, Verdict, judge
 
 __all__ = [
@@ -12,11 +13,15 @@ __all__ = [
     "Contrasts",
     "Evidence",
     "Interval",
+    "Resampled",
     "Verdict",
     "benjamini_hochberg",
+    "bootstrap",
     "change",
     "contrasts",
+    "draws",
     "holm",
+    "jackknife",
     "judge",
     "lift",
     "quantile",
