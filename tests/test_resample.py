@@ -194,8 +194,8 @@ def test_refusals():
         fc.resample(log, click_rate, confidence=95)
     with pytest.raises(ModelError, match="returned str for 'value'"):
         fc.resample(log, lambda _: "much")  # type: ignore[arg-type, return-value]
+    ranking = {"context": ["q"], "items": [[1, 2]]}
     with pytest.raises(ModelError, match="returned Evaluation"):
-        ranking = {"context": ["q"], "items": [[1, 2]]}
         fc.resample(log, lambda t: fc.evaluate(t, ranking))  # type: ignore[arg-type, return-value]
     one_day = fc.read_log(TABLE, period="day", where="day = DATE '2024-05-01'")
     with pytest.raises(ModelError, match="only one period"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,7 +39,7 @@ class Resampling(Result):
     """
 
 
-def resample(  # noqa: PLR0913 - all but two are keywords
+def resample(
     log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
     statistic: Statistic,
     *,
@@ -126,7 +126,7 @@ def _check(method: str, clusters: str, replicates: int, confidence: float) -> No
         raise ModelError(f"confidence={confidence}: give a share between 0 and 1, such as 0.95.")
 
 
-def _replicates(  # noqa: PLR0913 - the caller's options
+def _replicates(
     counted: Tally,
     statistic: Statistic,
     kind: Clusters,

@@ -102,6 +102,13 @@ KINDS: dict[str, Kind] = {
     "cells": Kind.COUNT,
     "seen": Kind.COUNT,
     "largest": Kind.VALUE,
+    "lowest": Kind.VALUE,
+    "highest": Kind.VALUE,
+    "repeated": Kind.SHARE,
+    "out_of_sight": Kind.COUNT,
+    "out_share": Kind.SHARE,
+    "cell": Kind.TEXT,
+    "exposure": Kind.VALUE,
     "found": Kind.FACT,
 }
 """The kind of every column of ours. Others, such as a user's segments, are shown as they are."""

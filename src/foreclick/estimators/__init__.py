@@ -3,9 +3,12 @@
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.kernel import Estimate, Sums, estimate
 from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
+from foreclick.estimators.repeated import ENOUGH_PERIODS
+from foreclick.estimators.sight import Sight
 from foreclick.estimators.weighted import Weighted, clips, parse_estimators
 
 __all__ = [
+    "ENOUGH_PERIODS",
     "Clusters",
     "Estimate",
     "FoldErrors",
@@ -13,6 +16,7 @@ __all__ = [
     "Missing",
     "Protocol",
     "Question",
+    "Sight",
     "Stratum",
     "Sums",
     "Weighted",

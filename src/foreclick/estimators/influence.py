@@ -28,6 +28,7 @@ from foreclick.estimators.hidden import few_clusters, small_cells
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
+from foreclick.estimators.repeated import repeated
 from foreclick.estimators.weighed import Weighed, names, rate_of
 from foreclick.logs import PROPENSITY, N
 
@@ -88,12 +89,15 @@ class Influence:
         self.log, self.strata, self.clusters, self.fixed = log, strata, clusters, fixed
         self.clustered = log.clustered(clusters)
         self.summed = log.keep(self.clustered.summed(), "clusters")
+        self.repeated: dict[tuple[Ask, Code], float] = {}
 
     def spreads(
         self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
     ) -> dict[tuple[Ask, float, Code], Spread]:
         """The spread of every estimate; `values` are the estimates."""
-        slots = self._slots(weighed)
+        slots = self.slots(weighed)
+        if self.clusters == "period":
+            self.repeated |= repeated(self.log, weighed, slots)
         if self.clusters == "record":
             found = self._second_moments(weighed, slots, values)
             more = small_cells(self.log, self.strata, weighed)
@@ -104,7 +108,7 @@ class Influence:
 
     # --- sums over clusters ---------------------------------------------------------------------
 
-    def _slots(self, weighed: Weighed) -> ir.Table:
+    def slots(self, weighed: Weighed) -> ir.Table:
         """(by, context, cluster, cell): credit t_i and exposure e_i, of the candidate's cells.
 
         Of a cluster's slots in a cell only the sums matter; a record has hardly two of them.
