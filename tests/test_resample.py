@@ -32,7 +32,7 @@ def records():
 
 RECORDS = records()
 BY_DAY = np.array([r.clicks[0] for r in RECORDS]).reshape(len(DAYS), PER_DAY).mean(axis=1)
-TABLE = random_logs.log_table(RECORDS, day=list(np.repeat(DAYS, PER_DAY)))
+TABLE = random_logs.log_table(RECORDS, day=[day for day in DAYS for _ in range(PER_DAY)])
 
 
 def click_rate(tally):

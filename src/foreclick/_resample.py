@@ -179,7 +179,7 @@ def _among(cluster: Any, values: list[Any]) -> Any:  # noqa: ANN401 - Ibis value
     return named | cluster.isnull() if None in values else named
 
 
-def _numbers(found: object) -> dict[str, float | None]:
+def _numbers(found: Any) -> dict[str, float | None]:  # noqa: ANN401 - a user's
     """What a statistic returned, by name; None for what is no number."""
     if not isinstance(found, Mapping):
         found = {ALONE: found}

@@ -266,7 +266,7 @@ def test_each_segment_is_looked_at_alone(case):
     log = fc.read_log(
         random_logs.log_table(records, day=days, half=half), period="day", segments="half"
     )
-    options = {"metrics": "clicks@2", "estimators": ["ip"], "missing": "drop"}
+    options: dict[str, Any] = {"metrics": "clicks@2", "estimators": ["ip"], "missing": "drop"}
     lists = fc.Lists(random_logs.lists_table(candidate))
     both = fc.support(log, lists, by="half", **options)
     for segment in ("a", "b"):
@@ -299,6 +299,7 @@ class TestBounds:
 
     def test_what_was_never_shown_earns_nothing_or_as_much_as_the_best(self):
         right = oracle.evaluate("ip", RECORDS, {"q": {(1, 2, 9): 1.0}}, (1, 1, 1)).value
+        assert right is not None
         assert self.row()["lowest"] == pytest.approx(right)
         assert self.row()["highest"] == pytest.approx(right + 4 / 6)
 
@@ -329,7 +330,7 @@ def test_cells_are_told_readably():
         metrics="clicks@2",
         estimators=["list", "prefix", "ip", "item", "rctr", "rcm", fold],
     )
-    cells = {}
+    cells: dict[str, set[str]] = {}
     for row in found.weights:
         cells.setdefault(row["estimator"], set()).add(row["cell"])
     assert cells == {
@@ -364,6 +365,6 @@ def test_says_how_many_contexts_are_out_of_sight():
     candidate = {"context": ["q", "r"], "items": [[1, 2, 3], [8, 9, 7]]}
     found = fc.support(log_of(records), candidate, metrics="clicks@3", estimators="ip")
     assert (found["out_of_sight"], found["out_share"]) == ([1], [0.25])
-    assert "nothing is seen of 1 contexts, 25% of the records" in found.notes[-1]
+    assert "nothing is seen of 1 context, 25% of the records" in found.notes[-1]
     assert found.contexts["context"] == ["r"]
     assert found.contexts["share"] == [1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from foreclick._tally import tally
@@ -55,8 +55,8 @@ class Support(Result):
             the share of their exposure that is covered, and their share of what is not.
     """
 
-    weights: Result | None = None
-    contexts: Result | None = None
+    weights: Result = field(default_factory=lambda: Result((), ()))
+    contexts: Result = field(default_factory=lambda: Result((), ()))
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -208,8 +208,11 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
         )
     dark = max(mine, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:
+        contexts = (
+            "1 context" if dark["out_of_sight"] == 1 else f"{dark['out_of_sight']:,} contexts"
+        )
         notes.append(
-            f"By {said} cells, nothing is seen of {dark['out_of_sight']:,} contexts, "
-            f"{dark['out_share']:.0%} of the records: see .contexts."
+            f"By {said} cells, nothing is seen of {contexts}, {dark['out_share']:.0%} of the "
+            "records: see .contexts."
         )
     return notes

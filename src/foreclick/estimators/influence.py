@@ -28,7 +28,7 @@ from foreclick.estimators.hidden import few_clusters, small_cells
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
-from foreclick.estimators.repeated import repeated
+from foreclick.estimators.repeated import ENOUGH_PERIODS, repeated
 from foreclick.estimators.weighed import Weighed, names, rate_of
 from foreclick.logs import PROPENSITY, N
 
@@ -96,14 +96,17 @@ class Influence:
     ) -> dict[tuple[Ask, float, Code], Spread]:
         """The spread of every estimate; `values` are the estimates."""
         slots = self.slots(weighed)
-        if self.clusters == "period":
-            self.repeated |= repeated(self.log, weighed, slots)
         if self.clusters == "record":
             found = self._second_moments(weighed, slots, values)
             more = small_cells(self.log, self.strata, weighed)
         else:
             found = self._by_cluster(weighed, slots, values)
             more = few_clusters(self.log, self.strata, weighed, slots)
+        if self.clusters == "period":
+            # With fewer periods than would be enough, freedom is what says so.
+            able = {(a, code) for (a, _, code), s in found.items() if s.clusters >= ENOUGH_PERIODS}
+            again = repeated(self.log, weighed, slots) if able else {}
+            self.repeated |= {key: share for key, share in again.items() if key in able}
         return {key: self._add(spread, more.get(key)) for key, spread in found.items()}
 
     # --- sums over clusters ---------------------------------------------------------------------

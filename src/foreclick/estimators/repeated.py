@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ibis.expr.types as ir
 
-from foreclick.engines import real
+from foreclick.engines import real, total
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, Code, Prepared, per
@@ -28,12 +28,12 @@ def repeated(log: Prepared, weighed: Weighed, slots: ir.Table) -> dict[tuple[Ask
         slots: (by, context, cluster, cell) → e_i, exposure; clusters are periods.
     """
     key, asks = [*log.keys, *weighed.cell], weighed.asks
-    periods = slots.group_by(key).aggregate(
-        **{
-            f"periods_{i}": slots[CLUSTER].nunique(where=slots[f"e_{i}"] > real(0))
-            for i in range(len(asks))
-        }
-    )
+    exposed = {f"periods_{i}": slots[f"e_{i}"] > real(0) for i in range(len(asks))}
+    if log.propensity:  # several rows may be of one period
+        counts = {name: slots[CLUSTER].nunique(where=there) for name, there in exposed.items()}
+    else:
+        counts = {name: total(there.ifelse(1, 0)) for name, there in exposed.items()}
+    periods = slots.group_by(key).aggregate(**counts)
     joined = weighed.table.left_join(periods, key)
     n_x = joined[RECORDS].cast("float64")
     sums: dict[str, ir.Value] = {}
