@@ -477,3 +477,38 @@ class TestForms:
             found = fc.evaluate(log, ONE, estimators="ip", metrics="clicks@2")
         assert found["records"] == [1.5]
         assert found.to_arrow()["records"].to_pylist() == [1.5]
+
+
+class TestDays:
+    """[1, 2] is shown every day and earns little, [2, 1] on the first three and earns much."""
+
+    def verdict(self, days, items, **options):
+        rng = np.random.default_rng(2)
+        shown = [(day, (1, 2), rng.random() < 0.2) for day in range(days) for _ in range(30)]
+        shown += [(day, (2, 1), rng.random() < 0.9) for day in range(3) for _ in range(30)]
+        table = {
+            "context": ["q"] * len(shown),
+            "items": [list(items) for _, items, _ in shown],
+            "clicks": [[int(click), 0] for _, _, click in shown],
+            "day": [day for day, _, _ in shown],
+        }
+        found = fc.evaluate(
+            fc.read_log(table, period="day"),
+            {"context": ["q"], "items": [items]},
+            metrics="clicks@1",
+            estimators="ip",
+            **options,
+        )
+        return found["verdict"][0], found.notes[0]
+
+    def test_what_only_few_of_many_days_saw_is_not_judged(self):
+        word, note = self.verdict(12, [2, 1])
+        assert word == "cannot tell"
+        assert "only 0% of what was seen of the candidate was seen in 5 periods" in note
+
+    def test_what_many_days_saw_is(self):
+        assert self.verdict(12, [1, 2])[0] == "worse"
+
+    @pytest.mark.parametrize(("days", "options"), [(4, {}), (12, {"clusters": "record"})])
+    def test_nor_is_it_said_where_days_are_not_told_apart(self, days, options):
+        assert self.verdict(days, [2, 1], **options)[0] == "better"

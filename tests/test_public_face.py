@@ -28,6 +28,7 @@ NAMES = {
     "evaluate",
     "read_log",
     "read_tally",
+    "resample",
     "support",
     "tally",
 }
@@ -39,6 +40,7 @@ TYPES = {
     "Evaluation",
     "Log",
     "Policy",
+    "Resampling",
     "Support",
     "Tally",
     "check",

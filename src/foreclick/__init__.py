@@ -9,6 +9,7 @@ from foreclick import datasets, errors
 from foreclick._backtest import Backtest, backtest
 from foreclick._compare import Comparison, compare
 from foreclick._evaluate import Evaluation, evaluate
+from foreclick._resample import Resampling, resample
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
 from foreclick.estimators import Weighted
@@ -33,6 +34,7 @@ __all__ = [
     "PlackettLuce",
     "Policy",
     "Ranking",
+    "Resampling",
     "Support",
     "Tally",
     "Weighted",
@@ -44,6 +46,7 @@ __all__ = [
     "evaluate",
     "read_log",
     "read_tally",
+    "resample",
     "support",
     "tally",
 ]

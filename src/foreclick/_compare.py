@@ -99,7 +99,16 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         found[name][kind] = sums[0]
     first = {name: mine[kinds[0]] for name, mine in found.items()}
     production = next(iter(first.values())).stratum.production(parse_metrics(metric)[0]) or 0.0
-    sides = [_Side(n, s.value, s.margin(cap), s.covered_share) for n, s in first.items()]
+    sides = [
+        _Side(
+            n,
+            s.value,
+            s.margin(cap),
+            s.covered_share,
+            next((by.repeated for by in found[n].values() if by.repeated is not None), None),
+        )
+        for n, s in first.items()
+    ]
     seen = [side for side in sides if side.value is not None]
     unseen = [side for side in sides if side.value is None]
     seen.append(_Side(PRODUCTION, production, 0.0, 1.0))
@@ -129,6 +138,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             covered=seen[one].covered,
             production=row["other"],
             confidence=confidence,
+            repeated=seen[one].repeated,
         )
         rows.append(row | {"verdict": inference.judge(evidence, practical).word})
     p = np.array([row["p"] for row in rows])
@@ -149,6 +159,7 @@ class _Side:
     value: float | None
     margin: float
     covered: float
+    repeated: float | None = None
 
 
 def _pairs(count: int) -> list[tuple[int, int]]:

@@ -164,7 +164,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         for i, sums in enumerate(answer.sums)
     ]
     if varying:
-        verdicts = [inference.judge(_evidence(row, confidence), practical) for row in rows]
+        verdicts = [
+            inference.judge(_evidence(row, confidence, sums.repeated), practical)
+            for row, sums in zip(rows, answer.sums, strict=True)
+        ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += _said(rows, verdicts) + in_words(interval)
     notes += _coverage(rows, answer)
@@ -303,7 +306,7 @@ def _row(
     }
 
 
-def _evidence(row: dict[str, Any], confidence: float) -> inference.Evidence:
+def _evidence(row: dict[str, Any], confidence: float, repeated: float | None) -> inference.Evidence:
     return inference.Evidence(
         estimator=row["estimator"],
         metric=row["metric"],
@@ -314,6 +317,7 @@ def _evidence(row: dict[str, Any], confidence: float) -> inference.Evidence:
         covered=row["covered"],
         production=row["production"],
         confidence=confidence,
+        repeated=repeated,
     )
 
 

@@ -94,6 +94,7 @@ KINDS: dict[str, Kind] = {
     "missing_contexts": Kind.COUNT,
     "dropped": Kind.COUNT,
     "folds": Kind.COUNT,
+    "replicates": Kind.COUNT,
     "pairs": Kind.COUNT,
     "rows": Kind.COUNT,
     "files": Kind.COUNT,
@@ -101,6 +102,14 @@ KINDS: dict[str, Kind] = {
     "cells": Kind.COUNT,
     "seen": Kind.COUNT,
     "largest": Kind.VALUE,
+    "pareto_k": Kind.VALUE,
+    "lowest": Kind.VALUE,
+    "highest": Kind.VALUE,
+    "repeated": Kind.SHARE,
+    "out_of_sight": Kind.COUNT,
+    "out_share": Kind.SHARE,
+    "cell": Kind.TEXT,
+    "exposure": Kind.VALUE,
     "found": Kind.FACT,
 }
 """The kind of every column of ours. Others, such as a user's segments, are shown as they are."""

@@ -5,9 +5,9 @@ import pytest
 from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, judge
 
 
-def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None):
+def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None, repeated=None):
     middle = change if low is None or high is None else (low + high) / 2
-    return Evidence("ip", "clicks@3", middle, low, high, margin, covered, 0.5, 0.95)
+    return Evidence("ip", "clicks@3", middle, low, high, margin, covered, 0.5, 0.95, repeated)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,11 @@ def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None):
         # Rounding is no change.
         (seen(1e-12, 1e-12), 0.0, UNKNOWN),
         (seen(-1e-12, -1e-12), 0.0, UNKNOWN),
+        # What was seen on few days may be their doing, whatever it says.
+        (seen(0.01, 0.03, repeated=0.5), 0.0, BETTER),
+        (seen(0.01, 0.03, repeated=0.49), 0.0, UNKNOWN),
+        (seen(-0.03, -0.01, repeated=0.0), 0.0, UNKNOWN),
+        (seen(-0.01, 0.01, repeated=0.1), 0.02, UNKNOWN),
         # No answer, or no interval.
         (seen(covered=0.0), 0.0, UNKNOWN),
         (seen(change=0.4), 0.0, UNKNOWN),
@@ -48,6 +53,7 @@ def test_a_verdict_names_the_model_it_assumes():
     [
         (seen(covered=0.0), "Show it to a few users"),
         (seen(change=0.4), "Log more"),
+        (seen(0.01, 0.03, repeated=0.2), "only 20% of what was seen"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
         (seen(-0.01, 0.03), "About 4 times as many days"),
         (seen(-0.01, 0.01001), "too close to call"),

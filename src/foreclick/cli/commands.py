@@ -117,7 +117,7 @@ def support(args: argparse.Namespace, say: Say) -> Result:
     """How far the log can see."""
     log, candidate = _log_and_candidate(args, say)
     say("Looking for what was shown")
-    asked = ("metrics", "estimators", "missing", "by")
+    asked = ("metrics", "estimators", "missing", "by", "cap")
     return fc.support(log, candidate, **given(args, asked))
 
 

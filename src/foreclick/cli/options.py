@@ -79,13 +79,13 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [*about, _clip(), _logging(), _uncertainty(), _picture()],
+        [*about, _clip(), _logging(), _uncertainty(), _cap(), _picture()],
     )
     add(
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [*about, _clip(), _logging(), _uncertainty()],
+        [*about, _clip(), _logging(), _uncertainty(), _cap()],
     )
     alone = [question, _missing("error", "production"), _clip(), _uncertainty()]
     add(
@@ -98,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
         "support",
         "LOG… CANDIDATE",
         "how much of what a candidate shows was ever shown",
-        [*about, _picture()],
+        [*about, _cap(), _picture()],
     )
     add(
         "backtest",
@@ -357,6 +357,12 @@ def _uncertainty() -> _Parser:
         "hoeffding: guarantees, with --logging propensity and --clip",
     )
     add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
+    return parent
+
+
+def _cap() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
     add("--cap", type=float, metavar="RATE", help="highest click rate of what was never shown")
     return parent
 

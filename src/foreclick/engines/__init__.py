@@ -1,6 +1,16 @@
 """Engines: where tables live and expressions are executed. Only this room knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, Engine, absent, force, real, total, whole, zero
+from foreclick.engines.base import (
+    BUCKETS,
+    Engine,
+    absent,
+    force,
+    real,
+    total,
+    unordered,
+    whole,
+    zero,
+)
 from foreclick.engines.duckdb import laptop
 from foreclick.engines.sources import bring, engine_of, filter_by, open_source, read_metadata
 
@@ -17,6 +27,7 @@ __all__ = [
     "read_metadata",
     "real",
     "total",
+    "unordered",
     "whole",
     "zero",
 ]

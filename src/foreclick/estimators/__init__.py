@@ -4,10 +4,12 @@ from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.influence import Spread
 from foreclick.estimators.kernel import Estimate, Sums, estimate
 from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
-from foreclick.estimators.tail import Tail, tails
+from foreclick.estimators.repeated import ENOUGH_PERIODS
+from foreclick.estimators.sight import Sight
 from foreclick.estimators.weighted import Weighted, clips, parse_estimators
 
 __all__ = [
+    "ENOUGH_PERIODS",
     "Clusters",
     "Estimate",
     "FoldErrors",
@@ -15,15 +17,14 @@ __all__ = [
     "Missing",
     "Protocol",
     "Question",
+    "Sight",
     "Spread",
     "Stratum",
     "Sums",
-    "Tail",
     "Weighted",
     "clips",
     "estimate",
     "fold_errors",
     "parse_estimators",
     "propensities_answer",
-    "tails",
 ]

@@ -7,10 +7,11 @@ in, and a bit mask says which positions were filled.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import ibis
 import ibis.expr.types as ir
@@ -259,6 +260,33 @@ def list_key(lists: ir.Table, depth: int) -> dict[str, ir.Value]:
     bits = [lists[c].notnull().ifelse(whole(2**k), whole(0)) for k, c in enumerate(items)]
     filled = {c: lists[c].fill_null(_filler(lists[c])) for c in items}
     return {_MASK: reduce(add, bits)} | filled
+
+
+def told(model: ClickModel, cell: Mapping[str, Any]) -> str:
+    """A cell as a person would name it, from the columns that name it.
+
+    Examples:
+        >>> told(MODELS["ip"], {"cell_0": "shoes", "cell_1": 2})
+        'shoes at 2'
+        >>> told(MODELS["list"], {"filled": 5, "item_1": 7, "item_2": 0, "item_3": 9})
+        '7, –, 9'
+    """
+    if model.over_lists:
+        mask, last = cell[_MASK], cell[_MASK].bit_length()
+        return ", ".join(
+            str(cell[f"{ITEM}_{k}"]) if mask >> (k - 1) & 1 else "–" for k in range(1, last + 1)
+        )
+    if callable(model.cell):
+        values = [
+            "–" if cell[f"{name}_none"] else str(value)
+            for name, value in cell.items()
+            if not name.endswith("_none")
+        ]
+        return ", ".join(values)
+    named = {name: cell[f"cell_{i}"] for i, name in enumerate(model.cell)}
+    if ITEM not in named:
+        return f"position {named[POSITION]}" if named else "any slot"
+    return f"{named[ITEM]} at {named[POSITION]}" if POSITION in named else str(named[ITEM])
 
 
 def squared(rows: ir.Table, reward: str) -> str:

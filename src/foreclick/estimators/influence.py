@@ -37,6 +37,7 @@ from foreclick.estimators.hidden import (
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
+from foreclick.estimators.repeated import ENOUGH_PERIODS, repeated
 from foreclick.estimators.weighed import Weighed, names, rate_of
 from foreclick.logs import PROPENSITY, N
 
@@ -99,6 +100,7 @@ class Influence:
         self.log, self.strata, self.clusters, self.fixed = log, strata, clusters, fixed
         self.clustered = log.clustered(clusters)
         self.summed = log.keep(self.clustered.summed(), "clusters")
+        self.repeated: dict[tuple[Ask, Code], float] = {}
 
     def spreads(
         self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
@@ -108,9 +110,16 @@ class Influence:
             found = self._second_moments(weighed, values)
             more = small_cells(self.log, self.strata, weighed)
         else:
-            rows = self.log.engine.rows(self._clusters(weighed))
+            slots = self.slots(weighed)
+            if self.clusters == "period" and weighed.asks[0].model.sees_items:
+                slots = self.log.keep(slots, "shares")  # it is looked at twice
+                self.repeated |= repeated(self.log, weighed, slots)
+            rows = self.log.engine.rows(self._clusters(weighed, slots))
             found = self._by_cluster(weighed, rows, values)
             more = few_clusters(self.log, self.strata, weighed, rows)
+            # With fewer periods than would be enough, freedom is what says so.
+            few = {(a, code) for (a, _, code), s in found.items() if s.clusters < ENOUGH_PERIODS}
+            self.repeated = {k: share for k, share in self.repeated.items() if k not in few}
         return {key: self._add(spread, more.get(key)) for key, spread in found.items()}
 
     # --- sums over clusters ---------------------------------------------------------------------
@@ -139,7 +148,7 @@ class Influence:
     def _given(self) -> list[str]:
         return [PROPENSITY] if self.log.propensity else []
 
-    def _clusters(self, weighed: Weighed) -> ir.Table:
+    def _clusters(self, weighed: Weighed, slots: ir.Table) -> ir.Table:
         """(by, cluster) → n, Σφ + F n, and Σψ + V n as s (of cells) and x (of whole contexts).
 
         Where rates were fitted, also the sums that say what they hide.
@@ -150,8 +159,7 @@ class Influence:
         cells = self._coefficients(with_spread(log, weighed) if hides else weighed.table, weighed)
         on = [*log.keys, *weighed.cell, *self._given]
         more = spread_columns(asks) if hides else []
-        rows = self.slots(weighed)
-        joined = rows.join(cells.select(*on, *_pairs(asks), *more), on)
+        joined = slots.join(cells.select(*on, *_pairs(asks), *more), on)
         joined = shares(joined, asks) if hides else joined
         parts = joined.group_by(keys).aggregate(
             **_from_cells(joined, asks), **(hidden_in_cells(joined, asks) if hides else {})

@@ -32,6 +32,7 @@ from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
+from foreclick.estimators.sight import Look, Sight
 from foreclick.estimators.weighed import Weighed, rate_of
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
@@ -53,6 +54,8 @@ class Sums:
         lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
         asked: whether the spread was asked for.
         spread: how far the value would move from log to log, where that can be told.
+        repeated: the share of what is covered that was seen in several periods, if they were asked.
+        sight: what of the candidate the log sees, if that was asked.
     """
 
     model: ClickModel
@@ -73,6 +76,8 @@ class Sums:
     lost: float
     asked: bool = False
     spread: Spread | None = None
+    repeated: float | None = None
+    sight: Sight | None = None
 
     @property
     def value(self) -> float | None:
@@ -133,6 +138,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
         log = Prepared(tally, question, keep)
         strata = log.strata()
         moved = [Influence(log, strata, by, fixed=question.fixed) for by in question.clusters]
+        look = Look(log, strata) if question.look else None
         asks = [
             Ask(e.model, metric, e.clip or (math.inf,))
             for e in question.estimators
@@ -141,7 +147,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
         answers: dict[Ask, list[Sums]] = {}
         for cell in dict.fromkeys(ask.cell for ask in asks):
             same = [ask for ask in asks if ask.cell == cell]
-            answers |= dict(zip(same, _sum_up(log, strata, same, moved), strict=True))
+            answers |= dict(zip(same, _sum_up(log, strata, same, moved, look), strict=True))
         found = [sums for ask in asks for sums in answers[ask]]
         return Estimate(_blinded(log, strata, found), log.ignored_contexts())
 
@@ -170,11 +176,15 @@ def _blinded(log: Prepared, strata: list[Stratum], found: list[Sums]) -> list[Su
 
 
 def _sum_up(
-    log: Prepared, strata: list[Stratum], asks: list[Ask], moved: list[Influence]
+    log: Prepared,
+    strata: list[Stratum],
+    asks: list[Ask],
+    moved: list[Influence],
+    look: Look | None,
 ) -> list[list[Sums]]:
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
     cell, rows = weigh(log, asks)
-    if moved:
+    if moved or look:
         rows = log.keep(rows, "weighed")
     sums = _merged(_sums(log, rows, i, ask.clips) for i, ask in enumerate(asks))
     answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
@@ -187,7 +197,15 @@ def _sum_up(
         ]
         for i, ask in enumerate(asks)
     ]
-    return _with_spread(Weighed(asks, cell, rows), found, moved)
+    weighed = Weighed(asks, cell, rows)
+    found = _with_spread(weighed, found, moved)
+    if look is None:
+        return found
+    sights = look.sights(weighed)
+    return [
+        [replace(s, sight=sights.get((a, s.clip, s.stratum.code))) for s in sums]
+        for a, sums in zip(asks, found, strict=True)
+    ]
 
 
 def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:
@@ -210,13 +228,22 @@ def _with_spread(
     asked = list(zip(weighed.asks, found, strict=True))
     values = {(a, s.clip, s.stratum.code): s.value for a, sums in asked for s in sums}
     spreads = [influence.spreads(weighed, values) for influence in moved]
+    again = {key: share for influence in moved for key, share in influence.repeated.items()}
 
     def widest(key: tuple[Ask, float, Code]) -> Spread | None:
         mine = [spread[key] for spread in spreads if key in spread]
         return max(mine, key=lambda spread: float(spread.covariance[0, 0]), default=None)
 
     return [
-        [replace(s, asked=bool(moved), spread=widest((a, s.clip, s.stratum.code))) for s in sums]
+        [
+            replace(
+                s,
+                asked=bool(moved),
+                spread=widest((a, s.clip, s.stratum.code)),
+                repeated=again.get((a, s.stratum.code)),
+            )
+            for s in sums
+        ]
         for a, sums in asked
     ]
 

@@ -44,6 +44,8 @@ class Prepared:
         # Where clusters are few, what they keep apart is no larger than the log's lists by much,
         # and the lists come from it rather than from the tally.
         whole = [c for c in question.clusters if c != "record"]
+        if question.look and tally.shape.period:
+            whole.append("period")
         self.log = self.clustered(whole[0]).without(CLUSTER) if whole else self._logged({})
         self.lists = self.log.lists
         self.view = View(self.engine, self.depth, self.lists, keep)

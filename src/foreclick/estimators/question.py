@@ -30,6 +30,8 @@ class Question:
         clusters: whose records vary together, for the spread of the estimates; several, of which
             the widest counts; none for estimates alone.
         fixed: whether the mix of contexts is fixed by design.
+        look: how many of the largest weights and of the contexts least seen are named; 0: it is
+            not looked for how far the log sees.
     """
 
     candidate: Policy
@@ -41,11 +43,12 @@ class Question:
     beside: Policy | None = None
     clusters: tuple[Clusters, ...] = ()
     fixed: bool = False
+    look: int = 0
 
     @property
     def spread(self) -> bool:
-        """Whether the spread of the estimates is asked for."""
-        return bool(self.clusters)
+        """Whether more is asked of cells than their sums."""
+        return bool(self.clusters) or self.look > 0
 
     @property
     def depth(self) -> int:

@@ -4,6 +4,7 @@ from foreclick.inference.bounds import Guarantee, bernstein, bounded, hoeffding,
 from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contrasts, holm
 from foreclick.inference.intervals import Interval, anytime, change, lift, quantile, value
 from foreclick.inference.pareto import pareto_k
+from foreclick.inference.resampling import Resampled, bootstrap, draws, jackknife
 from foreclick.inference.verdict import BETTER, SAME, UNKNOWN, WORSE, Evidence, Verdict, judge
 
 __all__ = [
@@ -15,15 +16,19 @@ __all__ = [
     "Evidence",
     "Guarantee",
     "Interval",
+    "Resampled",
     "Verdict",
     "anytime",
     "benjamini_hochberg",
     "bernstein",
+    "bootstrap",
     "bounded",
     "change",
     "contrasts",
+    "draws",
     "hoeffding",
     "holm",
+    "jackknife",
     "judge",
     "lift",
     "pareto_k",

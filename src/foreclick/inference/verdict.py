@@ -5,6 +5,7 @@ The rules, in this order; `reach` is the difference worth having, 0 unless one i
 | says | if |
 |---|---|
 | cannot tell | nothing of the candidate was ever shown, or there is no interval |
+| cannot tell | most of what was seen of it was seen in few periods only |
 | better | the lower end of the change is above reach |
 | worse | its upper end, with all that the log cannot see, is below −reach |
 | no difference | both ends, with all that the log cannot see, are within ± reach |
@@ -20,6 +21,9 @@ from dataclasses import dataclass
 
 _ROUNDING = 1e-9  # of production; a change below it is none
 _HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
+
+REPEATED = 0.5
+"""The share of what was seen that must have been seen in several periods."""
 
 BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference", "cannot tell"
 
@@ -38,6 +42,7 @@ class Evidence:
         covered: the share of the candidate's exposure that was ever shown.
         production: what the change is against.
         confidence: of the interval.
+        repeated: the share of what was covered that was seen in several periods; None if unknown.
     """
 
     estimator: str
@@ -49,6 +54,7 @@ class Evidence:
     covered: float
     production: float | None
     confidence: float
+    repeated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,16 +74,9 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
         ('better', 'cannot tell', 'no difference')
     """
     e = evidence
-    if e.change is None or e.covered <= 0:
-        return Verdict(
-            UNKNOWN,
-            "nothing of what the candidate would show was ever shown. Show it to a few users, or "
-            "check that contexts and items are spelt as in the log.",
-        )
-    if e.low is None or e.high is None:
-        return Verdict(
-            UNKNOWN, "the log has too few periods or users to see how much results vary. Log more."
-        )
+    unfit = _unfit(e)
+    if unfit or e.low is None or e.high is None:
+        return Verdict(UNKNOWN, unfit)
     top, nothing = e.high + e.margin, _ROUNDING * abs(e.production or 0.0)
     assumed = f"if clicks follow {e.estimator!r}, {e.confidence:.0%} confidence"
     if e.low > reach + nothing:
@@ -87,6 +86,24 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
     if reach > 0 and e.low > -reach and top < reach:
         return Verdict(SAME, f"{e.metric} changes by {_span(e)}, within ± {reach:.3g} ({assumed}).")
     return Verdict(UNKNOWN, _why(e, reach))
+
+
+def _unfit(e: Evidence) -> str:
+    """Why nothing can be said whatever the numbers are, and what would help; empty if it can."""
+    if e.change is None or e.covered <= 0:
+        return (
+            "nothing of what the candidate would show was ever shown. Show it to a few users, or "
+            "check that contexts and items are spelt as in the log."
+        )
+    if e.low is None or e.high is None:
+        return "the log has too few periods or users to see how much results vary. Log more."
+    if e.repeated is not None and e.repeated < REPEATED:
+        return (
+            f"only {e.repeated:.0%} of what was seen of the candidate was seen in 5 periods or "
+            "more, so its clicks may be those days' doing. Log more days; or use a coarser click "
+            "model (item, pbm), of which fc.support says how often its cells were seen."
+        )
+    return ""
 
 
 def _span(e: Evidence) -> str:

@@ -1,9 +1,8 @@
-"""What is in a log, and how far it can see."""
+"""`check`: what is in a log."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,111 +10,13 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally, contexts_repeat, tally
 from foreclick.engines import Engine, total, whole
-from foreclick.errors import PolicyError
-from foreclick.estimators import Missing, Question, Sums, estimate, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, PERIOD, Log, N
-from foreclick.metrics import Metric, parse_metrics
 from foreclick.models import slots_of
-from foreclick.policies import Marginals, as_policy
 from foreclick.results import Result, Value
-
-LATTICE = ("list", "prefix", "ip", "item")
-"""From the cells that are hardest to have seen to the easiest."""
 
 BOT_FACTOR = 50
 BOT_RECORDS = 200
 """A unit is bot-like with more records than BOT_FACTOR medians and than BOT_RECORDS."""
-
-
-@dataclass(frozen=True, repr=False)
-class Support(Result):
-    """How far the log can see: one row per click model × metric (× segment).
-
-    | column | meaning |
-    |---|---|
-    | covered | the share of the candidate's exposure that was ever logged |
-    | cells, seen | how many cells (lists, prefixes, …) the candidate would use, and were logged |
-    | largest | the largest weight, candidate's exposure over logged exposure |
-    | ess | the number of records that the weighted ones are worth |
-    """
-
-
-def support(
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
-    candidate: Any,  # noqa: ANN401 - a Policy, a log, or a table of rankings
-    *,
-    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
-    estimators: Any = LATTICE,  # noqa: ANN401 - names or values
-    missing: Missing = "error",
-    by: str | Sequence[str] | None = None,
-) -> Support:
-    """How much of what a candidate would show was ever shown, for every model of the lattice.
-
-    Args:
-        log: a Log, a Tally, or anything `read_log` accepts.
-        candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: only the positions that a metric counts matter, by their weights.
-        estimators: the click models whose cells are looked for.
-        missing: as for `evaluate`.
-        by: segment columns (or "period") to split by.
-
-    Examples:
-        >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}
-        >>> s = support(log, {"context": ["q"], "items": [[1, 3]]}, metrics="clicks@2")
-        >>> dict(zip(s["estimator"], s["covered"]))
-        {'list': 0.0, 'prefix': 0.5, 'ip': 1.0, 'item': 1.0}
-    """
-    counted, policy = tally(log), as_policy(candidate)
-    wanted = parse_estimators(estimators)
-    notes = []
-    if isinstance(policy, Marginals):
-        skipped = [e.name for e in wanted if e.model.over_lists]
-        wanted = [e for e in wanted if not e.model.over_lists]
-        if not wanted:
-            raise PolicyError("Marginals say nothing of whole lists. Ask for 'ip' or 'item'.")
-        if skipped:
-            notes.append(f"Left out: {', '.join(skipped)}. Marginals say nothing of whole lists.")
-    segments = (by,) if isinstance(by, str) else tuple(by or ())
-    answer = estimate(
-        counted, Question(policy, wanted, parse_metrics(metrics), missing, None, segments)
-    )
-    rows = [_support_row(s) for s in answer.sums]
-    notes += _verdict(rows)
-    return Support(tuple(rows), tuple(rows[0]), tuple(notes))
-
-
-def _support_row(sums: Sums) -> dict[str, Value]:
-    return {
-        "estimator": sums.model.name,
-        "metric": sums.metric.name,
-        **sums.stratum.segment,
-        "covered": sums.covered_share,
-        "cells": round(sums.cells),
-        "seen": round(sums.seen),
-        "largest": sums.largest,
-        "ess": sums.ess,
-        "contexts": sums.stratum.contexts,
-        "records": sums.stratum.records,
-        "missing_contexts": sums.stratum.missing_contexts,
-    }
-
-
-def _verdict(rows: list[dict[str, Value]]) -> list[str]:
-    lowest: dict[str, float] = {}
-    for row in rows:
-        name = str(row["estimator"])
-        lowest[name] = min(float(row["covered"] or 0), lowest.get(name, 1.0))
-    best = max(reversed(lowest), key=lambda name: lowest[name])
-    if lowest[best] == 0:
-        nothing = "Out of sight: the log never showed any of what the candidate would show. "
-        return [nothing + "Check that contexts and items are spelt as in the log."]
-    enough = [name for name, covered in lowest.items() if covered >= 0.9]  # noqa: PLR2004
-    if enough:
-        return [f"By {enough[0]} cells, the log has seen at least 90% of the candidate."]
-    return [f"Even by {best} cells, the log has seen only {lowest[best]:.0%} of the candidate."]
-
-
-# --- what is in this log ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)

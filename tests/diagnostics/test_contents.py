@@ -1,4 +1,4 @@
-"""`support` and `check`, on logs small enough to count by hand."""
+"""`check`, on logs small enough to count by hand."""
 
 import datetime as dt
 from typing import Any, ClassVar
@@ -6,106 +6,11 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from foreclick.errors import PolicyError
 from foreclick.logs import Log
-from tests.answers import SAME, log_of, repeated
-from tests.truth import oracle, random_logs
+from tests.answers import log_of, repeated
+from tests.truth import random_logs
 
 RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
-
-
-class TestSupport:
-    def test_covers_more_from_lists_to_items(self):
-        candidate = {"context": ["q"], "items": [[1, 2, 9]]}
-        found = fc.support(log_of(RECORDS), candidate, metrics="clicks@3")
-        covered = dict(zip(found["estimator"], found["covered"], strict=True))
-        # No such list; 1 and (1, 2) were prefixes; 1@1 and 2@2 were shown; 1 and 2 were.
-        assert covered == pytest.approx({"list": 0, "prefix": 2 / 3, "ip": 2 / 3, "item": 2 / 3})
-        assert found["cells"] == [1, 3, 3, 3]
-        assert found["seen"] == [0, 2, 2, 2]
-
-    def test_the_largest_weight_and_the_effective_records(self):
-        candidate = {"context": ["q"], "items": [[2, 1, 3]]}
-        found = fc.support(
-            log_of(RECORDS), candidate, metrics="clicks@2", estimators=["list", "ip", "item"]
-        )
-        # (2, 1) in 2 of 6 records; 2@1 and 1@2 too; item 1 always, item 2 in 4 of 6.
-        assert found["largest"] == pytest.approx([3, 3, 1.5], rel=SAME)
-        policy: dict[Any, Any] = {"q": {(2, 1, 3): 1.0}}
-        assert found["ess"] == pytest.approx(
-            [oracle.evaluate(m, RECORDS, policy, (1, 1)).ess for m in ("list", "ip", "item")]
-        )
-
-    def test_columns(self):
-        found = fc.support(log_of(RECORDS), {"context": ["q"], "items": [[1]]}, metrics="clicks@1")
-        assert found.columns == (
-            "estimator",
-            "metric",
-            "covered",
-            "cells",
-            "seen",
-            "largest",
-            "ess",
-            "contexts",
-            "records",
-            "missing_contexts",
-        )
-
-    def test_by_segments(self):
-        table = random_logs.log_table(RECORDS, s=["a", "b"] * 3)
-        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
-        found = fc.support(
-            fc.read_log(table, segments="s"),
-            candidate,
-            metrics="clicks@3",
-            estimators="list",
-            by="s",
-        )
-        assert found["s"] == ["a", "b"]
-        assert found["covered"] == [1, 1]
-        assert found["records"] == [3, 3]
-
-    def test_says_which_cells_see_enough(self):
-        whole = {"context": ["q"], "items": [[1, 2, 3]]}
-        found = fc.support(log_of(RECORDS), whole, metrics="clicks@3", estimators=["list", "ip"])
-        assert found.notes == ("By list cells, the log has seen at least 90% of the candidate.",)
-        part = {"context": ["q"], "items": [[1, 2, 9]]}
-        found = fc.support(log_of(RECORDS), part, metrics="clicks@3", estimators=["list", "ip"])
-        assert found.notes == ("Even by ip cells, the log has seen only 67% of the candidate.",)
-
-    def test_nothing_in_common_is_out_of_sight(self):
-        stranger = {"context": ["q"], "items": [[8, 9]]}
-        found = fc.support(log_of(RECORDS), stranger, metrics="clicks@2")
-        assert found["covered"] == [0] * 4
-        assert found["seen"] == [0] * 4
-        (note,) = found.notes
-        assert note.startswith("Out of sight")
-
-    def test_missing_contexts_follow_the_rule(self):
-        records = [*RECORDS, *repeated(((1, 2, 3), (1, 0, 0)), context="r")]
-        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
-        with pytest.raises(PolicyError, match="for example 'r'"):
-            fc.support(log_of(records), candidate)
-        found = fc.support(
-            log_of(records), candidate, metrics="clicks@1", estimators="ip", missing="drop"
-        )
-        assert (found["contexts"], found["records"]) == ([1], [6])
-        assert found["missing_contexts"] == [1]
-
-    def test_marginals_leave_out_what_they_cannot_say(self):
-        marginals = fc.Marginals(
-            {
-                "context": ["q"] * 2,
-                "item": [1, 2],
-                "position": [1, 2],
-                "probability": [1.0, 1.0],
-            }
-        )
-        found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
-        assert found["estimator"] == ["ip", "item"]
-        assert found.notes[0].startswith("Left out: list, prefix.")
-        with pytest.raises(PolicyError, match="Ask for 'ip' or 'item'"):
-            fc.support(log_of(RECORDS), marginals, estimators="list")
 
 
 def facts(check):

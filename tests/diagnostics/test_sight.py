@@ -1,0 +1,371 @@
+"""`support`, on logs small enough to count by hand, and against the oracle's cells."""
+
+import itertools
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.errors import ModelError, PolicyError
+from foreclick.results import Result
+from tests.answers import SAME, close, log_of, repeated, theta_of
+from tests.truth import oracle, random_logs
+
+RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
+
+
+class TestSupport:
+    def test_covers_more_from_lists_to_items(self):
+        candidate = {"context": ["q"], "items": [[1, 2, 9]]}
+        found = fc.support(log_of(RECORDS), candidate, metrics="clicks@3")
+        covered = dict(zip(found["estimator"], found["covered"], strict=True))
+        # No such list; 1 and (1, 2) were prefixes; 1@1 and 2@2 were shown; 1 and 2 were.
+        assert covered == pytest.approx({"list": 0, "prefix": 2 / 3, "ip": 2 / 3, "item": 2 / 3})
+        assert found["cells"] == [1, 3, 3, 3]
+        assert found["seen"] == [0, 2, 2, 2]
+
+    def test_the_largest_weight_and_the_effective_records(self):
+        candidate = {"context": ["q"], "items": [[2, 1, 3]]}
+        found = fc.support(
+            log_of(RECORDS), candidate, metrics="clicks@2", estimators=["list", "ip", "item"]
+        )
+        # (2, 1) in 2 of 6 records; 2@1 and 1@2 too; item 1 always, item 2 in 4 of 6.
+        assert found["largest"] == pytest.approx([3, 3, 1.5], rel=SAME)
+        policy: dict[Any, Any] = {"q": {(2, 1, 3): 1.0}}
+        assert found["ess"] == pytest.approx(
+            [oracle.evaluate(m, RECORDS, policy, (1, 1)).ess for m in ("list", "ip", "item")]
+        )
+
+    def test_columns(self):
+        found = fc.support(log_of(RECORDS), {"context": ["q"], "items": [[1]]}, metrics="clicks@1")
+        assert found.columns == (
+            "estimator",
+            "metric",
+            "covered",
+            "repeated",
+            "cells",
+            "seen",
+            "largest",
+            "ess",
+            "pareto_k",
+            "lowest",
+            "highest",
+            "out_of_sight",
+            "out_share",
+            "contexts",
+            "records",
+            "missing_contexts",
+        )
+
+    def test_by_segments(self):
+        table = random_logs.log_table(RECORDS, s=["a", "b"] * 3)
+        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
+        found = fc.support(
+            fc.read_log(table, segments="s"),
+            candidate,
+            metrics="clicks@3",
+            estimators="list",
+            by="s",
+        )
+        assert found["s"] == ["a", "b"]
+        assert found["covered"] == [1, 1]
+        assert found["records"] == [3, 3]
+
+    def test_says_which_cells_see_enough(self):
+        whole = {"context": ["q"], "items": [[1, 2, 3]]}
+        found = fc.support(log_of(RECORDS), whole, metrics="clicks@3", estimators=["list", "ip"])
+        assert found.notes == ("By list cells, the log has seen at least 90% of the candidate.",)
+        part = {"context": ["q"], "items": [[1, 2, 9]]}
+        found = fc.support(log_of(RECORDS), part, metrics="clicks@3", estimators=["list", "ip"])
+        assert found.notes == ("Even by ip cells, the log has seen only 67% of the candidate.",)
+
+    def test_nothing_in_common_is_out_of_sight(self):
+        stranger = {"context": ["q"], "items": [[8, 9]]}
+        found = fc.support(log_of(RECORDS), stranger, metrics="clicks@2")
+        assert found["covered"] == [0] * 4
+        assert found["seen"] == [0] * 4
+        (note,) = found.notes
+        assert note.startswith("Out of sight")
+
+    def test_missing_contexts_follow_the_rule(self):
+        records = [*RECORDS, *repeated(((1, 2, 3), (1, 0, 0)), context="r")]
+        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
+        with pytest.raises(PolicyError, match="for example 'r'"):
+            fc.support(log_of(records), candidate)
+        found = fc.support(
+            log_of(records), candidate, metrics="clicks@1", estimators="ip", missing="drop"
+        )
+        assert (found["contexts"], found["records"]) == ([1], [6])
+        assert found["missing_contexts"] == [1]
+
+    def test_marginals_leave_out_what_they_cannot_say(self):
+        marginals = fc.Marginals(
+            {
+                "context": ["q"] * 2,
+                "item": [1, 2],
+                "position": [1, 2],
+                "probability": [1.0, 1.0],
+            }
+        )
+        found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
+        assert found["estimator"] == ["ip", "item"]
+        assert found.notes[0].startswith("Left out: list, prefix.")
+        with pytest.raises(PolicyError, match="Ask for 'ip' or 'item'"):
+            fc.support(log_of(RECORDS), marginals, estimators="list")
+
+
+# --- against cells counted slowly -------------------------------------------------------------
+
+MODELS = ("list", "prefix", "ip", "item", "pbm", "rctr")
+METRICS = ("clicks@2", "dcg@4")
+
+
+def days_of(records, rng):
+    """Of each record; later contexts are seen on fewer days."""
+    last = {context: 9 - i % 6 for i, context in enumerate(sorted({r.context for r in records}))}
+    return [int(rng.integers(1, last[record.context] + 1)) for record in records]
+
+
+@pytest.fixture(scope="module")
+def case():
+    """Some logs and candidates as one, with contexts that the candidate lacks."""
+    rng = np.random.default_rng(11)
+    cases = [random_logs.random_case(f"c{i}", rng) for i in range(14)]
+    # So many records that cells come back on other days.
+    records = [record for case in cases for record in case.records for _ in range(3)]
+    candidate = random_logs.merged(case.candidate for case in cases)
+    return records, days_of(records, rng), candidate
+
+
+class Slowly:
+    """What `support` should say, context by context and cell by cell."""
+
+    def __init__(self, model, metric, records, days, candidate):
+        theta = theta_of(metric)
+        p = oracle.reciprocal_ranks(len(theta)) if model == "pbm" else (1.0,) * len(theta)
+        logged = oracle.frequencies(records)
+        self.cells, self.contexts = {}, {}
+        for x in sorted(logged.keys() & candidate.keys()):
+            own = [(r, d) for r, d in zip(records, days, strict=True) if r.context == x]
+            wanted = oracle.exposures(model, candidate[x], theta, p)
+            shown = oracle.exposures(model, logged[x], theta, p)
+            seen = sum(h for g, h in wanted.items() if shown.get(g, 0) > 0)
+            self.contexts[x] = (len(own), len(own) * seen, len(own) * (sum(wanted.values()) - seen))
+            for g, h in wanted.items():
+                if h > 0 and shown.get(g, 0) > 0:
+                    there = [
+                        d
+                        for r, d in own
+                        if oracle.exposures(model, {r.items: 1.0}, theta, p).get(g, 0) > 0
+                    ]
+                    self.cells[x, g] = (len(own), h, shown[g], there)
+
+    @property
+    def repeated(self):
+        covered = sum(n * h for n, h, _, _ in self.cells.values())
+        often = sum(n * h for n, h, _, days in self.cells.values() if len(set(days)) >= 5)
+        return often / covered if covered else None
+
+    @property
+    def out(self):
+        dark = [n for n, seen, unseen in self.contexts.values() if seen == 0 and unseen > 0]
+        return len(dark), sum(dark)
+
+    def weights(self):
+        """(weight, records, share of Σ E W²) of the heaviest cells."""
+        squares = {key: n * p * (h / p) ** 2 for key, (n, h, p, _) in self.cells.items()}
+        rows = [
+            (h / p, len(days), squares[key] / sum(squares.values()))
+            for key, (_, h, p, days) in self.cells.items()
+        ]
+        return sorted(rows, reverse=True)
+
+    def darkest(self):
+        """(share of all that is unseen, context, records, covered)."""
+        unseen = sum(dark for _, _, dark in self.contexts.values())
+        rows = [
+            (dark / unseen, x, n, seen / (seen + dark))
+            for x, (n, seen, dark) in self.contexts.items()
+            if dark > 1e-9
+        ]
+        return sorted(rows, reverse=True)
+
+
+def ask(case, load=lambda table: table, **options):
+    records, days, candidate = case
+    log = fc.read_log(load(random_logs.log_table(records, day=days)), period="day")
+    lists = fc.Lists(load(random_logs.lists_table(candidate)))
+    options = {"metrics": METRICS, "estimators": MODELS, "missing": "drop"} | options
+    return fc.support(log, lists, **options)
+
+
+@pytest.fixture(scope="module")
+def found(case):
+    return ask(case)
+
+
+def same(found, right):
+    """Two results agree, but for rounding."""
+    assert found.columns == right.columns
+    assert len(found) == len(right)
+    for mine, theirs in zip(found, right, strict=True):
+        for column, value in theirs.items():
+            if isinstance(value, float):
+                assert close(mine[column], value, 1e-9), (column, mine, theirs)
+            else:
+                assert mine[column] == value, (column, mine, theirs)
+
+
+def test_sees_what_a_slow_count_sees(case, found):
+    records, days, candidate = case
+    used = sum(r.context in candidate for r in records)
+    for row in found:
+        right = Slowly(row["estimator"], row["metric"], records, days, candidate)
+        assert row["repeated"] == pytest.approx(right.repeated)
+        assert 0 < row["repeated"] < 1
+        contexts, lost = right.out
+        assert (row["out_of_sight"], row["out_share"]) == (contexts, pytest.approx(lost / used))
+        assert row["largest"] == pytest.approx(right.weights()[0][0])
+
+
+def test_names_the_largest_weights(case, found):
+    records, days, candidate = case
+    for model, metric in itertools.product(MODELS, METRICS):
+        right = Slowly(model, metric, records, days, candidate).weights()
+        rows = [r for r in found.weights if (r["estimator"], r["metric"]) == (model, metric)]
+        assert [r["weight"] for r in rows] == pytest.approx([weight for weight, _, _ in right[:10]])
+        for row in rows:
+            mine = (row["weight"], row["records"], row["share"])
+            assert any(mine == pytest.approx(other) for other in right)
+
+
+def test_names_the_contexts_that_hide_most(case, found):
+    records, days, candidate = case
+    for model, metric in itertools.product(MODELS, METRICS):
+        right = Slowly(model, metric, records, days, candidate).darkest()
+        rows = [r for r in found.contexts if (r["estimator"], r["metric"]) == (model, metric)]
+        assert [r["share"] for r in rows] == pytest.approx([share for share, *_ in right[:10]])
+        for row in rows:
+            others = [other for other in right if other[1] == row["context"]]
+            assert [(row["share"], row["context"], row["records"], row["covered"])] == [
+                (pytest.approx(share), x, n, pytest.approx(covered))
+                for share, x, n, covered in others
+            ]
+
+
+def test_says_the_same_on_every_engine(engine, case, found):
+    again = ask(case, engine.load)
+    same(again, found)
+    same(again.weights, found.weights)
+    same(again.contexts, found.contexts)
+
+
+def test_each_segment_is_looked_at_alone(case):
+    records, days, candidate = case
+    half = ["a" if i % 3 else "b" for i in range(len(records))]
+    log = fc.read_log(
+        random_logs.log_table(records, day=days, half=half), period="day", segments="half"
+    )
+    options: dict[str, Any] = {"metrics": "clicks@2", "estimators": ["ip"], "missing": "drop"}
+    lists = fc.Lists(random_logs.lists_table(candidate))
+    both = fc.support(log, lists, by="half", **options)
+    for segment in ("a", "b"):
+        mine = [i for i, h in enumerate(half) if h == segment]
+        part = ([records[i] for i in mine], [days[i] for i in mine], candidate)
+        alone = ask(part, **options)
+        assert alone["repeated"] == pytest.approx(
+            [r["repeated"] for r in both if r["half"] == segment]
+        )
+        for whole, single in ((both.weights, alone.weights), (both.contexts, alone.contexts)):
+            rows = [
+                {k: v for k, v in r.items() if k != "half"} for r in whole if r["half"] == segment
+            ]
+            same(Result(tuple(rows), single.columns), single)
+
+
+# --- bounds -----------------------------------------------------------------------------------
+
+
+class TestBounds:
+    """2 of 3 positions are seen; the best position earns 4 clicks in 6 records."""
+
+    CANDIDATE: ClassVar[Any] = {"context": ["q"], "items": [[1, 2, 9]]}
+
+    def row(self, **options):
+        (found,) = fc.support(
+            log_of(RECORDS), self.CANDIDATE, metrics="clicks@3", estimators="ip", **options
+        )
+        return found
+
+    def test_what_was_never_shown_earns_nothing_or_as_much_as_the_best(self):
+        right = oracle.evaluate("ip", RECORDS, {"q": {(1, 2, 9): 1.0}}, (1, 1, 1)).value
+        assert right is not None
+        assert self.row()["lowest"] == pytest.approx(right)
+        assert self.row()["highest"] == pytest.approx(right + 4 / 6)
+
+    def test_with_a_cap_of_1_nothing_is_assumed(self):
+        row = self.row(cap=1)
+        assert row["highest"] - row["lowest"] == pytest.approx(1)
+
+    def test_of_a_stranger_nothing_is_known(self):
+        stranger = {"context": ["q"], "items": [[8, 9]]}
+        (row,) = fc.support(log_of(RECORDS), stranger, metrics="clicks@2", estimators="rctr", cap=1)
+        assert (row["lowest"], row["highest"]) == (0, pytest.approx(2))
+        assert (row["out_of_sight"], row["out_share"]) == (1, 1)
+
+    def test_a_cap_below_nothing_is_refused(self):
+        with pytest.raises(ModelError, match="cap=-1"):
+            self.row(cap=-1)
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def test_cells_are_told_readably():
+    records = repeated((("a", "b"), (1, 0)), (("b", "a"), (0, 0)))
+    fold = fc.ClickModel("fold", cell=lambda slot: [slot.item, slot.position])
+    found = fc.support(
+        log_of(records),
+        {"context": ["q"], "items": [["a", "b"]]},
+        metrics="clicks@2",
+        estimators=["list", "prefix", "ip", "item", "rctr", "rcm", fold],
+    )
+    cells: dict[str, set[str]] = {}
+    for row in found.weights:
+        cells.setdefault(row["estimator"], set()).add(row["cell"])
+    assert cells == {
+        "list": {"a, b"},
+        "prefix": {"a", "a, b"},
+        "ip": {"a at 1", "b at 2"},
+        "item": {"a", "b"},
+        "rctr": {"position 1", "position 2"},
+        "rcm": {"any slot"},
+        "fold": {"a, 1", "b, 2"},
+    }
+
+
+def test_says_what_only_few_days_saw():
+    records = [*repeated(((1, 2), (1, 0)), times=6), *repeated(((2, 1), (1, 0)), times=6)]
+    table = random_logs.log_table(records, day=[1, 2, 3, 4, 5, 6, *[1, 2, 3] * 2])
+    candidate = {"context": ["q"], "items": [[2, 1]]}
+    found = fc.support(
+        fc.read_log(table, period="day"), candidate, metrics="clicks@2", estimators=["ip", "item"]
+    )
+    assert found["repeated"] == [0, 1]
+    assert "100% of that was seen in fewer than 5 periods" in found.notes[1]
+    assert "repeated" in found.shown
+    without = fc.support(fc.read_log(table), candidate, metrics="clicks@2", estimators="ip")
+    assert without["repeated"] == [None]
+    assert len(without.notes) == 1
+    assert "repeated" not in without.shown
+
+
+def test_says_how_many_contexts_are_out_of_sight():
+    records = [*RECORDS, *repeated(((4, 5), (1, 0)), times=2, context="r")]
+    candidate = {"context": ["q", "r"], "items": [[1, 2, 3], [8, 9, 7]]}
+    found = fc.support(log_of(records), candidate, metrics="clicks@3", estimators="ip")
+    assert (found["out_of_sight"], found["out_share"]) == ([1], [0.25])
+    assert "nothing is seen of 1 context, 25% of the records" in found.notes[-1]
+    assert found.contexts["context"] == ["r"]
+    assert found.contexts["share"] == [1]
