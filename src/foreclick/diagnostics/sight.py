@@ -27,6 +27,7 @@ LATTICE = ("list", "prefix", "ip", "item")
 TOP = 10
 """So many weights and contexts are named."""
 
+_IDLE = ("repeated", "out_of_sight", "out_share", "missing_contexts")
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
 
 
@@ -61,12 +62,12 @@ class Support(Result):
     @property
     def shown(self) -> tuple[str, ...]:
         """Without periods where the log has none, and without counts of nothing."""
-        idle = {
-            c
-            for c in ("repeated", "out_of_sight", "out_share", "missing_contexts")
-            if not any(value for value in self[c]) and not (c == "repeated" and 0 in self[c])
-        }
-        return tuple(c for c in self.columns if c not in idle)
+
+        def idle(column: str) -> bool:
+            nothing = (None,) if column == "repeated" else (None, 0)
+            return column in _IDLE and all(value in nothing for value in self[column])
+
+        return tuple(column for column in self.columns if not idle(column))
 
 
 def support(
