@@ -254,7 +254,7 @@ def test_names_the_contexts_that_hide_most(case, found):
 
 
 def test_says_the_same_on_every_engine(engine, case, found):
-    models = ("prefix", "ip")  # a cell of several columns, and one of two
+    models = ("list", "ip")  # a cell of several columns, and one of two
     again = ask(case, engine.load, estimators=models, metrics="dcg@4")
     for mine, right in (
         (again, found),
