@@ -79,15 +79,15 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [*about, _clip(), _logging(), _uncertainty(), _cap(), _picture()],
+        [*about, _clip(), _logging(), _uncertainty(), _interval(), _cap(), _picture()],
     )
     add(
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [*about, _clip(), _logging(), _uncertainty(), _cap()],
+        [*about, _clip(), _logging(), _uncertainty(), _interval(), _cap()],
     )
-    alone = [question, _missing("error", "production"), _clip(), _uncertainty()]
+    alone = [question, _missing("error", "production"), _clip(), _uncertainty(), _cap()]
     add(
         "compare",
         "LOG… --candidate NAME=FILE…",
@@ -349,6 +349,13 @@ def _uncertainty() -> _Parser:
         metavar="WHOSE",
         help="records that vary together: auto (default), period, unit, record",
     )
+    add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
+    return parent
+
+
+def _interval() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
     add(
         "--interval",
         choices=("sampling", "anytime", "bernstein", "hoeffding"),
@@ -356,7 +363,6 @@ def _uncertainty() -> _Parser:
         help="sampling (default); anytime, for a log that is looked at as it grows; bernstein, "
         "hoeffding: guarantees, with --logging propensity and --clip",
     )
-    add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
     return parent
 
 

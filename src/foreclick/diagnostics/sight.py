@@ -28,8 +28,9 @@ LATTICE = ("list", "prefix", "ip", "item")
 TOP = 10
 """So many weights and contexts are named."""
 
+_UNTOLD = ("repeated", "pareto_k")
+_IDLE = (*_UNTOLD, "out_of_sight", "out_share", "missing_contexts")
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
-
 _HEAVY = 0.7  # Pareto k, above which the largest weights rule an estimate
 
 
@@ -65,10 +66,12 @@ class Support(Result):
     @property
     def shown(self) -> tuple[str, ...]:
         """Without what the log cannot tell, and without counts of nothing."""
-        empty = {c for c in ("repeated", "pareto_k") if set(self[c]) == {None}}
-        nothing = {c for c in ("out_of_sight", "out_share", "missing_contexts") if not any(self[c])}
-        idle = empty | nothing
-        return tuple(c for c in self.columns if c not in idle)
+
+        def idle(column: str) -> bool:
+            nothing = (None,) if column in _UNTOLD else (None, 0)
+            return column in _IDLE and all(value in nothing for value in self[column])
+
+        return tuple(column for column in self.columns if not idle(column))
 
 
 def support(
