@@ -187,10 +187,12 @@ def _covariance(sums: Sequence[Sums]) -> Floats:
     found = shown.copy()
     hidden = np.zeros(last)
     for j, spread in enumerate(spreads):
+        alone = spread.alone  # type: ignore[union-attr]
         extra = spread.covariance - shown[np.ix_([j, last], [j, last])]  # type: ignore[union-attr]
+        extra[0, 0] -= alone
         # Only differences are asked for, so all that a difference hides may stand with one side.
         hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
-        found[j, j] += hidden[j]
+        found[j, j] += hidden[j] + alone
     scale = np.sqrt(np.diag(shown)[:last])
     alike = shown[:last, :last] / np.where(np.outer(scale, scale) > 0, np.outer(scale, scale), 1.0)
     shared = alike * np.sqrt(np.outer(hidden, hidden))

@@ -58,6 +58,7 @@ class Spread:
         sums: (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other candidates;
             None for independent records.
         kind: whose records vary together.
+        alone: what of the variance of V̂ comes of the candidate's own sample, if it is one.
     """
 
     covariance: Floats
@@ -65,6 +66,12 @@ class Spread:
     clusters: float
     sums: Floats | None
     kind: Clusters = "record"
+    alone: float = 0.0
+
+    def wider(self, alone: float) -> Spread:
+        """The same for a candidate that was sampled, which adds so much variance."""
+        more = np.array([[alone, 0.0], [0.0, 0.0]])
+        return replace(self, covariance=self.covariance + more, alone=alone)
 
     def beside(self, other: Spread | None) -> Floats | None:
         """The covariance with another candidate's estimate instead of production's.

@@ -32,6 +32,7 @@ from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
+from foreclick.estimators.sampled import sampled
 from foreclick.estimators.sight import Look, Sight
 from foreclick.estimators.weighed import Weighed, rate_of
 from foreclick.logs import PROPENSITY, N
@@ -198,7 +199,7 @@ def _sum_up(
         for i, ask in enumerate(asks)
     ]
     weighed = Weighed(asks, cell, rows)
-    found = _with_spread(weighed, found, moved)
+    found = _with_spread(weighed, found, moved, sampled(log, weighed) if moved else {})
     if look is None:
         return found
     sights = look.sights(weighed)
@@ -222,24 +223,34 @@ def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:
 
 
 def _with_spread(
-    weighed: Weighed, found: list[list[Sums]], moved: list[Influence]
+    weighed: Weighed,
+    found: list[list[Sums]],
+    moved: list[Influence],
+    more: dict[tuple[Ask, float, Code], float],
 ) -> list[list[Sums]]:
-    """The same sums with their spread: by several kinds of clusters, the widest of them."""
+    """The same sums with their spread: by several kinds of clusters, the widest of them.
+
+    `more` is the variance of a candidate that was sampled, of the estimate times its records.
+    """
     asked = list(zip(weighed.asks, found, strict=True))
     values = {(a, s.clip, s.stratum.code): s.value for a, sums in asked for s in sums}
     spreads = [influence.spreads(weighed, values) for influence in moved]
     again = {key: share for influence in moved for key, share in influence.repeated.items()}
 
-    def widest(key: tuple[Ask, float, Code]) -> Spread | None:
+    def widest(ask: Ask, s: Sums) -> Spread | None:
+        key = (ask, s.clip, s.stratum.code)
         mine = [spread[key] for spread in spreads if key in spread]
-        return max(mine, key=lambda spread: float(spread.covariance[0, 0]), default=None)
+        found = max(mine, key=lambda spread: float(spread.covariance[0, 0]), default=None)
+        if found is None or key not in more:
+            return found
+        return found.wider(more[key] / s.stratum.records**2)
 
     return [
         [
             replace(
                 s,
                 asked=bool(moved),
-                spread=widest((a, s.clip, s.stratum.code)),
+                spread=widest(a, s),
                 repeated=again.get((a, s.stratum.code)),
             )
             for s in sums

@@ -244,7 +244,8 @@ class Prepared:
         policy = self.policies[name]
         return self.kept(f"{name}_slots", lambda: self._beside(policy.slots(self.view), name))
 
-    def _policy_lists(self, name: str) -> ir.Table:
+    def policy_lists(self, name: str) -> ir.Table:
+        """(by, context), records and the lists of a policy, with how likely each is."""
         policy = self.policies[name]
         return self.kept(f"{name}_lists", lambda: self._beside(policy.lists(self.view), name))
 
@@ -286,7 +287,7 @@ class Prepared:
     def _policy_rows(self, model: ClickModel, side: str) -> ir.Table:
         if not model.over_lists:
             return self._policy_slots(side)
-        lists = self._policy_lists(side)
+        lists = self.policy_lists(side)
         if model.cell == "list":
             return lists
         return prefixes_of(lists, self.depth, self.depth, [*self.keys, RECORDS], [side])

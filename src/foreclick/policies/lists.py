@@ -196,6 +196,17 @@ class Observed(_ListPolicy):
     def _rows(self) -> Tally:  # type: ignore[override]
         return tally(self.log)
 
+    @property
+    def counted(self) -> Tally:
+        """The tally whose frequencies these are."""
+        return self._rows
+
+    def sizes(self, view: View) -> ir.Table:
+        """`context`, `size`: how many records the frequencies were counted in."""
+        table = self._rows.table
+        sizes = table.group_by(CONTEXT).aggregate(size=total(table[N]))
+        return view.settle(sizes, self._rows.engine, self._what)
+
     def __repr__(self) -> str:
         return f"Observed({self._rows!r})"
 
