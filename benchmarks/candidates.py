@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -67,24 +68,33 @@ def twins(simulation: Simulation) -> fc.Lists:
 
 
 def of_known_value(simulation: Simulation) -> dict[str, fc.Lists]:
-    """The best and the worst of production's rankings, and a mixture worth what production is."""
-    production = simulation.production
-    if isinstance(production, simulate.Drifting):
-        pool = [production.orders[:, d, :POSITIONS].astype(np.int64) for d in range(DAYS)]
-    else:
-        lists = np.asarray(production.on(1).lists, dtype=np.int64)
-        pool = list(lists.reshape(CONTEXTS, LISTS, POSITIONS)[:, :OFTEN].transpose(1, 0, 2))
+    """Of the lists that production shows often the best, the worst, and a mixture of both.
+
+    The mixture is worth exactly what production is.
+    """
+    often = [_often(simulation, x) for x in range(CONTEXTS)]
     theta = np.array(fc.Metric(METRIC).theta)
-    each = np.arange(CONTEXTS)
-    values = [float((simulation.world.clicks(each, r) @ theta).mean()) for r in pool]
-    worst, best = pool[int(np.argmin(values))], pool[int(np.argmax(values))]
+    rows = np.arange(CONTEXTS)
+    worth = np.stack([simulation.world.clicks(np.full(OFTEN, x), often[x]) @ theta for x in rows])
+    lists = np.stack(often)
+    best, worst = (lists[rows, choose(worth, axis=1)] for choose in (np.argmax, np.argmin))
+    low, high = worth.min(axis=1).mean(), worth.max(axis=1).mean()
     wanted = simulation.value(simulation.logging(), METRIC)
-    share = (wanted - min(values)) / (max(values) - min(values))
     return {
-        "mixture": mixture(best, worst, share),
+        "mixture": mixture(best, worst, (wanted - low) / (high - low)),
         "best": mixture(best, best),
         "worst": mixture(worst, worst),
     }
+
+
+def _often(simulation: Simulation, context: int) -> Integers:
+    """The lists that production shows most often in a context, over all days."""
+    mass: dict[tuple[int, ...], float] = defaultdict(float)
+    for day in range(1, DAYS + 1):
+        contexts, lists, probabilities = simulation.production.on(day)
+        for row in np.flatnonzero(np.asarray(contexts) == context):
+            mass[tuple(lists[row].tolist())] += float(probabilities[row])
+    return np.array(sorted(mass, key=lambda shown: -mass[shown])[:OFTEN], dtype=np.int64)
 
 
 def unseen() -> fc.Lists:
