@@ -69,8 +69,11 @@ class TestDays:
     @pytest.fixture(scope="class")
     @staticmethod
     def rows(simulation, log):
-        asked = {"metrics": METRIC, "estimators": ["ip", "pbm"], "by": "replication"}
-        return list(fc.evaluate(log, twins(simulation), **asked))
+        estimators = ["ip", "pbm"]
+        candidate = twins(simulation)
+        return list(
+            fc.evaluate(log, candidate, metrics=METRIC, estimators=estimators, by="replication")
+        )
 
     @pytest.mark.parametrize("name", ["ip", "pbm"])
     def test_false_verdicts_are_rare(self, rows, name):
