@@ -260,16 +260,14 @@ def run(options: argparse.Namespace) -> Iterator[Said | Paired]:
 
 
 def tables(found: Sequence[Said | Paired]) -> Iterator[str]:
-    """Markdown, by part; candidates of equal value apart by whether the click model holds."""
+    """Markdown, by part."""
     paired = [f for f in found if isinstance(f, Paired)]
     if paired:
-        yield _paired_table(paired)
+        yield f"pairs, {paired[0].logs:,} logs\n\n{_paired_table(paired)}"
     said = [f for f in found if isinstance(f, Said)]
-    for part, holds in itertools.product(dict.fromkeys(f.part for f in said), (True, False)):
-        mine = [f for f in said if f.part == part and f.holds is holds]
-        if mine:
-            model = "holds" if holds else "does not hold"
-            yield f"{part}, where the click model {model}\n\n{_said_table(mine)}"
+    for part in dict.fromkeys(f.part for f in said):
+        mine = [f for f in said if f.part == part]
+        yield f"{part}, {mine[0].logs:,} logs\n\n{_said_table(mine)}"
 
 
 def _paired_table(found: Sequence[Paired]) -> str:
@@ -286,16 +284,19 @@ def _paired_table(found: Sequence[Paired]) -> str:
 
 
 def _said_table(found: Sequence[Said]) -> str:
+    """A row for a candidate, a column for an estimator: better / worse, * under a wrong model."""
+    names = " | ".join(f"`{name}`" for name in ESTIMATORS)
     rows = [
-        "| world | ranker, shock | candidate | estimator | lift | seen | better | worse | covers |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"| world | ranker | shocks | candidate | lift | {names} |",
+        "|---|---|---|---|---|" + "---|" * len(ESTIMATORS),
     ]
-    rows += [
-        f"| {s.world} | {s.production}, {s.shocks:.0%} | {s.candidate} | `{s.estimator}` | "
-        f"{s.lift:+.1%} | {'–' if s.seen is None else f'{s.seen:+.1%}'} | "
-        f"{s.better:.1%} | {s.worse:.1%} | {s.covers:.1%} |"
-        for s in found
-    ]
+    lines: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
+    for s in found:
+        line = s.world, s.production, f"{s.shocks:.0%}", s.candidate, f"{s.lift:+.1%}"
+        words = f"{s.better:.1%} / {s.worse:.1%}"
+        lines[line][s.estimator] = words if s.holds else f"{words} \\*"
+    for line, words_of in lines.items():
+        rows.append(f"| {' | '.join([*line, *(words_of[name] for name in ESTIMATORS)])} |")
     return "\n".join(rows)
 
 
