@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench coverage verdicts reproduce real lock clean
+.PHONY: help setup check test docs bench coverage verdicts reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ reproduce: ## The paper's experiments on a simulated log, drawn into docs/images
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA
 	$(VENV)/bin/python benchmarks/real.py $(DATA)
+
+OBP_PYTHON ?= python3.10
+obp: ## Values, times and memory beside obp, which OBP_PYTHON has
+	$(VENV)/bin/python benchmarks/beside_obp.py --python $(OBP_PYTHON)
 
 lock: ## Resolve pyproject.toml anew into requirements.lock (every extra, group and Python)
 	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade \

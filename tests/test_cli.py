@@ -20,6 +20,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.cli import commands, main
+from foreclick.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -699,6 +700,93 @@ class TestGate:
         assert main(words) == 1
         assert "no difference" in capsys.readouterr().out
 
+    def test_may_be_asked_every_day(self, shown, capsys):
+        """80 records decide it at one look, not at every look."""
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
+        assert main([*words, "--interval", "sampling"]) == 0
+        assert main([*words, "--interval", "anytime"]) == 3
+        assert "at every look" in capsys.readouterr().out
+
+    def test_guarantees_need_known_weights(self, shown, refuse):
+        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
+        assert "estimated by frequencies" in refuse(*words, "--interval", "bernstein")
+
     @pytest.mark.parametrize("two", [["-m", "clicks@1,clicks@2"], ["-e", "ip,item"], ["--by", "x"]])
     def test_has_one_answer(self, shown, refuse, two):
         assert "one answer" in refuse("gate", "shown.parquet", "best.parquet", *two)
+
+
+class TestCompare:
+    """Two candidates on a log of three users."""
+
+    ASKED = ("compare", "log.parquet", "--context", "query", "--unit", "user")
+    BOTH = ("--candidate", "new=candidate.parquet", "--candidate", "old=old.parquet")
+
+    @pytest.fixture
+    def old(self, folder):
+        write("old.parquet", {"query": ["a", "b"], "items": [[1, 2, 3], [2, 1, 3]]})
+
+    def test_equals_the_library(self, run, old):
+        words = ["-m", "clicks@2", "-e", "item", "--clip", "1.5", "--confidence", "0.8"]
+        rows = run(*self.ASKED, *self.BOTH, *words)
+        found = fc.compare(
+            fc.read_log(pa.table(ROWS), context="query", unit="user"),
+            {
+                name: fc.Ranking(f"{file}.parquet", context="query")
+                for name, file in (("new", "candidate"), ("old", "old"))
+            },
+            metric="clicks@2",
+            estimator="item",
+            clip=1.5,
+            confidence=0.8,
+        )
+        assert rows == json.loads(found.to_json())["rows"]
+        pairs = [(row["candidate"], row["against"]) for row in rows]
+        assert pairs == [("new", "production"), ("old", "production"), ("new", "old")]
+
+    def test_every_option_is_handed_on(self, folder, monkeypatch):
+        asked: dict[str, Any] = {"cap": 0.9, "practical": 0.1, "confidence": 0.8, "clip": 2.0}
+        asked |= {"metric": "dcg@2", "estimator": "item", "clusters": "unit", "missing": "error"}
+        told: dict[str, Any] = {}
+
+        def listen(*_: object, **options: object) -> Result:
+            told.update(options)
+            return Result(({"value": 1.0},), ("value",))
+
+        monkeypatch.setattr(fc, "compare", listen)
+        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        assert main([*self.ASKED, *self.BOTH[:2], *words]) == 0
+        assert told == asked
+
+    def test_is_printed_and_drawn(self, old, folder, capsys):
+        assert main([*self.ASKED, *self.BOTH, "--chart", "chart.png"]) == 0
+        assert capsys.readouterr().out.startswith(" ")  # heads in two lines
+        assert (folder / "chart.png").read_bytes().startswith(b"\x89PNG")
+        assert main([*self.ASKED, *self.BOTH, "--format", "csv"]) == 0
+        (first, *_) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        assert first["candidate"] == "new"
+
+    def test_contexts_without_a_list_are_production(self, run, refuse):
+        write("half.parquet", {"query": ["a"], "items": [[2, 1, 3]]})
+        half = ["--candidate", "half=half.parquet"]
+        assert "missing=" in refuse(*self.ASKED, *half)
+        (row,) = run(*self.ASKED, *half, "--missing", "production")
+        assert row["change"] is not None
+        assert "invalid choice: 'drop'" in refuse(*self.ASKED, *half, "--missing", "drop")
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "required: --candidate"),
+            (["--candidate", "old.parquet"], "not NAME=FILE"),
+            (["--candidate", "=old.parquet"], "not NAME=FILE"),
+            ([*BOTH, "--candidate", "new=old.parquet"], "two candidates are called 'new'"),
+            (["--candidate", "new=none.parquet"], "candidate 'none.parquet'"),
+            (["--candidate", "production=old.parquet"], "production itself"),
+            ([*BOTH, "-m", "clicks@1,clicks@2"], "one --metric"),
+            ([*BOTH, "-e", "ip,item"], "one --estimator"),
+            ([*BOTH, "--clip", "1,2"], "one --clip"),
+        ],
+    )
+    def test_a_bad_question_is_exit_code_2(self, old, refuse, words, message):
+        assert message in refuse(*self.ASKED, *words)

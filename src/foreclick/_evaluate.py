@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick import inference
+from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import Tally, contexts_repeat, tally
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
@@ -81,6 +82,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     mix: Literal["random", "fixed"] = "random",
     cap: float | None = None,
     practical: float = 0.0,
+    interval: IntervalKind = "sampling",
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -114,6 +116,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         cap: the highest click rate that what was never shown might have, for `margin`; by default
             that of the log's best position.
         practical: the smallest change worth having, for the verdict; in units of the metric.
+        interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
+            as it grows, until the answer pleases; "bernstein" or "hoeffding" for a guarantee that
+            needs no large numbers, but a known `logging`, rewards up to 1, independent records,
+            and much patience. Those two bound `value` and `change`; `lift` has no such bound.
 
     Examples:
         >>> log = {
@@ -145,6 +151,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     )
     beside = None if baseline is None else as_policy(baseline)
     asked = _decide(counted, replace(question, beside=beside), logging)
+    check_interval(interval, varying, mix, asked)
+    check_rewards(interval, counted, question)
     notes += _repetition(counted, asked)
     answer = _ask(counted, asked)
     compared = None
@@ -152,13 +160,13 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         theirs = [replace(q, candidate=beside, beside=question.candidate) for q in asked]
         compared = _ask(counted, theirs)
     rows = [
-        _row(sums, compared.sums[i] if compared else None, counted, confidence, cap)
+        _row(sums, compared.sums[i] if compared else None, counted, (confidence, interval), cap)
         for i, sums in enumerate(answer.sums)
     ]
     if varying:
         verdicts = [inference.judge(_evidence(row, confidence), practical) for row in rows]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
-        notes += _said(rows, verdicts)
+        notes += _said(rows, verdicts) + in_words(interval)
     notes += _coverage(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
@@ -260,13 +268,17 @@ def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
 
 
 def _row(
-    sums: Sums, baseline: Sums | None, counted: Tally, confidence: float, cap: float | None
+    sums: Sums,
+    baseline: Sums | None,
+    counted: Tally,
+    asked: tuple[float, IntervalKind],
+    cap: float | None,
 ) -> dict[str, Any]:
     stratum, value = sums.stratum, sums.value
     production = stratum.production(sums.metric) if baseline is None else baseline.value
     change = None if value is None or production is None else value - production
     lift = change / production if change is not None and production else None
-    ends = _intervals(sums, baseline, production, confidence) if sums.asked else {}
+    found = ends(sums, baseline, production, *asked) if sums.asked else {}
     margin = {"margin": sums.margin(cap)} if sums.asked else {}
     return {
         "estimator": sums.model.name,
@@ -274,13 +286,13 @@ def _row(
         "clip": sums.clip,
         **stratum.segment,
         "value": value,
-        **_part(ends, "se", "low", "high"),
+        **_part(found, "se", "low", "high"),
         **margin,
         "production": production,
         "change": change,
-        **_part(ends, "change_low", "change_high"),
+        **_part(found, "change_low", "change_high"),
         "lift": lift,
-        **_part(ends, "lift_low", "lift_high"),
+        **_part(found, "lift_low", "lift_high"),
         "covered": sums.covered_share,
         "clipped": sums.clipped / sums.mass if sums.mass else 0.0,
         "ess": sums.ess,
@@ -322,27 +334,6 @@ def _said(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list
 
 def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:
     return {name: values[name] for name in names if name in values}
-
-
-def _intervals(
-    sums: Sums, baseline: Sums | None, production: float | None, confidence: float
-) -> dict[str, float | None]:
-    names = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
-    ends: dict[str, float | None] = dict.fromkeys(names)
-    value, spread = sums.value, sums.spread
-    if value is None or spread is None or spread.freedom < 1:
-        return ends
-    reach = inference.quantile(confidence, spread.freedom)
-    ends |= inference.value(value, spread.covariance, reach)._asdict()
-    joint = spread.covariance if baseline is None else spread.beside(baseline.spread)
-    if production is None or joint is None:
-        return ends
-    between = inference.change(value, production, joint, reach)
-    ends |= {"change_low": between.low, "change_high": between.high}
-    if production > 0:
-        relative = inference.lift(value, production, joint, reach)
-        ends |= {"lift_low": relative.low, "lift_high": relative.high}
-    return ends
 
 
 def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:

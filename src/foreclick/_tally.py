@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -21,6 +22,7 @@ from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import CONTEXT, Log, N, Shape, read_log
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -157,6 +159,16 @@ def _wider(name: str, a: dt.DataType, b: dt.DataType) -> dt.DataType:
             f"{name!r} is {a} in one tally and {b} in the other, so they cannot be added. Read "
             "both logs with the same type."
         ) from error
+
+
+def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
+    """The largest value of each reward; 0 where nobody was shown anything."""
+    if not rewards:
+        return {}
+    columns = {r: [tally.table[c].fill_null(0) for c in tally.shape.reward(r)] for r in rewards}
+    found = {r: reduce(ibis.greatest, mine).max() for r, mine in columns.items()}
+    row = tally.engine.rows(tally.table.aggregate(**found))[0]
+    return {reward: row[reward] or 0 for reward in rewards}
 
 
 def contexts_repeat(tally: Tally) -> tuple[int, float]:

@@ -178,6 +178,7 @@ class Result:
         | result | chart | options |
         |---|---|---|
         | Backtest | RMSE over M by estimator; dots if there is one M | ``by="period"``, ``title`` |
+        | Comparison | change of every pair, with both intervals | ``title`` |
         | Evaluation | value by estimator beside production; over M if several | ``title`` |
         | Support | covered share by click model | ``title`` |
 

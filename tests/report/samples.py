@@ -77,3 +77,24 @@ def support() -> fc.Support:
         for name, covered in {"list": 0.5, "item": 1.0}.items()
     ]
     return fc.Support(tuple(rows), tuple(rows[0]))
+
+
+def comparison() -> fc.Comparison:
+    """One pair of each verdict, and a candidate that was never shown."""
+    changes = {"better": 0.3, "worse": -0.2, "no difference": 0.01, "cannot tell": 0.1}
+    rows: list[dict[str, Any]] = [
+        {
+            "candidate": f"c{i}",
+            "against": "production",
+            "change": change,
+            "low": change - 0.05,
+            "high": change + 0.05,
+            "all_low": change - 0.08,
+            "all_high": change + 0.08,
+            "verdict": verdict,
+        }
+        for i, (verdict, change) in enumerate(changes.items())
+    ]
+    nothing = dict.fromkeys(("change", "low", "high", "all_low", "all_high"))
+    rows.append({**rows[3], "candidate": "strange", **nothing})
+    return fc.Comparison(tuple(rows), tuple(rows[0]))

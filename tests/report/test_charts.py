@@ -17,7 +17,16 @@ from foreclick.errors import ReportError
 from foreclick.report.charts import lines_by_period
 from foreclick.report.style import Chart
 from foreclick.results import Result
-from tests.report.samples import CLIPS, DAYS, ERRORS, VALUES, backtest, evaluation, support
+from tests.report.samples import (
+    CLIPS,
+    DAYS,
+    ERRORS,
+    VALUES,
+    backtest,
+    comparison,
+    evaluation,
+    support,
+)
 
 
 def lines(axes: Axes, label: str) -> list[Any]:
@@ -266,6 +275,36 @@ class TestEvaluation:
         assert chart.axes[0].bbox.width > 0.6 * narrow.axes[0].bbox.width
 
 
+class TestComparison:
+    @pytest.fixture
+    def axes(self):
+        (axes,) = comparison().chart().axes
+        return axes
+
+    def test_a_dot_per_pair_around_no_change(self, axes):
+        names = [t.get_text() for t in axes.get_yticklabels()]
+        assert names[0] == "c0 − production"
+        assert len(names) == 5
+        assert [dot.get_xdata()[0] for dot in lines(axes, "_dot")] == [0.3, -0.2, 0.01, 0.1]
+        (level,) = lines(axes, "_level")
+        assert set(level.get_xdata()) == {0}
+        low, high = axes.get_xlim()
+        assert low < -0.28
+        assert high > 0.38
+
+    def test_both_intervals(self, axes):
+        own, joint = lines(axes, "_interval"), lines(axes, "_wider")
+        assert list(own[0].get_xdata()) == pytest.approx([0.25, 0.35])
+        assert list(joint[0].get_xdata()) == pytest.approx([0.22, 0.38])
+        assert own[0].get_linewidth() > joint[0].get_linewidth()
+
+    def test_verdicts_are_said_and_told_apart(self, axes):
+        assert "+0.300   better" in texts(axes)
+        drawn = lines(axes, "_dot")
+        assert len({dot.get_color() for dot in drawn}) == len({d.get_marker() for d in drawn}) == 4
+        assert any(text.startswith("no answer") for text in texts(axes))
+
+
 def test_support_is_bars_of_shares():
     (axes,) = support().chart().axes
     whole, share = axes.containers
@@ -287,14 +326,14 @@ def test_lines_by_period_start_at_zero():
     assert list(ticks(axes.xaxis).values()) == [str(day) for day in DAYS[:3]]
 
 
-@pytest.mark.parametrize("make", [backtest, evaluation, support])
+@pytest.mark.parametrize("make", [backtest, comparison, evaluation, support])
 def test_a_title_stands_above(make):
     assert make().chart(title="Candidate B").get_suptitle() == "Candidate B"
     assert make().chart().get_suptitle() == ""
 
 
 def test_a_result_without_a_chart_says_so():
-    with pytest.raises(ReportError, match="Result has no chart; these have: Backtest, Evaluation"):
+    with pytest.raises(ReportError, match="Result has no chart; these have: Backtest, Comparison"):
         Result(({"value": 1.0},), ("value",)).chart()
     with pytest.raises(ReportError, match="no rows"):
         fc.Support((), support().columns).chart()

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import foreclick as fc
-from foreclick.cli.inputs import ROLES, engine_of, given, read_candidate, read_logs, refuse_idle
+from foreclick.cli.inputs import (
+    ROLES,
+    engine_of,
+    given,
+    read_candidate,
+    read_candidates,
+    read_logs,
+    refuse_idle,
+)
 from foreclick.engines import total
 from foreclick.errors import SourceError
 from foreclick.logs import N
@@ -65,10 +73,7 @@ def evaluate(args: argparse.Namespace, say: Say) -> Result:
 def gate(args: argparse.Namespace, say: Say) -> Result:
     """One estimate and its verdict, for a pipeline to act on."""
     options = {"estimators": ["ip"], "metrics": ["clicks@3"]} | given(args, _ASKED)
-    several = [
-        name for name in ("estimators", "metrics", "clip") if len(options.get(name, "1")) > 1
-    ]
-    if several or args.by:
+    if _several(args) or args.by:
         raise SourceError(
             "a gate has one answer: give one --metric, one --estimator and at most one --clip, and "
             "no --by."
@@ -78,9 +83,33 @@ def gate(args: argparse.Namespace, say: Say) -> Result:
     return fc.evaluate(log, candidate, **options)
 
 
+def compare(args: argparse.Namespace, say: Say) -> Result:
+    """Several candidates, paired."""
+    if _several(args):
+        raise SourceError(
+            "candidates are compared by one number: give one --metric, one --estimator and at most "
+            "one --clip."
+        )
+    options = given(args, ("missing", "confidence", "clusters", "practical", "cap"))
+    one = {"metrics": "metric", "estimators": "estimator", "clip": "clip"}
+    options |= {one[name]: value for name, (value,) in given(args, tuple(one)).items()}
+    engine = engine_of(args)
+    say("Reading the candidates")
+    candidates = read_candidates(args, engine)
+    say("Reading the log")
+    log = read_logs(args, engine)
+    say("Comparing")
+    return fc.compare(log, candidates, **options)
+
+
+def _several(args: argparse.Namespace) -> bool:
+    """Whether more than one estimate is asked for."""
+    return any(len(v) > 1 for v in given(args, ("metrics", "estimators", "clip")).values())
+
+
 _ASKED = (
     *("metrics", "estimators", "clip", "missing", "logging"),
-    *("confidence", "clusters", "practical", "cap"),
+    *("confidence", "clusters", "interval", "practical", "cap"),
 )
 
 
@@ -148,7 +177,7 @@ def _log_and_candidate(args: argparse.Namespace, say: Say) -> tuple[fc.Log | fc.
     """The candidate is read first: it is small, and a mistake in it is known at once."""
     engine = engine_of(args)
     say("Reading the candidate")
-    candidate = read_candidate(args, engine)
+    candidate = read_candidate(args.candidate, args, engine)
     say("Reading the log")
     return read_logs(args, engine), candidate
 
@@ -159,6 +188,7 @@ COMMANDS = {
     "tally": tally,
     "evaluate": evaluate,
     "gate": gate,
+    "compare": compare,
     "support": support,
     "backtest": backtest,
     "simulate": simulate,

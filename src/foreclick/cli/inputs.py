@@ -116,12 +116,21 @@ def refuse_idle(args: argparse.Namespace, options: Sequence[str], why: str) -> N
 # --- candidates ---------------------------------------------------------------------------------
 
 
-def read_candidate(args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
+def read_candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
     """The policy that the candidate's file is, by its type or else by its columns."""
     try:
-        return _candidate(args.candidate, args, engine)
+        return _candidate(path, args, engine)
     except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
-        raise type(error)(f"candidate {args.candidate!r}: {error}") from error
+        raise type(error)(f"candidate {path!r}: {error}") from error
+
+
+def read_candidates(args: argparse.Namespace, engine: Engine | None) -> dict[str, fc.Policy]:
+    """The candidates that were named, in their order."""
+    names = [name for name, _ in args.candidates]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
+    return {name: read_candidate(path, args, engine) for name, path in args.candidates}
 
 
 def _candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc.Policy:

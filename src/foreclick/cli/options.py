@@ -26,6 +26,7 @@ foreclick COMMAND --help explains a command. An example, from a log to an answer
   foreclick tally    log.parquet --context query --period day -o tally.parquet
   foreclick backtest tally.parquet --clip 1..1000 --chart backtest.png
   foreclick evaluate tally.parquet candidate.parquet --metric dcg@10
+  foreclick compare  tally.parquet --candidate a=a.parquet --candidate b=b.parquet
 
 {_SPELLING}"""
 
@@ -45,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         prog="foreclick", dest="command", title="commands", metavar="COMMAND"
     )
-    log, candidate, question, split = _log(), _candidate(), _question(), _split()
+    log, question = _log(), _question()
 
     def add(
         name: str, words: str, summary: str, parents: Sequence[_Parser], *, engine: bool = True
@@ -59,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=_SPELLING,
         )
 
-    about = [log, candidate, question, split]
+    about = [log, _candidate(), question, _split(), _missing("error", "production", "drop")]
     add("check", "LOG…", "what is in a log, and what can be evaluated with it", [log])
     add(
         "convert",
@@ -85,6 +86,13 @@ def build_parser() -> argparse.ArgumentParser:
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
         [*about, _clip(), _logging(), _uncertainty()],
+    )
+    alone = [question, _missing("error", "production"), _clip(), _uncertainty()]
+    add(
+        "compare",
+        "LOG… --candidate NAME=FILE…",
+        "which of several candidates is better than which, and than production",
+        [log, _candidate(several=True), *alone, _picture()],
     )
     add(
         "support",
@@ -264,13 +272,25 @@ def _figures() -> _Parser:
     return parent
 
 
-def _candidate() -> _Parser:
+def _candidate(*, several: bool = False) -> _Parser:
+    """A candidate and its columns; or several, each with its name, and columns called alike."""
     parent = _Parser()
     group = parent.add_argument_group(
         "candidate", "Its columns are called as in the log, unless said otherwise."
     )
     add = group.add_argument
-    add("candidate", metavar="CANDIDATE", help="a file, directory or glob; or a tally")
+    if several:
+        add(
+            "--candidate",
+            dest="candidates",
+            action="append",
+            required=True,
+            type=candidate,
+            metavar="NAME=FILE",
+            help="a file, directory or glob, or a tally, and what to call it; repeatable",
+        )
+    else:
+        add("candidate", metavar="CANDIDATE", help="a file, directory or glob; or a tally")
     add(
         "--candidate-type",
         choices=CANDIDATE_TYPES,
@@ -329,6 +349,13 @@ def _uncertainty() -> _Parser:
         metavar="WHOSE",
         help="records that vary together: auto (default), period, unit, record",
     )
+    add(
+        "--interval",
+        choices=("sampling", "anytime", "bernstein", "hoeffding"),
+        metavar="KIND",
+        help="sampling (default); anytime, for a log that is looked at as it grows; bernstein, "
+        "hoeffding: guarantees, with --logging propensity and --clip",
+    )
     add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
     add("--cap", type=float, metavar="RATE", help="highest click rate of what was never shown")
     return parent
@@ -338,11 +365,17 @@ def _split() -> _Parser:
     parent = _Parser()
     add = parent.add_argument_group("question").add_argument
     add("--by", **_several(names), metavar="SEGMENT", help="split by a segment, or by period")
+    return parent
+
+
+def _missing(*rules: str) -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
     add(
         "--missing",
-        choices=("error", "production", "drop"),
+        choices=rules,
         metavar="RULE",
-        help="contexts the candidate lacks: error (default), production, drop",
+        help=f"contexts the candidate lacks: {rules[0]} (default), {', '.join(rules[1:])}",
     )
     return parent
 
@@ -560,6 +593,14 @@ def reward(text: str) -> tuple[str, str | list[str]]:
     if not (name and columns):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, such as orders=n_orders")
     return name, names(columns) if "," in columns else columns
+
+
+def candidate(text: str) -> tuple[str, str]:
+    """NAME=FILE."""
+    name, _, path = text.partition("=")
+    if not (name and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE, such as new=new.parquet")
+    return name, path
 
 
 def _several(parse: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -1,8 +1,10 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
+from foreclick.estimators.influence import Spread
 from foreclick.estimators.kernel import Estimate, Sums, estimate
 from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
+from foreclick.estimators.tail import Tail, tails
 from foreclick.estimators.weighted import Weighted, clips, parse_estimators
 
 __all__ = [
@@ -13,12 +15,15 @@ __all__ = [
     "Missing",
     "Protocol",
     "Question",
+    "Spread",
     "Stratum",
     "Sums",
+    "Tail",
     "Weighted",
     "clips",
     "estimate",
     "fold_errors",
     "parse_estimators",
     "propensities_answer",
+    "tails",
 ]

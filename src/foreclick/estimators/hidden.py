@@ -21,7 +21,7 @@ import numpy as np
 
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.prepared import CLUSTER, LOGGING, Code, Prepared, per
+from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Stratum
 from foreclick.estimators.weighed import Weighed, names, rate_of, ratio
 from foreclick.logs import N
@@ -43,7 +43,7 @@ def small_cells(log: Prepared, strata: list[Stratum], weighed: Weighed) -> Hidde
 
     As if two more records of the context's usual spread s² had been seen in each cell.
     """
-    if _nothing_fitted(log, weighed):
+    if not fits_rates(log, weighed):
         return {}
     rows = _usual(log, weighed)
     extra = {}
@@ -58,7 +58,9 @@ def small_cells(log: Prepared, strata: list[Stratum], weighed: Weighed) -> Hidde
     return _matrices(log, strata, weighed, answers)
 
 
-def few_clusters(log: Prepared, strata: list[Stratum], weighed: Weighed, slots: ir.Table) -> Hidden:
+def few_clusters(
+    log: Prepared, strata: list[Stratum], weighed: Weighed, rows: list[dict[str, Any]]
+) -> Hidden:
     """Clusters: what cells hide that were seen in few of them.
 
     The variance of a cluster in a cell is taken to be that of its records, n_gc σ_g², and that of
@@ -72,62 +74,86 @@ def few_clusters(log: Prepared, strata: list[Stratum], weighed: Weighed, slots: 
         log: the prepared log.
         strata: its parts.
         weighed: the candidate's cells.
-        slots: (by, context, cluster, cell) → t_i and e_i, credit and exposure.
+        rows: (by, cluster) → the sums of `hidden_in_contexts`.
     """
-    if _nothing_fitted(log, weighed):
+    if not fits_rates(log, weighed):
         return {}
-    asks = weighed.asks
+    sums: dict[Code, dict[str, Any]] = {}
+    for row in rows:
+        mine = sums.setdefault(tuple(row[b] for b in log.by), {b: row[b] for b in log.by})
+        for name in _in_contexts(weighed.asks):
+            mine[name] = mine.get(name, 0.0) + (row[name] or 0.0)
+    return _matrices(log, strata, weighed, list(sums.values()))
+
+
+def with_spread(log: Prepared, weighed: Weighed) -> ir.Table:
+    """The cells with what `hidden_in_cells` needs of them, by the names of `spread_columns`."""
     rows = _usual(log, weighed)
-    n = [rows[f"{N}_{i}"].cast("float64") for i in range(len(asks))]
-    rows = rows.mutate(
-        **{f"r_{i}": rate_of(rows, i) for i in range(len(asks))},
-        **{
-            # n_g σ_g²: the cell's own spread, and two records of the usual one
-            f"v_{i}": n[i] * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n[i] + real(1))
-            for i in range(len(asks))
-        },
-    )
-    own = [f"{stem}_{i}" for i in range(len(asks)) for stem in ("r", "v", "p")]
-    weights = [f"w_{i}_{m}" for i, m in names(asks)]
-    key = [*log.keys, *weighed.cell]
-    joined = slots.join(rows.select(*key, *own, *weights), key)
-    shares = {
-        f"h_{i}": ibis.least(ratio(joined[f"e_{i}"], joined[f"p_{i}"]), real(1))
-        for i in range(len(asks))
-    }
-    joined = joined.mutate(**shares)
+    columns: dict[str, ir.Value] = {}
+    for i in range(len(weighed.asks)):
+        n = rows[f"{N}_{i}"].cast("float64")
+        columns[f"r_{i}"] = rate_of(rows, i)
+        # n_g σ_g²: the cell's own spread, and two records of the usual one
+        columns[f"v_{i}"] = n * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n + real(1))
+    return rows.mutate(**columns)
+
+
+def spread_columns(asks: list[Ask]) -> list[str]:
+    """Rate, variance and exposure of a cell."""
+    return [f"{stem}_{i}" for i in range(len(asks)) for stem in ("r", "v", "p")]
+
+
+def hidden_in_cells(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Sums over the cells of a context and cluster; `joined` has the columns of `shares`."""
     sums: dict[str, ir.Value] = {}
     for i, ask in enumerate(asks):
-        r, e, h, v = (joined[f"{c}_{i}"] for c in ("r", "e", "h", "v"))
-        left = joined[f"t_{i}"] - r * e
+        v, h, earned, shown = (joined[f"{c}_{i}"] for c in ("v", "h", "earned", "shown"))
+        left = joined[f"t_{i}"] - earned
         sums[f"over_{i}"] = (left * left - v * h * (real(1) - h)).sum()
-        sums[f"under_{i}"] = (r * r * e * e * (real(1) - h)).sum()
+        sums[f"under_{i}"] = (shown * shown).sum()
         for m in range(len(ask.clips)):
-            w = joined[f"w_{i}_{m}"]
+            w = joined[f"a_{i}_{m}"]
             sums |= _weighed(f"{i}_{m}", w, v * h * h)
-            shown = r * e * (real(1) - h).sqrt()
-            sums |= {f"a_{i}_{m}": (w * r * e).sum(), f"b_{i}_{m}": (w * shown).sum()}
             sums |= {
-                f"a1_{i}_{m}": (w > 0).ifelse(r * e, real(0)).sum(),
-                f"b1_{i}_{m}": (w > 0).ifelse(shown, real(0)).sum(),
+                f"all_{i}_{m}": (w * earned).sum(),
+                f"part_{i}_{m}": (w * shown).sum(),
+                f"all1_{i}_{m}": (w > 0).ifelse(earned, real(0)).sum(),
+                f"part1_{i}_{m}": (w > 0).ifelse(shown, real(0)).sum(),
             }
-    parts = joined.group_by([*log.keys, CLUSTER]).aggregate(**sums)
-    answers = log.engine.rows(per(parts, log.by).aggregate(**_over_contexts(parts, asks)))
-    return _matrices(log, strata, weighed, answers)
+    return sums
 
 
-def _over_contexts(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
-    """Sums over contexts and clusters; of shocks, squares before they are summed."""
-    stems = ("ww", "w", "d")
-    sums = {f"{c}_{i}_{m}": parts[f"{c}_{i}_{m}"].sum() for i, m in names(asks) for c in stems}
-    for i, _ in enumerate(asks):
-        sums |= {f"{c}_{i}": parts[f"{c}_{i}"].sum() for c in ("over", "under")}
+def shares(joined: ir.Table, asks: list[Ask]) -> ir.Table:
+    """With h_c, the cluster's share of the cell; what it earned, r e, and how much of it shows."""
+    numbers = range(len(asks))
+    parts = {
+        f"h_{i}": ibis.least(ratio(joined[f"e_{i}"], joined[f"p_{i}"]), real(1)) for i in numbers
+    }
+    earned = {f"earned_{i}": joined[f"r_{i}"] * joined[f"e_{i}"] for i in numbers}
+    rows = joined.mutate(**parts, **earned)
+    return rows.mutate(
+        **{f"shown_{i}": rows[f"earned_{i}"] * (real(1) - rows[f"h_{i}"]).sqrt() for i in numbers}
+    )
+
+
+def hidden_in_contexts(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Sums over contexts; of shocks, squares before they are summed."""
+    sums: dict[str, ir.Value] = {}
+    for name in _in_contexts(asks):
+        if name in parts.columns:
+            sums[name] = parts[name].sum()
     for i, m in names(asks):
-        a, b, a1, b1 = (parts[f"{c}_{i}_{m}"] for c in ("a", "b", "a1", "b1"))
+        a, b, a1, b1 = (parts[f"{c}_{i}_{m}"] for c in ("all", "part", "all1", "part1"))
         sums[f"shock_ww_{i}_{m}"] = (a * a - b * b).sum()
         sums[f"shock_w_{i}_{m}"] = (a * a1 - b * b1).sum()
         sums[f"shock_d_{i}_{m}"] = (a1 * a1 - b1 * b1).sum()
     return sums
+
+
+def _in_contexts(asks: list[Ask]) -> list[str]:
+    stems = ("ww", "w", "d", "shock_ww", "shock_w", "shock_d")
+    found = [f"{c}_{i}" for i in range(len(asks)) for c in ("over", "under")]
+    return found + [f"{c}_{i}_{m}" for i, m in names(asks) for c in stems]
 
 
 def _matrices(
@@ -162,10 +188,10 @@ def _weighed(name: str, weight: ir.Value, hidden: ir.Value) -> dict[str, ir.Valu
     }
 
 
-def _nothing_fitted(log: Prepared, weighed: Weighed) -> bool:
+def fits_rates(log: Prepared, weighed: Weighed) -> bool:
     """Where π is known no rate is fitted; models blind to items have few cells, all of them big."""
     known = LOGGING in log.policies or log.propensity is not None
-    return known or not weighed.asks[0].model.sees_items
+    return weighed.asks[0].model.sees_items and not known
 
 
 def _usual(log: Prepared, weighed: Weighed) -> ir.Table:
@@ -182,15 +208,20 @@ def _usual(log: Prepared, weighed: Weighed) -> ir.Table:
         shown = (table[f"{MASS}_{i}"] > 0) & (table[f"{N}_{i}"] > 0)
         columns[f"s_{i}"] = shown.ifelse(ibis.greatest(left, real(0)), real(0))
         columns[f"free_{i}"] = shown.ifelse(table[f"{N}_{i}"].cast("float64") - 1, real(0))
-    rows = table.mutate(**columns)
+    # Ibis's time grows with the columns that are carried along, so only what is needed is.
+    own = [f"{stem}_{i}" for i in numbers for stem in (N, "c", "p", "ratio")]
+    weights = [f"w_{i}_{m}" for i, m in names(weighed.asks)]
+    key = [*log.keys, *weighed.cell]
+    rows = table.select(*key, *own, *weights, **columns)
     sums = {f"{c}_pool": ibis.greatest(rows[c].sum(), real(0)) for c in columns}
     pools = rows.group_by(log.keys).aggregate(**sums)
     within = ibis.window(group_by=log.by)
-    pools = pools.mutate(**{f"{c}_all": pools[f"{c}_pool"].sum().over(within) for c in columns})
-    rows = rows.join(pools, log.keys)
+    everywhere = {c: pools[f"{c}_pool"].sum().over(within) for c in columns}
     usual = {}
     for i in numbers:
-        pool, free = rows[f"s_{i}_pool"], rows[f"free_{i}_pool"]
-        everywhere = ratio(rows[f"s_{i}_all"], rows[f"free_{i}_all"])
-        usual[f"usual_{i}"] = (free >= real(FEW)).ifelse(ratio(pool, free), everywhere)
-    return rows.mutate(**usual)
+        pool, free = pools[f"s_{i}_pool"], pools[f"free_{i}_pool"]
+        all_of_them = ratio(everywhere[f"s_{i}"], everywhere[f"free_{i}"])
+        usual[f"usual_{i}"] = (free >= real(FEW)).ifelse(ratio(pool, free), all_of_them)
+    return rows.drop(*(f"free_{i}" for i in numbers)).join(
+        pools.select(*log.keys, **usual), log.keys
+    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -23,8 +23,17 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask, credit, spread_out
-from foreclick.estimators.hidden import few_clusters, small_cells
+from foreclick.estimators.cells import Ask, credit, grouped_cells, spread_out
+from foreclick.estimators.hidden import (
+    few_clusters,
+    fits_rates,
+    hidden_in_cells,
+    hidden_in_contexts,
+    shares,
+    small_cells,
+    spread_columns,
+    with_spread,
+)
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
@@ -47,12 +56,14 @@ class Spread:
         clusters: over how many clusters it was taken.
         sums: (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other candidates;
             None for independent records.
+        kind: whose records vary together.
     """
 
     covariance: Floats
     freedom: float
     clusters: float
     sums: Floats | None
+    kind: Clusters = "record"
 
     def beside(self, other: Spread | None) -> Floats | None:
         """The covariance with another candidate's estimate instead of production's.
@@ -93,70 +104,93 @@ class Influence:
         self, weighed: Weighed, values: dict[tuple[Ask, float, Code], float | None]
     ) -> dict[tuple[Ask, float, Code], Spread]:
         """The spread of every estimate; `values` are the estimates."""
-        slots = self._slots(weighed)
         if self.clusters == "record":
-            found = self._second_moments(weighed, slots, values)
+            found = self._second_moments(weighed, values)
             more = small_cells(self.log, self.strata, weighed)
         else:
-            found = self._by_cluster(weighed, slots, values)
-            more = few_clusters(self.log, self.strata, weighed, slots)
+            rows = self.log.engine.rows(self._clusters(weighed))
+            found = self._by_cluster(weighed, rows, values)
+            more = few_clusters(self.log, self.strata, weighed, rows)
         return {key: self._add(spread, more.get(key)) for key, spread in found.items()}
 
     # --- sums over clusters ---------------------------------------------------------------------
 
-    def _slots(self, weighed: Weighed) -> ir.Table:
-        """(by, context, cluster, cell): credit t_i and exposure e_i, of the candidate's cells.
-
-        Of a cluster's slots in a cell only the sums matter; a record has hardly two of them.
-        """
+    def slots(self, weighed: Weighed) -> ir.Table:
+        """(by, context, cluster, cell): credit t_i and exposure e_i, of the candidate's cells."""
         log, asks = self.log, weighed.asks
-        model = asks[0].model
-        source = self.clustered.lists if model.sees_items else self.summed
-        depth = log.cell_depth or (asks[0].metric.depth if model.cell == "list" else log.depth)
         keys = [*log.keys, CLUSTER, *self._given]
-        cell, slots = spread_out(source, asks, keys, log.log.reached, depth)
-        if self.clusters == "record":
-            return slots
-        slots = slots.semi_join(weighed.table, [*log.keys, *cell])
-        sums = {f"{c}_{i}": slots[f"{c}_{i}"].sum() for i in range(len(asks)) for c in ("t", "e")}
-        return log.keep(slots.group_by([*keys, *cell]).aggregate(**sums), "shares")
+        if self.clusters == "record":  # a record has hardly two slots in a cell: no use to group
+            model = asks[0].model
+            source = self.clustered.lists if model.sees_items else self.summed
+            depth = log.cell_depth or (asks[0].metric.depth if model.cell == "list" else log.depth)
+            return spread_out(source, asks, keys, log.log.reached, depth)[1]
+        rows = self.clustered.rows(asks[0].model, self.summed)
+        within = weighed.table.select(*log.keys, *weighed.cell).distinct()
+        cell, cells = grouped_cells(rows, asks, keys, "log", within, log.cell_depth)
+        numbers = range(len(asks))
+        return cells.select(
+            *keys,
+            *cell,
+            **{f"t_{i}": cells[f"c_{i}"] for i in numbers},
+            **{f"e_{i}": cells[f"p_{i}"] for i in numbers},
+        )
 
     @property
     def _given(self) -> list[str]:
         return [PROPENSITY] if self.log.propensity else []
 
-    def _parts(self, weighed: Weighed, slots: ir.Table) -> tuple[ir.Table, ir.Table]:
-        """Σ ψ + V n and Σ φ + F n by cluster: what comes of cells, and what of whole contexts."""
-        log, asks, keys = self.log, weighed.asks, self.log.keys
-        by = [*log.by, CLUSTER]
-        on = [*keys, *weighed.cell, *self._given]
-        joined = slots.join(self._coefficients(weighed).select(*on, *_pairs(asks)), on)
-        from_cells = joined.group_by(by).aggregate(
-            **{
-                f"s_{i}_{m}": (
-                    joined[f"a_{i}_{m}"] * joined[f"t_{i}"]
-                    - joined[f"b_{i}_{m}"] * joined[f"e_{i}"]
-                ).sum()
-                for i, m in names(asks)
-            }
+    def _clusters(self, weighed: Weighed) -> ir.Table:
+        """(by, cluster) → n, Σφ + F n, and Σψ + V n as s (of cells) and x (of whole contexts).
+
+        Where rates were fitted, also the sums that say what they hide.
+        """
+        log, asks, by = self.log, weighed.asks, [*self.log.by, CLUSTER]
+        keys = [*log.keys, CLUSTER]
+        hides = fits_rates(log, weighed)
+        cells = self._coefficients(with_spread(log, weighed) if hides else weighed.table, weighed)
+        on = [*log.keys, *weighed.cell, *self._given]
+        more = spread_columns(asks) if hides else []
+        rows = self.slots(weighed)
+        joined = rows.join(cells.select(*on, *_pairs(asks), *more), on)
+        joined = shares(joined, asks) if hides else joined
+        parts = joined.group_by(keys).aggregate(
+            **_from_cells(joined, asks), **(hidden_in_cells(joined, asks) if hides else {})
         )
-        contexts = self._contexts(weighed)
-        whole = self.summed.join(contexts, keys)
+        whole, sums = self._whole(weighed)
+        found = whole.select(*keys, **sums).left_join(parts, keys)
+        known = [*sums, *_from_cells(joined, asks)]
+        return found.group_by(by).aggregate(
+            **{c: found[c].sum() for c in known},
+            **(hidden_in_contexts(found, asks) if hides else {}),
+        )
+
+    def _records(self, weighed: Weighed) -> ir.Table:
+        """The same where each record is a cluster of its own; there are no others in its row."""
+        asks, by = weighed.asks, [*self.log.by, CLUSTER]
+        on = [*self.log.keys, *weighed.cell, *self._given]
+        slots, cells = self.slots(weighed), self._coefficients(weighed.table, weighed)
+        joined = slots.join(cells.select(*on, *_pairs(asks)), on)
+        from_cells = joined.group_by(by).aggregate(**_from_cells(joined, asks))
+        whole, sums = self._whole(weighed)
+        return whole.select(*by, **sums).left_join(from_cells, by)
+
+    def _whole(self, weighed: Weighed) -> tuple[ir.Table, dict[str, ir.Value]]:
+        """(by, context, cluster), and of each n, f_i, and x_i_m, which a context has in common."""
+        whole = self.summed.join(self._contexts(weighed), self.log.keys)
         n = whole[RECORDS].cast("float64")
-        sums: dict[str, ir.Value] = {N: n.sum()}
-        for i, ask in enumerate(asks):
+        sums: dict[str, ir.Value] = {N: n}
+        for i, ask in enumerate(weighed.asks):
             reward = credit(whole, ask.metric)
             known = whole[KNOWN]
             center = n * whole[f"f_{i}"] if self.fixed else real(0)
-            sums[f"f_{i}"] = (reward - center).sum()
+            sums[f"f_{i}"] = reward - center
             for m in range(len(ask.clips)):
                 # A context that the candidate does not know is worth what it was.
-                sums[f"x_{i}_{m}"] = known.ifelse(n * whole[f"x_{i}_{m}"], reward - center).sum()
-        return from_cells, whole.group_by(by).aggregate(**sums)
+                sums[f"x_{i}_{m}"] = known.ifelse(n * whole[f"x_{i}_{m}"], reward - center)
+        return whole, sums
 
-    def _coefficients(self, weighed: Weighed) -> ir.Table:
+    def _coefficients(self, table: ir.Table, weighed: Weighed) -> ir.Table:
         """Factors a = W and b = W u r of each cell; where π is known, no rate was estimated."""
-        table = weighed.table
         known = LOGGING in self.log.policies or self.log.propensity is not None
         columns: dict[str, ir.Value] = {}
         for i, m in names(weighed.asks):
@@ -165,7 +199,7 @@ class Influence:
             columns[f"b_{i}_{m}"] = (
                 real(0)
                 if known
-                else _unclipped(weighed, i, m).ifelse(weight * rate_of(table, i), real(0))
+                else _unclipped(table, weighed, i, m).ifelse(weight * rate_of(table, i), real(0))
             )
         return table.mutate(**columns)
 
@@ -179,7 +213,7 @@ class Influence:
             # clipped cells earn. V is subtracted in the end.
             earned, clip = table[f"c_{i}"], asks[i].clips[m]
             value = earned * table[f"w_{i}_{m}"]
-            kept = _unclipped(weighed, i, m)
+            kept = _unclipped(table, weighed, i, m)
             bound = real(clip if math.isfinite(clip) else 0)
             common = value if known else kept.ifelse(real(0), earned * bound)
             sums[f"x_{i}_{m}"] = (-common if self.fixed else value - common).sum()
@@ -198,13 +232,10 @@ class Influence:
     def _by_cluster(
         self,
         weighed: Weighed,
-        slots: ir.Table,
+        rows: list[dict[str, Any]],
         values: dict[tuple[Ask, float, Code], float | None],
     ) -> dict[tuple[Ask, float, Code], Spread]:
-        from_cells, whole = self._parts(weighed, slots)
-        engine, by = self.log.engine, self.log.by
-        cells = {_key(row, by): row for row in engine.rows(from_cells)}
-        wholes = {_key(row, by): row for row in engine.rows(whole)}
+        wholes = {_key(row, self.log.by): row for row in rows}
         own: dict[Code, list[tuple[Code, Any]]] = {stratum.code: [] for stratum in self.strata}
         for key in sorted(wholes, key=repr):
             own[key[0]].append(key)
@@ -218,24 +249,23 @@ class Influence:
                     value = values[ask, clip, stratum.code]
                     if value is None:
                         continue
-                    s = np.array([cells.get(key, {}).get(f"s_{i}_{m}") or 0.0 for key in mine])
+                    s = np.array([wholes[key][f"s_{i}_{m}"] or 0.0 for key in mine])
                     x = np.array([wholes[key][f"x_{i}_{m}"] for key in mine])
                     both = np.stack([s + x, f], axis=1)
                     if not self.fixed:
                         both -= n[:, None] * np.array([value, f.sum() / n.sum()])
-                    found[ask, clip, stratum.code] = clustered(both / n.sum())
+                    found[ask, clip, stratum.code] = replace(
+                        clustered(both / n.sum()), kind=self.clusters
+                    )
         return found
 
     def _second_moments(
         self,
         weighed: Weighed,
-        slots: ir.Table,
         values: dict[tuple[Ask, float, Code], float | None],
     ) -> dict[tuple[Ask, float, Code], Spread]:
         """Independent records: each row of the tally stands for n equal ones."""
-        from_cells, whole = self._parts(weighed, slots)
-        by = [*self.log.by, CLUSTER]
-        rows = whole.left_join(from_cells, by)
+        rows = self._records(weighed)
         n = rows[N]
         sums: dict[str, ir.Value] = {N: n.sum()}
         for i, ask in enumerate(weighed.asks):
@@ -280,7 +310,7 @@ class Influence:
     def _add(spread: Spread, small: Floats | None) -> Spread:
         if small is None:
             return spread
-        return Spread(spread.covariance + small, spread.freedom, spread.clusters, spread.sums)
+        return replace(spread, covariance=spread.covariance + small)
 
 
 def clustered(sums: Floats) -> Spread:
@@ -293,15 +323,25 @@ def clustered(sums: Floats) -> Spread:
 # --- parts of formulas --------------------------------------------------------------------------
 
 
+def _from_cells(joined: ir.Table, asks: Sequence[Ask]) -> dict[str, ir.Value]:
+    """Σ (a t − b e), for every ask and clip."""
+    return {
+        f"s_{i}_{m}": (
+            joined[f"a_{i}_{m}"] * joined[f"t_{i}"] - joined[f"b_{i}_{m}"] * joined[f"e_{i}"]
+        ).sum()
+        for i, m in names(asks)
+    }
+
+
 def _pairs(asks: Sequence[Ask]) -> list[str]:
     return [f"{stem}_{i}_{m}" for i, m in names(asks) for stem in ("a", "b")]
 
 
-def _unclipped(weighed: Weighed, i: int, m: int) -> ir.BooleanValue:
+def _unclipped(table: ir.Table, weighed: Weighed, i: int, m: int) -> ir.BooleanValue:
     clip = weighed.asks[i].clips[m]
     if math.isinf(clip):
         return ibis.literal(True)
-    return weighed.table[f"ratio_{i}"] <= real(clip)
+    return table[f"ratio_{i}"] <= real(clip)
 
 
 def _key(row: dict[str, Any], by: list[str]) -> tuple[Code, Any]:

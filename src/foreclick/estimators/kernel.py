@@ -47,7 +47,8 @@ class Sums:
         mass: Σ n_x H_g; `covered`: that of the cells that were logged; `clipped`: what M cut off.
         exposure, weighted, squared: Σ E, Σ E W and Σ E W², with E_g = n_x P_g.
         cells, seen: how many cells the candidate would use, and how many of them were logged.
-        largest: the largest weight.
+        largest: the largest weight that a record can have, before it is clipped; infinite where
+            propensities tell only of the cells that were shown.
         unlogged: records in cells that the given logging policy calls impossible.
         lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
         asked: whether the spread was asked for.
@@ -79,6 +80,13 @@ class Sums:
         if not self.stratum.records or self.covered <= 0:
             return None
         return self.credit / self.stratum.records
+
+    @property
+    def steepest(self) -> float:
+        """The largest weight that a record can have, after it is clipped."""
+        # What the given logging policy calls impossible weighs M, if it happens all the same.
+        found = self.clip if self.unlogged else min(self.clip, self.largest)
+        return max(found, 1.0) if self.stratum.used and self.stratum.unknown.records else found
 
     @property
     def covered_share(self) -> float:
@@ -165,16 +173,7 @@ def _sum_up(
     log: Prepared, strata: list[Stratum], asks: list[Ask], moved: list[Influence]
 ) -> list[list[Sums]]:
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
-    cell, cells = log.cells(asks)
-    # Two projections, whatever the number of metrics and clips: Ibis's time grows with their depth.
-    rows = cells.mutate(**_merged(_ratio(log, cells, i) for i in range(len(asks))))
-    rows = rows.mutate(
-        **{
-            f"w_{i}_{m}": _weight(rows, i, clip)
-            for i, ask in enumerate(asks)
-            for m, clip in enumerate(ask.clips)
-        }
-    )
+    cell, rows = weigh(log, asks)
     if moved:
         rows = log.keep(rows, "weighed")
     sums = _merged(_sums(log, rows, i, ask.clips) for i, ask in enumerate(asks))
@@ -189,6 +188,19 @@ def _sum_up(
         for i, ask in enumerate(asks)
     ]
     return _with_spread(Weighed(asks, cell, rows), found, moved)
+
+
+def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:
+    """The names of the cell's columns, and the candidate's cells with ratio_i and w_i_m."""
+    cell, cells = log.cells(asks)
+    # Two projections, whatever the number of metrics and clips: Ibis's time grows with their depth.
+    rows = cells.mutate(**_merged(_ratio(log, cells, i) for i in range(len(asks))))
+    weights = {
+        f"w_{i}_{m}": _weight(rows, i, clip)
+        for i, ask in enumerate(asks)
+        for m, clip in enumerate(ask.clips)
+    }
+    return cell, rows.mutate(**weights)
 
 
 def _with_spread(
@@ -251,7 +263,7 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         f"covered_{i}": possible.ifelse(mass, nothing).sum(),
         f"cells_{i}": (wanted > 0).ifelse(share, nothing).sum(),
         f"seen_{i}": ((wanted > 0) & possible).ifelse(share, nothing).sum(),
-        f"largest_{i}": (rows[N] > 0).ifelse(rows[f"ratio_{i}"], nothing).max(),
+        f"largest_{i}": rows[f"ratio_{i}"].max(),
         f"unlogged_{i}": total((~possible & (wanted > 0)).ifelse(rows[N], 0)),
     }
     for m, clip in enumerate(clips):
@@ -288,6 +300,8 @@ def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[s
         absent = stratum.unknown.exposure(model, metric)
         credit = stratum.unknown.credit(metric)
     sums = sums | {name: sums[name] + absent for name in ("mass", "covered", "weighted", "squared")}
+    if log.propensity:
+        sums["largest"] = math.inf
     exposed = stratum.known.exposure(model, metric)
     if LOGGING in log.policies:
         filled = log.logging_shown.get(stratum.code, [])

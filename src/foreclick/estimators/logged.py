@@ -66,6 +66,7 @@ class Logged:
         self._tally, self._keep = tally, keep
         self.lists = self._lists(tally.table if table is None else table, apart)
         self.made: dict[str, ir.Table] = {}
+        self._finer: Logged | None = None
 
     def without(self, key: str) -> Logged:
         """The same log, with records together that only `key` keeps apart."""
@@ -77,7 +78,7 @@ class Logged:
         lists = inner.group_by(keys).aggregate(**{c: total(inner[c]) for c in sums})
         lists = self._keep(lists, "lists")
         found.lists = lists.mutate(**self._beyond(lists))
-        found.made = {}
+        found.made, found._finer = {}, self  # noqa: SLF001 - its own kind
         return found
 
     def _lists(self, table: ir.Table, apart: Mapping[str, ir.Value]) -> ir.Table:
@@ -138,8 +139,14 @@ class Logged:
         """(keys, item, position [, propensity]) → n and the sum of each reward."""
         if "slots" not in self.made:
             keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
-            sums: dict[str, str | None] = {N: None} | {r: r for r in self._sums}
-            slots = slots_of(self.lists, self.reached, keys, sums)
+            if self._finer is None:
+                sums: dict[str, str | None] = {N: None} | {r: r for r in self._sums}
+                slots = slots_of(self.lists, self.reached, keys, sums)
+            else:
+                finer = self._finer.slots()
+                slots = finer.group_by([*keys, ITEM, POSITION]).aggregate(
+                    **{c: total(finer[c]) for c in (N, *self._sums)}
+                )
             self.made["slots"] = self._keep(slots, "slots")
         return self.made["slots"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import ibis
 import ibis.expr.types as ir
 
-from foreclick._tally import Tally
+from foreclick._tally import Tally, largest_rewards
 from foreclick.engines import Engine, real, total, zero
 from foreclick.errors import PolicyError
 from foreclick.estimators.cells import Ask, grouped_cells, prefixes_of
@@ -96,15 +96,10 @@ class Prepared:
     def _squares(self) -> tuple[list[str], list[Metric]]:
         """The rewards that are not only 0 and 1, and the metrics that `list` is asked for."""
         shape, table = self.tally.shape, self.tally.table
-        largest = {
-            reward: reduce(
-                ibis.greatest, [table[c].fill_null(0) for c in shape.reward(reward)]
-            ).max()
-            for reward in self.question.rewards
-            if table[shape.reward(reward)[0]].type().is_integer()
-        }
-        found = self.engine.rows(table.aggregate(**largest))[0] if largest else {}
-        graded = [r for r in self.question.rewards if found.get(r) is None or found[r] > 1]
+        rewards = self.question.rewards
+        whole = [r for r in rewards if table[shape.reward(r)[0]].type().is_integer()]
+        largest = largest_rewards(self.tally, whole)
+        graded = [r for r in rewards if r not in largest or largest[r] > 1]
         lists = any(e.model.cell == "list" for e in self.question.estimators)
         return graded, list(self.question.metrics) if lists else []
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +34,37 @@ def quantile(confidence: float, freedom: float) -> float:
     """
     upper = (1 + confidence) / 2
     return float(ndtri(upper) if math.isinf(freedom) else stdtrit(freedom, upper))
+
+
+def anytime(confidence: float, freedom: float, time: float, tuned: float) -> float:
+    """The same for intervals that hold at every look together, however often a log is looked at.
+
+    An asymptotic confidence sequence: a normal mixture over what the truth might be (Robbins, 1970;
+    Waudby-Smith et al., 2024). With α = 1 − confidence it reaches, after time t,
+
+        √(2 (tρ² + 1) / (tρ²) · ln(√(tρ² + 1) / α))
+
+    standard errors. ρ makes it short about t = `tuned`; it has to be settled before the first look.
+    An early look costs more than a late one: three times the best reach at t = tuned / 100, a sixth
+    more at 100 × tuned. Where clusters are few, Student's t of the same tail takes its place.
+
+    Args:
+        confidence: that all looks together hold the truth.
+        freedom: degrees of freedom of the standard error.
+        time: t, what the estimate has seen so far; its variance falls as 1 / t.
+        tuned: the time at which the interval should be short.
+
+    Examples:
+        >>> [round(anytime(0.95, math.inf, t, 14), 2) for t in (4, 14, 60)]
+        [3.22, 3.04, 3.13]
+        >>> round(anytime(0.95, 13, 14, 14), 2)
+        3.76
+    """
+    risk = 1 - confidence
+    tight = -2 * math.log(risk) + math.log1p(-2 * math.log(risk))  # ρ² · tuned
+    grown = tight * time / tuned
+    reach = math.sqrt(2 * (grown + 1) / grown * math.log(math.sqrt(grown + 1) / risk))
+    return reach if math.isinf(freedom) else -float(stdtrit(freedom, float(ndtr(-reach))))
 
 
 def value(v: float, covariance: Floats, reach: float) -> Interval:

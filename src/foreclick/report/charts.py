@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from foreclick._backtest import Backtest
+from foreclick._compare import Comparison
 from foreclick._evaluate import Evaluation
 from foreclick.diagnostics import Support
 from foreclick.errors import ReportError
@@ -26,6 +27,7 @@ from foreclick.report.curves import (
 from foreclick.report.dots import Dot, bars, dots, upright
 from foreclick.report.style import (
     MOST_NAMES,
+    VERDICTS,
     Chart,
     Look,
     head,
@@ -207,6 +209,34 @@ def support(result: Support, *, title: str = "") -> Chart:
     return chart
 
 
+def comparison(result: Comparison, *, title: str = "") -> Chart:
+    """The change of every pair, with its interval and the wider one that holds for all together.
+
+    Args:
+        result: a comparison.
+        title: a line above the panel.
+    """
+    names = [f"{row['candidate']} − {row['against']}" for row in result.rows]
+    width, height = 5.4 + room(names), 1.15 + 0.27 * len(names)
+    chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
+    entries = [_pair(name, row) for name, row in zip(names, result.rows, strict=True)]
+    axes.plot(0, 0, alpha=0)  # so that the axis reaches it
+    dots(axes, entries)
+    upright(axes, 0, "no change")
+    head(axes, "", "thick: each interval by itself; thin: all of them together")
+    axes.set_xlabel("change per list")
+    return chart
+
+
+def _pair(name: str, row: Row) -> Dot:
+    look = VERDICTS[row["verdict"]]
+    if row["change"] is None:
+        return Dot(name, None, look, ("no answer: nothing of it was ever shown", ""))
+    words = f"{format_value('change', row['change'])}   {row['verdict']}"
+    joint = row["all_low"], row["all_high"]
+    return Dot(name, row["change"], look, (words, ""), row["low"], row["high"], wider=joint)
+
+
 # --- by period, whatever it is ------------------------------------------------------------------
 
 
@@ -372,6 +402,7 @@ def _number(value: Any) -> float:  # noqa: ANN401 - a cell
 
 CHARTS: dict[type[Result], Callable[..., Chart]] = {
     Backtest: backtest,
+    Comparison: comparison,
     Evaluation: evaluation,
     Support: support,
 }

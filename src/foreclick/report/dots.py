@@ -23,6 +23,7 @@ class Dot:
         low: lower end of its interval, if any.
         high: upper end.
         against: what the number is to be read against, where that differs by line.
+        wider: ends of a second interval around the first.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Dot:
     low: float | None = None
     high: float | None = None
     against: float | None = None
+    wider: tuple[float, float] | None = None
 
 
 def dots(axes: Axes, entries: Sequence[Dot], *, winner: int | None = None) -> None:
@@ -54,6 +56,8 @@ def dots(axes: Axes, entries: Sequence[Dot], *, winner: int | None = None) -> No
             )
             continue
         look = entry.look
+        if entry.wider is not None:
+            axes.plot(entry.wider, [y, y], color=look.colour, linewidth=0.9, label="_wider")
         if entry.low is not None and entry.high is not None:
             ends = [entry.low, entry.high]
             axes.plot(ends, [y, y], color=look.colour, linewidth=2.2, alpha=0.55, label="_interval")

@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
+from foreclick import inference
 from foreclick.errors import ReportError
 
 INK = "#222222"
@@ -102,10 +103,18 @@ class Chart(Figure):
 
 @dataclass(frozen=True)
 class Look:
-    """The colour and shape of one estimator."""
+    """The colour and shape of one estimator, or of a verdict."""
 
     colour: str
     marker: str
+
+
+VERDICTS = {
+    inference.BETTER: Look(PALETTE["item"], "^"),
+    inference.WORSE: Look(PALETTE["pbm"], "v"),
+    inference.SAME: Look(GREY, "o"),
+    inference.UNKNOWN: Look("#a8a8a8", "d"),
+}
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:

@@ -1,0 +1,121 @@
+"""Bounds without large numbers, and what is wrong with Theorems 1 and 2 in print."""
+
+import math
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.inference import bernstein, bounded, hoeffding, selection_loss
+
+RISK = 0.05
+
+
+def test_by_hand():
+    assert hoeffding(3.0, 200, 0.1) == pytest.approx(3 * math.sqrt(math.log(10) / 400))
+    unlikely = math.log(20)
+    expected = math.sqrt(2 * 0.5 * unlikely / 200) + 7 * 3 * unlikely / (3 * 199)
+    assert bernstein(0.5, 3.0, 200, 0.1) == pytest.approx(expected)
+    both = math.sqrt(math.log(2 * 8 / 0.1) / 400) + math.sqrt(math.log(2 / 0.1) / 400)
+    assert selection_loss(3.0, 200, 8, 0.1) == pytest.approx(3 * both)
+
+
+def test_to_both_sides_with_half_the_risk_and_never_beyond_the_limits():
+    found = bounded("hoeffding", 1.0, 0.1, 1000, (-1.0, 3.0), 0.9)
+    assert (found.low, found.high) == pytest.approx((1 - (r := hoeffding(4, 1000, 0.05)), 1 + r))
+    found = bounded("bernstein", 1.0, 0.1, 1000, (-1.0, 3.0), 0.9)
+    reach = bernstein(1000 * 0.1**2, 4, 1000, 0.05)
+    assert (found.low, found.high) == pytest.approx((1 - reach, 1 + reach))
+    assert bounded("hoeffding", 1.0, 0.1, 3, (0.0, 1.5), 0.9)[1:] == (0.0, 1.5)
+    assert bounded("bernstein", 1.0, 0.0, 1, (0.0, 1.5), 0.9)[1:] == (0.0, 1.5)
+
+
+@pytest.mark.parametrize("kind", ["hoeffding", "bernstein"])
+@pytest.mark.parametrize("weight", [2, 50])
+def test_they_hold_where_the_sampling_interval_does_not(kind, weight):
+    """A cell of weight W, shown 1 / W of the time and always clicked: X is W or 0, E X = 1."""
+    n, rng = 100, np.random.default_rng(weight)
+    means = weight * rng.binomial(n, 1 / weight, 4000) / n
+    se = np.sqrt(means * (weight - means) / (n - 1))
+    normal = np.mean(np.abs(means - 1) <= 1.96 * se)
+    ends = [bounded(kind, m, s, n, (0, weight), 1 - RISK) for m, s in zip(means, se, strict=True)]
+    assert np.mean([e.low <= 1 <= e.high for e in ends]) >= 1 - RISK
+    assert weight == 2 or normal < 0.9
+
+
+# --- the theorems -------------------------------------------------------------------------------
+
+
+def in_print(positions, records, risk):
+    """The deviation that the proofs of both theorems allow V̂ of one policy, to either side."""
+    return positions * math.sqrt(math.log(4 / risk) / (2 * records))
+
+
+def test_in_print_one_policy_is_outside_far_more_often_than_it_may():
+    """One list in 500 is the candidate's, it is always clicked, and M = 500 does not clip it."""
+    clip, n = 500, 500
+    shown = np.random.default_rng(1).binomial(n, 1 / clip, 20_000)
+    error = np.abs(clip * shown / n - 1.0)
+    outside = np.mean(error > in_print(1, n, RISK))
+    assert outside == pytest.approx(0.632, abs=0.01)  # unless it was shown exactly once: 1 − 1/e
+    assert np.mean(error > hoeffding(clip, n, RISK / 2)) == 0
+
+
+def test_what_is_outside_is_the_estimate_of_evaluate():
+    """The same log with two records of the candidate's list: V̂ = 500 · 2 / 500."""
+    lists = {"context": ["q", "q"], "items": [["rare"], ["often"]]}
+    log = fc.read_log(lists | {"clicks": [[1], [0]], "times": [2, 498]}, weight="times")
+    pi = fc.Lists(lists | {"probability": [1 / 500, 499 / 500]})
+    found = fc.evaluate(
+        log,
+        {"context": ["q"], "items": [["rare"]]},
+        metrics="clicks@1",
+        estimators="list",
+        clip=500,
+        logging=pi,
+        interval="hoeffding",
+    )
+    assert found["value"] == pytest.approx([2.0])
+    assert found["high"] == pytest.approx([2 + hoeffding(500, 500, RISK / 2)])
+
+
+def chosen(rates, records, replications, seed):
+    """V(h*) − V(h̃), where each policy shows one list, all are logged alike, and h̃ has most clicks.
+
+    In every replication V̂(h_A) = |A| · clicks_A / n; ties are broken at random.
+    """
+    rng = np.random.default_rng(seed)
+    shown = rng.multinomial(records, np.full(len(rates), 1 / len(rates)), replications)
+    clicks = rng.binomial(shown, rates) + rng.random(shown.shape) / 2
+    return rates.max() - rates[clicks.argmax(axis=1)]
+
+
+def test_in_print_the_chosen_policy_is_worse_than_it_may_be():
+    """One list of 500 is always clicked, the others now and then; each is seen about once."""
+    lists, n = 500, 500
+    loss = chosen(np.array([1.0] + [0.2] * (lists - 1)), n, 4000, seed=2)
+    assert np.mean(loss > 2 * in_print(1, n, RISK)) == pytest.approx(0.92, abs=0.02)
+    assert np.mean(loss > selection_loss(lists, n, lists, RISK)) == 0
+
+
+def test_without_the_union_bound_the_right_range_does_not_help():
+    """100 contexts with two lists, all clicked half the time; h̃ takes the luckier list of each.
+
+    Every policy is worth 0.5, M = 2 does not clip, and h̃ always looks better than one policy may.
+    """
+    contexts, each, rng = 100, 100, np.random.default_rng(3)
+    shown = rng.binomial(each, 0.5, (2000, contexts))
+    clicks = np.maximum(rng.binomial(shown, 0.5), rng.binomial(each - shown, 0.5))
+    excess = 2 * clicks.mean(axis=1) / each - 0.5
+    n = contexts * each
+    assert np.mean(excess > hoeffding(2, n, RISK / 2)) > 0.99
+    assert np.mean(excess > hoeffding(2, n, RISK / 2 / 2.0**contexts)) <= RISK / 2
+
+
+@pytest.mark.parametrize("gap", [0.1, 0.3])
+def test_the_corrected_bound_holds_and_says_something(gap):
+    lists, n = 5, 50_000
+    allowed = selection_loss(lists, n, lists, RISK)
+    assert allowed < gap
+    loss = chosen(np.array([0.1 + gap] + [0.1] * (lists - 1)), n, 4000, seed=4)
+    assert np.mean(loss > allowed) <= RISK
