@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench reproduce real obp lock clean
+.PHONY: help setup check test docs bench coverage verdicts reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,12 @@ docs: ## Build the site into site/
 
 bench: ## Time the tally and the evaluation against the bare engine
 	$(VENV)/bin/python benchmarks/bench.py
+
+coverage: ## How often intervals hold the truth, in simulated worlds (an hour; ARGS="--parts single")
+	$(VENV)/bin/python -m benchmarks.coverage $(ARGS)
+
+verdicts: ## How often verdicts are wrong, and what pairing gains (an hour; ARGS="--worlds PBM")
+	$(VENV)/bin/python -m benchmarks.verdicts $(ARGS)
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
 	$(VENV)/bin/foreclick reproduce --out docs/images/paper --seed 700

@@ -120,7 +120,7 @@ def _disturbed(
 ) -> Iterator[Cell]:
     """Measure a simulation by whole logs, several in one."""
     logs = (
-        packed(simulation, range(first, min(first + pack, replications)))
+        packed(simulation, range(first, min(first + pack, replications)), clusters)
         for first in range(0, replications, pack)
     )
     truth = simulation.value(policy, METRIC)

@@ -150,28 +150,37 @@ def make_scene(name: str, seed: int) -> Scene:
 
 
 def make_world(
-    name: str, rng: np.random.Generator, contexts: int = 1, items: int = ITEMS, most: float = 0.6
+    name: str,
+    rng: np.random.Generator,
+    contexts: int = 1,
+    items: int = ITEMS,
+    most: float = 0.6,
+    positions: int = POSITIONS,
 ) -> World:
     attraction = rng.uniform(0.05, most, (contexts, items))
     if name == "PBM":
-        return simulate.PBM(attraction, 1 / np.arange(1, POSITIONS + 1))
+        return simulate.PBM(attraction, 1 / np.arange(1, positions + 1))
     if name == "DCTR":
-        return simulate.DCTR(attraction, POSITIONS)
+        return simulate.DCTR(attraction, positions)
     if name == "ItemPosition":
-        return simulate.ItemPosition(rng.uniform(0.02, 0.5, (contexts, items, POSITIONS)))
+        return simulate.ItemPosition(rng.uniform(0.02, 0.5, (contexts, items, positions)))
     if name == "Cascade":
-        return simulate.Cascade(attraction, POSITIONS)
+        return simulate.Cascade(attraction, positions)
     if name == "DBN":
         satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
-        return simulate.DBN(attraction, satisfaction, 0.66, POSITIONS)
+        return simulate.DBN(attraction, satisfaction, 0.66, positions)
     seed = int(rng.integers(2**31))
-    return simulate.ListSpecific(contexts, items, np.full(POSITIONS, 0.6), seed)
+    return simulate.ListSpecific(contexts, items, np.full(positions, 0.6), seed)
 
 
 # --- many contexts --------------------------------------------------------------------------------
 
 
-def packed(simulation: Simulation, seeds: range) -> fc.Log:
+def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:
+    """Several logs in one, told apart by the segment `replication`.
+
+    Of days and users only what makes clusters is read: the tally is smaller without the other.
+    """
     tables = []
     for number in seeds:
         table = simulation.sample(seed=1000 + number)
@@ -180,8 +189,8 @@ def packed(simulation: Simulation, seeds: range) -> fc.Log:
     return fc.read_log(
         pa.concat_tables(tables),
         context="query",
-        period="day",
-        unit="user",
+        period="day" if clusters == "period" else None,
+        unit="user" if clusters == "unit" else None,
         segments="replication",
     )
 

@@ -1,4 +1,4 @@
-"""The README's first example, as a reader would copy it, and what it prints."""
+"""The first examples of pages, as a reader would copy them, and what they print."""
 
 import ast
 import re
@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 
 
-def test_the_first_example_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown = re.findall(r"```(?:python)?\n(.*?)```", README.read_text(), re.DOTALL)[:2]
+@pytest.mark.parametrize("page", ["README.md", "docs/intervals.md"])
+def test_the_first_example_prints_what_the_page_shows(
+    page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / page).read_text()
+    code, shown = re.findall(r"```(?:python)?\n(.*?)```", text, re.DOTALL)[:2]
     exec(code, {})  # noqa: S102 - our own text
     assert capsys.readouterr().out.rstrip() == shown.rstrip()
 

@@ -1,0 +1,97 @@
+"""Short versions of `make coverage` and `make verdicts`, which take an hour.
+
+Coverage alone hardly sees a standard error that is too large, so both are asked: how often the
+limit is inside, and the mean standard error against the true spread. With so many replications a
+standard error that is a fifth too small, or a quarter too large, fails.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks.candidates import DAYS, steady, twins, unseen
+from benchmarks.replications import ESTIMATORS, METRIC, make_scene, measured, packed
+from scipy.special import stdtrit
+
+import foreclick as fc
+
+SURE = 4  # standard deviations of what chance does; some twenty figures are looked at
+
+
+class TestIndependentRecords:
+    """One context, 10,000 records, a candidate whose list is shown some 180 times."""
+
+    REPLICATIONS = 600
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def cells():
+        records, scene = 10_000, make_scene("DBN", 1)
+        chances, candidate = scene.outcomes[2], scene.candidates["deterministic"]
+        rng = np.random.default_rng(1)
+        log = scene.log(rng.multinomial(records, chances, TestIndependentRecords.REPLICATIONS))
+        expected = scene.log(records * chances[None, :])
+        truth = scene.world.value(candidate, METRIC)
+        setting = {"part": "", "world": "DBN", "seed": 1, "records": records, "candidate": ""}
+        found = measured([log], expected, candidate, truth, "record", setting)
+        return {cell.estimator: cell for cell in found}
+
+    @pytest.mark.parametrize("name", ESTIMATORS)
+    def test_intervals_hold_the_limit(self, cells, name):
+        chance = SURE * math.sqrt(0.95 * 0.05 / self.REPLICATIONS)
+        assert cells[name].covers == pytest.approx(0.95, abs=chance)
+
+    @pytest.mark.parametrize("name", ESTIMATORS)
+    def test_standard_errors_are_the_spread_of_the_estimates(self, cells, name):
+        chance = SURE * math.sqrt(1 / (2 * self.REPLICATIONS))  # of a standard deviation
+        assert cells[name].ratio == pytest.approx(1.0, abs=chance)
+
+    def test_where_the_model_holds_the_limit_is_the_truth(self, cells):
+        assert cells["list"].limit == pytest.approx(cells["list"].truth)
+
+
+class TestDays:
+    """Shocks of 10 % a day, and a candidate that ranks otherwise but is worth the same."""
+
+    LOGS = 200
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def simulation():
+        return replace(steady("PBM", 1), shock_sd=0.1, records=2000)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def log(simulation):
+        return fc.tally(packed(simulation, range(TestDays.LOGS), "period"))
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def rows(simulation, log):
+        estimators = ["ip", "pbm"]
+        candidate = twins(simulation)
+        return list(
+            fc.evaluate(log, candidate, metrics=METRIC, estimators=estimators, by="replication")
+        )
+
+    @pytest.mark.parametrize("name", ["ip", "pbm"])
+    def test_false_verdicts_are_rare(self, rows, name):
+        words = [row["verdict"] for row in rows if row["estimator"] == name]
+        assert len(words) == self.LOGS
+        chance = SURE * math.sqrt(0.05 * 0.95 / self.LOGS)
+        assert sum(word != "cannot tell" for word in words) / self.LOGS < 0.05 + chance
+
+    @pytest.mark.parametrize("name", ["ip", "pbm"])
+    def test_standard_errors_are_the_spread_of_the_changes(self, rows, name):
+        mine = [row for row in rows if row["estimator"] == name]
+        widths = np.array([row["change_high"] - row["change_low"] for row in mine])
+        se = widths / 2 / stdtrit(DAYS - 1, 0.975)
+        spread = np.std([row["change"] for row in mine])
+        # Cells of few records a day are given some more than they show: about a tenth here.
+        chance = SURE * math.sqrt(1 / (2 * self.LOGS))
+        assert math.sqrt(np.mean(se**2)) / spread == pytest.approx(1.1, abs=chance)
+
+    def test_without_overlap_there_is_none(self, log):
+        found = fc.evaluate(log, unseen(), metrics=METRIC, estimators="ip", by="replication")
+        assert set(found["verdict"]) == {"cannot tell"}
