@@ -101,7 +101,8 @@ class Scene:
         steps = self._steps()
         if steps is None:
             clicks = self.world.clicks(contexts, self.lists)
-            return np.where(pattern == 1, clicks, 1 - clicks).prod(axis=1)
+            chance = np.where(pattern == 1, clicks, 1 - clicks).prod(axis=1)
+            return np.asarray(chance, dtype=np.float64)
         attraction, on_click, on_skip = (np.broadcast_to(s, self.lists.shape) for s in steps)
         # A user who has left is not seen to have left: both kinds are followed.
         reading, left = np.ones(len(self.lists)), np.zeros(len(self.lists))
@@ -219,7 +220,7 @@ def expected_log(simulation: Simulation) -> fc.Log:
         ids[kept],
         np.asarray(clicks)[kept],
         simulation.records * often[kept],
-        contexts[kept],
+        contexts[kept].astype(np.int64),
     )
 
 
@@ -316,5 +317,5 @@ def policy_of(lists: Integers, mass: Floats, contexts: Integers | None = None) -
 
 
 def zipf(count: int, fall: float = 0.7) -> Floats:
-    weights: Floats = np.arange(1, count + 1) ** -fall
-    return weights / weights.sum()
+    weights = np.arange(1, count + 1, dtype=np.float64) ** -fall
+    return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -123,3 +123,22 @@ def test_refusals(log, simulation):
     bare = fc.read_log(simulation.sample(1000, seed=1), context="query")
     with pytest.raises(ModelError, match="no period and no unit"):
         fc.compare(bare, {"a": ranking()})
+
+
+def test_a_baseline_is_paired_as_a_comparison_is():
+    """Also in what cells hide that were seen on few days: the same log, candidates, interval."""
+    rng = np.random.default_rng(11)
+    size = 3000
+    rows = {
+        "context": rng.integers(0, 20, size),
+        "items": [list(rng.permutation(4)[:3]) for _ in range(size)],
+        "clicks": (rng.random((size, 3)) < 0.3).astype(int).tolist(),
+        "day": rng.integers(0, 8, size),
+    }
+    log = fc.read_log(rows, period="day")
+    one = {"context": list(range(20)), "items": [[0, 1, 2]] * 20}
+    other = one | {"items": [[1, 0, 2]] * 4 + [[0, 1, 2]] * 16}
+    mine = fc.evaluate(log, one, metrics="clicks@3", estimators="ip", baseline=other)
+    pair = next(r for r in fc.compare(log, {"a": one, "b": other}) if r["against"] == "b")
+    assert mine["change_low"] == [pytest.approx(pair["low"], rel=1e-9)]
+    assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]

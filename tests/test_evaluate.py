@@ -512,3 +512,12 @@ class TestDays:
     @pytest.mark.parametrize(("days", "options"), [(4, {}), (12, {"clusters": "record"})])
     def test_nor_is_it_said_where_days_are_not_told_apart(self, days, options):
         assert self.verdict(days, [2, 1], **options)[0] == "better"
+
+
+def test_items_seen_only_below_a_metric_are_nobodys_impossible_cells():
+    """No logging policy was given, so none can have called a cell impossible."""
+    log = {"context": ["q"] * 6, "items": [[1, 2, 3]] * 6, "clicks": [[1, 0, 0]] * 6}
+    found = fc.evaluate(
+        log, {"context": ["q"], "items": [[3, 1, 2]]}, metrics=["clicks@1", "clicks@3"]
+    )
+    assert not any("probability 0" in note for note in found.notes)

@@ -15,7 +15,7 @@ from foreclick import inference
 from foreclick._evaluate import clusters_of
 from foreclick._tally import tally
 from foreclick.errors import ModelError
-from foreclick.estimators import Clusters, Question, Sums, estimate, parse_estimators
+from foreclick.estimators import Clusters, Question, Sums, estimate, parse_estimators, together
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy
 from foreclick.results import Result
@@ -169,36 +169,11 @@ def _pairs(count: int) -> list[tuple[int, int]]:
 
 
 def _covariance(sums: Sequence[Sums]) -> Floats:
-    """Of all candidates and production, which is last.
-
-    The sums over clusters give it. What cells hide that were hardly seen is known of each candidate
-    against production; two candidates share it as far as their clusters move together.
-    """
-    spreads = [s.spread for s in sums]
-    if any(spread is None or spread.sums is None for spread in spreads):
+    """Of all candidates and production, which is last."""
+    spreads = [s.spread for s in sums if s.spread is not None and s.spread.sums is not None]
+    if len(spreads) < len(sums):
         raise ModelError("the log has too few periods or units to pair differences.")
-    columns = np.stack(
-        [*(spread.sums[:, 0] for spread in spreads), spreads[0].sums[:, 1]],  # type: ignore[union-attr,index]
-        axis=1,
-    )
-    count = len(columns)
-    shown = columns.T @ columns * (count / max(count - 1, 1))
-    last = len(sums)
-    found = shown.copy()
-    hidden = np.zeros(last)
-    for j, spread in enumerate(spreads):
-        alone = spread.alone  # type: ignore[union-attr]
-        extra = spread.covariance - shown[np.ix_([j, last], [j, last])]  # type: ignore[union-attr]
-        extra[0, 0] -= alone
-        # Only differences are asked for, so all that a difference hides may stand with one side.
-        hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
-        found[j, j] += hidden[j] + alone
-    scale = np.sqrt(np.diag(shown)[:last])
-    alike = shown[:last, :last] / np.where(np.outer(scale, scale) > 0, np.outer(scale, scale), 1.0)
-    shared = alike * np.sqrt(np.outer(hidden, hidden))
-    np.fill_diagonal(shared, 0.0)
-    found[:last, :last] += shared
-    return np.asarray(found, dtype=np.float64)
+    return together(spreads)
 
 
 def _freedom(found: dict[str, dict[Clusters, Sums]], kind: Clusters) -> float:

@@ -1,7 +1,7 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
-from foreclick.estimators.influence import Spread
+from foreclick.estimators.influence import Spread, together
 from foreclick.estimators.kernel import Estimate, Sums, estimate
 from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
 from foreclick.estimators.repeated import ENOUGH_PERIODS
@@ -27,4 +27,5 @@ __all__ = [
     "fold_errors",
     "parse_estimators",
     "propensities_answer",
+    "together",
 ]

@@ -81,14 +81,37 @@ class Spread:
         """
         if other is None:
             return None
-        found = self.covariance.copy()
-        found[1, 1] = other.covariance[0, 0]
-        found[0, 1] = found[1, 0] = 0.0
-        if self.sums is not None and other.sums is not None and len(self.sums) == len(other.sums):
-            count = len(self.sums)
-            joint = float(self.sums[:, 0] @ other.sums[:, 0]) * count / max(count - 1, 1)
-            found[0, 1] = found[1, 0] = joint
-        return found
+        pairs = self.sums is not None and other.sums is not None and self.kind == other.kind
+        if pairs and self.clusters == other.clusters:
+            return together([self, other])[:2, :2]
+        return np.diag([self.covariance[0, 0], other.covariance[0, 0]])
+
+
+def together(spreads: Sequence[Spread]) -> Floats:
+    """The covariance of several candidates and production, which is last, from the same clusters.
+
+    The sums over clusters give it. What cells hide that were hardly seen is known of each candidate
+    against production; two candidates share it as far as their clusters move together. What comes
+    of a candidate's own sample it shares with nobody.
+    """
+    sums = [spread.sums for spread in spreads if spread.sums is not None]
+    columns = np.stack([*(own[:, 0] for own in sums), sums[0][:, 1]], axis=1)
+    count, last = len(columns), len(spreads)
+    shown = columns.T @ columns * (count / max(count - 1, 1))
+    hidden = np.zeros(last)
+    for j, spread in enumerate(spreads):
+        extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
+        extra[0, 0] -= spread.alone
+        # Only differences are asked for, so all that a difference hides may stand with one side.
+        hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
+    scale = np.sqrt(np.diag(shown)[:last])
+    both = np.outer(scale, scale)
+    alike = shown[:last, :last] / np.where(both > 0, both, 1.0)
+    np.fill_diagonal(alike, 1.0)
+    found = shown.copy()
+    found[:last, :last] += alike * np.sqrt(np.outer(hidden, hidden))
+    found[:last, :last] += np.diag([spread.alone for spread in spreads])
+    return np.asarray(found, dtype=np.float64)
 
 
 class Influence:

@@ -302,8 +302,9 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         f"cells_{i}": (wanted > 0).ifelse(share, nothing).sum(),
         f"seen_{i}": ((wanted > 0) & possible).ifelse(share, nothing).sum(),
         f"largest_{i}": rows[f"ratio_{i}"].max(),
-        f"unlogged_{i}": total((~possible & (wanted > 0)).ifelse(rows[N], 0)),
     }
+    if LOGGING in log.policies or log.propensity:
+        sums[f"unlogged_{i}"] = total((~possible & (wanted > 0)).ifelse(rows[N], 0))
     for m, clip in enumerate(clips):
         weight = rows[f"w_{i}_{m}"]
         sums[f"credit_{i}_{m}"] = (rows[f"c_{i}"] * weight).sum()
