@@ -709,6 +709,25 @@ class TestGate:
         assert main(words) == 1
         assert "no difference" in capsys.readouterr().out
 
+    def test_a_backtest_may_take_its_word_back(self, folder, capsys):
+        """Only where an item stands counts; days show one list each, so `item` is far off."""
+        lists = [[1, 2]] * 40 + [[2, 1]] * 20
+        rows = {
+            "context": ["q"] * 60,
+            "items": lists,
+            "clicks": [[1, 0]] * 58 + [[0, 1]] * 2,
+            "day": [n // 10 for n in range(60)],
+        }
+        write("days.parquet", rows)
+        write("new.parquet", {"context": ["q"], "items": [[2, 1]]})
+        words = ["gate", "days.parquet", "new.parquet", "--period", "day", "-m", "clicks@2"]
+        asked: dict[str, Any] = {"metrics": "clicks@2", "estimators": "item"}
+        log = fc.read_log(rows, period="day")
+        tested = fc.backtest(log, **asked)
+        found = fc.evaluate(log, fc.Ranking("new.parquet"), **asked, backtest=tested)
+        main([*words, "-e", "item", "--backtest", "--format", "json"])
+        assert json.loads(capsys.readouterr().out) == json.loads(found.to_json())
+
     def test_may_be_asked_every_day(self, shown, capsys):
         """80 records decide it at one look, not at every look."""
         words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]

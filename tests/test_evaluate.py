@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -521,3 +522,34 @@ def test_items_seen_only_below_a_metric_are_nobodys_impossible_cells():
         log, {"context": ["q"], "items": [[3, 1, 2]]}, metrics=["clicks@1", "clicks@3"]
     )
     assert not any("probability 0" in note for note in found.notes)
+
+
+class TestBacktest:
+    """The verdict allows for what the estimator got wrong on days of the log."""
+
+    LOG: ClassVar[dict[str, Any]] = {
+        "context": ["q"] * 120,
+        "items": [[1, 2], [2, 1]] * 60,
+        "clicks": [[1, 0], [0, 0]] * 60,
+        "day": [n // 2 % 6 for n in range(120)],
+    }
+    ASKED: ClassVar[dict[str, Any]] = {"metrics": "clicks@1", "estimators": "ip"}
+
+    def verdict(self, backtest):
+        log = fc.read_log(self.LOG, period="day")
+        new = {"context": ["q"], "items": [[1, 2]]}
+        return fc.evaluate(log, new, **self.ASKED, backtest=backtest)["verdict"]
+
+    def test_by_as_much_as_it_was_off(self):
+        tested = fc.backtest(fc.read_log(self.LOG, period="day"), **self.ASKED)
+        assert tested.error("ip", "clicks@1", math.inf) == abs(tested["bias"][0])
+        assert self.verdict(tested) == self.verdict(None) == ["better"]
+        off = replace(tested, rows=tuple(dict(row) | {"bias": -0.6} for row in tested.rows))
+        assert off.error("ip", "clicks@1", math.inf) == 0.6
+        assert self.verdict(off) == ["cannot tell"]
+
+    def test_of_something_else_is_refused(self):
+        log = fc.read_log(self.LOG, period="day")
+        other = fc.backtest(log, metrics="clicks@2", estimators="ip")
+        with pytest.raises(fc.errors.BacktestError, match="no row for 'ip', 'clicks@1'"):
+            self.verdict(other)

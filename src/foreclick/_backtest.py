@@ -45,6 +45,16 @@ class Backtest(Result):
 
     periods: Result | None = None
 
+    def error(self, estimator: str, metric: str, clip: float) -> float:
+        """By how much an estimator was off on average, to either side."""
+        for row in self.rows:
+            if (row["estimator"], row["metric"], row["clip"]) == (estimator, metric, clip):
+                return abs(float(row["bias"] or 0.0))
+        raise BacktestError(
+            f"the backtest has no row for {estimator!r}, {metric!r} and clip {clip:g}. Ask it for "
+            "the same estimators, metrics and clips."
+        )
+
 
 def backtest(  # noqa: PLR0913 - all but the log are keywords
     log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick import inference
+from foreclick._backtest import Backtest
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import Tally, contexts_repeat, tally
 from foreclick.errors import ForeclickWarning, ModelError
@@ -33,6 +34,7 @@ FEW_RECORDS = 5
 FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
 
+_ASKED = ("estimator", "metric", "clip")  # what a row of an evaluation, or a backtest, is about
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 
 
@@ -83,6 +85,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     cap: float | None = None,
     practical: float = 0.0,
     interval: IntervalKind = "sampling",
+    backtest: Backtest | None = None,
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -120,6 +123,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             as it grows, until the answer pleases; "bernstein" or "hoeffding" for a guarantee that
             needs no large numbers, but a known `logging`, rewards up to 1, independent records,
             and much patience. Those two bound `value` and `change`; `lift` has no such bound.
+        backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
+            far each estimator was off there.
 
     Examples:
         >>> log = {
@@ -165,7 +170,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     ]
     if varying:
         verdicts = [
-            inference.judge(_evidence(row, confidence, sums.repeated), practical)
+            inference.judge(_evidence(row, confidence, sums.repeated, backtest), practical)
             for row, sums in zip(rows, answer.sums, strict=True)
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
@@ -306,7 +311,9 @@ def _row(
     }
 
 
-def _evidence(row: dict[str, Any], confidence: float, repeated: float | None) -> inference.Evidence:
+def _evidence(
+    row: dict[str, Any], confidence: float, repeated: float | None, backtest: Backtest | None
+) -> inference.Evidence:
     return inference.Evidence(
         estimator=row["estimator"],
         metric=row["metric"],
@@ -318,6 +325,7 @@ def _evidence(row: dict[str, Any], confidence: float, repeated: float | None) ->
         production=row["production"],
         confidence=confidence,
         repeated=repeated,
+        error=0.0 if backtest is None else backtest.error(*(row[c] for c in _ASKED)),
     )
 
 

@@ -1,5 +1,7 @@
 """The rules of a verdict, one by one."""
 
+from dataclasses import replace
+
 import pytest
 
 from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, judge
@@ -41,6 +43,22 @@ def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None, repeated=
 )
 def test_words(evidence, practical, word):
     assert judge(evidence, practical).word == word
+
+
+@pytest.mark.parametrize(
+    ("error", "word"), [(0.0, BETTER), (0.009, BETTER), (0.011, UNKNOWN), (0.5, UNKNOWN)]
+)
+def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
+    verdict = judge(replace(seen(0.01, 0.03), error=error))
+    assert verdict.word == word
+    assert ("in the backtest 'ip' was off" in verdict.because) == (word == UNKNOWN)
+    down = judge(replace(seen(-0.03, -0.01), error=error))
+    assert down.word == (WORSE if word == BETTER else UNKNOWN)
+
+
+def test_what_is_open_anyway_is_so_for_its_own_reason():
+    plain, tested = seen(-0.01, 0.03), replace(seen(-0.01, 0.03), error=0.1)
+    assert judge(plain) == judge(tested)
 
 
 def test_a_verdict_names_the_model_it_assumes():

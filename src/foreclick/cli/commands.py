@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
 from foreclick.cli.inputs import (
@@ -66,8 +66,7 @@ def convert(args: argparse.Namespace, say: Say) -> Result:
 def evaluate(args: argparse.Namespace, say: Say) -> Result:
     """The value of a candidate."""
     log, candidate = _log_and_candidate(args, say)
-    say("Evaluating")
-    return fc.evaluate(log, candidate, **given(args, (*_ASKED, "by")))
+    return _evaluated(args, say, log, candidate, given(args, (*_ASKED, "by")))
 
 
 def gate(args: argparse.Namespace, say: Say) -> Result:
@@ -79,6 +78,21 @@ def gate(args: argparse.Namespace, say: Say) -> Result:
             "no --by."
         )
     log, candidate = _log_and_candidate(args, say)
+    return _evaluated(args, say, log, candidate, options)
+
+
+def _evaluated(
+    args: argparse.Namespace,
+    say: Say,
+    log: fc.Log | fc.Tally,
+    candidate: fc.Policy,
+    options: dict[str, Any],
+) -> Result:
+    if args.backtest:
+        say("Holding out one period after the other")
+        log = fc.tally(log)
+        same = {k: v for k, v in options.items() if k in ("metrics", "estimators", "clip")}
+        options = options | {"backtest": fc.backtest(log, **same)}
     say("Evaluating")
     return fc.evaluate(log, candidate, **options)
 

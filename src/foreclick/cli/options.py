@@ -79,13 +79,22 @@ def build_parser() -> argparse.ArgumentParser:
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [*about, _clip(), _logging(), _uncertainty(), _interval(), _cap(), _picture()],
+        [
+            *about,
+            _clip(),
+            _logging(),
+            _uncertainty(),
+            _interval(),
+            _backtested(),
+            _cap(),
+            _picture(),
+        ],
     )
     add(
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [*about, _clip(), _logging(), _uncertainty(), _interval(), _cap()],
+        [*about, _clip(), _logging(), _uncertainty(), _interval(), _backtested(), _cap()],
     )
     alone = [question, _missing("error", "production"), _clip(), _uncertainty(), _cap()]
     add(
@@ -362,6 +371,17 @@ def _interval() -> _Parser:
         metavar="KIND",
         help="sampling (default); anytime, for a log that is looked at as it grows; bernstein, "
         "hoeffding: guarantees, with --logging propensity and --clip",
+    )
+    return parent
+
+
+def _backtested() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
+    add(
+        "--backtest",
+        action="store_true",
+        help="let the verdict allow for how far off the estimator is in a backtest of the log",
     )
     return parent
 

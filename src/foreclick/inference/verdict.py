@@ -11,13 +11,16 @@ The rules, in this order; `reach` is the difference worth having, 0 unless one i
 | no difference | both ends, with all that the log cannot see, are within ± reach |
 | cannot tell | anything else, with what stands in the way and what would help |
 
+Where a backtest is given, both ends are first moved out by how far the estimator was off in it on
+average: what it got wrong on days of this very log it may get wrong here.
+
 The lower end needs no margin: what was never shown counts as no clicks, so it can only be too low.
 Each is a statement about the click model that the estimator assumes, and names it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _ROUNDING = 1e-9  # of production; a change below it is none
 _HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
@@ -43,6 +46,7 @@ class Evidence:
         production: what the change is against.
         confidence: of the interval.
         repeated: the share of what was covered that was seen in several periods; None if unknown.
+        error: by how much the estimator was off in a backtest, on average; 0 without one.
     """
 
     estimator: str
@@ -55,6 +59,7 @@ class Evidence:
     production: float | None
     confidence: float
     repeated: float | None = None
+    error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,10 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
     unfit = _unfit(e)
     if unfit or e.low is None or e.high is None:
         return Verdict(UNKNOWN, unfit)
+    if e.error > 0:
+        moved = replace(e, low=e.low - e.error, high=e.high + e.error, error=0.0)
+        found, sure = judge(moved, reach), judge(replace(e, error=0.0), reach)
+        return sure if found.word == sure.word else Verdict(UNKNOWN, _doubted(e, sure.word))
     top, nothing = e.high + e.margin, _ROUNDING * abs(e.production or 0.0)
     assumed = f"if clicks follow {e.estimator!r}, {e.confidence:.0%} confidence"
     if e.low > reach + nothing:
@@ -104,6 +113,14 @@ def _unfit(e: Evidence) -> str:
             "model (item, pbm), of which fc.support says how often its cells were seen."
         )
     return ""
+
+
+def _doubted(e: Evidence, word: str) -> str:
+    return (
+        f"{e.metric} changes by {_span(e)}, which would be {word!r}; but in the backtest "
+        f"{e.estimator!r} was off by {e.error:.3g} a record on average, which leaves it open. Use "
+        "the estimator that the backtest found best."
+    )
 
 
 def _span(e: Evidence) -> str:
