@@ -94,6 +94,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
             held-out records.
 
     Examples:
+        >>> from foreclick import read_log
         >>> log = read_log(
         ...     {
         ...         "context": ["q"] * 6,

@@ -326,7 +326,8 @@ def _lift(value: float) -> str:
         return "0%"
     if abs(value) < 0.001:  # noqa: PLR2004 - 0.1 %, below which two places lose the number
         return f"{100 * value:+.2g}%"
-    return f"{value:+,.2%}" if abs(value) < 0.1 else f"{value:+,.1%}"  # noqa: PLR2004
+    digits = 2 if abs(value) < 0.1 else 1 if abs(value) < _LARGE else 0  # noqa: PLR2004
+    return f"{value:+,.{digits}%}"
 
 
 _FORMATS: dict[Kind, Callable[[float], str]] = {

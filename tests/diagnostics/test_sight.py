@@ -255,7 +255,8 @@ def test_names_the_contexts_that_hide_most(case, found):
 
 
 def test_says_the_same_on_every_engine(engine, case, found):
-    models = ("list", "ip")  # a cell of several columns, and one of two
+    # A cell of several columns, and one of two; on Spark every statement takes seconds.
+    models = ("list",) if engine.name == "spark" else ("list", "ip")
     again = ask(case, engine.load, estimators=models, metrics="dcg@4")
     for mine, right in (
         (again, found),

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarni
 SAME = 1e-12
 
 few = settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
