@@ -25,8 +25,13 @@ REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all tests on Spark in one worker: a second session would cost ten seconds and a GB."""
+    """Mark what takes long, and group what should share a worker.
+
+    All tests on Spark in one: a second session would cost ten seconds and a GB.
+    """
     for item in items:
+        if "truth" in item.path.parent.parts:
+            item.add_marker("truth")
         if item.get_closest_marker("spark") or "spark_session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
