@@ -1,6 +1,7 @@
 """The largest weights, fetched from the engine."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import foreclick as fc
@@ -25,9 +26,10 @@ LOG = {
 CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [1, 2]]}
 
 
-def test_weights_with_how_many_have_them():
+def test_weights_with_how_many_have_them(engine):
     """In q, [2, 1] is half of the lists and in r a third of them [1, 2]."""
-    found = {(s.model.name, s.metric.name): s.sight.tail for s in ask(LOG, CANDIDATE)}
+    log, candidate = (engine.load(pa.table(t)) for t in (LOG, CANDIDATE))
+    found = {(s.model.name, s.metric.name): s.sight.tail for s in ask(log, candidate)}
     for name in (("list", "clicks@1"), ("ip", "clicks@1"), ("list", "clicks@2")):
         weights, counts, shown = found[name].weights, found[name].counts, found[name].shown
         assert (list(weights), list(counts), shown) == ([3.0, 2.0], [1.0, 3.0], 4.0)

@@ -85,7 +85,6 @@ def build_parser() -> argparse.ArgumentParser:
             _logging(),
             _uncertainty(),
             _interval(),
-            _backtested(),
             _cap(),
             _picture(),
         ],
@@ -94,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [*about, _clip(), _logging(), _uncertainty(), _interval(), _backtested(), _cap()],
+        [*about, _clip(), _logging(), _uncertainty(), _interval(), _cap()],
     )
     alone = [question, _missing("error", "production"), _clip(), _uncertainty(), _cap()]
     add(
@@ -372,12 +371,6 @@ def _interval() -> _Parser:
         help="sampling (default); anytime, for a log that is looked at as it grows; bernstein, "
         "hoeffding: guarantees, with --logging propensity and --clip",
     )
-    return parent
-
-
-def _backtested() -> _Parser:
-    parent = _Parser()
-    add = parent.add_argument_group("uncertainty").add_argument
     add(
         "--backtest",
         action="store_true",

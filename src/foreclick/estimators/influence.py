@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import ibis
 import ibis.expr.types as ir
 import numpy as np
 
@@ -38,7 +37,7 @@ from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
 from foreclick.estimators.repeated import ENOUGH_PERIODS, repeated
-from foreclick.estimators.weighed import Weighed, names, rate_of
+from foreclick.estimators.weighed import Weighed, names, rate_of, unclipped
 from foreclick.logs import PROPENSITY, N
 
 if TYPE_CHECKING:
@@ -159,10 +158,8 @@ class Influence:
         log, asks = self.log, weighed.asks
         keys = [*log.keys, CLUSTER, *self._given]
         if self.clusters == "record":  # a record has hardly two slots in a cell: no use to group
-            model = asks[0].model
-            source = self.clustered.lists if model.sees_items else self.summed
-            depth = log.cell_depth or (asks[0].metric.depth if model.cell == "list" else log.depth)
-            return spread_out(source, asks, keys, log.log.reached, depth)[1]
+            source = self.clustered.lists if asks[0].model.sees_items else self.summed
+            return spread_out(source, asks, keys, log.log.reached, log.key_depth(asks))[1]
         rows = self.clustered.rows(asks[0].model, self.summed)
         within = weighed.table.select(*log.keys, *weighed.cell).distinct()
         cell, cells = grouped_cells(rows, asks, keys, "log", within, log.cell_depth)
@@ -237,7 +234,9 @@ class Influence:
             columns[f"b_{i}_{m}"] = (
                 real(0)
                 if known
-                else _unclipped(table, weighed, i, m).ifelse(weight * rate_of(table, i), real(0))
+                else unclipped(table, weighed.asks, i, m).ifelse(
+                    weight * rate_of(table, i), real(0)
+                )
             )
         return table.mutate(**columns)
 
@@ -251,7 +250,7 @@ class Influence:
             # clipped cells earn. V is subtracted in the end.
             earned, clip = table[f"c_{i}"], asks[i].clips[m]
             value = earned * table[f"w_{i}_{m}"]
-            kept = _unclipped(table, weighed, i, m)
+            kept = unclipped(table, weighed.asks, i, m)
             bound = real(clip if math.isfinite(clip) else 0)
             common = value if known else kept.ifelse(real(0), earned * bound)
             sums[f"x_{i}_{m}"] = (-common if self.fixed else value - common).sum()
@@ -373,13 +372,6 @@ def _from_cells(joined: ir.Table, asks: Sequence[Ask]) -> dict[str, ir.Value]:
 
 def _pairs(asks: Sequence[Ask]) -> list[str]:
     return [f"{stem}_{i}_{m}" for i, m in names(asks) for stem in ("a", "b")]
-
-
-def _unclipped(table: ir.Table, weighed: Weighed, i: int, m: int) -> ir.BooleanValue:
-    clip = weighed.asks[i].clips[m]
-    if math.isinf(clip):
-        return ibis.literal(True)
-    return table[f"ratio_{i}"] <= real(clip)
 
 
 def _key(row: dict[str, Any], by: list[str]) -> tuple[Code, Any]:

@@ -94,6 +94,11 @@ class Prepared:
         """Where the lists of `list` cells end, if not where their metric does."""
         return self.depth if self.propensity else None
 
+    def key_depth(self, asks: list[Ask]) -> int:
+        """How many positions the key of a prefix has, or of a list, whose end is its metric's."""
+        own = asks[0].metric.depth if asks[0].model.cell == "list" else self.depth
+        return self.cell_depth or own
+
     @cached_property
     def _squares(self) -> tuple[list[str], list[Metric]]:
         """The rewards that are not only 0 and 1, and the metrics that `list` is asked for."""

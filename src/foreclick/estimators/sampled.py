@@ -10,15 +10,13 @@ besides what the log's own records do. Frequencies of the log itself move with i
 
 from __future__ import annotations
 
-import math
-
 import ibis.expr.types as ir
 
 from foreclick.engines import real, whole
 from foreclick.estimators.cells import Ask, spread_out
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import Code, Prepared, per
-from foreclick.estimators.weighed import Weighed, names, ratio
+from foreclick.estimators.weighed import Weighed, names, ratio, unclipped
 from foreclick.logs import CONTEXT, N, numbered_all
 from foreclick.models import MASS
 from foreclick.policies import Observed
@@ -72,20 +70,16 @@ def sampled(log: Prepared, weighed: Weighed) -> dict[tuple[Ask, float, Code], fl
 
 def _scores(log: Prepared, weighed: Weighed) -> ir.Table:
     """(keys, records, list) → its mass, and z = Σ_g u_g r_g e_g, where that is not 0."""
-    asks, model = weighed.asks, weighed.asks[0].model
+    asks, table = weighed.asks, weighed.table
     lists = log.keep(log.engine.identified(log.policy_lists(MASS), LIST), "sampled")
     # As if each list were a record without clicks: only its exposure is asked for.
     rewards = {c: real(0) for c in numbered_all(log.question.rewards, log.depth)}
-    depth = log.cell_depth or (asks[0].metric.depth if model.cell == "list" else log.depth)
-    keys = [*log.keys, LIST]
-    cell, slots = spread_out(lists.mutate(**{N: whole(1)}, **rewards), asks, keys, log.depth, depth)
-    table = weighed.table
+    unclicked, keys = lists.mutate(**{N: whole(1)}, **rewards), [*log.keys, LIST]
+    cell, slots = spread_out(unclicked, asks, keys, log.depth, log.key_depth(asks))
     slopes = {}
     for i, m in names(asks):
-        clip = asks[i].clips[m]
         slope = ratio(table[f"c_{i}"] / table[RECORDS].cast("float64"), table[f"log_{i}"])
-        kept = real(1) if math.isinf(clip) else _kept(table, i, clip)
-        slopes[f"slope_{i}_{m}"] = slope * kept
+        slopes[f"slope_{i}_{m}"] = unclipped(table, asks, i, m).ifelse(slope, real(0))
     on = [*log.keys, *cell]
     joined = slots.join(table.select(*on, **slopes), on)
     scores = joined.group_by(keys).aggregate(
@@ -95,7 +89,3 @@ def _scores(log: Prepared, weighed: Weighed) -> ir.Table:
         }
     )
     return scores.join(lists.select(LIST, RECORDS, MASS), LIST)
-
-
-def _kept(table: ir.Table, i: int, clip: float) -> ir.Value:
-    return (table[f"ratio_{i}"] <= real(clip)).ifelse(real(1), real(0))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import real
@@ -28,6 +30,12 @@ class Weighed:
 def names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
     """(i, m) for every ask i and each of its clips m."""
     return [(i, m) for i, ask in enumerate(asks) for m in range(len(ask.clips))]
+
+
+def unclipped(table: ir.Table, asks: Sequence[Ask], i: int, m: int) -> ir.BooleanValue:
+    """u_g: whether clip m of ask i leaves the weight of a cell as it is."""
+    clip = asks[i].clips[m]
+    return ibis.literal(True) if math.isinf(clip) else table[f"ratio_{i}"] <= real(clip)
 
 
 def rate_of(table: ir.Table, i: int) -> ir.Value:
