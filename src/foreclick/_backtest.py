@@ -12,12 +12,12 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtr
 
 from foreclick._tally import Tally, tally
 from foreclick.engines import total, whole
 from foreclick.errors import BacktestError
 from foreclick.estimators import FoldErrors, Folds, Protocol, fold_errors, parse_estimators
+from foreclick.inference import student
 from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.results import Result
@@ -307,7 +307,7 @@ def _by_chance(a: FoldErrors, b: FoldErrors, found: Folds) -> float | None:
     error = math.sqrt(count / (count - 1) * float(np.sum(spread**2))) / weight.sum()
     if error == 0:
         return 0.0 if mean else 1.0
-    return float(2 * stdtr(count - 1, -abs(mean) / error))
+    return float(2 * student.beyond(abs(mean) / error, count - 1))
 
 
 def _skipped(found: Folds, folds: int, undated: float, *, forward: bool) -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from foreclick._progress import working
@@ -107,7 +106,7 @@ def _write(layout: Format, source: Source, ledger: Ledger, path: Path, say: Say)
             table = pa.Table.from_batches(group)
             writer.write_table(table, row_group_size=_GROUP)
             records += table.num_rows
-            clicks += pc.sum(pc.list_flatten(table["clicks"])).as_py()
+            clicks += sum(int(batch["clicks"].flatten().to_numpy().sum()) for batch in group)
             say(
                 f"Converting: {records:,} records, {source.done / source.size:.0%} of "
                 f"{source.size / 1e9:,.1f} GB"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtr
 
+from foreclick.inference import student
 from foreclick.inference.intervals import quantile
 
 if TYPE_CHECKING:
@@ -61,13 +61,12 @@ def contrasts(
     alike = between / np.where(np.outer(se, se) > 0, np.outer(se, se), 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(se > 0, change / se, np.where(np.abs(change) > _ROUNDING, np.inf, 0.0))
-    large = 1e9 if math.isinf(freedom) else freedom
     return Contrasts(
         change=change,
         se=se,
         reach=quantile(confidence, freedom),
         joint=_joint(alike[se > 0][:, se > 0], confidence, freedom, seed),
-        p=np.asarray(2 * stdtr(large, -np.abs(t)), dtype=np.float64),
+        p=2 * student.beyond(np.abs(t), freedom),
     )
 
 

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
+
+from foreclick.inference import student
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +33,7 @@ def quantile(confidence: float, freedom: float) -> float:
         >>> round(quantile(0.95, math.inf), 3), round(quantile(0.95, 26), 3)
         (1.96, 2.056)
     """
-    upper = (1 + confidence) / 2
-    return float(ndtri(upper) if math.isinf(freedom) else stdtrit(freedom, upper))
+    return student.quantile((1 + confidence) / 2, freedom)
 
 
 def anytime(confidence: float, freedom: float, time: float, tuned: float) -> float:
@@ -64,7 +64,7 @@ def anytime(confidence: float, freedom: float, time: float, tuned: float) -> flo
     tight = -2 * math.log(risk) + math.log1p(-2 * math.log(risk))  # ρ² · tuned
     grown = tight * time / tuned
     reach = math.sqrt(2 * (grown + 1) / grown * math.log(math.sqrt(grown + 1) / risk))
-    return reach if math.isinf(freedom) else -float(stdtrit(freedom, float(ndtr(-reach))))
+    return -student.quantile(float(student.beyond(reach, math.inf)), freedom)
 
 
 def value(v: float, covariance: Floats, reach: float) -> Interval:
