@@ -106,7 +106,7 @@ def _write(layout: Format, source: Source, ledger: Ledger, path: Path, say: Say)
             table = pa.Table.from_batches(group)
             writer.write_table(table, row_group_size=_GROUP)
             records += table.num_rows
-            clicks += sum(int(batch["clicks"].flatten().to_numpy().sum()) for batch in group)
+            clicks += sum(batch["clicks"].flatten().sum().as_py() or 0 for batch in group)
             say(
                 f"Converting: {records:,} records, {source.done / source.size:.0%} of "
                 f"{source.size / 1e9:,.1f} GB"
