@@ -11,7 +11,7 @@ from foreclick import errors
 
 HEAVY = ("polars", "pyspark", "torch", "matplotlib", "plotly", "altair")
 
-# DESIGN.md, "The public face", as far as it stands; compare and optimize come later.
+# DESIGN.md, "The public face", as far as it stands (optimize comes later), and what joined it.
 NAMES = {
     "ClickModel",
     "Lists",
@@ -31,6 +31,7 @@ NAMES = {
     "resample",
     "support",
     "tally",
+    "write_tallies",
 }
 # What these return, for type hints and isinstance, and the command line's `check`.
 TYPES = {
@@ -42,6 +43,7 @@ TYPES = {
     "Policy",
     "Resampling",
     "Support",
+    "Tallies",
     "Tally",
     "check",
 }

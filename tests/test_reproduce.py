@@ -26,6 +26,8 @@ from foreclick.reproduce import (
     reproduce,
 )
 
+pytestmark = pytest.mark.slow
+
 DAYS = 4
 ROUNDING = 1e-12
 """Sums of doubles in an engine's own order."""
@@ -132,7 +134,6 @@ def test_figures_that_cannot_be_written_are_refused_before_the_work(tmp_path):
 # --- a log ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_log_gives_the_numbers_of_its_simulation(simulated):
     sample = small(records=20_000, seed=3).sample(seed=3)
     given = reproduce(fc.read_log(sample, context="query", period="day"))
@@ -150,7 +151,6 @@ def test_the_papers_query_is_found(name):
     assert _illustrative(log_of({type(name)(7): 3553, name: 40})) == (name, [])
 
 
-@pytest.mark.slow
 def test_an_experiment_that_the_log_cannot_give_is_left_out(tmp_path):
     found = reproduce(log_of({7: 400, ILLUSTRATIVE: 40}), out=tmp_path)
     assert {r["experiment"] for r in found} == {ONE, FREQUENT, ALL_POSITIONS}

@@ -126,6 +126,7 @@ def estimates(candidate):
     return statistic
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["period", "unit"])
 def test_the_jackknife_of_an_estimate_is_close_to_its_influence_function(log, candidate, kind):
     found = fc.resample(log, estimates(candidate), clusters=kind)

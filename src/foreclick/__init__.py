@@ -10,6 +10,7 @@ from foreclick._backtest import Backtest, backtest
 from foreclick._compare import Comparison, compare
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._resample import Resampling, resample
+from foreclick._tallies import Tallies, write_tallies
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
 from foreclick.estimators import Weighted
@@ -36,6 +37,7 @@ __all__ = [
     "Ranking",
     "Resampling",
     "Support",
+    "Tallies",
     "Tally",
     "Weighted",
     "backtest",
@@ -49,4 +51,5 @@ __all__ = [
     "resample",
     "support",
     "tally",
+    "write_tallies",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,8 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from foreclick._tally import Tally, tally
+from foreclick._progress import working
+from foreclick._tally import Tally, settle
 from foreclick.engines import total, whole
 from foreclick.errors import BacktestError
 from foreclick.estimators import FoldErrors, Folds, Protocol, fold_errors, parse_estimators
@@ -69,6 +71,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     block: Block = None,
     forward: bool = False,
     weight: Literal["pairs", "records"] = "pairs",
+    progress: Callable[[str], None] | None = None,
 ) -> Backtest:
     """Which estimator, and which M, would have been right on this log.
 
@@ -92,6 +95,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         forward: predict a period from earlier ones only, as production would have to.
         weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
             held-out records.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> from foreclick import read_log
@@ -108,7 +112,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         >>> [round(error, 3) for error in b["rmse"]]
         [0.354, 0.354]
     """
-    counted = tally(log)
+    counted, where = settle(log)
     if not counted.shape.period:
         raise BacktestError(
             "a backtest holds out one period at a time, and the log was read without. Name the "
@@ -131,7 +135,8 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         weight=weight,
         contexts=_chosen(counted, contexts, ranks, min_records),
     )
-    found = fold_errors(counted, parse_estimators(estimators, clip), asked, protocol)
+    with nullcontext(progress) if progress else working() as say:
+        found = fold_errors(counted, parse_estimators(estimators, clip), asked, protocol, say)
     if not found.pairs.any():
         raise BacktestError(
             "no context was seen in two periods (with min_held records in one of them), so there "
@@ -139,7 +144,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
             "context=None) or longer blocks, block=7."
         )
     rows = [_row(errors, found) for errors in found.errors]
-    notes = [_winner(metric, found) for metric in asked]
+    notes = where + [_winner(metric, found) for metric in asked]
     notes += _skipped(found, len(labels), undated, forward=forward)
     detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
     return Backtest(

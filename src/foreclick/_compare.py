@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from foreclick import inference
 from foreclick._evaluate import clusters_of
-from foreclick._tally import tally
+from foreclick._tally import settle
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, Question, Sums, estimate, parse_estimators, together
 from foreclick.metrics import Metric, parse_metrics
@@ -77,8 +77,9 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         )
     if missing not in ("error", "production"):
         raise ModelError(f"missing={missing!r}: say 'error' or 'production'.")
-    counted = tally(log)
-    kinds, notes = clusters_of(counted, clusters)
+    counted, notes = settle(log)
+    kinds, doubts = clusters_of(counted, clusters)
+    notes += doubts
     if kinds == ("record",):
         raise ModelError(
             "the log has no period and no unit, so differences cannot be paired. Read it with "

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from foreclick import inference
 from foreclick._backtest import Backtest
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
-from foreclick._tally import Tally, contexts_repeat, tally
+from foreclick._tally import Tally, contexts_repeat, settle
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
     Clusters,
@@ -143,8 +143,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     """
     if missing not in ("error", "production", "drop"):
         raise ModelError(f"missing={missing!r}: say 'error', 'production' or 'drop'.")
-    counted = tally(log)
-    varying, notes = clusters_of(counted, clusters)
+    counted, notes = settle(log)
+    varying, doubts = clusters_of(counted, clusters)
+    notes += doubts + _drawn(counted)
     question = Question(
         candidate=as_policy(candidate),
         estimators=parse_estimators(estimators, clip),
@@ -179,6 +180,14 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
+def _drawn(counted: Tally) -> list[str]:
+    """A note on a log that was read in part."""
+    if counted.shape.sample is None:
+        return []
+    by, share = counted.shape.sample
+    return [f"A sample: {share:.3g} of the log's {by}s. The intervals allow for the others."]
+
+
 def clusters_of(
     counted: Tally, asked: Clusters | Literal["auto"] | None
 ) -> tuple[tuple[Clusters, ...], list[str]]:
@@ -187,6 +196,11 @@ def clusters_of(
     has: dict[Clusters, bool] = {"period": shape.period, "unit": shape.unit, "record": True}
     if asked is None:
         return (), []
+    if counted.decayed and asked == "record":
+        raise ModelError(
+            "clusters='record': some periods of this tally count less than others, so its records "
+            "do not vary alike. Use clusters='period' or 'unit'."
+        )
     if asked in has:
         if not has[asked]:
             raise ModelError(
@@ -205,6 +219,11 @@ def clusters_of(
         count = counted.engine.rows(counted.table.aggregate(n=periods))[0]["n"]
         if count >= FEW_PERIODS:
             found.append("period")
+        elif counted.decayed and not shape.unit:
+            raise ModelError(
+                f"the log has {count} periods, too few to see how much they differ, and they do "
+                "not count alike. Read it with more periods, or say clusters=None: no intervals."
+            )
         else:
             notes.append(
                 f"The log has {count} periods, too few to see how much days differ: the intervals "

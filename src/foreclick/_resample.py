@@ -11,7 +11,7 @@ from typing import Any, Literal
 from foreclick import inference
 from foreclick._evaluate import clusters_of
 from foreclick._progress import working
-from foreclick._tally import Tally, tally
+from foreclick._tally import Tally, settle
 from foreclick.engines import whole, zero
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import Clusters
@@ -88,8 +88,9 @@ def resample(
         ([0.5], [0.2887], [4])
     """
     _check(method, clusters, replicates, confidence)
-    counted = tally(log)
-    kinds, notes = clusters_of(counted, clusters)
+    counted, notes = settle(log)
+    kinds, doubts = clusters_of(counted, clusters)
+    notes += doubts
     if kinds == ("record",):
         raise ModelError(
             "the log has no unit, and no period or too few of them, so there is nothing to leave "

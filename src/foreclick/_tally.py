@@ -8,27 +8,35 @@ the day where its logs are, and everything else works on the small tables.
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
+import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
-from foreclick.engines import Engine, bring, open_source, read_metadata, total
+from foreclick.engines import Engine, bring, default_engine, engine_of, read_schemas, real, total
 from foreclick.errors import ForeclickError, SourceError, TallyError
-from foreclick.logs import CONTEXT, Log, N, Shape, read_log
+from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Sequence
 
 SCHEMA_VERSION = 1
+HOME_ROWS = 2_000_000
+"""A tally of at most so many rows is brought home from a cluster or a server."""
+
 _METADATA = "foreclick"
+_MANY = 1_000  # periods, of which a tally does not keep a list
+_OF, _WEIGHT = "of", "weight"
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +49,8 @@ class Tally:
         table: the rows, an Ibis table.
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
+        decayed: whether some periods count less than others.
+        brought: the table that this one is a copy of, if it was brought from another engine.
     """
 
     engine: Engine
@@ -48,6 +58,8 @@ class Tally:
     table: ir.Table
     dropped: dict[str, int]
     dropped_rows: int
+    decayed: bool = False
+    brought: ir.Table | None = None
 
     def __repr__(self) -> str:
         return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"
@@ -56,29 +68,74 @@ class Tally:
         """The tally of both logs together, in this tally's engine."""
         if not isinstance(other, Tally):
             return NotImplemented
-        shape = _common_shape(self.shape, other.shape)
-        theirs = bring(other.table, other.engine, self.engine)
-        stacked = ibis.union(_widen(self.table, shape, theirs), _widen(theirs, shape, self.table))
-        summed = stacked.group_by(shape.keys).aggregate(**{N: total(stacked[N])})
-        table = self.engine.materialise(summed, "tally")
-        causes = [*self.dropped, *other.dropped]
-        dropped = {c: self.dropped.get(c, 0) + other.dropped.get(c, 0) for c in causes}
-        return Tally(self.engine, shape, table, dropped, self.dropped_rows + other.dropped_rows)
+        return _sum([self, other])
+
+    def same(self, other: Tally) -> bool:
+        """Whether both are of the same log, here or brought from elsewhere."""
+        mine, theirs = (t.table if t.brought is None else t.brought for t in (self, other))
+        return bool(mine.equals(theirs))
 
     def to_arrow(self) -> pa.Table:
         """All rows, in an order that depends on nothing but the rows."""
         rows = self.engine.fetch(self.table)
         return rows.sort_by([(key, "ascending") for key in self.shape.keys])
 
-    def write_parquet(self, path: str | Path) -> None:
-        """Write the tally to one Parquet file, with its schema version."""
+    def weigh(
+        self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
+    ) -> Tally:
+        """The same tally with the records of a period counted as much as it weighs.
+
+        Args:
+            half_life: how many days (or steps of a numbered period) make a record count half as
+                much as one of the latest period.
+            weights: how much the records of a period count, by period; 1 for those not named, and
+                0 leaves one out.
+        """
+        if not self.shape.period:
+            raise TallyError(
+                "half_life= and weights= are about periods, and the tally was made without. Read "
+                "the log with period=…."
+            )
+        if half_life is not None and not half_life > 0:
+            raise TallyError(f"half_life={half_life!r}: give a number of days or steps above 0.")
+        rows = self.engine.rows(self.table.select(PERIOD).distinct())
+        periods = [row[PERIOD] for row in rows if row[PERIOD] is not None]
+        weight = {p: 1.0 if half_life is None else _faded(p, periods, half_life) for p in periods}
+        weight |= _named(weights or {}, weight)
+        if not any(weight.values()):
+            raise TallyError("weights: every period weighs 0, so nothing is left.")
+        kind = pa.schema({_OF: self.table[PERIOD].type().to_pyarrow(), _WEIGHT: pa.float64()})
+        by_period = pa.table({_OF: list(weight), _WEIGHT: list(weight.values())}, schema=kind)
+        weighing = self.engine.show(by_period)
+        joined = self.table.left_join(weighing, self.table[PERIOD] == weighing[_OF])
+        n = joined[N].cast("float64") * joined[_WEIGHT].fill_null(real(1))
+        weighed = joined.mutate(**{N: n})
+        kept = weighed.filter(weighed[N] > 0).select(self.table.columns)
+        return replace(self, table=kept, decayed=True)
+
+    def write_parquet(self, path: str | Path, *, origin: dict[str, Any] | None = None) -> None:
+        """Write the tally to one Parquet file, with its schema version.
+
+        Args:
+            path: of the file. It is there completely or not at all.
+            origin: what the tally was made from, if that matters to somebody who finds it.
+        """
         meta = {
             "version": SCHEMA_VERSION,
             "shape": self.shape.to_dict(),
             "dropped": self.dropped,
             "dropped_rows": self.dropped_rows,
+            "periods": self._periods() if self.shape.period else None,
+            "decayed": self.decayed,
+            "origin": origin,
         }
         self.engine.write_parquet(self.table, str(path), {_METADATA: json.dumps(meta)})
+
+    def _periods(self) -> list[str] | None:
+        """The periods as text, if they are few: tallies of different ones need no adding up."""
+        found = self.table.select(PERIOD).distinct().limit(_MANY + 1)
+        periods = sorted(str(row[PERIOD]) for row in self.engine.rows(found))
+        return periods if len(periods) <= _MANY else None
 
 
 def tally(log: Any) -> Tally:  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
@@ -96,38 +153,166 @@ def tally(log: Any) -> Tally:  # noqa: ANN401 - a Log, a Tally, or what read_log
     return Tally(log.engine, log.shape, log.table, log.dropped, log.dropped_rows)
 
 
-def read_tally(path: str | Path, *, engine: Any = None) -> Tally:  # noqa: ANN401
-    """Read one tally, or several (a glob) as their sum.
+def settle(log: Any) -> tuple[Tally, list[str]]:  # noqa: ANN401 - as in tally
+    """The tally of a log where it is best worked on, and a note on where that is.
+
+    A log in a cluster or a server is tallied there. If its tally is small, the rest is faster at
+    home; if not, it stays. Whoever hands over a tally has decided.
+    """
+    counted = tally(log)
+    engine, home = counted.engine, default_engine()
+    if isinstance(log, Tally) or not engine.far:
+        return counted, []
+    rows = counted.engine.rows(counted.table.aggregate(rows=counted.table.count()))[0]["rows"]
+    if rows > HOME_ROWS:
+        said = f"The tally has {rows:,} rows, so the work was done in {engine.name}."
+        return counted, [said]
+    said = f"The log was tallied in {engine.name}; its {rows:,} rows were brought home to DuckDB."
+    table = bring(counted.table, engine, home)
+    return replace(counted, engine=home, table=table, brought=counted.table), [said]
+
+
+def read_tally(
+    path: str | Path | Sequence[str | Path],
+    *,
+    half_life: float | None = None,
+    weights: Mapping[Any, float] | None = None,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+) -> Tally:
+    """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
+
+    Files of different periods are read where they lie; nothing is added up or copied.
 
     Args:
-        path: a Parquet file written by `Tally.write_parquet`, or a glob of such files.
+        path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
+            files, or a list of them.
+        half_life: how many days (or steps of a numbered period) make a record count half as much
+            as one of the latest period.
+        weights: how much the records of a period count, by period; 1 for those not named, and 0
+            leaves one out.
         engine: the Ibis connection to read it in; by default DuckDB in this process.
     """
-    found: list[Tally] = []
+    files = _described(str(path) if isinstance(path, str | Path) else [str(p) for p in path])
+    home = engine_of(engine) if engine is not None else default_engine()
+    alike: dict[tuple[Shape, str], list[str]] = {}
+    for file, (meta, columns) in files.items():
+        alike.setdefault((Shape.from_dict(meta["shape"]), columns), []).append(file)
+    found = []
+    for (shape, _), mine in alike.items():
+        metas = [files[file][0] for file in mine]
+        found.append(
+            Tally(
+                home,
+                shape,
+                home.read_parquet(mine).select(shape.columns),
+                _all_causes(meta["dropped"] for meta in metas),
+                sum(meta["dropped_rows"] for meta in metas),
+                decayed=any(meta.get("decayed") for meta in metas),
+            )
+        )
+    metas = [meta for meta, _ in files.values()]
+    whole = found[0] if len(found) == 1 and _apart(metas) else _sum(found)
+    if half_life is None and weights is None:
+        return whole
+    return whole.weigh(half_life=half_life, weights=weights)
+
+
+def _described(path: str | list[str]) -> dict[str, tuple[dict[str, Any], str]]:
+    """What each tally says of itself, and its columns."""
     try:
-        files = read_metadata(str(path))
+        files = read_schemas(path)
     except SourceError as error:
         raise TallyError(f"no tally: {error}") from error
-    for file, metadata in files.items():
-        if _METADATA not in metadata:
+    found = {}
+    for file, schema in files.items():
+        meta = metadata_of(schema)
+        if meta is None:
             raise TallyError(f"{file!r} is not a tally. Make one with fc.tally(log).write_parquet.")
-        meta = json.loads(metadata[_METADATA])
         if meta["version"] != SCHEMA_VERSION:
             raise TallyError(
                 f"{file!r} has the tally schema {meta['version']}, this foreclick reads "
                 f"{SCHEMA_VERSION}. Tally the log again with this version."
             )
-        home, table = open_source(file, engine)
-        shape = Shape.from_dict(meta["shape"])
-        rows = table.select(shape.columns)
-        found.append(Tally(home, shape, rows, meta["dropped"], meta["dropped_rows"]))
-    return sum(found[1:], found[0])
+        found[file] = (meta, str(schema.remove_metadata()))
+    return found
+
+
+def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
+    """What a tally's file says of itself; None if it is the file of something else."""
+    text = (schema.metadata or {}).get(_METADATA.encode())
+    found: dict[str, Any] | None = json.loads(text) if text else None
+    return found
+
+
+def _apart(metas: list[dict[str, Any]]) -> bool:
+    """Whether no two tallies can have a row in common: they are of different periods."""
+    if len(metas) == 1:
+        return True
+    periods = [meta.get("periods") for meta in metas]
+    named = [period for some in periods if some for period in some]
+    return None not in periods and len(set(named)) == len(named)
+
+
+def _sum(parts: Sequence[Tally]) -> Tally:
+    """The tally of several logs together, in the engine of the first: one union, one group-by."""
+    home = parts[0].engine
+    shape = reduce(_common_shape, (part.shape for part in parts))
+    tables = [bring(part.table, part.engine, home) for part in parts]
+    kinds = {
+        name: _widest(name, [t[name].type() for t in tables if name in t.columns])
+        for name in shape.columns
+    }
+    stacked = ibis.union(*[_widened(table, kinds) for table in tables])
+    summed = stacked.group_by(shape.keys).aggregate(**{N: total(stacked[N])})
+    return Tally(
+        home,
+        shape,
+        home.materialise(summed, "tally"),
+        _all_causes(part.dropped for part in parts),
+        sum(part.dropped_rows for part in parts),
+        decayed=any(part.decayed for part in parts),
+    )
+
+
+def _all_causes(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part)
+    return dict(found)
+
+
+# --- periods that count less ----------------------------------------------------------------------
+
+
+def _named(weights: Mapping[Any, float], faded: dict[Any, float]) -> dict[Any, float]:
+    """The weights of the periods that the user named, each of which the tally must have."""
+    for period, weight in weights.items():
+        if period not in faded:
+            raise TallyError(
+                f"weights: {period!r} is no period of the tally, which has for instance "
+                f"{next(iter(faded))!r}."
+            )
+        if not 0 <= weight < math.inf:
+            raise TallyError(f"weights: {weight!r} is no weight; give 0 or more.")
+    return {period: faded[period] * float(weight) for period, weight in weights.items()}
+
+
+def _faded(period: Any, periods: list[Any], half_life: float) -> float:  # noqa: ANN401
+    try:
+        age = max(periods) - period
+        steps = age.total_seconds() / 86_400 if isinstance(age, timedelta) else float(age)
+    except TypeError as error:
+        raise TallyError(
+            f"half_life= needs periods that are dates or numbers, not {period!r}. Give weights= "
+            "by period instead."
+        ) from error
+    return float(0.5 ** (steps / half_life))
 
 
 def is_tally(path: str) -> bool:
     """Whether any of the files is a tally, by what stands in its Parquet metadata."""
     try:
-        return any(_METADATA in metadata for metadata in read_metadata(path).values())
+        return any(metadata_of(schema) is not None for schema in read_schemas(path).values())
     except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
         return False
 
@@ -141,23 +326,24 @@ def _common_shape(a: Shape, b: Shape) -> Shape:
     return replace(a, depth=max(a.depth, b.depth))
 
 
-def _widen(table: ir.Table, shape: Shape, other: ir.Table) -> ir.Table:
-    """All columns of `shape`, as wide as both tallies need, NULL at positions not reached."""
-    columns = {}
-    for name in shape.columns:
-        kinds = [t[name].type() for t in (table, other) if name in t.columns]
-        kind = _wider(name, kinds[0], kinds[-1])
-        columns[name] = table[name].cast(kind) if name in table.columns else ibis.null(kind)
-    return table.select(**columns)
+def _widened(table: ir.Table, kinds: dict[str, dt.DataType]) -> ir.Table:
+    """All columns, as wide as every tally needs them, NULL at positions not reached."""
+    return table.select(
+        **{
+            name: table[name].cast(kind) if name in table.columns else ibis.null(kind)
+            for name, kind in kinds.items()
+        }
+    )
 
 
-def _wider(name: str, a: dt.DataType, b: dt.DataType) -> dt.DataType:
+def _widest(name: str, kinds: list[dt.DataType]) -> dt.DataType:
     try:
-        return dt.highest_precedence((a, b)).copy(nullable=True)
+        return dt.highest_precedence(kinds).copy(nullable=True)
     except IbisError as error:
+        some = list(dict.fromkeys(str(kind) for kind in kinds))
         raise TallyError(
-            f"{name!r} is {a} in one tally and {b} in the other, so they cannot be added. Read "
-            "both logs with the same type."
+            f"{name!r} is {some[0]} in one tally and {some[-1]} in the other, so they cannot be "
+            "added. Read both logs with the same type."
         ) from error
 
 

@@ -16,6 +16,8 @@ from scipy.special import stdtrit
 
 import foreclick as fc
 
+pytestmark = pytest.mark.slow
+
 SURE = 4  # standard deviations of what chance does; some twenty figures are looked at
 
 

@@ -18,7 +18,10 @@ SAMPLE = DATA / "pyclick_wscd" / "trainSample"
 # Thirty-five thousand terms are added in another order than the oracle's.
 MANY = 1e-11
 
-pytestmark = pytest.mark.skipif(not SAMPLE.exists(), reason=f"no {SAMPLE}")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not SAMPLE.exists(), reason=f"no {SAMPLE}"),
+]
 
 
 def read_records(path: Path) -> list[Record]:

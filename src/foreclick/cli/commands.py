@@ -14,6 +14,7 @@ from foreclick.cli.inputs import (
     read_candidates,
     read_logs,
     refuse_idle,
+    roles_of,
 )
 from foreclick.engines import total
 from foreclick.errors import SourceError
@@ -38,7 +39,9 @@ def check(args: argparse.Namespace, say: Say) -> Result:
 
 
 def tally(args: argparse.Namespace, say: Say) -> Result:
-    """Compress logs, or add up tallies, and write the sum."""
+    """Compress logs, or add up tallies, and write the sum; or each part of a log by itself."""
+    if args.into:
+        return _tallied_by_part(args, say)
     path = Path(args.output)
     if path.suffix not in {".parquet", ".pq"} or not path.parent.is_dir():
         raise SourceError(
@@ -53,6 +56,23 @@ def tally(args: argparse.Namespace, say: Say) -> Result:
     row = {"tally": str(path), **counted.engine.rows(sums)[0], "dropped": counted.dropped_rows}
     notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
     return Result((row,), tuple(row), tuple(notes))
+
+
+def _tallied_by_part(args: argparse.Namespace, say: Say) -> Result:
+    if len(args.log) > 1 or args.half_life is not None:
+        raise SourceError(
+            "--into takes one LOG, a glob or a directory in quotes, and no --half-life, which is "
+            "for reading the tallies."
+        )
+    found = fc.write_tallies(
+        args.log[0], args.into, engine=engine_of(args), progress=say, **roles_of(args)
+    )
+    row: dict[str, str | int] = {
+        "tallies": str(found.directory),
+        "made": len(found.made),
+        "kept": len(found.kept),
+    }
+    return Result((row,), tuple(row), (f"{found}.",))
 
 
 def convert(args: argparse.Namespace, say: Say) -> Result:
@@ -92,7 +112,7 @@ def _evaluated(
         say("Holding out one period after the other")
         log = fc.tally(log)
         same = {k: v for k, v in options.items() if k in ("metrics", "estimators", "clip")}
-        options = options | {"backtest": fc.backtest(log, **same)}
+        options = options | {"backtest": fc.backtest(log, **same, progress=say)}
     say("Evaluating")
     return fc.evaluate(log, candidate, **options)
 
@@ -144,7 +164,7 @@ def backtest(args: argparse.Namespace, say: Say) -> Result:
     options = given(args, (*asked, "forward"))
     if args.count_by is not None:  # --weight is a column of the log
         options["weight"] = args.count_by
-    return fc.backtest(log, **options)
+    return fc.backtest(log, **options, progress=say)
 
 
 def simulate(args: argparse.Namespace, say: Say) -> Result:

@@ -26,6 +26,8 @@ ROLES = (
     "weight",
     "rewards",
     "where",
+    "sample",
+    "sample_by",
     "invalid",
     "layout",
     "list_id",
@@ -35,7 +37,17 @@ ROLES = (
 )
 """The keywords of `read_log`, which are the options' names too."""
 
-_COUNTED = ("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "click")
+_COUNTED = (
+    "clicks",
+    "period",
+    "unit",
+    "propensity",
+    "segments",
+    "rewards",
+    "where",
+    "sample",
+    "click",
+)
 """Roles that a tally has settled, and that a candidate has no use for."""
 
 
@@ -65,6 +77,11 @@ def read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) -> 
         engine: where the files are read.
         usual: columns of roles that no option names.
     """
+    found = _read_logs(args, engine, **usual)
+    return found if args.half_life is None else fc.tally(found).weigh(half_life=args.half_life)
+
+
+def _read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) -> fc.Log | fc.Tally:
     paths: list[str] = list(args.log)
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
@@ -73,11 +90,14 @@ def read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) -> 
     counted = [fc.read_tally(path, engine=engine) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
-    roles = {**usual, **given(args, ROLES)}
-    if "rewards" in roles:
-        roles["rewards"] = dict(roles["rewards"])
-    log = fc.read_log(_stacked(raw, engine), **roles)
+    log = fc.read_log(_stacked(raw, engine), **{**usual, **roles_of(args)})
     return sum(counted, fc.tally(log)) if counted else log
+
+
+def roles_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `read_log` that were given as options."""
+    roles = given(args, ROLES)
+    return roles | ({"rewards": dict(roles["rewards"])} if "rewards" in roles else {})
 
 
 def _refuse_roles(args: argparse.Namespace, path: str) -> None:

@@ -71,8 +71,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "tally",
-        "LOG… -o FILE",
-        "compress logs to one small file; add up tallies",
+        "LOG… -o FILE | --into DIRECTORY",
+        "compress logs to one small file, or part by part; add up tallies",
         [log, _destination()],
     )
     add(
@@ -207,6 +207,24 @@ def _log(nargs: str = "+", context: str = "context", period: str = "none") -> _P
         help="a further reward, for the metric NAME@3; repeatable",
     )
     add("--where", metavar="SQL", help="which rows of LOG count, such as country='NL'")
+    add(
+        "--sample",
+        type=share,
+        metavar="SHARE",
+        help="read only so much of LOG, such as 0.01, for a first look",
+    )
+    add(
+        "--sample-by",
+        choices=("context", "unit"),
+        metavar="context|unit",
+        help="what is drawn (default: context)",
+    )
+    add(
+        "--half-life",
+        type=above_zero,
+        metavar="DAYS",
+        help="so much older than the latest period, a record counts half as much",
+    )
     add(
         "--invalid",
         choices=("error", "drop"),
@@ -483,8 +501,14 @@ def _picture() -> _Parser:
 
 def _destination() -> _Parser:
     parent = _Parser()
-    add = parent.add_argument_group("output").add_argument
-    add("-o", "--output", required=True, metavar="FILE", help="the Parquet file to write")
+    one = parent.add_argument_group("output").add_mutually_exclusive_group(required=True)
+    one.add_argument("-o", "--output", metavar="FILE", help="the Parquet file to write")
+    one.add_argument(
+        "--into",
+        metavar="DIRECTORY",
+        help="a tally for each file of LOG, or for each period of a single one; a run that was "
+        "stopped goes on where it was",
+    )
     return parent
 
 
@@ -588,6 +612,25 @@ def amount(text: str) -> float:
         found = math.nan
     if not 0 <= found < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of records")
+    return found
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    found = above_zero(text)
+    if found >= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+    return found
+
+
+def above_zero(text: str) -> float:
+    """A number above 0."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foreclick import inference
-from foreclick._tally import tally
+from foreclick._tally import settle
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import (
     ENOUGH_PERIODS,
@@ -113,8 +113,10 @@ def support(
     """
     if cap is not None and not cap >= 0:
         raise ModelError(f"cap={cap}: give a click rate from 0 on, such as 1, or None.")
-    counted, policy = tally(log), as_policy(candidate)
-    wanted, notes = _answerable(policy, parse_estimators(estimators))
+    policy = as_policy(candidate)
+    counted, notes = settle(log)
+    wanted, skipped = _answerable(policy, parse_estimators(estimators))
+    notes += skipped
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     question = Question(policy, wanted, parse_metrics(metrics), missing, None, segments, look=TOP)
     found = estimate(counted, question).sums

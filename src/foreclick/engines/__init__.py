@@ -6,26 +6,37 @@ from foreclick.engines.base import (
     absent,
     force,
     real,
+    sweep_partial,
     total,
     unordered,
     whole,
     zero,
 )
-from foreclick.engines.duckdb import laptop
-from foreclick.engines.sources import bring, engine_of, filter_by, open_source, read_metadata
+from foreclick.engines.duckdb import default_engine, laptop
+from foreclick.engines.sources import (
+    bring,
+    engine_of,
+    files_of,
+    filter_by,
+    open_source,
+    read_schemas,
+)
 
 __all__ = [
     "BUCKETS",
     "Engine",
     "absent",
     "bring",
+    "default_engine",
     "engine_of",
+    "files_of",
     "filter_by",
     "force",
     "laptop",
     "open_source",
-    "read_metadata",
+    "read_schemas",
     "real",
+    "sweep_partial",
     "total",
     "unordered",
     "whole",

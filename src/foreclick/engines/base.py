@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -21,11 +22,12 @@ import pyarrow.parquet as pq
 from foreclick.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ibis.backends import BaseBackend
 
 _numbers = itertools.count(1)
+_PARTIAL = ".partial"
 _HEX = "0123456789abcdef"
 _DIGITS = 7  # 28 bits of the digest: far more than 30 buckets need, and no overflow anywhere
 
@@ -68,11 +70,37 @@ def _unfused() -> Iterator[None]:
         options.fuse_selects = before
 
 
+def sweep_partial(directory: Path) -> None:
+    """Remove what processes of this machine were writing when they were killed."""
+    for file in directory.glob(f"*.{platform.node()}.*{_PARTIAL}"):
+        pid = file.name.removesuffix(_PARTIAL).rpartition(".")[2]
+        if pid.isdigit() and not alive(int(pid)):
+            file.unlink(missing_ok=True)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process of this machine is running, or may be."""
+    if os.name == "nt":  # where asking is as good as stopping it
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
 class Engine:
     """A place where tables live and expressions are executed: one Ibis backend.
 
     The relational rooms build expressions; only this class and its children run them.
+
+    Attributes:
+        far: whether it is a cluster or a server, rather than part of this process.
     """
+
+    far: ClassVar[bool] = True
 
     def __init__(self, backend: BaseBackend) -> None:
         self.backend: Any = backend
@@ -162,10 +190,14 @@ class Engine:
         with self._explained(expr):
             yield from self.backend.to_pyarrow_batches(expr)
 
+    def read_parquet(self, files: Sequence[str]) -> ir.Table:
+        """Parquet files of the same columns, as one table."""
+        return ibis.union(*[self.backend.read_parquet(file) for file in files])
+
     def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
         """Stream `expr` to one Parquet file; a file that is there is there completely."""
         schema = expr.schema().to_pyarrow().with_metadata(metadata)
-        partial = Path(f"{path}.{os.getpid()}.partial")
+        partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
         try:
             with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
                 for batch in self.batches(expr):
@@ -227,6 +259,19 @@ class Engine:
         """
         text = unit.cast("string").fill_null("")
         return (self._hex_number(left(md5(text), _DIGITS)) % BUCKETS).cast("int16")
+
+    def part(self, value: ir.Value, count: int) -> ir.IntegerValue:
+        """Which of so many parts of a table a value belongs to; another on another engine."""
+        return ((value.hash() % count) + count) % count
+
+    def drawn(self, value: ir.Value, share: float) -> ir.BooleanValue:
+        """Whether a value (a context, a unit) is in a sample of this share: the same everywhere.
+
+        A larger sample holds every smaller one. The salt keeps it apart from the buckets, and from
+        an experiment that was drawn by the same hash.
+        """
+        text = ibis.literal("foreclick:") + value.cast("string").fill_null("")
+        return self._hex_number(left(md5(text), _DIGITS)) < whole(round(share * 16**_DIGITS))
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         """A hexadecimal number of seven digits; engines with a function for it are faster."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -11,19 +13,22 @@ from typing import TYPE_CHECKING, Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines.base import Engine
+from foreclick.engines.base import Engine, alive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
 
 _BATCH = 100_000
+_SPILL = f"foreclick-{platform.node()}-"
 
 
 class DuckDB(Engine):
     """Ibis's DuckDB backend, on DuckDB 1.5 and 2.0."""
+
+    far = False
 
     def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
         """DuckDB answers NULL beyond the end by itself."""
@@ -33,6 +38,10 @@ class DuckDB(Engine):
         """Ibis 12 misses the batch reader of DuckDB 2.0, so ask DuckDB itself."""
         with self._explained(expr):
             yield from self.backend.con.sql(self.backend.compile(expr)).to_arrow_reader(_BATCH)
+
+    def read_parquet(self, files: Sequence[str]) -> ir.Table:
+        """One scan of them all; a directory's name is no column."""
+        return self.backend.read_parquet(list(files), hive_partitioning=False)
 
     def show(self, table: pa.Table) -> ir.Table:
         """DuckDB scans an Arrow table where it lies, without a copy."""
@@ -68,7 +77,12 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
         threads: how many cores it may use.
     """
     settings: dict[str, Any] = {"preserve_insertion_order": False}
-    settings["temp_directory"] = str(Path(tempfile.gettempdir()) / f"foreclick-{os.getpid()}")
+    spilled = Path(tempfile.gettempdir())
+    for left in spilled.glob(f"{_SPILL}*"):  # by processes that were killed
+        pid = left.name.removeprefix(_SPILL)
+        if pid.isdigit() and not alive(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    settings["temp_directory"] = str(spilled / f"{_SPILL}{os.getpid()}")
     if memory_limit is not None:
         settings["memory_limit"] = memory_limit
     if threads is not None:

@@ -98,16 +98,20 @@ def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
     return view.to_expr()
 
 
-def read_metadata(path: str) -> dict[str, dict[str, str]]:
-    """The key-value metadata of each Parquet file that `path` (a file or a glob) names."""
-    files = _matches(_whole(path))
+def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
+    """The columns and metadata of each Parquet file that `path` (a file, a glob, a list) names."""
+    files = files_of(path) if isinstance(path, str) else list(path)
     if not files:
         raise SourceError(f"no file matches {path!r}.")
     try:
-        found = {file: pq.read_schema(file).metadata or {} for file in files}
+        return {file: pq.read_schema(file) for file in files}
     except pa.ArrowException as error:
         raise SourceError(f"not all of {path!r} is Parquet: {error}") from error
-    return {f: {k.decode(): v.decode() for k, v in m.items()} for f, m in found.items()}
+
+
+def files_of(path: str) -> list[str]:
+    """The files that a path, a directory or a glob names, in order."""
+    return _matches(_whole(path))
 
 
 def _whole(path: str) -> str:

@@ -18,8 +18,8 @@ Three things keep this from being a loop over periods and values of M:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FOLD, TRAINED, WEIGHT = "fold", "trained", "weight"
+PART_ROWS = 6_000_000
+"""Rows of a tally that are held out at once on one machine: about 2 GB of cells."""
+
 _PAIR = [CONTEXT, FOLD]
 _STEPS = ("aa", "ab", "bb", "a", "b")
 _ROUNDING = 1e-12  # of a sum of doubles; a record in a cell of a trillion of them is less
@@ -78,6 +81,41 @@ class FoldErrors:
     squared: Floats
     error: Floats
 
+    def __add__(self, other: FoldErrors) -> FoldErrors:
+        """The errors of the same in other contexts too."""
+        return replace(self, squared=self.squared + other.squared, error=self.error + other.error)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The randomness of rewards themselves, by fold.
+
+    Attributes:
+        known: Σ weight · Var(f | list) / n, of the contexts whose variance is known.
+        unknown: Σ weight / n of the others; they take the variance of all contexts, `spread` over
+            `free` degrees of freedom.
+    """
+
+    known: Floats
+    unknown: Floats
+    spread: float
+    free: float
+
+    @property
+    def whole(self) -> Floats:
+        """Of all contexts; NaN where no list was shown twice."""
+        usual = self.spread / self.free if self.free else math.nan
+        return self.known + np.where(self.unknown > 0, self.unknown * usual, 0)
+
+    def __add__(self, other: Noise) -> Noise:
+        """That of other contexts too."""
+        return Noise(
+            self.known + other.known,
+            self.unknown + other.unknown,
+            self.spread + other.spread,
+            self.free + other.free,
+        )
+
 
 @dataclass(frozen=True)
 class Folds:
@@ -89,8 +127,7 @@ class Folds:
         pairs: how many (context, fold) pairs were judged, by fold.
         records: how many records were held out in them, by fold.
         truth: Σ weight · V by fold, for each metric.
-        noise: Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid.
-            NaN where no list was shown twice.
+        noises: for each metric, what its `noise` is made of.
         contexts: how many contexts were judged at all.
         shown: how many pairs have records at all.
         untrained: those of them that nothing could be learnt for.
@@ -102,25 +139,71 @@ class Folds:
     pairs: Floats
     records: Floats
     truth: dict[Metric, Floats]
-    noise: dict[Metric, Floats]
+    noises: dict[Metric, Noise]
     contexts: int
     shown: int
     untrained: int
     selected: int
 
+    @property
+    def noise(self) -> dict[Metric, Floats]:
+        """Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid."""
+        return {metric: noise.whole for metric, noise in self.noises.items()}
+
+    def __add__(self, other: Folds) -> Folds:
+        """What came of the contexts of both, which are others."""
+        return Folds(
+            errors=[a + b for a, b in zip(self.errors, other.errors, strict=True)],
+            weight=self.weight + other.weight,
+            pairs=self.pairs + other.pairs,
+            records=self.records + other.records,
+            truth={m: v + other.truth[m] for m, v in self.truth.items()},
+            noises={m: v + other.noises[m] for m, v in self.noises.items()},
+            contexts=self.contexts + other.contexts,
+            shown=self.shown + other.shown,
+            untrained=self.untrained + other.untrained,
+            selected=self.selected + other.selected,
+        )
+
 
 def fold_errors(
-    tally: Tally, estimators: Sequence[Weighted], metrics: Sequence[Metric], protocol: Protocol
+    tally: Tally,
+    estimators: Sequence[Weighted],
+    metrics: Sequence[Metric],
+    protocol: Protocol,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Folds:
-    """Hold out each fold in turn and sum up the errors of every estimator."""
-    with tally.engine.scratch() as keep:
-        cut = _Cut(tally, metrics, protocol, keep)
-        asks = [Ask(e.model, m, e.clip or (math.inf,)) for e in estimators for m in metrics]
-        answers: dict[Ask, list[FoldErrors]] = {}
-        for cell in dict.fromkeys(ask.cell for ask in asks):
-            same = [ask for ask in asks if ask.cell == cell]
-            answers |= cut.errors(same)
-        return cut.summary([found for ask in asks for found in answers[ask]])
+    """Hold out each fold in turn and sum up the errors of every estimator.
+
+    Contexts are judged each on its own and errors add, so a large tally is worked on part by part:
+    what is kept in between then fits into memory.
+    """
+    asks = [Ask(e.model, m, e.clip or (math.inf,)) for e in estimators for m in metrics]
+    parts = _parts(tally)
+    found = []
+    for number, part in enumerate(parts, start=1):
+        of = f", part {number} of {len(parts)} of the contexts" if len(parts) > 1 else ""
+        with tally.engine.scratch() as keep:
+            cut = _Cut(replace(tally, table=part), metrics, protocol, keep)
+            answers: dict[Ask, list[FoldErrors]] = {}
+            for cell in dict.fromkeys(ask.cell for ask in asks):
+                same = [ask for ask in asks if ask.cell == cell]
+                say(f"Predicting each period by {same[0].model.name}{of}")
+                answers |= cut.errors(same)
+            found.append(cut.summary([own for ask in asks for own in answers[ask]]))
+    return reduce(add, found)
+
+
+def _parts(tally: Tally) -> list[ir.Table]:
+    """The tally by contexts, in parts that this machine can hold; a cluster has its own way."""
+    table = tally.table
+    if tally.engine.far:
+        return [table]
+    rows = tally.engine.rows(table.aggregate(rows=table.count()))[0]["rows"]
+    count = math.ceil(rows / PART_ROWS)
+    if count <= 1:
+        return [table]
+    return [table.filter(tally.engine.part(table[CONTEXT], count) == k) for k in range(count)]
 
 
 class _Cut:
@@ -336,7 +419,7 @@ class _Cut:
             found[name] = values
         return found
 
-    def _noise(self) -> dict[Metric, Floats]:
+    def _noises(self) -> dict[Metric, Noise]:
         """Σ weight · Var(f | list) / n by fold.
 
         The variance of a list's reward is pooled within each context, over lists shown twice or
@@ -370,12 +453,13 @@ class _Cut:
         sums = {c: known.ifelse(share * pairs[c] / freedom, real(0)).sum() for c in left}
         sums["unknown"] = known.ifelse(real(0), share).sum()
         found = self._by_fold(pairs, sums)
-        default = {
-            c: (pooled[c] or 0.0) / pooled["free"] if pooled["free"] else math.nan for c in left
-        }
         return {
-            m: found[f"ss_{i}"]
-            + np.where(found["unknown"] > 0, found["unknown"] * default[f"ss_{i}"], 0)
+            m: Noise(
+                found[f"ss_{i}"],
+                found["unknown"],
+                pooled[f"ss_{i}"] or 0.0,
+                pooled["free"] or 0.0,
+            )
             for i, m in enumerate(self.metrics)
         }
 
@@ -397,7 +481,7 @@ class _Cut:
             pairs=self.truths["pairs"],
             records=self.truths[RECORDS],
             truth={m: self.truths[f"v_{i}"] for i, m in enumerate(self.metrics)},
-            noise=self._noise(),
+            noises=self._noises(),
             **counts,
         )
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ibis
 import ibis.expr.types as ir
@@ -28,6 +28,7 @@ import ibis.expr.types as ir
 from foreclick._tally import Tally
 from foreclick.engines import real, total
 from foreclick.estimators.cells import Ask
+from foreclick.estimators.drawn import drawn
 from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
@@ -38,6 +39,12 @@ from foreclick.estimators.weighed import Weighed, rate_of
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -199,7 +206,9 @@ def _sum_up(
         for i, ask in enumerate(asks)
     ]
     weighed = Weighed(asks, cell, rows)
-    found = _with_spread(weighed, found, moved, sampled(log, weighed) if moved else {})
+    if moved:
+        of_sample, of_draw = sampled(log, weighed), drawn(log, strata, weighed)
+        found = _with_spread(weighed, found, moved, of_sample, of_draw)
     if look is None:
         return found
     sights = look.sights(weighed)
@@ -226,11 +235,13 @@ def _with_spread(
     weighed: Weighed,
     found: list[list[Sums]],
     moved: list[Influence],
-    more: dict[tuple[Ask, float, Code], float],
+    of_sample: dict[tuple[Ask, float, Code], float],
+    of_draw: dict[tuple[Ask, float, Code], Floats],
 ) -> list[list[Sums]]:
     """The same sums with their spread: by several kinds of clusters, the widest of them.
 
-    `more` is the variance of a candidate that was sampled, of the estimate times its records.
+    To it comes the variance of a candidate that was sampled, of the estimate times its records, and
+    the covariance of a log whose contexts were drawn.
     """
     asked = list(zip(weighed.asks, found, strict=True))
     values = {(a, s.clip, s.stratum.code): s.value for a, sums in asked for s in sums}
@@ -241,15 +252,17 @@ def _with_spread(
         key = (ask, s.clip, s.stratum.code)
         mine = [spread[key] for spread in spreads if key in spread]
         found = max(mine, key=lambda spread: float(spread.covariance[0, 0]), default=None)
-        if found is None or key not in more:
+        if found is not None and key in of_draw:
+            found = replace(found, covariance=found.covariance + of_draw[key])
+        if found is None or key not in of_sample:
             return found
-        return found.wider(more[key] / s.stratum.records**2)
+        return found.wider(of_sample[key] / s.stratum.records**2)
 
     return [
         [
             replace(
                 s,
-                asked=bool(moved),
+                asked=True,
                 spread=widest(a, s),
                 repeated=again.get((a, s.stratum.code)),
             )

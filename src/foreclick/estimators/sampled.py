@@ -27,7 +27,7 @@ LIST = "list_id"
 def sampled(log: Prepared, weighed: Weighed) -> dict[tuple[Ask, float, Code], float]:
     """The variance to add to that of n V̂, by ask, clip and stratum; nothing for other policies."""
     policy = log.policies[MASS]
-    if not isinstance(policy, Observed) or policy.counted.table.equals(log.tally.table):
+    if not isinstance(policy, Observed) or policy.counted.same(log.tally):
         return {}
     asks, keys = weighed.asks, log.keys
     scored = _scores(log, weighed)

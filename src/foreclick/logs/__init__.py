@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import ibis
@@ -19,6 +19,7 @@ from foreclick.logs.layouts import (
     Layout,
     Roles,
     lay_out,
+    period_of,
     rewards_of,
 )
 from foreclick.logs.shape import (
@@ -50,6 +51,7 @@ __all__ = [
     "compress",
     "numbered",
     "numbered_all",
+    "period_of",
     "read_log",
 ]
 
@@ -105,6 +107,8 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     weight: str | None = None,
     rewards: Mapping[str, Columns] | None = None,
     where: Any = None,  # noqa: ANN401 - SQL text or a function of the table
+    sample: float | None = None,
+    sample_by: Literal["context", "unit"] = "context",
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
     layout: Literal["lists", "long"] = "lists",
@@ -130,6 +134,10 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         weight: how many records a row stands for (pre-aggregated or down-sampled logs).
         rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
         where: a filter: SQL such as ``"country = 'NL'"`` or ``lambda t: t.country == "NL"``.
+        sample: the share of the log to read, for a first look at a huge one: the same records on
+            every engine, and all of a smaller share in a larger one.
+        sample_by: whether contexts are drawn, each with all its records, or units; the intervals
+            know what was left out.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
         depth: how many positions to read; by default as many as the longest list has.
@@ -174,7 +182,30 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         item=(item or "item") if long else None,
     )
     home, table = open_source(source, engine)
-    return compress(filter_by(table, where), roles, home, invalid, depth)
+    table = filter_by(table, where)
+    if sample is None:
+        return compress(table, roles, home, invalid, depth)
+    column = _drawn_by(table, roles, sample, sample_by)
+    log = compress(table.filter(home.drawn(column, sample)), roles, home, invalid, depth)
+    return replace(log, shape=replace(log.shape, sample=(sample_by, float(sample))))
+
+
+def _drawn_by(table: ir.Table, roles: Roles, share: float, by: str) -> ir.Column:
+    """The column that a sample is drawn by."""
+    if by not in ("context", "unit") or not 0 < share < 1:
+        raise SourceError(
+            f"sample={share!r}, sample_by={by!r}: give a share between 0 and 1, of the log's "
+            "'context's or 'unit's."
+        )
+    column = roles.context if by == "context" else roles.unit
+    if column is None:
+        raise SourceError(
+            f"sample_by={by!r}, but the log has no {by}. Name its column, {by}='…', or sample by "
+            f"{'unit' if by == 'context' else 'context'}."
+        )
+    if column not in table.columns:
+        raise SourceError(f"{by}={column!r} is not among {', '.join(table.columns)}.")
+    return table[column]
 
 
 def compress(

@@ -147,7 +147,7 @@ def _slot_value(value: ir.Value, name: str) -> ir.Value:
     return value.cast("float64") if name == PROPENSITY else _reward(value, name)
 
 
-def _period(column: ir.Column) -> ir.Column:
+def period_of(column: ir.Column) -> ir.Column:
     """Days of a timestamp; anything else as it is."""
     return column.date() if column.type().is_timestamp() else column
 
@@ -164,7 +164,7 @@ class _Reader:
             CONTEXT: whole(0) if roles.context is None else _key(table[roles.context], CONTEXT)
         }
         if roles.period is not None:
-            columns[PERIOD] = _period(table[roles.period])
+            columns[PERIOD] = period_of(table[roles.period])
         columns |= {name: table[name] for name in roles.segments}
         if roles.unit is not None:
             columns[BUCKET] = self.engine.bucket(_key(table[roles.unit], "unit"))

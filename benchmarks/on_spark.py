@@ -1,0 +1,207 @@
+"""A log on a real Spark cluster: the same answers, workers killed, and beside hand-written SQL.
+
+    python -m benchmarks.on_spark same killed --records 1000000
+    python -m benchmarks.on_spark timed --records 10000000
+
+`same` compares the tally and its answers on the cluster, on DuckDB and on PostgreSQL; `killed`
+kills a worker in the middle of a tally, twice; `timed` measures the tally against the same work in
+Spark SQL written by hand, in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import math
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.spark_cluster import Cluster
+
+import foreclick as fc
+from foreclick.simulate import yandex_like
+
+ROLES: dict[str, Any] = {"context": "query", "period": "day"}
+ASKED: dict[str, Any] = {
+    "metrics": ["clicks@2", "clicks@3", "dcg@10"],
+    "estimators": ["list", "ip", "item", "pbm", "rctr"],
+}
+SKEW = 0.2
+"""The share of the log that one query has."""
+
+
+def write_log(path: Path, records: int) -> None:
+    """A log a day a file; one query has a fifth of it."""
+    queries = max(20, min(1_000, records // 2_000))
+    simulation = yandex_like(records=records, queries=queries, seed=5)
+    rest = simulation.frequencies[1:]
+    skewed = [SKEW, *(rest / rest.sum() * (1 - SKEW))]
+    replace(simulation, frequencies=skewed).write_parquet(path)
+
+
+def candidate_of(tally: fc.Tally) -> fc.Ranking:
+    """Of each query its largest list, with the first two items exchanged."""
+    best: dict[Any, tuple[tuple[int, ...], list[Any]]] = {}
+    for row in tally.to_arrow().to_pylist():
+        items = [row[c] for c in tally.shape.items if row[c] is not None]
+        key = (row["n"], *items)
+        if row["context"] not in best or key > best[row["context"]][0]:
+            best[row["context"]] = (key, [*items[1::-1], *items[2:]])
+    contexts = sorted(best)
+    return fc.Ranking({"context": contexts, "items": [best[x][1] for x in contexts]})
+
+
+# --- the same everywhere ------------------------------------------------------------------------
+
+
+def same(spark: Any, path: Path) -> None:
+    """Integers exactly, numbers to 1e-12, on all three engines."""
+    home = fc.tally(fc.read_log(path, **ROLES))
+    candidate = candidate_of(home)
+    rows = home.to_arrow()
+    expected = fc.evaluate(home, candidate, **ASKED).to_dicts()
+    for name, log in _elsewhere(spark, path):
+        counted = fc.tally(log)
+        assert counted.to_arrow().equals(rows), f"the tally on {name} differs"
+        there = fc.evaluate(counted, candidate, **ASKED).to_dicts()
+        brought = fc.evaluate(log, candidate, **ASKED)
+        print(f"{name}: {rows.num_rows:,} rows of the tally, the same; {brought.notes[0]}")
+        apart = max(_apart(there, expected), _apart(brought.to_dicts(), expected))
+        print(f"{name}: answers differ by at most {apart:.1e}", flush=True)
+        assert apart <= 1e-12
+
+
+def _apart(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> float:
+    """The largest relative difference of two evaluations."""
+    worst = 0.0
+    for mine, theirs in zip(found, expected, strict=True):
+        for name, value in theirs.items():
+            if isinstance(value, float) and math.isfinite(value):
+                worst = max(worst, abs(mine[name] - value) / max(abs(value), 1.0))
+            else:
+                assert mine[name] == value, (name, mine[name], value)
+    return worst
+
+
+def _elsewhere(spark: Any, path: Path) -> Iterator[tuple[str, fc.Log]]:
+    yield "the cluster", fc.read_log(spark.read.parquet(str(path)), **ROLES)
+    with contextlib.ExitStack() as stack:
+        try:
+            import ibis
+
+            from tests import servers
+
+            address = stack.enter_context(servers.postgres())
+        except (ImportError, servers.EngineMissing) as missing:
+            print(f"no PostgreSQL here: {missing}")
+            return
+        connection = ibis.postgres.connect(**address)
+        stack.callback(connection.disconnect)
+        engine = servers.postgres_engine(connection)
+        table = fc.engines.laptop().backend.read_parquet(str(path / "*.parquet"))
+        yield "PostgreSQL", fc.read_log(engine.load(table.to_pyarrow()), **ROLES)
+
+
+# --- workers that die ---------------------------------------------------------------------------
+
+
+def killed(cluster: Cluster, spark: Any, path: Path) -> None:
+    """A worker is killed in the middle of a tally, and another comes; twice."""
+    frame = spark.read.parquet(str(path))
+    start = time.perf_counter()
+    expected = fc.tally(fc.read_log(frame, **ROLES)).to_arrow()
+    takes = time.perf_counter() - start
+    for number, moment in enumerate((0.3, 0.6), start=1):
+        fatal = threading.Timer(takes * moment, cluster.kill_worker)
+        fatal.start()
+        found = fc.tally(fc.read_log(frame, **ROLES)).to_arrow()
+        fatal.join()
+        assert found.equals(expected), "the tally differs"
+        print(f"killed {number}: a worker died at {moment:.0%} of a tally; not a bit differs")
+        cluster.add_worker()
+
+
+# --- beside Spark SQL by hand -------------------------------------------------------------------
+
+
+def by_hand(spark: Any, path: Path) -> int:
+    """The tally in Spark SQL, with the rules of a log checked on its rows."""
+    spark.read.parquet(str(path)).createOrReplaceTempView("raw")
+    positions = range(1, 11)
+    columns = ", ".join(
+        f"get(items, {k - 1}) AS item_{k}, get(clicks, {k - 1}) AS click_{k}" for k in positions
+    )
+    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in positions)])
+    tally = spark.sql(
+        f"SELECT {keys}, max(length) AS length, count(*) AS n FROM (SELECT query, day, {columns}, "
+        f"greatest(size(items), size(clicks)) AS length FROM raw) GROUP BY {keys}"
+    ).persist()
+    tally.createOrReplaceTempView("by_hand")
+    rows = int(tally.count())
+    pairs = itertools.combinations(positions, 2)
+    twice = " OR ".join(f"item_{a} = item_{b}" for a, b in pairs)
+    empty = " AND ".join(f"item_{k} IS NULL" for k in positions)
+    uneven = " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in positions)
+    negative = " OR ".join(f"click_{k} < 0" for k in positions)
+    rules = ", ".join(
+        f"sum(CASE WHEN {rule} THEN n END)" for rule in (twice, empty, uneven, negative)
+    )
+    (found,) = spark.sql(
+        f"SELECT {rules}, sum(CASE WHEN query IS NULL THEN n END), max(length) FROM by_hand"
+    ).collect()
+    assert tuple(found)[:5] == (None,) * 5
+    tally.unpersist(blocking=True)
+    return rows
+
+
+def ours(spark: Any, path: Path) -> int:
+    log = fc.read_log(spark.read.parquet(str(path)), **ROLES)
+    return int(log.engine.rows(log.table.aggregate(n=log.table.count()))[0]["n"])
+
+
+def timed(spark: Any, path: Path, rounds: int) -> None:
+    seconds: dict[str, list[float]] = {"ours": [], "by hand": []}
+    for number in range(rounds):
+        who = [("ours", ours), ("by hand", by_hand)]
+        for name, run in who if number % 2 == 0 else who[::-1]:
+            start = time.perf_counter()
+            rows = run(spark, path)
+            seconds[name].append(time.perf_counter() - start)
+        print(".", end="", flush=True)
+    mine, theirs = (statistics.median(seconds[name]) for name in ("ours", "by hand"))
+    verdict = "met" if mine <= 1.25 * theirs else "MISSED"
+    print(f"\ntally of {rows:,} rows: {mine:.1f} s, by hand {theirs:.1f} s, ", end="")
+    print(f"{mine / theirs:.2f} × (goal 1.25 ×, {verdict})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="+", choices=("same", "killed", "timed"))
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
+        path = Path(folder, "log")
+        write_log(path, args.records)
+        spark = cluster.session()
+        spark.sparkContext.setLogLevel("OFF")
+        try:
+            if "same" in args.parts:
+                same(spark, path)
+            if "killed" in args.parts:
+                killed(cluster, spark, path)
+            if "timed" in args.parts:
+                timed(spark, path, args.rounds)
+        finally:
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""A real Spark cluster on loopback: a master and workers, each a process of its own.
+
+`make spark-cluster` starts one and prints its address; Ctrl-C stops it. Everything comes with the
+pyspark package. Tests and benchmarks start theirs with `Cluster()`, and may kill a worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+HOST = "127.0.0.1"
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+
+
+class Cluster:
+    """A standalone master and its workers.
+
+    Args:
+        workers: how many.
+        cores: that each of them offers.
+        memory: that each of them offers, such as "2g".
+        patience: seconds until all of them must be there.
+    """
+
+    def __init__(
+        self, workers: int = 2, cores: int = 1, memory: str = "2g", patience: float = 90.0
+    ) -> None:
+        import pyspark
+
+        self.home = Path(pyspark.__file__).parent
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="spark-cluster-", ignore_cleanup_errors=True
+        )
+        self._settings, self._patience = (cores, memory), patience
+        self._logs: list[Path] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.port = _free_port()
+        self.url = f"spark://{HOST}:{self.port}"
+        self.master = self._start(
+            _MASTER, "--host", HOST, "--port", str(self.port), "--webui-port", "0"
+        )
+        try:
+            self._await(self._logs[0], "I have been elected leader|Starting Spark master")
+            for _ in range(workers):
+                self.add_worker()
+            for log in self._logs[1:]:
+                self._await(log, "Successfully registered with master")
+        except BaseException:
+            self.stop()
+            raise
+
+    def add_worker(self) -> None:
+        """Start one more worker."""
+        cores, memory = self._settings
+        work = Path(self._folder.name, f"work-{len(self._logs)}")
+        options = ["--host", HOST, "--webui-port", "0", "--work-dir", str(work)]
+        options += ["--cores", str(cores), "--memory", memory]
+        self.workers.append(self._start(_WORKER, *options, self.url))
+
+    def kill_worker(self) -> None:
+        """Kill the oldest worker and its executors, as a machine that is switched off."""
+        _end(self.workers.pop(0), signal.SIGKILL)
+
+    def session(self, name: str = "foreclick", **settings: str) -> Any:
+        """A Spark session on this cluster."""
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master(self.url).appName(name)
+        usual = {
+            "spark.driver.host": HOST,
+            "spark.driver.bindAddress": HOST,
+            "spark.executor.memory": "1500m",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "8",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.local.dir": self._folder.name,
+            "spark.sql.warehouse.dir": str(Path(self._folder.name, "warehouse")),
+        }
+        for key, value in (usual | settings).items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+
+    def stop(self) -> None:
+        """Stop everything."""
+        for process in [*self.workers, self.master]:
+            _end(process, signal.SIGTERM)
+        self._folder.cleanup()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+        log = Path(self._folder.name, f"{len(self._logs)}.log")
+        self._logs.append(log)
+        environment = os.environ | {
+            "SPARK_HOME": str(self.home),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "512m",
+        }
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                [str(self.home / "bin" / "spark-class"), *words],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,  # so that its executors can be killed with it
+            )
+
+    def _await(self, log: Path, said: str) -> None:
+        until = time.monotonic() + self._patience
+        while time.monotonic() < until:
+            if re.search(said, log.read_text(errors="replace")):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"the cluster did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _end(process: subprocess.Popen[bytes], how: int) -> None:
+    try:
+        os.killpg(process.pid, how)
+        process.wait(timeout=20)
+    except ProcessLookupError:
+        pass
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def main() -> None:
+    """Start a cluster and keep it until Ctrl-C."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--memory", default="2g")
+    args = parser.parse_args()
+    with Cluster(args.workers, args.cores, args.memory) as cluster:
+        print(f"{cluster.url} with {args.workers} workers; Ctrl-C stops it", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            print("stopped")
+
+
+if __name__ == "__main__":
+    main()
