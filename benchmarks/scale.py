@@ -287,7 +287,7 @@ def measure(step: str, path: Path, memory: str) -> dict[str, float]:
 
 
 def write_log(path: Path, records: int) -> None:
-    """The log, and a candidate: of each query its most frequent list on day 20, two exchanged."""
+    """The log, and a candidate: of each query a list of its last day, the first two exchanged."""
     import duckdb
 
     from foreclick.simulate import yandex_like
@@ -296,8 +296,9 @@ def write_log(path: Path, records: int) -> None:
     yandex_like(records=records, queries=QUERIES, seed=7).write_parquet(path)
     items = ", ".join(f"items[{k}]" for k in (2, 1, *range(3, 11)))
     duckdb.execute(
-        f"COPY (SELECT query AS context, mode([{items}]) AS items FROM '{path}/*20.parquet' "
-        f"GROUP BY query) TO '{path}.candidate.parquet'"
+        f"COPY (SELECT query AS context, [{items}] AS items FROM (SELECT query, "
+        f"arg_max(items, day) AS items FROM '{path}/*.parquet' GROUP BY query)) "
+        f"TO '{path}.candidate.parquet'"
     )
     size = sum(file.stat().st_size for file in path.iterdir()) / 1e9
     print(f"{records:,} records, {size:.2f} GB, in {time.perf_counter() - start:.0f} s", flush=True)

@@ -22,6 +22,9 @@ from foreclick.logs import ITEM, PROPENSITY, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import MODELS, POSITION, ClickModel, stacked
 
+CLUSTER = "cluster"
+"""The column of what keeps records apart that vary together."""
+
 SQUARE = "_squared"
 PREFIX = MODELS["prefix"]
 _MASK = "filled"
@@ -311,9 +314,9 @@ def credit(rows: ir.Table, metric: Metric) -> ir.Value:
 
 
 def _more_than(lists: ir.Table, columns: list[str]) -> bool:
-    """Whether rows are told apart by more than these: further items, or propensities."""
+    """Whether rows are told apart by more than these: further items, propensities, clusters."""
     others = set(lists.columns) - set(columns)
-    return any(_is_item(c) or c.startswith(PROPENSITY) for c in others)
+    return any(_is_item(c) or c.startswith(PROPENSITY) or c == CLUSTER for c in others)
 
 
 def _only(rows: ir.Table, within: ir.Table | None) -> ir.Table:

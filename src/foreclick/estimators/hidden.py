@@ -23,7 +23,7 @@ from foreclick.engines import real
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Stratum
-from foreclick.estimators.weighed import Weighed, names, rate_of, ratio
+from foreclick.estimators.weighed import Weighed, earned, names, rate_of, ratio
 from foreclick.logs import N
 from foreclick.models import MASS
 
@@ -51,15 +51,20 @@ def small_cells(log: Prepared, strata: list[Stratum], weighed: Weighed) -> Hidde
         n = rows[f"{N}_{i}"].cast("float64")
         extra[f"d_{i}"] = (real(2) * n * rows[f"usual_{i}"] - rows[f"s_{i}"]) / (n + real(1))
     rows = rows.mutate(**extra)
-    sums: dict[str, ir.Value] = {}
+    parts: dict[str, ir.Value] = {}
     for i, m in names(weighed.asks):
-        sums |= _weighed(f"{i}_{m}", rows[f"w_{i}_{m}"], rows[f"d_{i}"])
+        parts |= _weighed(f"{i}_{m}", rows[f"w_{i}_{m}"], rows[f"d_{i}"])
+    sums = {name: part.sum() for name, part in parts.items()}
     answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
     return _matrices(log, strata, weighed, answers)
 
 
 def few_clusters(
-    log: Prepared, strata: list[Stratum], weighed: Weighed, rows: list[dict[str, Any]]
+    log: Prepared,
+    strata: list[Stratum],
+    weighed: Weighed,
+    seen: ir.Table,
+    rows: list[dict[str, Any]],
 ) -> Hidden:
     """Clusters: what cells hide that were seen in few of them.
 
@@ -74,86 +79,110 @@ def few_clusters(
         log: the prepared log.
         strata: its parts.
         weighed: the candidate's cells.
-        rows: (by, cluster) → the sums of `hidden_in_contexts`.
+        seen: the same cells with their `moments`.
+        rows: (by, cluster) → the sums of `shocks`.
     """
-    if not fits_rates(log, weighed):
-        return {}
     sums: dict[Code, dict[str, Any]] = {}
     for row in rows:
-        mine = sums.setdefault(tuple(row[b] for b in log.by), {b: row[b] for b in log.by})
-        for name in _in_contexts(weighed.asks):
+        mine = sums.setdefault(tuple(row[b] for b in log.by), {})
+        for name in _shocked(weighed.asks):
             mine[name] = mine.get(name, 0.0) + (row[name] or 0.0)
-    return _matrices(log, strata, weighed, list(sums.values()))
-
-
-def with_spread(log: Prepared, weighed: Weighed) -> ir.Table:
-    """The cells with what `hidden_in_cells` needs of them, by the names of `spread_columns`."""
-    rows = _usual(log, weighed)
-    columns: dict[str, ir.Value] = {}
-    for i in range(len(weighed.asks)):
-        n = rows[f"{N}_{i}"].cast("float64")
-        columns[f"r_{i}"] = rate_of(rows, i)
-        # n_g σ_g²: the cell's own spread, and two records of the usual one
-        columns[f"v_{i}"] = n * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n + real(1))
-    return rows.mutate(**columns)
-
-
-def spread_columns(asks: list[Ask]) -> list[str]:
-    """Rate, variance and exposure of a cell."""
-    return [f"{stem}_{i}" for i in range(len(asks)) for stem in ("r", "v", "p")]
-
-
-def hidden_in_cells(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
-    """Sums over the cells of a context and cluster; `joined` has the columns of `shares`."""
-    sums: dict[str, ir.Value] = {}
-    for i, ask in enumerate(asks):
-        v, h, earned, shown = (joined[f"{c}_{i}"] for c in ("v", "h", "earned", "shown"))
-        left = joined[f"t_{i}"] - earned
-        sums[f"over_{i}"] = (left * left - v * h * (real(1) - h)).sum()
-        sums[f"under_{i}"] = (shown * shown).sum()
-        for m in range(len(ask.clips)):
-            w = joined[f"a_{i}_{m}"]
-            sums |= _weighed(f"{i}_{m}", w, v * h * h)
-            sums |= {
-                f"all_{i}_{m}": (w * earned).sum(),
-                f"part_{i}_{m}": (w * shown).sum(),
-                f"all1_{i}_{m}": (w > 0).ifelse(earned, real(0)).sum(),
-                f"part1_{i}_{m}": (w > 0).ifelse(shown, real(0)).sum(),
-            }
-    return sums
-
-
-def shares(joined: ir.Table, asks: list[Ask]) -> ir.Table:
-    """With h_c, the cluster's share of the cell; what it earned, r e, and how much of it shows."""
-    numbers = range(len(asks))
-    parts = {
-        f"h_{i}": ibis.least(ratio(joined[f"e_{i}"], joined[f"p_{i}"]), real(1)) for i in numbers
-    }
-    earned = {f"earned_{i}": joined[f"r_{i}"] * joined[f"e_{i}"] for i in numbers}
-    rows = joined.mutate(**parts, **earned)
-    return rows.mutate(
-        **{f"shown_{i}": rows[f"earned_{i}"] * (real(1) - rows[f"h_{i}"]).sqrt() for i in numbers}
+    cells = _over_cells(log, weighed, seen)
+    answers = log.engine.rows(
+        per(cells, log.by).aggregate(
+            **{c: cells[c].sum() for c in cells.columns if c not in log.by}
+        )
+    )
+    return _matrices(
+        log,
+        strata,
+        weighed,
+        [row | sums.get(tuple(row[b] for b in log.by), {}) for row in answers],
     )
 
 
-def hidden_in_contexts(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
-    """Sums over contexts; of shocks, squares before they are summed."""
+def moments(slots: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Of a cell, sums over its clusters: Σ t² and, of every ask, Σ t e, Σ e² and Σ e³."""
     sums: dict[str, ir.Value] = {}
-    for name in _in_contexts(asks):
-        if name in parts.columns:
-            sums[name] = parts[name].sum()
+    for i in range(len(asks)):
+        t, e = slots[f"t_{earned(asks, i)}"], slots[f"e_{i}"]
+        if earned(asks, i) == i:
+            sums[f"tt_{i}"] = (t * t).sum()
+        sums |= {f"te_{i}": (t * e).sum(), f"ee_{i}": (e * e).sum(), f"eee_{i}": (e * e * e).sum()}
+    return sums
+
+
+def _over_cells(log: Prepared, weighed: Weighed, seen: ir.Table) -> ir.Table:
+    """What each cell adds: to τ² (`over` / `under`), and by the variance of its records."""
+    usual = _usual(log, weighed)
+    asks, key = weighed.asks, [*log.keys, *weighed.cell]
+    rows = usual.join(seen, key)
+    columns: dict[str, ir.Value] = {}
+    for i, ask in enumerate(asks):
+        n, p, rate = rows[f"{N}_{i}"].cast("float64"), rows[f"p_{i}"], rate_of(rows, i)
+        tt, te = rows[f"tt_{earned(asks, i)}"], rows[f"te_{i}"]
+        ee, eee = rows[f"ee_{i}"], rows[f"eee_{i}"]
+        # n_g σ_g²: the cell's own spread, and two records of the usual one
+        v = n * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n + real(1))
+        shared = ratio(ee, p * p)  # Σ h²
+        left = tt - rate * (real(2) * te - rate * ee)
+        columns[f"over_{i}"] = left - v * (real(1) - shared)
+        columns[f"under_{i}"] = rate * rate * (ee - ratio(eee, p))
+        for m in range(len(ask.clips)):
+            columns |= _weighed(f"{i}_{m}", rows[f"w_{i}_{m}"], v * shared)
+    return rows.select(*log.by, **columns)
+
+
+def shock_columns(table: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """What a shock of 1 moves in a cell, by unit of exposure: of every clip W r, of every ask r."""
+    found: dict[str, ir.Value] = {}
+    for i, ask in enumerate(asks):
+        rate = rate_of(table, i)
+        found[f"r_{i}"] = (table[f"ratio_{i}"] > 0).ifelse(rate, real(0))
+        found |= {f"g_{i}_{m}": table[f"w_{i}_{m}"] * rate for m in range(len(ask.clips))}
+    return found
+
+
+def shocked(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Sums over the cells of a context and cluster: A and B, and the same without weights."""
+    sums: dict[str, ir.Value] = {}
+    for i, ask in enumerate(asks):
+        e = joined[f"e_{i}"]
+        shown = joined[f"left_{i}"]
+        sums |= {
+            f"all_{i}": (joined[f"r_{i}"] * e).sum(),
+            f"part_{i}": (joined[f"r_{i}"] * shown).sum(),
+        }
+        for m in range(len(ask.clips)):
+            g = joined[f"g_{i}_{m}"]
+            sums |= {f"all_{i}_{m}": (g * e).sum(), f"part_{i}_{m}": (g * shown).sum()}
+    return sums
+
+
+def still_shown(joined: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """What of the exposure still shows, e √(1 − h), for every ask."""
+    found: dict[str, ir.Value] = {}
+    for i in range(len(asks)):
+        share = ibis.least(ratio(joined[f"e_{i}"], joined[f"p_{i}"]), real(1))
+        found[f"left_{i}"] = joined[f"e_{i}"] * (real(1) - share).sqrt()
+    return found
+
+
+def shocks(parts: ir.Table, asks: list[Ask]) -> dict[str, ir.Value]:
+    """Sums over contexts, of squares."""
+    sums: dict[str, ir.Value] = {}
     for i, m in names(asks):
-        a, b, a1, b1 = (parts[f"{c}_{i}_{m}"] for c in ("all", "part", "all1", "part1"))
+        a, b, a1, b1 = (
+            parts[c] for c in (f"all_{i}_{m}", f"part_{i}_{m}", f"all_{i}", f"part_{i}")
+        )
         sums[f"shock_ww_{i}_{m}"] = (a * a - b * b).sum()
         sums[f"shock_w_{i}_{m}"] = (a * a1 - b * b1).sum()
         sums[f"shock_d_{i}_{m}"] = (a1 * a1 - b1 * b1).sum()
     return sums
 
 
-def _in_contexts(asks: list[Ask]) -> list[str]:
-    stems = ("ww", "w", "d", "shock_ww", "shock_w", "shock_d")
-    found = [f"{c}_{i}" for i in range(len(asks)) for c in ("over", "under")]
-    return found + [f"{c}_{i}_{m}" for i, m in names(asks) for c in stems]
+def _shocked(asks: list[Ask]) -> list[str]:
+    return [f"shock_{c}_{i}_{m}" for i, m in names(asks) for c in ("ww", "w", "d")]
 
 
 def _matrices(
@@ -180,11 +209,11 @@ def _matrices(
 
 
 def _weighed(name: str, weight: ir.Value, hidden: ir.Value) -> dict[str, ir.Value]:
-    """Σ (W², W, 1) times what is hidden, over the cells that count."""
+    """(W², W, 1) times what is hidden, of the cells that count."""
     return {
-        f"ww_{name}": (weight * weight * hidden).sum(),
-        f"w_{name}": (weight * hidden).sum(),
-        f"d_{name}": (weight > 0).ifelse(hidden, real(0)).sum(),
+        f"ww_{name}": weight * weight * hidden,
+        f"w_{name}": weight * hidden,
+        f"d_{name}": (weight > 0).ifelse(hidden, real(0)),
     }
 
 

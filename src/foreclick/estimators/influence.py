@@ -22,22 +22,22 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask, credit, grouped_cells, spread_out
+from foreclick.estimators.cells import CLUSTER, Ask, credit, grouped_cells, spread_out
 from foreclick.estimators.hidden import (
     few_clusters,
     fits_rates,
-    hidden_in_cells,
-    hidden_in_contexts,
-    shares,
+    moments,
+    shock_columns,
+    shocked,
+    shocks,
     small_cells,
-    spread_columns,
-    with_spread,
+    still_shown,
 )
 from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import CLUSTER, KNOWN, LOGGING, Code, Prepared, per
+from foreclick.estimators.prepared import KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
-from foreclick.estimators.repeated import ENOUGH_PERIODS, repeated
-from foreclick.estimators.weighed import Weighed, names, rate_of, unclipped
+from foreclick.estimators.repeated import ENOUGH_PERIODS, in_periods, repeated
+from foreclick.estimators.weighed import Weighed, earned, names, rate_of, unclipped
 from foreclick.logs import PROPENSITY, N
 
 if TYPE_CHECKING:
@@ -139,13 +139,17 @@ class Influence:
             found = self._second_moments(weighed, values)
             more = small_cells(self.log, self.strata, weighed)
         else:
-            slots = self.slots(weighed)
-            if self.clusters == "period" and weighed.asks[0].model.sees_items:
+            slots, more = self.slots(weighed), {}
+            hides, days = fits_rates(self.log, weighed), self.clusters == "period"
+            if hides or (days and weighed.asks[0].model.sees_items):
                 slots = self.log.keep(slots, "shares")  # it is looked at twice
-                self.repeated |= repeated(self.log, weighed, slots)
+            seen = self.seen(weighed, slots, hides=hides)
             rows = self.log.engine.rows(self._clusters(weighed, slots))
             found = self._by_cluster(weighed, rows, values)
-            more = few_clusters(self.log, self.strata, weighed, rows)
+            if hides:
+                more = few_clusters(self.log, self.strata, weighed, seen, rows)
+            if days and weighed.asks[0].model.sees_items:
+                self.repeated |= repeated(self.log, weighed, seen)
             # With fewer periods than would be enough, freedom is what says so.
             few = {(a, code) for (a, _, code), s in found.items() if s.clusters < ENOUGH_PERIODS}
             self.repeated = {k: share for k, share in self.repeated.items() if k not in few}
@@ -167,9 +171,16 @@ class Influence:
         return cells.select(
             *keys,
             *cell,
-            **{f"t_{i}": cells[f"c_{i}"] for i in numbers},
+            **{f"t_{i}": cells[f"c_{i}"] for i in numbers if earned(asks, i) == i},
             **{f"e_{i}": cells[f"p_{i}"] for i in numbers},
         )
+
+    def seen(self, weighed: Weighed, slots: ir.Table, *, hides: bool) -> ir.Table:
+        """The cells with what their clusters say of them, one row a cell."""
+        counts = in_periods(self.log, weighed.asks, slots)
+        more = moments(slots, weighed.asks) if hides else {}
+        cells = slots.group_by([*self.log.keys, *weighed.cell]).aggregate(**counts, **more)
+        return self.log.keep(cells, "seen") if hides else cells
 
     @property
     def _given(self) -> list[str]:
@@ -178,25 +189,26 @@ class Influence:
     def _clusters(self, weighed: Weighed, slots: ir.Table) -> ir.Table:
         """(by, cluster) → n, Σφ + F n, and Σψ + V n as s (of cells) and x (of whole contexts).
 
-        Where rates were fitted, also the sums that say what they hide.
+        Where rates were fitted, also what a shock of a context would move.
         """
         log, asks, by = self.log, weighed.asks, [*self.log.by, CLUSTER]
         keys = [*log.keys, CLUSTER]
         hides = fits_rates(log, weighed)
-        cells = self._coefficients(with_spread(log, weighed) if hides else weighed.table, weighed)
+        cells = self._coefficients(weighed.table, weighed)
         on = [*log.keys, *weighed.cell, *self._given]
-        more = spread_columns(asks) if hides else []
-        joined = slots.join(cells.select(*on, *_pairs(asks), *more), on)
-        joined = shares(joined, asks) if hides else joined
+        more = shock_columns(cells, asks) if hides else {}
+        exposed = [f"p_{i}" for i in range(len(asks))] if hides else []
+        joined = slots.join(cells.select(*on, *_pairs(asks), *exposed, **more), on)
+        joined = joined.mutate(**still_shown(joined, asks)) if hides else joined
         parts = joined.group_by(keys).aggregate(
-            **_from_cells(joined, asks), **(hidden_in_cells(joined, asks) if hides else {})
+            **_from_cells(joined, asks), **(shocked(joined, asks) if hides else {})
         )
         whole, sums = self._whole(weighed)
         found = whole.select(*keys, **sums).left_join(parts, keys)
         known = [*sums, *_from_cells(joined, asks)]
         return found.group_by(by).aggregate(
             **{c: found[c].sum() for c in known},
-            **(hidden_in_contexts(found, asks) if hides else {}),
+            **(shocks(found, asks) if hides else {}),
         )
 
     def _records(self, weighed: Weighed) -> ir.Table:
@@ -364,7 +376,8 @@ def _from_cells(joined: ir.Table, asks: Sequence[Ask]) -> dict[str, ir.Value]:
     """Σ (a t − b e), for every ask and clip."""
     return {
         f"s_{i}_{m}": (
-            joined[f"a_{i}_{m}"] * joined[f"t_{i}"] - joined[f"b_{i}_{m}"] * joined[f"e_{i}"]
+            joined[f"a_{i}_{m}"] * joined[f"t_{earned(asks, i)}"]
+            - joined[f"b_{i}_{m}"] * joined[f"e_{i}"]
         ).sum()
         for i, m in names(asks)
     }

@@ -38,6 +38,7 @@ class Logged:
         table: the tally's rows, or those of them that count.
         propensity: what the propensities that are kept belong to, "list" or "slot".
         squares: of which rewards Σ w² is summed at each position, and of which metrics Σ f².
+        within: gives (context, item), if slots of other items are of no use.
 
     Attributes:
         keys: the context and what else keeps records apart.
@@ -57,6 +58,7 @@ class Logged:
         table: ir.Table | None = None,
         propensity: str | None = None,
         squares: tuple[Sequence[str], Sequence[Metric]] = ((), ()),
+        within: Callable[[], ir.Table | None] = lambda: None,
     ) -> None:
         self.rewards, self.depth = tuple(rewards), depth
         self.squares, self.scores = squares
@@ -66,18 +68,16 @@ class Logged:
         self._tally, self._keep = tally, keep
         self.lists = self._lists(tally.table if table is None else table, apart)
         self.made: dict[str, ir.Table] = {}
+        self._within = within
         self._finer: Logged | None = None
 
     def without(self, key: str) -> Logged:
-        """The same log, with records together that only `key` keeps apart."""
+        """The same log, with records together that only `key` keeps apart.
+
+        Its lists may stand in several rows: whoever sums cells cuts them down first.
+        """
         found = copy(self)
         found.keys = [k for k in self.keys if k != key]
-        inner = self.lists.drop(*self._beyond(self.lists))
-        sums = [N, *numbered_all(self._sums, self.reached), *map(square_of, self.scores)]
-        keys = [c for c in inner.columns if c not in (key, *sums)]
-        lists = inner.group_by(keys).aggregate(**{c: total(inner[c]) for c in sums})
-        lists = self._keep(lists, "lists")
-        found.lists = lists.mutate(**self._beyond(lists))
         found.made, found._finer = {}, self  # noqa: SLF001 - its own kind
         return found
 
@@ -141,7 +141,7 @@ class Logged:
             keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
             if self._finer is None:
                 sums: dict[str, str | None] = {N: None} | {r: r for r in self._sums}
-                slots = slots_of(self.lists, self.reached, keys, sums)
+                slots = slots_of(self.lists, self.reached, keys, sums, self._within())
             else:
                 finer = self._finer.slots()
                 slots = finer.group_by([*keys, ITEM, POSITION]).aggregate(

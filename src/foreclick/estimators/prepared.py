@@ -12,7 +12,7 @@ import ibis.expr.types as ir
 from foreclick._tally import Tally, largest_rewards
 from foreclick.engines import Engine, real, total, zero
 from foreclick.errors import PolicyError
-from foreclick.estimators.cells import Ask, grouped_cells, prefixes_of
+from foreclick.estimators.cells import CLUSTER, Ask, grouped_cells, prefixes_of
 from foreclick.estimators.logged import RECORDS, SHOWN, Keep, Logged
 from foreclick.estimators.question import Clusters, Part, Question, Stratum
 from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, numbered, numbered_all
@@ -23,7 +23,7 @@ from foreclick.policies import Policy, View
 Code = tuple[str, ...]
 """The values of the `by` columns, coded as text."""
 
-CLUSTER, KNOWN, LOGGING = "cluster", "known", "logging"
+KNOWN, LOGGING = "known", "logging"
 _EXAMPLES = 3
 
 
@@ -83,7 +83,17 @@ class Prepared:
             table=table,
             propensity=self.propensity,
             squares=self._squares if self.question.spread else ((), ()),
+            within=self._shown,
         )
+
+    def _shown(self) -> ir.Table | None:
+        """(context, item) of the candidate, if cells go by item: then others are of no use."""
+        models = [e.model for e in self.question.estimators]
+        slots = [m for m in models if m.sees_items and not m.over_lists]
+        if any(callable(m.cell) for m in slots):
+            return None
+        wanted = self._policy_slots(MASS)
+        return self.kept("wanted", lambda: wanted.select(CONTEXT, ITEM).distinct())
 
     def coded(self, table: ir.Table) -> dict[str, ir.Value]:
         """The values of the `by` columns of a tally's rows, as the engine compares them."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ibis.expr.types as ir
 
 from foreclick.engines import real, total
-from foreclick.estimators.cells import Ask
+from foreclick.estimators.cells import CLUSTER, Ask
 from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import CLUSTER, Code, Prepared, per
+from foreclick.estimators.prepared import Code, Prepared, per
 from foreclick.estimators.weighed import Weighed
 from foreclick.models import MASS
 
@@ -19,21 +19,30 @@ ENOUGH_PERIODS = 5
 """In so many periods a cell must have been seen for its click rate to be more than theirs."""
 
 
-def repeated(log: Prepared, weighed: Weighed, slots: ir.Table) -> dict[tuple[Ask, Code], float]:
+def in_periods(log: Prepared, asks: list[Ask], slots: ir.Table) -> dict[str, ir.Value]:
+    """Of a cell, in how many clusters it was exposed: sums over its slots.
+
+    Args:
+        log: the prepared log.
+        asks: they share their cells.
+        slots: (by, context, cluster, cell) → e_i, exposure; clusters are periods.
+    """
+    exposed = {f"periods_{i}": slots[f"e_{i}"] > real(0) for i in range(len(asks))}
+    if log.propensity:  # several rows may be of one period
+        return {name: slots[CLUSTER].nunique(where=there) for name, there in exposed.items()}
+    return {name: total(there.ifelse(1, 0)) for name, there in exposed.items()}
+
+
+def repeated(log: Prepared, weighed: Weighed, seen: ir.Table) -> dict[tuple[Ask, Code], float]:
     """The share of the covered exposure whose cells were seen in `ENOUGH_PERIODS` or more.
 
     Args:
         log: the prepared log.
         weighed: the candidate's cells.
-        slots: (by, context, cluster, cell) → e_i, exposure; clusters are periods.
+        seen: the same cells with what `in_periods` says of them.
     """
     key, asks = [*log.keys, *weighed.cell], weighed.asks
-    exposed = {f"periods_{i}": slots[f"e_{i}"] > real(0) for i in range(len(asks))}
-    if log.propensity:  # several rows may be of one period
-        counts = {name: slots[CLUSTER].nunique(where=there) for name, there in exposed.items()}
-    else:
-        counts = {name: total(there.ifelse(1, 0)) for name, there in exposed.items()}
-    periods = slots.group_by(key).aggregate(**counts)
+    periods = seen.select(*key, *(f"periods_{i}" for i in range(len(asks))))
     joined = weighed.table.left_join(periods, key)
     n_x = joined[RECORDS].cast("float64")
     sums: dict[str, ir.Value] = {}

@@ -71,7 +71,8 @@ class Look:
         log, asks = self.log, weighed.asks
         again = {}
         if self.days is not None:
-            again = repeated(log, weighed, self.days.slots(weighed))
+            slots = self.days.slots(weighed)
+            again = repeated(log, weighed, self.days.seen(weighed, slots, hides=False))
         contexts = log.keep(self._contexts(weighed), "sight")
         out = self._out(asks, contexts)
         dark = self._first(contexts, [f"dark_{i}" for i in range(len(asks))], [CONTEXT])

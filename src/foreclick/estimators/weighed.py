@@ -32,6 +32,11 @@ def names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
     return [(i, m) for i, ask in enumerate(asks) for m in range(len(ask.clips))]
 
 
+def earned(asks: Sequence[Ask], i: int) -> int:
+    """The first ask of the same metric: whatever their models call exposed, they earn the same."""
+    return next(j for j, ask in enumerate(asks) if ask.metric == asks[i].metric)
+
+
 def unclipped(table: ir.Table, asks: Sequence[Ask], i: int, m: int) -> ir.BooleanValue:
     """u_g: whether clip m of ask i leaves the weight of a cell as it is."""
     clip = asks[i].clips[m]
