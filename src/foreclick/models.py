@@ -29,7 +29,6 @@ import ibis.expr.types as ir
 
 from foreclick.engines import total, whole
 from foreclick.errors import ModelError
-from foreclick.logs import CONTEXT
 
 Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[ir.Table], Sequence[ir.Value]]
 Examination = Sequence[float] | Callable[[int], float] | None
@@ -170,11 +169,7 @@ POSITION = "position"
 
 
 def slots_of(
-    lists: ir.Table,
-    depth: int,
-    keys: Sequence[str],
-    sums: dict[str, str | None],
-    within: ir.Table | None = None,
+    lists: ir.Table, depth: int, keys: Sequence[str], sums: dict[str, str | None]
 ) -> ir.Table:
     """Spread lists over their slots: one row per (keys, item, position), with sums.
 
@@ -187,15 +182,11 @@ def slots_of(
             (per position) is given as ``x``.
         sums: what is summed, by its name in the result: a stem such as "clicks" for the columns
             `clicks_1` … `clicks_depth`, or None for a column that belongs to the whole list.
-        within: (context, item); other slots are left out before anything is summed.
     """
     per_position = []
     for k in range(1, depth + 1):
         item = lists[f"item_{k}"]
         shown = lists.filter(item.notnull())
-        if within is not None:
-            pair = [(CONTEXT, CONTEXT), (f"item_{k}", "item")]
-            shown = shown.semi_join(within, pair)
         by = {key: shown[key if key in shown.columns else f"{key}_{k}"] for key in keys}
         measures = {
             name: total(shown[name if stem is None else f"{stem}_{k}"])

@@ -38,7 +38,6 @@ class Logged:
         table: the tally's rows, or those of them that count.
         propensity: what the propensities that are kept belong to, "list" or "slot".
         squares: of which rewards Σ w² is summed at each position, and of which metrics Σ f².
-        within: gives (context, item), if slots of other items are of no use.
 
     Attributes:
         keys: the context and what else keeps records apart.
@@ -58,7 +57,6 @@ class Logged:
         table: ir.Table | None = None,
         propensity: str | None = None,
         squares: tuple[Sequence[str], Sequence[Metric]] = ((), ()),
-        within: Callable[[], ir.Table | None] = lambda: None,
     ) -> None:
         self.rewards, self.depth = tuple(rewards), depth
         self.squares, self.scores = squares
@@ -68,7 +66,6 @@ class Logged:
         self._tally, self._keep = tally, keep
         self.lists = self._lists(tally.table if table is None else table, apart)
         self.made: dict[str, ir.Table] = {}
-        self._within = within
         self._finer: Logged | None = None
 
     def without(self, key: str) -> Logged:
@@ -141,7 +138,7 @@ class Logged:
             keys = [*self.keys, *([PROPENSITY] if self.propensity else [])]
             if self._finer is None:
                 sums: dict[str, str | None] = {N: None} | {r: r for r in self._sums}
-                slots = slots_of(self.lists, self.reached, keys, sums, self._within())
+                slots = slots_of(self.lists, self.reached, keys, sums)
             else:
                 finer = self._finer.slots()
                 slots = finer.group_by([*keys, ITEM, POSITION]).aggregate(

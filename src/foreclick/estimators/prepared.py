@@ -83,17 +83,7 @@ class Prepared:
             table=table,
             propensity=self.propensity,
             squares=self._squares if self.question.spread else ((), ()),
-            within=self._shown,
         )
-
-    def _shown(self) -> ir.Table | None:
-        """(context, item) of the candidate, if cells go by item: then others are of no use."""
-        models = [e.model for e in self.question.estimators]
-        slots = [m for m in models if m.sees_items and not m.over_lists]
-        if any(callable(m.cell) for m in slots):
-            return None
-        wanted = self._policy_slots(MASS)
-        return self.kept("wanted", lambda: wanted.select(CONTEXT, ITEM).distinct())
 
     def coded(self, table: ir.Table) -> dict[str, ir.Value]:
         """The values of the `by` columns of a tally's rows, as the engine compares them."""
