@@ -360,7 +360,14 @@ def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
 def contexts_repeat(tally: Tally) -> tuple[int, float]:
     """The number of contexts and the median number of records of one."""
     counts = tally.table.group_by(CONTEXT).aggregate(**{N: total(tally.table[N])})
-    row = tally.engine.rows(
-        counts.aggregate(contexts=counts.count(), median=counts[N].cast("float64").median())
-    )[0]
-    return row["contexts"], float(row["median"] or 0)
+    # Not every engine has a median; how many contexts have so many records is a small table.
+    sizes = counts.group_by(N).aggregate(contexts=counts.count())
+    rows = sorted((row[N], row["contexts"]) for row in tally.engine.rows(sizes))
+    contexts, passed, middle = sum(times for _, times in rows), 0, []
+    for records, times in rows:
+        passed += times
+        if 2 * passed >= contexts:
+            middle.append(float(records))
+        if 2 * passed > contexts:
+            break
+    return contexts, sum(middle) / max(len(middle), 1)

@@ -1,0 +1,46 @@
+"""The table of engines in the docs is what was found by trying, and SQL for warehouses stays so."""
+
+import os
+from pathlib import Path
+
+import ibis
+import pytest
+
+from foreclick import _tally
+from tests.engines import world
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def test_the_docs_say_what_an_engine_does(engine, monkeypatch):
+    monkeypatch.setattr(_tally, "HOME_ROWS", 2_000_000)  # as users have it
+    name = engine.connection.name
+    row = world.table_of({name: world.tried(engine.load)}, ()).splitlines()[-1]
+    assert row in world.written().splitlines()
+
+
+def test_the_docs_say_what_needs_no_server():
+    rows = world.table_of(world.local_engines(), ()).splitlines()[2:]
+    assert set(rows) <= set(world.written().splitlines())
+
+
+@pytest.mark.parametrize("dialect", world.WAREHOUSES)
+def test_every_statement_compiles_for_a_warehouse(dialect):
+    assert world.compiled(dialect) == "compiles"
+    assert f"| {world.NAMES[dialect]} | compiles |" in world.written()
+
+
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "trino", "databricks"])
+def test_the_sql_of_a_warehouse_is_as_it_was(dialect):
+    """The tally, and the weights of `ip`; UPDATE=1 writes them anew, to be read before a commit."""
+    found = world.snapshot(dialect)
+    path = SNAPSHOTS / f"{dialect}.sql"
+    if os.environ.get("UPDATE"):
+        path.write_text(found)
+    assert found == path.read_text()
+
+
+def test_a_statement_that_does_not_compile_is_named(monkeypatch):
+    log = ibis.table({"n": "int64"}, name="log")
+    monkeypatch.setattr(world, "statements", lambda: [("log", log.aggregate(m=log.n.median()))])
+    assert world.compiled("trino").startswith("lacks log: Compilation rule for 'Median'")
