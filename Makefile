@@ -3,10 +3,10 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench coverage verdicts reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts reproduce real obp lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Create .venv from requirements.lock, with foreclick editable in it
 	@bash .ci/run setup
@@ -22,6 +22,19 @@ docs: ## Build the site into site/
 
 bench: ## Time the tally and the evaluation against the bare engine
 	$(VENV)/bin/python benchmarks/bench.py
+
+bench-scale: ## A million to 167 million records, under 2 GB (hours; ARGS="--sizes 10000000")
+	$(VENV)/bin/python -m benchmarks.scale $(ARGS)
+
+bench-spark: ## A real cluster: the same answers, workers killed, beside Spark SQL by hand
+	$(VENV)/bin/python -m benchmarks.on_spark same killed --records 1000000
+	$(VENV)/bin/python -m benchmarks.on_spark timed --records 10000000
+
+spark-cluster: ## Start a Spark master and two workers on this machine, until Ctrl-C
+	$(VENV)/bin/python -m benchmarks.spark_cluster
+
+engines: ## Try every engine and write the table of docs/guide/engines.md
+	$(VENV)/bin/python -m tests.engines.world --write
 
 coverage: ## How often intervals hold the truth, in simulated worlds (an hour; ARGS="--parts single")
 	$(VENV)/bin/python -m benchmarks.coverage $(ARGS)
