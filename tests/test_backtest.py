@@ -10,6 +10,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import BacktestError
+from foreclick.estimators import folds
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -77,6 +78,27 @@ class TestContexts:
         log = read([1, 2], contexts=["b", "a", "c"])
         first = backtest(log, ranks=1)
         assert first.to_dicts() == backtest(log, contexts=["a"]).to_dicts()
+
+
+class TestParts:
+    """A large log is worked on in parts of its contexts."""
+
+    def test_parts_add_up_to_the_whole(self, monkeypatch):
+        contexts = [f"q{i}" for i in range(9)]
+        # One context is shown each list once: its noise is that of all contexts, in any part.
+        log = fc.read_log(
+            pa.concat_tables([table([1, 2, 3], contexts), table([1, 2], ["alone"], per_day=1)]),
+            period="period",
+        )
+        asked = {"estimators": ["list", "ip", "item"], "clip": [1, 5], "weight": "records"}
+        whole = backtest(log, **asked)
+        monkeypatch.setattr(folds, "PART_ROWS", 40)
+        said: list[str] = []
+        parts = backtest(log, **asked, progress=said.append)
+        assert "Predicting each period by ip, part 2 of" in "\n".join(said)
+        for a, b in ((parts, whole), (parts.periods, whole.periods)):
+            for column in ("rmse", "bias", "floor", "pairs", "records"):
+                assert a[column] == pytest.approx(b[column], rel=1e-12), column
 
 
 class TestPeriods:
