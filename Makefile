@@ -21,7 +21,7 @@ docs: ## Build the site into site/
 	@bash .ci/run docs
 
 bench: ## Time the tally and the evaluation against the bare engine
-	$(VENV)/bin/python benchmarks/bench.py
+	$(VENV)/bin/python -m benchmarks.bench
 
 bench-scale: ## A million to 167 million records, under 2 GB (hours; ARGS="--sizes 10000000")
 	$(VENV)/bin/python -m benchmarks.scale $(ARGS)

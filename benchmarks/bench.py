@@ -17,12 +17,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 POSITIONS = range(1, 11)
 METRICS = ["clicks@2", "clicks@3", "dcg@10"]
 ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
 CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
-WIDE = {
+WIDE: dict[str, Any] = {
     "items": [f"item_{k}" for k in POSITIONS],
     "clicks": [f"click_{k}" for k in POSITIONS],
 }
@@ -44,7 +45,7 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     )
     counted = fc.tally(log)
     tallied = time.perf_counter()
-    asked = {"metrics": METRICS, "estimators": ESTIMATORS}
+    asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
     answer = fc.evaluate(counted, candidate, **asked, clusters=None)
     done = time.perf_counter()
     fc.evaluate(counted, candidate, **asked, clusters="period")
@@ -56,7 +57,7 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
         "intervals": spread - done,
         "rows": rows,
         "answers": len(answer),
-        "memory": _peak(),
+        "memory": peak(),
     }
 
 
@@ -83,7 +84,7 @@ def held_out(path: str, layout: str, memory: str) -> dict[str, float]:
         "backtest": done - tallied,
         "answers": len(answer),
         "pairs": answer["pairs"][0],
-        "memory": _peak(),
+        "memory": peak(),
     }
 
 
@@ -97,14 +98,18 @@ def _candidate(engine: object, path: str, layout: str) -> object:
     ).to_arrow_table()
 
 
-def bare(path: str, layout: str, memory: str) -> dict[str, float]:
-    """The tally in hand-written SQL, with the same rules checked on its rows."""
+def connect(memory: str) -> Any:
+    """DuckDB without foreclick, under the same limit."""
     import duckdb
 
     connection = duckdb.connect(config={"memory_limit": memory})
     connection.execute("SET preserve_insertion_order = false")
     connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}/bench-spill'")
-    start = time.perf_counter()
+    return connection
+
+
+def tally_by_hand(connection: Any, path: str, layout: str = "array") -> int:
+    """The tally in hand-written SQL, with the same rules checked on its rows; how many they are."""
     if layout == "wide":
         columns = ", ".join(f"item_{k}, click_{k}" for k in POSITIONS)
         source = f"SELECT query, day, {columns}, 10 AS length FROM '{path}'"
@@ -127,11 +132,19 @@ def bare(path: str, layout: str, memory: str) -> dict[str, float]:
         "FROM tally"
     ).fetchall()[0]
     assert wrong[:5] == (None,) * 5, wrong
-    assert wrong[5] == 10, wrong
-    return {"tally": time.perf_counter() - start, "rows": wrong[6], "memory": _peak()}
+    assert wrong[5] == len(POSITIONS), wrong
+    return int(wrong[6])
 
 
-def _peak() -> float:
+def bare(path: str, layout: str, memory: str) -> dict[str, float]:
+    """The tally without foreclick."""
+    connection = connect(memory)
+    start = time.perf_counter()
+    rows = tally_by_hand(connection, path, layout)
+    return {"tally": time.perf_counter() - start, "rows": rows, "memory": peak()}
+
+
+def peak() -> float:
     """The largest resident size of this process so far, in GB.
 
     Linux's own mark: that of `getrusage` starts from where the parent's was.
@@ -147,7 +160,17 @@ def _peak() -> float:
 
 
 def measure(who: str, path: Path, layout: str, memory: str) -> dict[str, float]:
-    command = [sys.executable, __file__, "--one", who, str(path), layout, "--memory", memory]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.bench",
+        "--one",
+        who,
+        str(path),
+        layout,
+        "--memory",
+        memory,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -206,8 +229,9 @@ def main() -> None:
             )
         )
         return
+    from benchmarks.generate import generate
+
     from foreclick.simulate import yandex_like
-    from generate import generate
 
     with tempfile.TemporaryDirectory() as folder:
         paths = {"array": Path(folder, "arrays.parquet"), "wide": Path(folder, "wide.parquet")}
@@ -227,8 +251,8 @@ def main() -> None:
             ("1,000 queries", like, "array", args.rounds),
             ("20,000 queries", paths["wide"], "wide", 1),
         ):
-            rounds = [measure("held_out", path, layout, "3GB") for _ in range(times)]
-            report_backtest(name, rounds, 3)
+            held = [measure("held_out", path, layout, "3GB") for _ in range(times)]
+            report_backtest(name, held, 3)
 
 
 def _turns(number: int) -> list[str]:

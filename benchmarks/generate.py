@@ -53,7 +53,7 @@ def _lists(rng: np.random.Generator, query: np.ndarray, day: np.ndarray) -> np.n
         old, other = items[rows, here], items[rows, np.where(swap, there, here)]
         items[rows, np.where(swap, there, here)] = old
         items[rows, here] = np.where(swap, other, 100 * (step + 1) + there)
-    return items + query[:, None] * 1_000
+    return np.asarray(items + query[:, None] * 1_000)
 
 
 def _clicks(rng: np.random.Generator, items: np.ndarray) -> np.ndarray:

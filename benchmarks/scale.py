@@ -21,10 +21,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import CLIPS, ESTIMATORS, METRICS, _peak
+from benchmarks.bench import (
+    CLIPS,
+    ESTIMATORS,
+    METRICS,
+    POSITIONS,
+    connect,
+    peak,
+    tally_by_hand,
+)
 
 QUERIES = 20_000
-POSITIONS = range(1, 11)
 ROLES: dict[str, Any] = {"context": "query", "period": "day"}
 FREQUENT = 100
 """Contexts with fewer records are not backtested."""
@@ -117,46 +124,16 @@ def parts(path: str, memory: str) -> dict[str, float]:
 # --- the same by hand ---------------------------------------------------------------------------
 
 
-def _connect(memory: str) -> Any:
-    import duckdb
-
-    connection = duckdb.connect(config={"memory_limit": memory})
-    connection.execute("SET preserve_insertion_order = false")
-    connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}/bare'")
-    return connection
-
-
-def _tally_by_hand(connection: Any, path: str) -> int:
-    columns = ", ".join(f"items[{k}] AS item_{k}, clicks[{k}] AS click_{k}" for k in POSITIONS)
-    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in POSITIONS)])
-    connection.execute(
-        f"CREATE TEMP TABLE tally AS SELECT {keys}, max(length) AS length, count(*) AS n FROM "
-        f"(SELECT query, day, {columns}, greatest(len(items), len(clicks)) AS length "
-        f"FROM '{path}/*.parquet') GROUP BY {keys}"
-    )
-    twice = " OR ".join(f"item_{a} = item_{b}" for a in POSITIONS for b in POSITIONS if a < b)
-    empty = " AND ".join(f"item_{k} IS NULL" for k in POSITIONS)
-    uneven = " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in POSITIONS)
-    negative = " OR ".join(f"click_{k} < 0" for k in POSITIONS)
-    wrong = connection.execute(
-        f"SELECT sum(n) FILTER ({twice}), sum(n) FILTER ({empty}), sum(n) FILTER ({uneven}), "
-        f"sum(n) FILTER ({negative}), sum(n) FILTER (query IS NULL), max(length), count(*) "
-        "FROM tally"
-    ).fetchall()[0]
-    assert wrong[:5] == (None,) * 5, wrong
-    return int(wrong[6])
-
-
 def bare_tally(path: str, memory: str) -> dict[str, float]:
     """The tally in hand-written SQL, with the same rules checked on its rows."""
-    return {"rows": _tally_by_hand(_connect(memory), path)}
+    return {"rows": tally_by_hand(connect(memory), f"{path}/*.parquet")}
 
 
 def bare_evaluate(path: str, memory: str) -> dict[str, float]:
     """The same values in hand-written SQL, without intervals, for a ranking and no clip."""
-    connection = _connect(memory)
+    connection = connect(memory)
     start = time.perf_counter()
-    _tally_by_hand(connection, path)
+    tally_by_hand(connection, f"{path}/*.parquet")
     tallied = time.perf_counter()
     theta = {
         "clicks@2": [1.0] * 2,
@@ -264,7 +241,7 @@ def one(step: str, path: str, memory: str) -> dict[str, float]:
     found = STEPS[step](path, memory)
     seconds = time.perf_counter() - start
     done.set()
-    return found | {"seconds": seconds, "memory": _peak(), "spilled": spilled[0]}
+    return found | {"seconds": seconds, "memory": peak(), "spilled": spilled[0]}
 
 
 def measure(step: str, path: Path, memory: str) -> dict[str, float]:
@@ -353,16 +330,17 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(one(*args.one, args.memory[0])))
+        step, path = args.one
+        print(json.dumps(one(step, path, args.memory[0])))
         return
     folder = args.folder or Path(tempfile.mkdtemp())
     try:
         for records in args.sizes:
-            path = folder / f"log-{records}"
-            if not path.exists():
-                write_log(path, records)
+            log = folder / f"log-{records}"
+            if not log.exists():
+                write_log(log, records)
             for memory in args.memory:
-                judged(records, memory, run(path, memory, args.rounds, args.steps))
+                judged(records, memory, run(log, memory, args.rounds, args.steps))
     finally:
         if args.folder is None:
             shutil.rmtree(folder)

@@ -2,16 +2,15 @@
 
 import datetime as dt
 import os
-import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from benchmarks.killed import killed
 
 import foreclick as fc
 from foreclick.errors import SourceError, TallyError
@@ -148,37 +147,13 @@ class TestGoingOn:
         assert own.exists()
 
 
-_CHILD = """
-import sys, foreclick as fc
-print("ready", flush=True)
-fc.write_tallies(sys.argv[1], sys.argv[2], context="query", period="day")
-"""
-
-
 @pytest.mark.slow
 def test_killed_at_any_moment_and_started_again_it_is_the_same(tmp_path):
-    logs, spilled = tmp_path / "logs", tmp_path / "tmp"
+    logs = tmp_path / "logs"
     logs.mkdir()
-    spilled.mkdir()
     for number in range(12):
         pq.write_table(day(number, count=2_000), logs / f"{number}.parquet")
-    rng = np.random.default_rng(7)
-    environment = os.environ | {"TMPDIR": str(spilled)}
-    for trial in range(4):
-        target = tmp_path / f"t{trial}"
-        command = [sys.executable, "-c", _CHILD, str(logs), str(target)]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(rng.uniform(0, 0.6))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        done = len(list(target.glob("*.parquet")))
-        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-        assert len(list(target.iterdir())) == 12, f"after {done} were done"
-        assert fc.read_tally(target).to_arrow().equals(whole(logs))
-    assert not list(spilled.iterdir())
+    assert len(killed(logs, tmp_path, times=3)) == 3
 
 
 class TestWeights:

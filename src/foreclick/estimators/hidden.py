@@ -120,12 +120,12 @@ def _over_cells(log: Prepared, weighed: Weighed, seen: ir.Table) -> ir.Table:
     columns: dict[str, ir.Value] = {}
     for i, ask in enumerate(asks):
         n, p, rate = rows[f"{N}_{i}"].cast("float64"), rows[f"p_{i}"], rate_of(rows, i)
-        tt, te = rows[f"tt_{earned(asks, i)}"], rows[f"te_{i}"]
+        tt, cross = rows[f"tt_{earned(asks, i)}"], rows[f"te_{i}"]
         ee, eee = rows[f"ee_{i}"], rows[f"eee_{i}"]
         # n_g σ_g²: the cell's own spread, and two records of the usual one
         v = n * (rows[f"s_{i}"] + real(2) * rows[f"usual_{i}"]) / (n + real(1))
         shared = ratio(ee, p * p)  # Σ h²
-        left = tt - rate * (real(2) * te - rate * ee)
+        left = tt - rate * (real(2) * cross - rate * ee)
         columns[f"over_{i}"] = left - v * (real(1) - shared)
         columns[f"under_{i}"] = rate * rate * (ee - ratio(eee, p))
         for m in range(len(ask.clips)):
