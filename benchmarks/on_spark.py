@@ -33,6 +33,10 @@ ASKED: dict[str, Any] = {
     "metrics": ["clicks@2", "clicks@3", "dcg@10"],
     "estimators": ["list", "ip", "item", "pbm", "rctr"],
 }
+QUICK = 100_000
+"""Below so many records, it is a test: one estimate, and JVMs that start fast."""
+
+_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SKEW = 0.2
 """The share of the log that one query has."""
 
@@ -61,19 +65,20 @@ def candidate_of(tally: fc.Tally) -> fc.Ranking:
 # --- the same everywhere ------------------------------------------------------------------------
 
 
-def same(spark: Any, path: Path) -> None:
+def same(spark: Any, path: Path, asked: dict[str, Any]) -> None:
     """Integers exactly, numbers to 1e-12, on all three engines."""
     home = fc.tally(fc.read_log(path, **ROLES))
     candidate = candidate_of(home)
     rows = home.to_arrow()
-    expected = fc.evaluate(home, candidate, **ASKED).to_dicts()
-    few = [row for row in expected if (row["estimator"], row["metric"]) == ("ip", "clicks@3")]
+    expected = fc.evaluate(home, candidate, **asked).to_dicts()
+    one: dict[str, Any] = {"metrics": "clicks@3", "estimators": "ip", "clusters": None}
+    few = fc.evaluate(home, candidate, **one).to_dicts()
     for name, log in _elsewhere(spark, path):
         counted = fc.tally(log)
         found = counted.to_arrow().cast(rows.schema)  # PostgreSQL has no integers of 8 bits
         assert found.equals(rows), f"the tally on {name} differs"
-        there = fc.evaluate(counted, candidate, metrics="clicks@3", estimators="ip").to_dicts()
-        brought = fc.evaluate(log, candidate, **ASKED)
+        there = fc.evaluate(counted, candidate, **one).to_dicts()
+        brought = fc.evaluate(log, candidate, **asked)
         print(f"{name}: {rows.num_rows:,} rows of the tally, the same; {brought.notes[0]}")
         apart = max(_apart(there, few), _apart(brought.to_dicts(), expected))
         print(f"{name}: answers differ by at most {apart:.1e}", flush=True)
@@ -192,11 +197,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
         path = Path(folder, "log")
         write_log(path, args.records)
-        spark = cluster.session()
+        quick = args.records < QUICK
+        options = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+        spark = cluster.session(**(dict.fromkeys(options, _FAST) if quick else {}))
         spark.sparkContext.setLogLevel("OFF")
         try:
             if "same" in args.parts:
-                same(spark, path)
+                few = {"metrics": "clicks@3", "estimators": "ip"}
+                same(spark, path, few if quick else ASKED)
             if "killed" in args.parts:
                 killed(cluster, spark, path)
             if "timed" in args.parts:

@@ -90,7 +90,7 @@ class TestParts:
             pa.concat_tables([table([1, 2, 3], contexts), table([1, 2], ["alone"], per_day=1)]),
             period="period",
         )
-        asked = {"estimators": ["list", "ip", "item"], "clip": [1, 5], "weight": "records"}
+        asked = {"estimators": ["list", "ip"], "clip": [1, 5], "weight": "records"}
         whole = backtest(log, **asked)
         monkeypatch.setattr(folds, "PART_ROWS", 40)
         said: list[str] = []

@@ -87,7 +87,7 @@ def test_what_the_other_contexts_may_add_is_in_the_interval():
 @pytest.mark.slow
 def test_intervals_from_samples_hold_the_answer_of_all_contexts():
     held = 0
-    for trial in range(40):
+    for trial in range(16):
         table = log_of(contexts=80, seed=trial, name=f"{trial}-")
         names = sorted(set(table["context"].to_pylist()))
         ranking = {"context": names, "items": [[2, 1]] * len(names)}
@@ -95,7 +95,7 @@ def test_intervals_from_samples_hold_the_answer_of_all_contexts():
         truth = fc.evaluate(table, ranking, **asked, missing="drop")["value"][0]
         (row,) = fc.evaluate(fc.read_log(table, sample=0.3), ranking, **asked).to_dicts()
         held += row["low"] <= truth <= row["high"]
-    assert held >= 34  # of 40; without what the contexts add it would be about half
+    assert held >= 13  # of 16; without what the contexts add it would be about half
 
 
 def test_contexts_that_the_candidate_does_not_know_are_worth_what_they_were():

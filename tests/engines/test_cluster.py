@@ -22,7 +22,7 @@ def test_answers_are_the_same_on_a_cluster_whose_workers_die():
     """In a process of its own: this one's JVM, if there is one, belongs to another session."""
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.on_spark", "same", "killed", "--records", "20000"],
+        [sys.executable, "-m", "benchmarks.on_spark", "same", "killed", "--records", "4000"],
         cwd=root,
         env=os.environ | {"PYTHONPATH": str(root)},
         capture_output=True,
