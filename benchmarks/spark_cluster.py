@@ -76,6 +76,7 @@ class Cluster:
         """A Spark session on this cluster."""
         from pyspark.sql import SparkSession
 
+        os.environ["SPARK_LOCAL_IP"] = HOST  # its launcher must not look up a host name
         builder = SparkSession.builder.master(self.url).appName(name)
         usual = {
             "spark.driver.host": HOST,
