@@ -122,18 +122,22 @@ def tally_by_hand(connection: Any, path: str, layout: str = "array") -> int:
         f"CREATE TEMP TABLE tally AS SELECT {keys}, max(length) AS length, count(*) AS n "
         f"FROM ({source}) GROUP BY {keys}"
     )
-    twice = " OR ".join(f"item_{a} = item_{b}" for a in POSITIONS for b in POSITIONS if a < b)
-    empty = " AND ".join(f"item_{k} IS NULL" for k in POSITIONS)
-    uneven = " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in POSITIONS)
-    negative = " OR ".join(f"click_{k} < 0" for k in POSITIONS)
-    wrong = connection.execute(
-        f"SELECT sum(n) FILTER ({twice}), sum(n) FILTER ({empty}), sum(n) FILTER ({uneven}), "
-        f"sum(n) FILTER ({negative}), sum(n) FILTER (query IS NULL), max(length), count(*) "
-        "FROM tally"
-    ).fetchall()[0]
+    broken = ", ".join(f"sum(n) FILTER ({rule})" for rule in rules())
+    wrong = connection.execute(f"SELECT {broken}, max(length), count(*) FROM tally").fetchall()[0]
     assert wrong[:5] == (None,) * 5, wrong
     assert wrong[5] == len(POSITIONS), wrong
     return int(wrong[6])
+
+
+def rules() -> list[str]:
+    """What no row of a tally may be, in SQL."""
+    return [
+        " OR ".join(f"item_{a} = item_{b}" for a in POSITIONS for b in POSITIONS if a < b),
+        " AND ".join(f"item_{k} IS NULL" for k in POSITIONS),
+        " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in POSITIONS),
+        " OR ".join(f"click_{k} < 0" for k in POSITIONS),
+        "query IS NULL",
+    ]
 
 
 def bare(path: str, layout: str, memory: str) -> dict[str, float]:

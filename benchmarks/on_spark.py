@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import math
 import statistics
 import tempfile
@@ -23,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench import ESTIMATORS, METRICS, POSITIONS, rules
 from benchmarks.spark_cluster import Cluster
 
 import foreclick as fc
@@ -30,8 +30,8 @@ from foreclick.simulate import yandex_like
 
 ROLES: dict[str, Any] = {"context": "query", "period": "day"}
 ASKED: dict[str, Any] = {
-    "metrics": ["clicks@2", "clicks@3", "dcg@10"],
-    "estimators": ["list", "ip", "item", "pbm", "rctr"],
+    "metrics": METRICS,
+    "estimators": ESTIMATORS,
 }
 QUICK = 100_000
 """Below so many records, it is a test: one estimate, and JVMs that start fast."""
@@ -141,28 +141,18 @@ def killed(cluster: Cluster, spark: Any, path: Path) -> None:
 def by_hand(spark: Any, path: Path) -> int:
     """The tally in Spark SQL, with the rules of a log checked on its rows."""
     spark.read.parquet(str(path)).createOrReplaceTempView("raw")
-    positions = range(1, 11)
     columns = ", ".join(
-        f"get(items, {k - 1}) AS item_{k}, get(clicks, {k - 1}) AS click_{k}" for k in positions
+        f"get(items, {k - 1}) AS item_{k}, get(clicks, {k - 1}) AS click_{k}" for k in POSITIONS
     )
-    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in positions)])
+    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in POSITIONS)])
     tally = spark.sql(
         f"SELECT {keys}, max(length) AS length, count(*) AS n FROM (SELECT query, day, {columns}, "
         f"greatest(size(items), size(clicks)) AS length FROM raw) GROUP BY {keys}"
     ).persist()
     tally.createOrReplaceTempView("by_hand")
     rows = int(tally.count())
-    pairs = itertools.combinations(positions, 2)
-    twice = " OR ".join(f"item_{a} = item_{b}" for a, b in pairs)
-    empty = " AND ".join(f"item_{k} IS NULL" for k in positions)
-    uneven = " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in positions)
-    negative = " OR ".join(f"click_{k} < 0" for k in positions)
-    rules = ", ".join(
-        f"sum(CASE WHEN {rule} THEN n END)" for rule in (twice, empty, uneven, negative)
-    )
-    (found,) = spark.sql(
-        f"SELECT {rules}, sum(CASE WHEN query IS NULL THEN n END), max(length) FROM by_hand"
-    ).collect()
+    broken = ", ".join(f"sum(CASE WHEN {rule} THEN n END)" for rule in rules())
+    (found,) = spark.sql(f"SELECT {broken}, max(length) FROM by_hand").collect()
     assert tuple(found)[:5] == (None,) * 5
     tally.unpersist(blocking=True)
     return rows

@@ -204,11 +204,8 @@ def bare_evaluate(path: str, memory: str) -> dict[str, float]:
 
 
 def _by_position(values: list[float]) -> str:
-    return (
-        f"({list(values)!r}::DOUBLE[])[k]"
-        if len(values) == 10
-        else (f"coalesce(({list(values)!r}::DOUBLE[])[k], 0)")
-    )
+    """The value that belongs to position k, 0 beyond the last."""
+    return f"coalesce(({values!r}::DOUBLE[])[k], 0)"
 
 
 STEPS = {

@@ -45,7 +45,7 @@ class Cluster:
         self._settings, self._patience = (cores, memory), patience
         self._logs: list[Path] = []
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"spark://{HOST}:{self.port}"
         self.master = self._start(
             _MASTER, "--host", HOST, "--port", str(self.port), "--webui-port", "0"
@@ -147,7 +147,8 @@ def _end(process: subprocess.Popen[bytes], how: int) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -13,7 +13,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import ibis
 import pandas as pd
 import pyarrow as pa
+from benchmarks.spark_cluster import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -280,7 +280,7 @@ def _start(server: str, home: Path, how: dict[str, Any]) -> tuple[subprocess.Pop
     settings = [f"--{name}={value}" for name, value in POSTGRES_SETTINGS.items()]
     log = home / "log"
     for _ in range(5):
-        port = _free_port()
+        port = free_port()
         command = [server, "-D", f"{home}/data", "-p", str(port), *settings]
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, **how)
@@ -306,12 +306,6 @@ def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
     process.kill()
     process.wait()
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _postgres_binary(name: str) -> str:

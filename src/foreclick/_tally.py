@@ -160,14 +160,15 @@ def settle(log: Any) -> tuple[Tally, list[str]]:  # noqa: ANN401 - as in tally
     home; if not, it stays. Whoever hands over a tally has decided.
     """
     counted = tally(log)
-    engine, home = counted.engine, default_engine()
+    engine = counted.engine
     if isinstance(log, Tally) or not engine.far:
         return counted, []
-    rows = counted.engine.rows(counted.table.aggregate(rows=counted.table.count()))[0]["rows"]
+    rows = engine.rows(counted.table.aggregate(rows=counted.table.count()))[0]["rows"]
     if rows > HOME_ROWS:
         said = f"The tally has {rows:,} rows, so the work was done in {engine.name}."
         return counted, [said]
     said = f"The log was tallied in {engine.name}; its {rows:,} rows were brought home to DuckDB."
+    home = default_engine()
     table = bring(counted.table, engine, home)
     return replace(counted, engine=home, table=table, brought=counted.table), [said]
 

@@ -606,10 +606,7 @@ def ranks(text: str) -> int | tuple[int, int]:
 
 def amount(text: str) -> float:
     """A number of records, which need not be whole where they are weighted."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
+    found = _number(text)
     if not 0 <= found < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of records")
     return found
@@ -625,13 +622,18 @@ def share(text: str) -> float:
 
 def above_zero(text: str) -> float:
     """A number above 0."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
+    found = _number(text)
     if not 0 < found < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return found
+
+
+def _number(text: str) -> float:
+    """The number that a text is; NaN, which is in no range, if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def count(text: str) -> int:

@@ -140,15 +140,16 @@ class Influence:
             more = small_cells(self.log, self.strata, weighed)
         else:
             slots, more = self.slots(weighed), {}
-            hides, days = fits_rates(self.log, weighed), self.clusters == "period"
-            if hides or (days and weighed.asks[0].model.sees_items):
+            hides = fits_rates(self.log, weighed)
+            days = self.clusters == "period" and weighed.asks[0].model.sees_items
+            if hides or days:
                 slots = self.log.keep(slots, "shares")  # it is looked at twice
-            seen = self.seen(weighed, slots, hides=hides)
+                seen = self.seen(weighed, slots, hides=hides)
             rows = self.log.engine.rows(self._clusters(weighed, slots))
             found = self._by_cluster(weighed, rows, values)
             if hides:
                 more = few_clusters(self.log, self.strata, weighed, seen, rows)
-            if days and weighed.asks[0].model.sees_items:
+            if days:
                 self.repeated |= repeated(self.log, weighed, seen)
             # With fewer periods than would be enough, freedom is what says so.
             few = {(a, code) for (a, _, code), s in found.items() if s.clusters < ENOUGH_PERIODS}
