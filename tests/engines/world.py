@@ -156,8 +156,10 @@ class Recorder(DuckDB):
 
 @cache
 def statements() -> tuple[tuple[str, ir.Table], ...]:
-    """Every statement of a tally, an evaluation with intervals and a backtest."""
+    """Every statement of a tally (in each layout), an evaluation with intervals and a backtest."""
     engine = Recorder()
+    for table, roles in READINGS.values():
+        fc.read_log(table, engine=engine, **roles)
     counted = fc.tally(fc.read_log(ARRAYS, engine=engine, period="day", unit="user"))
     models = ["list", "prefix", "ip", "item", "pbm", "rctr"]
     fc.evaluate(counted, CANDIDATE, metrics="clicks@2", estimators=models)
