@@ -39,6 +39,7 @@ TYPES = {
     "Check",
     "Comparison",
     "Evaluation",
+    "Ladder",
     "Log",
     "Policy",
     "Resampling",

@@ -16,6 +16,7 @@ from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
     Clusters,
     Estimate,
+    Ladder,
     Missing,
     Question,
     Sums,
@@ -35,6 +36,7 @@ FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
 
 _ASKED = ("estimator", "metric", "clip")  # what a row of an evaluation, or a backtest, is about
+_WORTH_SAYING = 0.0005  # of an answer that came from some rung
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 
 
@@ -176,7 +178,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += _said(rows, verdicts) + in_words(interval)
-    notes += _coverage(rows, answer)
+    notes += _looked_up(answer) + _coverage(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
@@ -250,7 +252,7 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
             f"logging={logging!r}: give a policy, 'propensity', 'frequency', or None to let the "
             "log decide."
         )
-    able = [propensities_answer(counted.shape, e.model) for e in question.estimators]
+    able = [propensities_answer(counted.shape, e) for e in question.estimators]
     if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
         return [question]
     return [
@@ -276,7 +278,11 @@ def _require_propensities(counted: Tally) -> None:
 def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
     """A warning where frequencies are asked for of contexts that hardly repeat."""
     weighing = [
-        e.name for q in parts if q.logging is None for e in q.estimators if e.model.sees_items
+        e.name
+        for q in parts
+        if q.logging is None
+        for e in q.estimators
+        if e.model.sees_items and not isinstance(e, Ladder)  # which knows what to do with few
     ]
     if not weighing:
         return []
@@ -401,6 +407,33 @@ def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
         notes.append(
             f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
         )
+    return notes
+
+
+_RUNGS = {
+    "prefix": "seen below the same items",
+    "list": "seen in the same list",
+    "position": "seen at this position",
+    "item": "inferred from other positions",
+    "context": "from the context's mean",
+    "log": "from the mean of all contexts",
+}
+
+
+def _looked_up(answer: Estimate) -> list[str]:
+    """Of each ladder, in plain words, what its answer rests on."""
+    notes = []
+    for name in dict.fromkeys(s.model.name for s in answer.sums if s.rungs):
+        mine = [s for s in answer.sums if s.model.name == name and s.rungs]
+        totals = {rung: sum((s.rungs or {})[rung] for s in mine) for rung in mine[0].rungs or {}}
+        whole = sum(totals.values())
+        shares = [
+            f"{total / whole:.1%} {_RUNGS[rung]}"
+            for rung, total in totals.items()
+            if whole and total / whole >= _WORTH_SAYING
+        ]
+        if shares:
+            notes.append(f"Where {name} looked: {', '.join(shares)}.")
     return notes
 
 

@@ -3,6 +3,7 @@
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.influence import Spread, together
 from foreclick.estimators.kernel import Estimate, Sums, estimate
+from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
 from foreclick.estimators.repeated import ENOUGH_PERIODS
 from foreclick.estimators.sight import Sight
@@ -14,6 +15,7 @@ __all__ = [
     "Estimate",
     "FoldErrors",
     "Folds",
+    "Ladder",
     "Missing",
     "Protocol",
     "Question",

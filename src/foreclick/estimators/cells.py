@@ -7,6 +7,7 @@ in, and a bit mask says which positions were filled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,8 @@ import ibis.expr.types as ir
 
 from foreclick.engines import real, total, whole, zero
 from foreclick.errors import ModelError
+from foreclick.estimators.ladder import Ladder
+from foreclick.estimators.weighted import Weighted
 from foreclick.logs import ITEM, PROPENSITY, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import MODELS, POSITION, ClickModel, stacked
@@ -38,11 +41,21 @@ def exposure(model: ClickModel, metric: Metric) -> list[float]:
 
 @dataclass(frozen=True)
 class Ask:
-    """One thing asked of cells: a model (for its examination), a metric, and the clips."""
+    """One thing asked of cells: a model (for its examination), a metric, and the clips.
+
+    A ladder is asked for what its cells are worth together with those of its other rungs.
+    """
 
     model: ClickModel
     metric: Metric
     clips: tuple[float, ...]
+    ladder: Ladder | None = None
+
+    @classmethod
+    def of(cls, estimator: Weighted | Ladder, metric: Metric) -> Ask:
+        """What an estimator is asked for by one metric."""
+        ladder = estimator if isinstance(estimator, Ladder) else None
+        return cls(estimator.model, metric, estimator.clip or (math.inf,), ladder)
 
     @property
     def cell(self) -> object:
@@ -50,6 +63,9 @@ class Ask:
 
         `item` and `pbm` differ only in what they sum. A `list` cell ends where its metric does.
         """
+        if self.ladder is not None:
+            end = self.metric.depth if self.ladder.top == "list" else None
+            return (self.ladder, self.metric.reward, end)
         return ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell
 
     @property
@@ -106,14 +122,14 @@ def _slot_cells(
     position = slots[POSITION]
     measures: dict[str, ir.Value] = {N: slots[N]} if side == "log" else {}
     for i, ask in enumerate(asks):
-        metric, exposed = ask.metric, _looked_up(position, ask.exposure)
+        metric, exposed = ask.metric, looked_up(position, ask.exposure)
         if side == "log":
             measures[f"p_{i}"] = slots[N].cast("float64") * exposed
-            credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
+            credit = slots[metric.reward].cast("float64") * looked_up(position, metric.theta)
             measures[f"c_{i}"] = credit
             if spread:
                 square = slots[squared(slots, metric.reward)].cast("float64")
-                theta2 = _looked_up(position, [t * t for t in metric.theta])
+                theta2 = looked_up(position, [t * t for t in metric.theta])
                 measures[f"{N}_{i}"] = (exposed > 0).ifelse(slots[N], zero(slots[N].type()))
                 measures[f"q_{i}"] = square * theta2
                 measures[f"x_{i}"] = credit * exposed
@@ -206,7 +222,7 @@ def spread_out(
         blind = f"{ITEM}_{k}" not in lists.columns
         rows = lists if blind else lists.filter(lists[f"{ITEM}_{k}"].notnull())
         n = rows[f"shown_{k}" if blind else N].cast("float64")
-        columns = _slot_of(rows, model, k, depth)
+        columns = slot_key(rows, model, k, depth)
         for i, ask in enumerate(asks):
             inside = k <= ask.metric.depth
             reward = rows[f"{ask.metric.reward}_{k}"].cast("float64")
@@ -220,7 +236,7 @@ def spread_out(
     return list(found), slots.select(*keys, *sums, **found)
 
 
-def _slot_of(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
+def slot_key(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
     """What names a slot: its item and position, or all that stands above it."""
     position = {POSITION: whole(k)}
     if model.cell == "prefix":
@@ -248,7 +264,7 @@ def prefixes_of(
         own = {
             name: rows[name if name in rows.columns else f"{name}_{k}"] for name in (*keys, *sums)
         }
-        tables.append(rows.select(**own, **_slot_of(rows, PREFIX, k, depth)))
+        tables.append(rows.select(**own, **slot_key(rows, PREFIX, k, depth)))
     return stacked(tables)
 
 
@@ -359,7 +375,7 @@ def _bit(mask: ir.Value, k: int) -> ir.BooleanValue:
     return (mask & whole(2**k)) > 0
 
 
-def _looked_up(position: ir.Column, values: Sequence[float]) -> ir.Value:
+def looked_up(position: ir.Column, values: Sequence[float]) -> ir.Value:
     """The value that belongs to the position, 0 beyond the last."""
     if len(set(values)) == 1:
         return (position <= len(values)).ifelse(real(values[0]), real(0))

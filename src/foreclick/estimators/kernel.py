@@ -33,6 +33,7 @@ from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
+from foreclick.estimators.rated import Rated
 from foreclick.estimators.sampled import sampled
 from foreclick.estimators.sight import Look, Sight
 from foreclick.estimators.weighed import Weighed, rate_of
@@ -64,6 +65,7 @@ class Sums:
         spread: how far the value would move from log to log, where that can be told.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         sight: what of the candidate the log sees, if that was asked.
+        rungs: of a ladder, how much of the exposure was looked up on which rung.
     """
 
     model: ClickModel
@@ -86,6 +88,7 @@ class Sums:
     spread: Spread | None = None
     repeated: float | None = None
     sight: Sight | None = None
+    rungs: dict[str, float] | None = None
 
     @property
     def value(self) -> float | None:
@@ -147,11 +150,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
         strata = log.strata()
         moved = [Influence(log, strata, by, fixed=question.fixed) for by in question.clusters]
         look = Look(log, strata) if question.look else None
-        asks = [
-            Ask(e.model, metric, e.clip or (math.inf,))
-            for e in question.estimators
-            for metric in question.metrics
-        ]
+        asks = [Ask.of(e, metric) for e in question.estimators for metric in question.metrics]
         answers: dict[Ask, list[Sums]] = {}
         for cell in dict.fromkeys(ask.cell for ask in asks):
             same = [ask for ask in asks if ask.cell == cell]
@@ -191,6 +190,8 @@ def _sum_up(
     look: Look | None,
 ) -> list[list[Sums]]:
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
+    if asks[0].ladder is not None:
+        return _climb_up(Rated(log, asks[0].ladder, asks), strata, moved)
     cell, rows = weigh(log, asks)
     if moved or look:
         rows = log.keep(rows, "weighed")
@@ -216,6 +217,29 @@ def _sum_up(
         [replace(s, sight=sights.get((a, s.clip, s.stratum.code))) for s in sums]
         for a, sums in zip(asks, found, strict=True)
     ]
+
+
+def _climb_up(rated: Rated, strata: list[Stratum], moved: list[Influence]) -> list[list[Sums]]:
+    """What a ladder says; its weights, where they are asked for, are what would move it."""
+    log, rungs = rated.log, rated.ladder.rungs
+    by_code = rated.sums()
+    weighing = rated.effective() if moved else {}
+    found = []
+    for i, ask in enumerate(rated.asks):
+        mine = []
+        for stratum in strata:
+            row = by_code.get(stratum.code, {}) | weighing.get(stratum.code, {})
+            sums = _pick({stratum.code: row}, stratum, i, 0)
+            # As if all positions counted alike: then production is worth as many as it has.
+            sums["squared"] *= stratum.known.unevenness(ask.metric)
+            whole = _finish(log, ask, math.inf, stratum, sums)
+            shares = {name: row.get(f"share_{i}_{j}") or 0.0 for j, name in enumerate(rungs)}
+            mine.append(replace(whole, rungs=shares))
+        found.append(mine)
+    if not moved:
+        return found
+    of_draw = drawn(log, strata, rated.moved)
+    return _with_spread(rated.moved, found, moved, {}, of_draw)
 
 
 def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:

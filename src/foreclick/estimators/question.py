@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from foreclick.errors import MetricError, ModelError
 from foreclick.estimators.cells import exposure
+from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
@@ -35,7 +36,7 @@ class Question:
     """
 
     candidate: Policy
-    estimators: Sequence[Weighted]
+    estimators: Sequence[Weighted | Ladder]
     metrics: Sequence[Metric]
     missing: Missing = "error"
     logging: Policy | Literal["propensity"] | None = None
@@ -77,9 +78,15 @@ def check_question(shape: Shape, question: Question) -> None:
             f"by={unknown[0]!r}: the log was read with the segments {', '.join(can) or '(none)'}. "
             f"Read it with segments=({unknown[0]!r},)."
         )
+    climbing = [e.name for e in question.estimators if isinstance(e, Ladder)]
+    if climbing and question.logging is not None:
+        raise ModelError(
+            f"{climbing[0]!r} looks click rates up in the log and weighs nothing, so it has no use "
+            "for logging=. Leave it out, or ask for other estimators."
+        )
     if question.logging == "propensity":
         for estimator in question.estimators:
-            if not propensities_answer(shape, estimator.model):
+            if not propensities_answer(shape, estimator):
                 raise ModelError(
                     f"propensities of each {shape.propensity} cannot answer for "
                     f"{estimator.name!r}: 'list' needs the probability of the shown list, 'ip' and "
@@ -88,14 +95,15 @@ def check_question(shape: Shape, question: Question) -> None:
                 )
 
 
-def propensities_answer(shape: Shape, model: ClickModel) -> bool:
-    """Whether the log's propensities are those of the model's cells.
+def propensities_answer(shape: Shape, estimator: Weighted | Ladder) -> bool:
+    """Whether the log's propensities are those of the cells that an estimator weighs.
 
     A list's probability is that of a `list` cell; a slot's is that of an `ip` cell, or of a
     `prefix` cell if it was logged as such. With one position all of these are the same.
     """
-    if shape.propensity is None:
+    if shape.propensity is None or isinstance(estimator, Ladder):
         return False
+    model = estimator.model
     if shape.depth == 1:
         return model.sees_items
     fits = {"list": ("list",), "slot": ("prefix", ("item", "position"))}
@@ -114,6 +122,12 @@ class Part:
     def credit(self, metric: Metric) -> float:
         """Σ_k θ_k w_k over the records."""
         return sum(t * w for t, w in zip(metric.theta, self.rewards[metric.reward], strict=False))
+
+    def unevenness(self, metric: Metric) -> float:
+        """Σθ / Σθ² over the slots that were shown: 1 where positions count alike."""
+        counted = list(zip(metric.theta, self.shown, strict=False))
+        squared = sum(t * t * n for t, n in counted)
+        return sum(t * n for t, n in counted) / squared if squared else 0.0
 
     def exposure(self, model: ClickModel, metric: Metric) -> float:
         """Σ_k e_k over the records."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask
+
+if TYPE_CHECKING:
+    from foreclick.estimators.rated import Rated
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,24 @@ class Weighed:
     Attributes:
         cell: the names of the columns that name a cell.
         table: by, context, cell; w_i_m, the weight of ask i at clip m; and c_i, p_i, ratio_i.
+        rated: where a ladder stands behind it; then the table has every cell of the log, with the
+            factors a_i_0 and b_i_0 of its credit and its exposure.
     """
 
     asks: list[Ask]
     cell: list[str]
     table: ir.Table
+    rated: Rated | None = None
+
+    def worth(self, keys: list[str]) -> ir.Table:
+        """By context, v_i_m: its value times its records."""
+        if self.rated is not None:
+            return self.rated.by_context("v")
+        table = self.table
+        sums = {
+            f"v_{i}_{m}": (table[f"c_{i}"] * table[f"w_{i}_{m}"]).sum() for i, m in names(self.asks)
+        }
+        return table.group_by(keys).aggregate(**sums)
 
 
 def names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
