@@ -10,6 +10,15 @@ from typing import Any, Literal
 
 from foreclick import inference
 from foreclick._backtest import Backtest
+from foreclick._choice import (
+    AUTO,
+    Choice,
+    as_chosen,
+    asks_for_choice,
+    choose,
+    named_only,
+    without_choice,
+)
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import Tally, contexts_repeat, settle
 from foreclick.errors import ForeclickWarning, ModelError
@@ -35,7 +44,6 @@ FEW_RECORDS = 5
 FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
 
-_ASKED = ("estimator", "metric", "clip")  # what a row of an evaluation, or a backtest, is about
 _WORTH_SAYING = 0.0005  # of an answer that came from some rung
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 
@@ -103,7 +111,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
-        estimators: names of click models, `ClickModel`s or `Weighted`s.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
+            "auto" for the ladder or `ip` that predicts the log's own periods best.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -148,9 +157,11 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     counted, notes = settle(log)
     varying, doubts = clusters_of(counted, clusters)
     notes += doubts + _drawn(counted)
+    choosing = asks_for_choice(estimators)
+    asked_for = without_choice(estimators) if choosing else estimators
     question = Question(
         candidate=as_policy(candidate),
-        estimators=parse_estimators(estimators, clip),
+        estimators=parse_estimators(asked_for, clip),
         metrics=parse_metrics(metrics),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
@@ -167,13 +178,23 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if beside is not None:
         theirs = [replace(q, candidate=beside, beside=question.candidate) for q in asked]
         compared = _ask(counted, theirs)
+    choices: dict[Metric, Choice] = {}
+    if choosing:
+        choices = choose(counted, question.metrics, backtest)
+        named = named_only(estimators)
+        answer = _with_choice(answer, choices, named)
+        compared = None if compared is None else _with_choice(compared, choices, named)
+        notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
     rows = [
         _row(sums, compared.sums[i] if compared else None, counted, (confidence, interval), cap)
         for i, sums in enumerate(answer.sums)
     ]
     if varying:
         verdicts = [
-            inference.judge(_evidence(row, confidence, sums.repeated, backtest), practical)
+            inference.judge(
+                _evidence(row, confidence, sums.repeated, _error(sums, backtest, choices)),
+                practical,
+            )
             for row, sums in zip(rows, answer.sums, strict=True)
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
@@ -267,6 +288,17 @@ def _ask(counted: Tally, parts: list[Question]) -> Estimate:
     return Estimate(sums, answers[0].ignored_contexts)
 
 
+def _with_choice(answer: Estimate, choices: dict[Metric, Choice], named: set[str]) -> Estimate:
+    """What was asked for by name, and what the chosen ones say."""
+    answers: dict[tuple[Metric, Any], dict[str, Sums]] = {}
+    for s in answer.sums:
+        if math.isinf(s.clip):
+            answers.setdefault((s.metric, s.stratum.code), {})[s.model.name] = s
+    chosen = [as_chosen(choices[metric], said) for (metric, _), said in answers.items()]
+    own = [s for s in answer.sums if s.model.name in named]
+    return Estimate([*own, *chosen], answer.ignored_contexts)
+
+
 def _require_propensities(counted: Tally) -> None:
     if counted.shape.propensity is None:
         raise ModelError(
@@ -337,7 +369,7 @@ def _row(
 
 
 def _evidence(
-    row: dict[str, Any], confidence: float, repeated: float | None, backtest: Backtest | None
+    row: dict[str, Any], confidence: float, repeated: float | None, error: float
 ) -> inference.Evidence:
     return inference.Evidence(
         estimator=row["estimator"],
@@ -350,18 +382,29 @@ def _evidence(
         production=row["production"],
         confidence=confidence,
         repeated=repeated,
-        error=0.0 if backtest is None else backtest.error(*(row[c] for c in _ASKED)),
+        error=error,
     )
 
 
+def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice]) -> float:
+    """By how much whoever answered was off in the backtest, if there is one."""
+    if backtest is None:
+        return 0.0
+    name = choices[sums.metric].chosen if sums.model.name == AUTO else sums.model.name
+    return backtest.error(name, sums.metric.name, sums.clip)
+
+
 def _said(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list[str]:
-    """A sentence for each metric, by the estimator that is the paper's choice if it was asked."""
+    """A sentence for each metric, by the estimator that was chosen, or that is our choice."""
     if len({(row["clip"], row["records"]) for row in rows}) > 1:
         return []  # several clips or segments: the column says it shorter
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
-        chosen = next((i for i in mine if rows[i]["estimator"] == "ip"), mine[0])
+        preferred = [
+            i for name in (AUTO, "ladder", "ip") for i in mine if rows[i]["estimator"] == name
+        ]
+        chosen = [*preferred, *mine][0]
         if rows[chosen]["value"] is None:
             continue  # said below, for all estimators together
         word = verdicts[chosen].word

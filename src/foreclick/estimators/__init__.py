@@ -1,7 +1,7 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
-from foreclick.estimators.influence import Spread, together
+from foreclick.estimators.influence import Spread, clustered, together
 from foreclick.estimators.kernel import Estimate, Sums, estimate
 from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.question import Clusters, Missing, Question, Stratum, propensities_answer
@@ -25,6 +25,7 @@ __all__ = [
     "Sums",
     "Weighted",
     "clips",
+    "clustered",
     "estimate",
     "fold_errors",
     "parse_estimators",
