@@ -1,5 +1,6 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
+from foreclick.estimators.examined import Examined, examined
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.influence import Spread, together
 from foreclick.estimators.kernel import Estimate, Sums, estimate
@@ -12,6 +13,7 @@ __all__ = [
     "ENOUGH_PERIODS",
     "Clusters",
     "Estimate",
+    "Examined",
     "FoldErrors",
     "Folds",
     "Missing",
@@ -24,6 +26,7 @@ __all__ = [
     "Weighted",
     "clips",
     "estimate",
+    "examined",
     "fold_errors",
     "parse_estimators",
     "propensities_answer",
