@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.engines import engine_of
-from foreclick.estimators.examined import examined
+from foreclick.estimators.examined import examine_slots
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -39,15 +39,15 @@ def ask(engine, slots, depth=4, places=None, clustered=False, by=()):
     table = engine.load(pa.table(columns))
     home = engine_of(engine.connection)
     with home.scratch() as keep:
-        return examined(
+        return examine_slots(
             home,
             keep,
-            table.drop("cluster"),
+            table,
             reward="clicks",
             places=range(depth) if places is None else places,
             keys=["context"],
             by=by,
-            clusters=[table] if clustered else [],
+            clusters=["cluster"] if clustered else [],
         )
 
 
@@ -61,12 +61,14 @@ def test_both_curves_and_their_errors_are_the_oracles(engine):
     assert np.allclose(found.allpairs, other, rtol=SAME)
     moved = swaps.moved_by(slots, 4, swaps.alternating)
     beside = swaps.moved_by(slots, 4, swaps.allpairs) - moved
-    assert np.allclose(found.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
+    spread, floor = found.spreads
+    assert np.allclose(spread.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
     assert np.allclose(found.apart, np.sqrt(3 / 2 * (beside**2).sum(axis=0)), atol=DERIVATIVE)
-    assert found.freedom == 2
-    alone = ask(engine, slots)[()]
-    assert np.allclose(alone.covariance[1:, 1:], swaps.joint_covariance(counts, p), rtol=1e-9)
-    assert np.all(alone.covariance[0] == 0)
+    assert (spread.freedom, floor.freedom) == (2, np.inf)
+    assert np.allclose(floor.covariance[1:, 1:], swaps.joint_covariance(counts, p), rtol=1e-9)
+    assert np.all(floor.covariance[0] == 0)
+    (alone,) = ask(engine, slots)[()].spreads
+    assert np.array_equal(alone.covariance, floor.covariance)
 
 
 def test_strata_are_fitted_each_on_its_own(engine):

@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from foreclick._tally import Tally
 from foreclick.engines import Engine, real, total, whole, zero
-from foreclick.estimators.cells import CLUSTER
-from foreclick.estimators.logged import Keep
+from foreclick.estimators.logged import Keep, Logged
 from foreclick.estimators.places import (
     Graph,
     bradley_terry,
@@ -38,8 +38,9 @@ from foreclick.estimators.places import (
     newton_step,
     vector_of,
 )
-from foreclick.estimators.prepared import Code, per
-from foreclick.logs import ITEM, N, numbered
+from foreclick.estimators.prepared import Code, code_of, per
+from foreclick.estimators.question import Clusters
+from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
 from foreclick.models import POSITION
 
 Floats = NDArray[np.float64]
@@ -50,13 +51,25 @@ _DENOMINATOR, _RATE, _EARNED = "denominator", "rate", "earned"
 
 
 @dataclass(frozen=True)
+class Spread:
+    """A covariance of log p.
+
+    Attributes:
+        covariance: NaN where p has none; that of the reference is 0.
+        freedom: its degrees of freedom.
+    """
+
+    covariance: Floats
+    freedom: float
+
+
+@dataclass(frozen=True)
 class Examined:
     """How much the places of one stratum are examined.
 
     Attributes:
         p: by place, 1 at the reference; 0 where nothing was clicked; NaN where the log cannot tell.
-        covariance: of log p, NaN where p has none; the reference's is 0.
-        freedom: the degrees of freedom of the covariance.
+        spreads: the covariance of log p, by everything that may make it vary.
         allpairs: the same as `p`, by AllPairs.
         apart: of log allpairs − log p, its standard error; NaN where it is not known.
         graph: which places exchanged items, and which of them are told.
@@ -65,8 +78,7 @@ class Examined:
     """
 
     p: Floats
-    covariance: Floats
-    freedom: float
+    spreads: tuple[Spread, ...]
     allpairs: Floats
     apart: Floats
     graph: Graph
@@ -74,7 +86,52 @@ class Examined:
     converged: bool
 
 
-def examined(  # noqa: PLR0913 - all but three are keywords
+def examine(
+    tally: Tally,
+    *,
+    reward: str,
+    places: Sequence[int],
+    by: Sequence[str] = (),
+    dated: bool = False,
+    clusters: Sequence[Clusters] = (),
+) -> dict[Code, Examined]:
+    """How much each place is examined, by stratum.
+
+    Args:
+        tally: the log.
+        reward: what is counted as clicks.
+        places: for each position its place, from 0, which positions may share; −1 for positions
+            that are left out, as those beyond the last are.
+        by: the columns that make strata.
+        dated: whether an item's attraction may be another in each period: then only moves within
+            a period count.
+        clusters: whose records vary together; by default, or if it is "record", clicks are taken
+            as independent.
+    """
+    table = tally.table
+    kinds = [PERIOD if kind == "period" else BUCKET for kind in clusters if kind != "record"]
+    if dated or PERIOD in kinds:
+        table = table.filter(table[PERIOD].notnull())
+    coded = {f"by_{i}": code_of(table[b]) for i, b in enumerate(by)}
+    finer = dict.fromkeys([*([PERIOD] if dated else []), *kinds])
+    with tally.engine.scratch() as keep:
+        depth = min(len(places), tally.shape.depth)
+        apart = coded | {name: table[name] for name in finer}
+        slots = Logged(tally, [reward], depth, keep, apart, table=table).slots()
+        keys = [CONTEXT, *([PERIOD] if dated else [])]
+        return examine_slots(
+            tally.engine,
+            keep,
+            slots,
+            reward=reward,
+            places=places,
+            keys=keys,
+            by=list(coded),
+            clusters=kinds,
+        )
+
+
+def examine_slots(  # noqa: PLR0913 - all but three are keywords
     engine: Engine,
     keep: Keep,
     slots: ir.Table,
@@ -83,27 +140,30 @@ def examined(  # noqa: PLR0913 - all but three are keywords
     places: Sequence[int],
     keys: Sequence[str],
     by: Sequence[str] = (),
-    clusters: Sequence[ir.Table] = (),
+    clusters: Sequence[str] = (),
 ) -> dict[Code, Examined]:
-    """p̂ by maximum likelihood, and by AllPairs, of every stratum.
+    """The same, from slots.
 
     Args:
         engine: where the slots are.
         keep: materialises a step of the calculation.
-        slots: by, keys, `item`, `position`, `n`, and the reward's sum; rows need not be unique.
+        slots: by, keys, clusters, `item`, `position`, `n`, and the reward's sum; rows need not be
+            unique.
         reward: the name of the column with the sum.
-        places: for each position its place, from 0; positions may share one. Positions beyond
-            the last count for nothing.
+        places: as in `examine`.
         keys: what an item's attraction may depend on: the context, or context and period.
-        by: keys of the strata, of text without NULLs.
-        clusters: the same slots with a column `cluster`, one table for each way in which records
-            may vary together; the widest counts. None: each click is independent.
+        by: keys of the strata, texts without NULLs.
+        clusters: columns that tell clusters apart.
     """
     swaps = _Swaps(engine, keep, slots, reward, tuple(places), list(keys), list(by))
     found = swaps.maximum()
-    spreads = [swaps.spread(found, rows) for rows in clusters]
+    moved = {
+        cluster: swaps.moved(found, slots, cluster, second=i == 0)
+        for i, cluster in enumerate(clusters)
+    }
     return {
-        code: swaps.result(code, fit, [s[code] for s in spreads]) for code, fit in found.items()
+        code: swaps.result(code, fit, {cluster: mine[code] for cluster, mine in moved.items()})
+        for code, fit in found.items()
     }
 
 
@@ -119,12 +179,11 @@ class _Fit:
 
 
 @dataclass(frozen=True)
-class _Spread:
-    """The covariance of log p from clusters, and the error of log allpairs − log p."""
+class _Moved:
+    """How much each cluster moves log p, and log allpairs − log p: [cluster, place]."""
 
-    covariance: Floats
-    apart: Floats
-    clusters: int
+    p: Floats
+    beside: Floats
 
 
 class _Swaps:
@@ -166,8 +225,9 @@ class _Swaps:
         found: dict[Code, Floats] = {}
         for row in self.engine.rows(grouped):
             mine = found.setdefault(self._code(row), np.zeros(self.size))
-            if row[POSITION] <= len(self.places):
-                mine[self.places[row[POSITION] - 1]] += row[N]
+            place = self.places[row[POSITION] - 1] if row[POSITION] <= len(self.places) else -1
+            if place >= 0:
+                mine[place] += row[N]
         return found
 
     def _code(self, row: dict[str, Any]) -> Code:
@@ -241,16 +301,23 @@ class _Swaps:
 
     # --- the errors -------------------------------------------------------------------------------
 
-    def spread(self, found: dict[Code, _Fit], slots: ir.Table) -> dict[Code, _Spread]:
-        """The covariance of log p, from how much each cluster moves it.
+    def moved(
+        self, found: dict[Code, _Fit], slots: ir.Table, cluster: str, *, second: bool
+    ) -> dict[Code, _Moved]:
+        """How much each cluster moves log p.
 
         A cluster's own rewards and records w, n differ from what the pair's rate makes of them by
         r_k = w_k − μ p_k n_k, and it adds Σ_xa (r_k − q_k Σ_j r_j), with q_k = p_k n_xak / D, to
-        the score of p_k. Likewise, what it adds to the sums of AllPairs is their derivative.
+        the score of p_k. Likewise, what it adds to the sums of AllPairs is their derivative, if
+        the second opinion is asked for.
         """
-        key = [*self.by, *self.keys, ITEM]
-        own = self._wide(slots, [*key, CLUSTER]).rename({f"own_{c}": c for c in self.columns})
-        rows = own.join(self._at(found), key)
+        rows = self._at(found)
+        if cluster in self.keys:  # a pair is of one cluster
+            rows = rows.mutate(**{f"own_{c}": rows[c] for c in self.columns})
+        else:
+            key = [*self.by, *self.keys, ITEM]
+            own = self._wide(slots, [*key, cluster]).rename({f"own_{c}": c for c in self.columns})
+            rows = own.join(rows, key)
         rest = {
             f"r_{k}": (p > 0).ifelse(
                 _float(rows[f"own_w_{k}"]) - rows[_RATE] * p * _float(rows[f"own_n_{k}"]), real(0)
@@ -266,52 +333,58 @@ class _Swaps:
                 - rows[f"p_{k}"] * _float(rows[f"n_{k}"]) / rows[_DENOMINATOR] * rows["all_r"]
             )
             for k in range(1, self.size + 1)
-        } | {
-            f"won_{j}_{k}": total(_moved(rows, j + 1, k + 1))
-            for j in range(self.size)
-            for k in range(self.size)
-            if j != k
         }
-        grouped = self.engine.rows(rows.group_by([*self.by, CLUSTER]).aggregate(**sums))
+        if second:
+            sums |= {
+                f"won_{j}_{k}": total(_moved(rows, j + 1, k + 1))
+                for j in range(self.size)
+                for k in range(self.size)
+                if j != k
+            }
+        grouped = self.engine.rows(rows.group_by([*self.by, cluster]).aggregate(**sums))
         clusters: dict[Code, list[dict[str, Any]]] = {code: [] for code in found}
-        for row in sorted(grouped, key=lambda row: str(row[CLUSTER])):
+        for row in sorted(grouped, key=lambda row: str(row[cluster])):
             clusters[self._code(row)].append(row)
-        return {code: self._spread_of(fit, clusters[code]) for code, fit in found.items()}
+        return {code: self._moved_of(fit, clusters[code]) for code, fit in found.items()}
 
-    def _spread_of(self, fit: _Fit, rows: list[dict[str, Any]]) -> _Spread:
-        graph, count = fit.graph, len(rows)
-        scores = np.array([vector_of(row, "s", self.size) for row in rows])
-        moved = scores.reshape(count, self.size) @ graph.inverse(fit.information)
-        other = [graph.score(fit.allpairs, matrix_of(row, "won", self.size)) for row in rows]
+    def _moved_of(self, fit: _Fit, rows: list[dict[str, Any]]) -> _Moved:
+        graph, shape = fit.graph, (len(rows), self.size)
+        scores = np.array([vector_of(row, "s", self.size) for row in rows]).reshape(shape)
+        moved = scores @ graph.inverse(fit.information)
+        second = [graph.score(fit.allpairs, matrix_of(row, "won", self.size)) for row in rows]
         inverse = graph.inverse(graph.information(fit.allpairs))
-        beside = np.array(other).reshape(count, self.size) @ inverse - moved
-        factor = count / (count - 1) if count > 1 else np.nan
-        apart = np.sqrt(factor * np.sum(beside**2, axis=0))
-        return _Spread(factor * moved.T @ moved, apart, count)
+        return _Moved(moved, np.array(second).reshape(shape) @ inverse - moved)
 
-    def result(self, code: Code, fit: _Fit, spreads: list[_Spread]) -> Examined:
-        """What was found of a stratum, with the widest of its covariances."""
+    def result(self, code: Code, fit: _Fit, clusters: dict[str, _Moved]) -> Examined:
+        """What was found of a stratum.
+
+        Where a pair is spread over several clusters, its own rate hides part of how much they
+        differ: half of it, if they are two. So what independent clicks would give is a floor.
+        """
         graph = fit.graph
-        unknown = np.full(self.size, np.nan)
-        if spreads:
-            widest = max(
-                spreads, key=lambda s: float(np.nan_to_num(np.trace(s.covariance), nan=np.inf))
-            )
-            covariance, apart, freedom = widest.covariance, widest.apart, widest.clusters - 1.0
-        else:
-            covariance, apart, freedom = graph.inverse(fit.information), unknown, np.inf
-        told = graph.told
-        known = np.outer(told, told)
+        spreads = [_spread(graph, moved.p) for moved in clusters.values()]
+        if not clusters or set(clusters) - set(self.keys):
+            spreads.append(Spread(graph.only(graph.inverse(fit.information)), np.inf))
+        apart = np.full(self.size, np.nan)
+        if clusters:
+            beside = _spread(graph, next(iter(clusters.values())).beside)
+            apart = np.sqrt(np.diag(beside.covariance))
         return Examined(
             p=graph.with_zeros(fit.p),
-            covariance=np.where(known, covariance, np.nan),
-            freedom=freedom,
+            spreads=tuple(spreads),
             allpairs=graph.with_zeros(fit.allpairs),
-            apart=np.where(told, apart, np.nan),
+            apart=apart,
             graph=graph,
             records=self.records[code],
             converged=fit.done,
         )
+
+
+def _spread(graph: Graph, moved: Floats) -> Spread:
+    """The covariance of a sum over independent clusters: G / (G − 1) Σ ψ ψᵀ."""
+    count = len(moved)
+    factor = count / (count - 1) if count > 1 else np.nan
+    return Spread(graph.only(factor * moved.T @ moved), count - 1.0)
 
 
 def rates(pairs: ir.Table, size: int) -> ir.Table:

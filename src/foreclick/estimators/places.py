@@ -83,6 +83,10 @@ class Graph:
         """A curve of the places told, 0 at those that lose, and NaN elsewhere."""
         return np.where(self.told, p, np.where(self.nothing, 0.0, np.nan))
 
+    def only(self, covariance: Floats) -> Floats:
+        """A covariance, NaN but for the places told."""
+        return np.where(np.outer(self.told, self.told), covariance, np.nan)
+
     def inverse(self, information: Floats) -> Floats:
         """The inverse of an information about log p, 0 at the reference."""
         free = self.free
