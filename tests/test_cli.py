@@ -197,6 +197,20 @@ def test_backtest_by_another_protocol(run, words, options):
     assert found["rmse"] != pytest.approx(usual["rmse"])
 
 
+def test_examination_equals_the_library(run):
+    words = ["--context", "query", "--period", "day", "--segments", "country", "--by", "country"]
+    words += ["--depth", "2", "--within", "context", "--confidence", ".8", "--clusters", "record"]
+    rows = run("examination", "log.parquet", *words)
+    log = fc.read_log(pa.table(ROWS), context="query", period="day", segments=("country",))
+    options: Any = {"by": "country", "depth": 2, "within": "context", "confidence": 0.8}
+    assert rows == fc.examination(log, **options, clusters="record").to_dicts()
+    words = ["--context", "query", "--reward", "tried=clicks", "--of", "tried"]
+    rows = run("examination", "log.parquet", *words, "--slots", "a,b", "--slots", "b")
+    log = fc.read_log(pa.table(ROWS), context="query")
+    assert rows == fc.examination(log, slots=["a", "b", "b"]).to_dicts()
+    assert [row["slot"] for row in rows] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("command", "form"), [("evaluate", "png"), ("support", "svg"), ("backtest", "pdf")]
 )

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,17 @@ def main() -> None:
     result = fc.backtest(log, metrics=["clicks@2", "dcg@10"], clip=CLIPS)
     result.save(HERE / "backtest.png")
     result.save(HERE / "backtest-periods.png", by="period")
+    examined().save(HERE / "examination.png")
+
+
+def examined() -> fc.Examination:
+    """A log of a ranker that drifts, clicked as a position-based model says."""
+    preset: Any = simulate.pbm_drift(records=40_000, queries=50, seed=1)
+    p = np.array([1.0, 0.9, 0.8, 0.5, 0.5, 0.45, 0.3, 0.3, 0.2, 0.15])
+    world = simulate.Simulation(
+        simulate.PBM(preset.world.attraction, examination=p), preset.production, preset.records
+    )
+    return fc.examination(fc.read_log(world.sample(), context="query", period="day"))
 
 
 if __name__ == "__main__":

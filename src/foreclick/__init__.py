@@ -9,6 +9,7 @@ from foreclick import datasets, errors
 from foreclick._backtest import Backtest, backtest
 from foreclick._compare import Comparison, compare
 from foreclick._evaluate import Evaluation, evaluate
+from foreclick._examination import Examination, examination
 from foreclick._resample import Resampling, resample
 from foreclick._tallies import Tallies, write_tallies
 from foreclick._tally import Tally, read_tally, tally
@@ -27,6 +28,7 @@ __all__ = [
     "ClickModel",
     "Comparison",
     "Evaluation",
+    "Examination",
     "Ladder",
     "Lists",
     "Log",
@@ -47,6 +49,7 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "examination",
     "read_log",
     "read_tally",
     "resample",

@@ -111,6 +111,10 @@ KINDS: dict[str, Kind] = {
     "cell": Kind.TEXT,
     "exposure": Kind.VALUE,
     "found": Kind.FACT,
+    "position": Kind.COUNT,
+    "examination": Kind.VALUE,
+    "allpairs": Kind.VALUE,
+    "items": Kind.COUNT,
 }
 """The kind of every column of ours. Others, such as a user's segments, are shown as they are."""
 
@@ -189,6 +193,7 @@ class Result:
         | Backtest | RMSE over M by estimator; dots if there is one M | ``by="period"``, ``title`` |
         | Comparison | change of every pair, with both intervals | ``title`` |
         | Evaluation | value by estimator beside production; over M if several | ``title`` |
+        | Examination | examination by position, with both methods | ``title`` |
         | Support | covered share by click model | ``title`` |
 
         Returns:

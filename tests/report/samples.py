@@ -79,6 +79,18 @@ def support() -> fc.Support:
     return fc.Support(tuple(rows), tuple(rows[0]))
 
 
+def examination(segments: Sequence[str] = (), name: str = "position") -> fc.Examination:
+    """Three positions that are told, and one that is not; the same in every segment."""
+    known = [(1.0, 1.0, 1.0, 1.0), (0.5, 0.45, 0.55, 0.55), (0.4, 0.3, 0.5, 0.45), (None,) * 4]
+    rows: list[dict[str, Any]] = [
+        ({"device": segment} if segments else {})
+        | {name: k, "examination": p, "low": low, "high": high, "allpairs": other}
+        for segment in segments or ("",)
+        for k, (p, low, high, other) in enumerate(known, start=1)
+    ]
+    return fc.Examination(tuple(rows), tuple(rows[0]), places=(0, 1, 2, 3))
+
+
 def comparison() -> fc.Comparison:
     """One pair of each verdict, and a candidate that was never shown."""
     changes = {"better": 0.3, "worse": -0.2, "no difference": 0.01, "cannot tell": 0.1}

@@ -25,6 +25,7 @@ from tests.report.samples import (
     backtest,
     comparison,
     evaluation,
+    examination,
     support,
 )
 
@@ -314,6 +315,32 @@ def test_support_is_bars_of_shares():
     assert {"50.0%", "100%"} <= set(texts(axes))
 
 
+class TestExamination:
+    def test_a_line_with_its_intervals_the_second_opinion_and_one_over_k(self):
+        (axes,) = examination().chart().axes
+        (line,) = lines(axes, "_curve")
+        assert [round(y, 2) for y in line.get_ydata()[:3]] == [1, 0.5, 0.4]
+        assert math.isnan(line.get_ydata()[3])  # a gap, where the log cannot tell
+        (rings,) = lines(axes, "_second")
+        assert list(rings.get_ydata()[:3]) == [1, 0.55, 0.45]
+        (usual,) = lines(axes, "_level")
+        assert list(usual.get_ydata()) == [1, 1 / 2, 1 / 3, 1 / 4]
+        assert "1/k" in texts(axes)
+        assert list(ticks(axes.xaxis).values()) == ["1", "2", "3", "4"]
+        assert axes.get_ylim()[0] == 0
+
+    def test_segments_have_a_line_each_and_slots_their_names(self):
+        (axes,) = examination(segments=("phone", "desktop"), name="slot").chart(title="All").axes
+        assert set(curves(axes)) == {"phone", "desktop"}
+        assert {"phone", "desktop"} <= set(texts(axes))
+        assert not lines(axes, "_level")
+        assert axes.get_xlabel() == "slot"
+
+    def test_many_segments_have_a_legend(self):
+        chart = examination(segments=[f"s{i}" for i in range(20)]).chart()
+        assert len(chart.legends) == 1
+
+
 def test_lines_by_period_start_at_zero():
     numbers = {"position 1": [0.5, 0.2, 0.4], "all positions": [0.9, 0.8, 1.0]}
     chart = lines_by_period(DAYS[:3], numbers, title="Clicks by day", label="clicks a record")
@@ -326,7 +353,7 @@ def test_lines_by_period_start_at_zero():
     assert list(ticks(axes.xaxis).values()) == [str(day) for day in DAYS[:3]]
 
 
-@pytest.mark.parametrize("make", [backtest, comparison, evaluation, support])
+@pytest.mark.parametrize("make", [backtest, comparison, evaluation, examination, support])
 def test_a_title_stands_above(make):
     assert make().chart(title="Candidate B").get_suptitle() == "Candidate B"
     assert make().chart().get_suptitle() == ""

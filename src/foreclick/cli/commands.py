@@ -167,6 +167,17 @@ def backtest(args: argparse.Namespace, say: Say) -> Result:
     return fc.backtest(log, **options, progress=say)
 
 
+def examination(args: argparse.Namespace, say: Say) -> Result:
+    """How much each position is looked at."""
+    say("Reading the log")
+    log = read_logs(args, engine_of(args))
+    say("Looking for items that moved")
+    options = given(args, ("depth", "slots", "within", "by", "confidence", "clusters"))
+    if args.of is not None:  # --reward is a column of the log
+        options["reward"] = args.of
+    return fc.examination(log, **options)
+
+
 def simulate(args: argparse.Namespace, say: Say) -> Result:
     """A log with a known truth, as Parquet."""
     out = Path(args.out)
@@ -225,6 +236,7 @@ COMMANDS = {
     "compare": compare,
     "support": support,
     "backtest": backtest,
+    "examination": examination,
     "simulate": simulate,
     "reproduce": reproduce,
 }

@@ -84,6 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
             _clip(),
             _logging(),
             _uncertainty(),
+            _practical(),
             _interval(),
             _cap(),
             _picture(),
@@ -93,9 +94,16 @@ def build_parser() -> argparse.ArgumentParser:
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [*about, _clip(), _logging(), _uncertainty(), _interval(), _cap()],
+        [*about, _clip(), _logging(), _uncertainty(), _practical(), _interval(), _cap()],
     )
-    alone = [question, _missing("error", "production"), _clip(), _uncertainty(), _cap()]
+    alone = [
+        question,
+        _missing("error", "production"),
+        _clip(),
+        _uncertainty(),
+        _practical(),
+        _cap(),
+    ]
     add(
         "compare",
         "LOG… --candidate NAME=FILE…",
@@ -113,6 +121,12 @@ def build_parser() -> argparse.ArgumentParser:
         "LOG…",
         "which estimator would have been right on this log",
         [log, question, _clip(), _protocol(), _picture()],
+    )
+    add(
+        "examination",
+        "LOG…",
+        "how much each position is looked at, from items that moved",
+        [log, _places(), _split(), _uncertainty(), _picture()],
     )
     add(
         "simulate",
@@ -375,6 +389,12 @@ def _uncertainty() -> _Parser:
         metavar="WHOSE",
         help="records that vary together: auto (default), period, unit, record",
     )
+    return parent
+
+
+def _practical() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
     add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
     return parent
 
@@ -485,6 +505,26 @@ def _protocol() -> _Parser:
         metavar="pairs|records",
         help="every context and period counts alike (default), or by its records",
     )
+    return parent
+
+
+def _places() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
+    add("--depth", type=count, metavar="K", help="down to which position (default: all)")
+    add(
+        "--slots",
+        **_several(names),
+        metavar="LABEL,LABEL,…",
+        help="a label for each position; those with the same one are looked at alike",
+    )
+    add(
+        "--within",
+        choices=("auto", "context", "period"),
+        metavar="auto|context|period",
+        help="which moves of an item count: all within a context, or within a period of it",
+    )
+    add("--of", metavar="REWARD", help="what is counted as a click (default: clicks)")
     return parent
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -94,7 +94,7 @@ class Prepared:
 
     def coded(self, table: ir.Table) -> dict[str, ir.Value]:
         """The values of the `by` columns of a tally's rows, as the engine compares them."""
-        return {b: _coded(table[c]) for b, c in zip(self.by, self.question.by, strict=True)}
+        return {b: code_of(table[c]) for b, c in zip(self.by, self.question.by, strict=True)}
 
     @property
     def cell_depth(self) -> int | None:
@@ -150,7 +150,7 @@ class Prepared:
         )
         parts = {(tuple(row[b] for b in self.by), row[KNOWN]): self._part(row) for row in rows}
         names = self.segments
-        codes = sorted({code for code, _ in parts}, key=lambda code: _order(names[code]))
+        codes = sorted({code for code, _ in parts}, key=lambda code: order_of(names[code]))
         none = self._part({})
         strata = [
             Stratum(
@@ -179,12 +179,7 @@ class Prepared:
     @cached_property
     def segments(self) -> dict[Code, dict[str, Any]]:
         """The values of the `by` columns behind their codes."""
-        if not self.by:
-            return {(): {}}
-        table, by = self.tally.table, self.question.by
-        coded = {name: _coded(table[b]) for name, b in zip(self.by, by, strict=True)}
-        rows = self.engine.rows(table.select(*by, **coded).distinct())
-        return {tuple(row[c] for c in self.by): {b: row[b] for b in by} for row in rows}
+        return segments_of(self.tally, self.question.by)
 
     def ignored_contexts(self) -> int:
         """How many contexts only the candidate has."""
@@ -317,13 +312,24 @@ def _beside_each(cells: ir.Table, others: ir.Table, key: list[str]) -> ir.Table:
     return joined.select(*cells.columns, **filled)
 
 
-def _coded(segment: ir.Column) -> ir.StringValue:
+def code_of(segment: ir.Column) -> ir.StringValue:
     """A segment's value as text that is never NULL, another for each value."""
     text = ibis.literal("=") + segment.cast("string")
     return text.fill_null("")
 
 
-def _order(segment: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
+def segments_of(tally: Tally, by: Sequence[str]) -> dict[Code, dict[str, Any]]:
+    """The values of some columns of a tally behind their codes."""
+    if not by:
+        return {(): {}}
+    table, names = tally.table, [f"by_{i}" for i in range(len(by))]
+    coded = {name: code_of(table[b]) for name, b in zip(names, by, strict=True)}
+    rows = tally.engine.rows(table.select(*by, **coded).distinct())
+    return {tuple(row[c] for c in names): {b: row[b] for b in by} for row in rows}
+
+
+def order_of(segment: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
+    """What segments are sorted by; those without a value come last."""
     return tuple((value is None, value) for value in segment.values())
 
 

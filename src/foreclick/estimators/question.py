@@ -64,20 +64,7 @@ class Question:
 
 def check_question(shape: Shape, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""
-    absent = [r for r in question.rewards if r not in shape.rewards]
-    if absent:
-        raise MetricError(
-            f"the log has no reward {absent[0]!r}; it was read with "
-            f"{', '.join(shape.rewards) or 'no rewards at all (clicks=None)'}. Read it with "
-            f"rewards={{{absent[0]!r}: …}} or use another metric."
-        )
-    can = (*shape.segments, *([PERIOD] if shape.period else []))
-    unknown = [b for b in question.by if b not in can]
-    if unknown:
-        raise ModelError(
-            f"by={unknown[0]!r}: the log was read with the segments {', '.join(can) or '(none)'}. "
-            f"Read it with segments=({unknown[0]!r},)."
-        )
+    check_columns(shape, question.rewards, question.by)
     climbing = [e.name for e in question.estimators if isinstance(e, Ladder)]
     if climbing and question.logging is not None:
         raise ModelError(
@@ -93,6 +80,24 @@ def check_question(shape: Shape, question: Question) -> None:
                     "'prefix' that of each slot. Use logging='frequency' (the log's own), or give "
                     "the logging policy itself, logging=Lists(…)."
                 )
+
+
+def check_columns(shape: Shape, rewards: Sequence[str], by: Sequence[str]) -> None:
+    """Refuse rewards and segments that the log was read without."""
+    absent = [r for r in rewards if r not in shape.rewards]
+    if absent:
+        raise MetricError(
+            f"the log has no reward {absent[0]!r}; it was read with "
+            f"{', '.join(shape.rewards) or 'no rewards at all (clicks=None)'}. Read it with "
+            f"rewards={{{absent[0]!r}: …}} or use another metric."
+        )
+    can = (*shape.segments, *([PERIOD] if shape.period else []))
+    unknown = [b for b in by if b not in can]
+    if unknown:
+        raise ModelError(
+            f"by={unknown[0]!r}: the log was read with the segments {', '.join(can) or '(none)'}. "
+            f"Read it with segments=({unknown[0]!r},)."
+        )
 
 
 def propensities_answer(shape: Shape, estimator: Weighted | Ladder) -> bool:

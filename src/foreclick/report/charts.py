@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from foreclick._backtest import Backtest
 from foreclick._compare import Comparison
 from foreclick._evaluate import Evaluation
+from foreclick._examination import Examination
 from foreclick.diagnostics import Support
 from foreclick.errors import ReportError
 from foreclick.report.curves import (
@@ -20,7 +21,9 @@ from foreclick.report.curves import (
     Rows,
     name_lines,
     over_clips,
+    over_level,
     over_periods,
+    over_places,
     ring,
     scale_y,
 )
@@ -237,6 +240,53 @@ def _pair(name: str, row: Row) -> Dot:
     return Dot(name, row["change"], look, (words, ""), row["low"], row["high"], wider=joint)
 
 
+def examination(result: Examination, *, title: str = "") -> Chart:
+    """How much each position is looked at: a line per segment, with intervals.
+
+    Args:
+        result: an examination.
+        title: a line above the panel.
+    """
+    at = result.columns.index("examination") - 1
+    name, by = result.columns[at], result.columns[:at]
+    lines = _by_segment(result.rows, by)
+    labels = list(dict.fromkeys(row[name] for row in result.rows))
+    look = looks(lines if by else ["ip"])
+    curves, second, ends = [], [], []
+    for line, rows in lines.items():
+        places = tuple(float(labels.index(row[name])) for row in rows)
+        mine = look[line] if by else look["ip"]
+        curves.append(Curve(line, places, _column(rows, "examination"), mine))
+        second.append(_column(rows, "allpairs"))
+        ends.append((_column(rows, "low"), _column(rows, "high")))
+    width, height = max(4.6, 1.8 + 0.36 * len(labels)) + room(lines), 2.9
+    chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
+    usual = name == "position" and not by
+    levels = [Level("1/k", tuple(1 / (k + 1) for k in range(len(labels))))] if usual else []
+    over_places(axes, curves, ends, second, labels)
+    over_level(axes, levels)
+    name_lines(
+        axes, curves if by else [], levels, (width - _SIDES, height - _HEAD), len(labels) - 1
+    )
+    head(axes, "", "lines: maximum likelihood; rings: AllPairs")
+    axes.set_ylabel("examination")
+    axes.set_xlabel(name)
+    if len(curves) > MOST_NAMES:
+        legend_below(chart, len(curves))
+    return chart
+
+
+def _by_segment(rows: Rows, by: Sequence[str]) -> dict[str, Rows]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(" · ".join(format_value(b, row[b]) for b in by), []).append(row)
+    return dict(found)
+
+
+def _column(rows: Rows, column: str) -> tuple[float, ...]:
+    return tuple(_number(row[column]) for row in rows)
+
+
 # --- by period, whatever it is ------------------------------------------------------------------
 
 
@@ -404,6 +454,7 @@ CHARTS: dict[type[Result], Callable[..., Chart]] = {
     Backtest: backtest,
     Comparison: comparison,
     Evaluation: evaluation,
+    Examination: examination,
     Support: support,
 }
 """The chart of each kind of result."""

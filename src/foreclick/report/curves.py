@@ -17,6 +17,7 @@ from foreclick.results import format_value
 Rows = Sequence[Mapping[str, Any]]
 
 _WIDE = 10  # from so many times the smallest on, an axis counts in powers
+_MANY = 20  # numbers of positions that stand side by side
 _FEW = 8  # so many points have a mark each, and so many ticks their numbers side by side
 _THOUSAND, _MILLION = 10_000, 1_000_000
 
@@ -144,6 +145,15 @@ def over_periods(
             linestyle=_dashes(curve, curves[:i]),
             label=curve.name,
         )
+    over_level(axes, levels)
+    thin = math.ceil(len(periods) / _FEW)
+    shown = range(0, len(periods), thin)
+    axes.set_xticks(list(shown), [format_value("period", periods[i]) for i in shown])  # type: ignore[arg-type]
+    axes.set_xlim(-0.02 * len(periods), len(periods) - 1 + 0.02 * len(periods))
+
+
+def over_level(axes: Axes, levels: Sequence[Level]) -> None:
+    """Heights that are another for each x, in grey."""
     for level in levels:
         axes.plot(
             range(len(level.heights)),
@@ -153,10 +163,55 @@ def over_periods(
             linewidth=1.3,
             label="_level",
         )
-    thin = math.ceil(len(periods) / _FEW)
-    shown = range(0, len(periods), thin)
-    axes.set_xticks(list(shown), [format_value("period", periods[i]) for i in shown])  # type: ignore[arg-type]
-    axes.set_xlim(-0.02 * len(periods), len(periods) - 1 + 0.02 * len(periods))
+
+
+def over_places(
+    axes: Axes,
+    curves: Sequence[Curve],
+    intervals: Sequence[tuple[Sequence[float], Sequence[float]]],
+    second: Sequence[Sequence[float]],
+    labels: Sequence[object],
+) -> None:
+    """One line over the places of a page, from 0 up.
+
+    Args:
+        axes: where to.
+        curves: the lines; where there is no answer they have a gap.
+        intervals: the low and high ends of each line's points.
+        second: another opinion of each line, drawn as rings.
+        labels: the names of the places.
+    """
+    apart = 0.5 / max(len(curves), 5)  # so that the intervals of several lines do not overlap
+    for i, (curve, (low, high), other) in enumerate(zip(curves, intervals, second, strict=True)):
+        xs = [x + apart * (i - (len(curves) - 1) / 2) for x in curve.xs]
+        colour = curve.look.colour
+        axes.plot(
+            xs,
+            curve.ys,
+            color=colour,
+            marker=curve.look.marker,
+            markersize=3.5,
+            linewidth=1.3,
+            label=curve.name or "_curve",
+        )
+        axes.vlines(xs, low, high, color=colour, linewidth=1.6)
+        axes.plot(
+            xs,
+            other,
+            linestyle="",
+            marker="o",
+            markersize=8.5,
+            markerfacecolor="none",
+            markeredgecolor=GREY,
+            markeredgewidth=0.8,
+            label="_second",
+        )
+    thin = math.ceil(len(labels) / _MANY)
+    shown = range(0, len(labels), thin)
+    axes.set_xticks(list(shown), [format_value("position", labels[i]) for i in shown])  # type: ignore[arg-type]
+    axes.set_xlim(-0.4, len(labels) - 0.6)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y")
 
 
 def _dashes(curve: Curve, before: Sequence[Curve]) -> Any:  # noqa: ANN401 - a style of matplotlib
@@ -213,9 +268,14 @@ def name_lines(
     """
     ends = [End(level.name, end, level.heights[-1], GREY) for level in levels]
     if len(curves) <= MOST_NAMES:
-        ends += [End(curve.name, end, curve.ys[-1], curve.look.colour) for curve in curves]
+        ends += [End(curve.name, end, _last(curve.ys), curve.look.colour) for curve in curves]
     if ends:
         name_ends(axes, ends, size)
+
+
+def _last(ys: Sequence[float]) -> float:
+    """Where a line ends, which need not be where the others do."""
+    return next((y for y in reversed(ys) if not math.isnan(y)), 0.0)
 
 
 def ring(axes: Axes, x: float, y: float) -> None:

@@ -1,0 +1,436 @@
+"""Examination curves: what is recovered, what is refused, and what is said about it."""
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foreclick as fc
+from foreclick import simulate
+from foreclick.errors import MetricError, ModelError
+from tests.truth import swaps
+from tests.truth.swaps import Slot
+
+# Both are converged; what is left is the order of sums, times a condition number.
+SAME = 1e-10
+P = (1.0, 0.5, 0.4, 0.1)
+
+
+def records(*shown, context="q", **more):
+    """Lists with how often they were shown and how often each position was clicked."""
+    rows: Any = {"context": [], "items": [], "clicks": []} | {name: [] for name in more}
+    for items, times, clicks in shown:
+        for t in range(times):
+            rows["context"].append(context)
+            rows["items"].append(list(items))
+            rows["clicks"].append([int(t < c) for c in clicks])
+            for name, value in more.items():
+                rows[name].append(value)
+    return rows
+
+
+def together(*parts):
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
+
+
+def rotations(p, times=200, rate=0.5):
+    """Every item at every position, with clicks in exact proportion."""
+    items = list(range(len(p)))
+    return [
+        (items[i:] + items[:i], times, [round(times * rate * share) for share in p])
+        for i in range(len(p))
+    ]
+
+
+def random_log(rng, records=60, contexts=3, depth=4, days=3):
+    """Short lists, of few items, with clicks that follow no model."""
+    lengths = rng.integers(2, depth + 1, records)
+    return {
+        "context": rng.integers(0, contexts, records).tolist(),
+        "items": [rng.permutation(depth + 1)[:k].tolist() for k in lengths],
+        "clicks": [(rng.random(k) < 0.5).astype(int).tolist() for k in lengths],
+        "day": rng.integers(0, days, records).tolist(),
+        "user": rng.integers(0, 9, records).tolist(),
+    }
+
+
+def slots_of(log, key=("context",), cluster=None):
+    """The slots of a log, one per record and position."""
+    return [
+        Slot(
+            tuple(log[name][i] for name in key),
+            item,
+            k,
+            1,
+            log["clicks"][i][k - 1],
+            cluster and log[cluster][i],
+        )
+        for i, items in enumerate(log["items"])
+        for k, item in enumerate(items, start=1)
+    ]
+
+
+def approx(values, tolerance=SAME):
+    return pytest.approx([float(v) for v in values], rel=tolerance)
+
+
+# --- what is recovered --------------------------------------------------------------------------
+
+
+def test_exact_proportions_are_recovered_exactly():
+    found = fc.examination(records(*rotations(P)))
+    assert found["examination"] == approx(P)
+    assert found["allpairs"] == approx(P)
+    assert found["position"] == [1, 2, 3, 4]
+    assert found["items"] == [4] * 4
+    assert found["records"] == [800] * 4
+    assert found.notes == ()
+    assert found.curve == approx(P)
+
+
+def test_attraction_and_how_often_a_list_is_shown_change_nothing():
+    """Each context has its own rates, and its own favourite list."""
+    popular = records(*rotations(P, rate=1.0), *rotations(P, rate=1.0)[:1] * 5, context="a")
+    rare = records(*rotations(P, rate=0.1), context="b")
+    assert fc.examination(together(popular, rare)).curve == approx(P)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), dated=st.booleans())
+def test_both_curves_are_those_of_the_oracle(seed, dated):
+    rng = np.random.default_rng(seed)
+    log = random_log(rng, records=int(rng.integers(40, 120)))
+    key = ("context", "day") if dated else ("context",)
+    counts = swaps.counts_of(slots_of(log, key), 4)
+    found = fc.examination(
+        fc.read_log(log, period="day"),
+        within="period" if dated else "context",
+        clusters="record",
+    )
+    if None in found["examination"] or 0 in found["examination"]:
+        return  # the oracle has no notion of it; tested below
+    assert found["examination"] == approx(swaps.alternating(counts, 4), 1e-8)
+    assert found["allpairs"] == approx(swaps.allpairs(counts, 4), 1e-8)
+
+
+def test_the_order_of_rows_changes_nothing():
+    log = random_log(np.random.default_rng(1))
+    order = np.random.default_rng(2).permutation(len(log["context"]))
+    mixed = {name: [values[i] for i in order] for name, values in log.items()}
+    assert fc.examination(mixed)["examination"] == approx(fc.examination(log)["examination"])
+
+
+def test_engines_agree(engine):
+    """The errors too, with periods and users."""
+    log = random_log(np.random.default_rng(5), records=300, days=4, depth=3)
+    roles: Any = {"period": "day", "unit": "user", "segments": ("half",)}
+    log |= {"half": ["left" if i % 2 else None for i in range(300)]}
+    table = pa.table(log)
+    options: Any
+    for options in ({"within": "context", "by": "half"}, {"slots": ["a", "b", "a"]}):
+        there = fc.examination(fc.tally(fc.read_log(engine.load(table), **roles)), **options)
+        here = fc.examination(fc.tally(fc.read_log(table, **roles)), **options)
+        assert there.columns == here.columns
+        for name in here.columns:
+            numbers = [isinstance(v, float) for v in here[name]]
+            if any(numbers):
+                assert there[name] == approx(here[name]), name
+            else:
+                assert there[name] == here[name], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("curve", [None, (1, 0.9, 0.8, 0.5, 0.5, 0.45, 0.3, 0.3, 0.2, 0.15)])
+def test_a_simulated_curve_is_found_to_a_hundredth(curve):
+    """As the presets are clicked: 300,000 records; the documentation has nine million."""
+    world: Any = simulate.pbm_drift(records=300_000, queries=100, seed=3)
+    p = np.array(curve or 1 / np.arange(1, 11))
+    clicked = simulate.PBM(world.world.attraction, examination=p)
+    world = simulate.Simulation(
+        clicked, world.production, world.records, frequencies=world.frequencies, shock_sd=0.1
+    )
+    found = fc.examination(fc.read_log(world.sample(), context="query", period="day"))
+    assert np.abs(np.array(found.curve) - p).max() < 0.01
+    assert np.abs(np.array(found["allpairs"]) - p).max() < 0.02
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_independent_clicks_have_the_errors_of_the_information():
+    log = random_log(np.random.default_rng(3), records=200)
+    counts = swaps.counts_of(slots_of(log), 4)
+    p = swaps.alternating(counts, 4)
+    errors = np.sqrt(np.diag(swaps.joint_covariance(counts, p)))
+    found = fc.examination(log, confidence=0.9)
+    assert found["se"] == approx([0, *(p[1:] * errors)], 1e-8)
+    assert found["low"] == approx([1, *(p[1:] * np.exp(-1.6448536 * errors))], 1e-6)
+    assert found["high"] == approx([1, *(p[1:] * np.exp(1.6448536 * errors))], 1e-6)
+
+
+def test_periods_are_clusters_and_users_the_wider_of_both():
+    log = random_log(np.random.default_rng(4), records=300, days=5)
+    read = fc.read_log(log, period="day", unit="user")
+    by = {
+        kind: fc.examination(read, clusters=kind, within="context")
+        for kind in ("period", "unit", "record", "auto")
+    }
+    moved = swaps.moved_by(slots_of(log, cluster="day"), 4, swaps.alternating)
+    spread = np.sqrt(5 / 4 * (moved**2).sum(axis=0))
+    t, z = 2.776445, 1.959964  # four degrees of freedom, and any number
+    for row, error, floor in zip(by["period"], spread, by["record"], strict=True):
+        own, independent = row["examination"] * error, floor["se"]
+        assert row["se"] == pytest.approx(
+            own if t * own > z * independent else independent, abs=1e-5
+        )
+    wide = [[row["high"] - row["low"] for row in by[kind]] for kind in ("period", "unit", "auto")]
+    assert wide[2] == approx(np.maximum(wide[0], wide[1]))
+    dated = fc.examination(read, clusters="period", within="period")
+    moved = swaps.moved_by(slots_of(log, ("context", "day"), "day"), 4, swaps.alternating)
+    errors = dated["examination"] * np.sqrt(5 / 4 * (moved**2).sum(axis=0))
+    assert dated["se"] == pytest.approx(errors, abs=1e-5)
+
+
+def replications(count, rng, *, daily):
+    """Small logs in one table, clicked by a PBM; every day has its own list if `daily`."""
+    contexts, days, times = 20, 6, 12
+    x, d = np.divmod(np.arange(contexts * days * times) // times, days)
+    rows = []
+    for number in range(count):
+        attraction = rng.uniform(0.05, 0.4, (contexts, 5))
+        orders = rng.random((contexts, days, 5)).argsort(axis=2)[:, :, :4]
+        items = orders[x, d] if daily else rng.random((len(x), 5)).argsort(axis=1)[:, :4]
+        clicks = rng.random(items.shape) < attraction[x[:, None], items] * np.array(P)
+        rows.append(
+            pa.table(
+                {
+                    "context": x,
+                    "day": d,
+                    "replication": np.full(len(x), number),
+                    "items": pa.array(items.tolist()),
+                    "clicks": pa.array(clicks.astype(int).tolist()),
+                }
+            )
+        )
+    return pa.concat_tables(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("daily", [False, True])
+def test_intervals_cover_the_truth(daily):
+    """Of 600 intervals 95 % should; 0.92 is three standard errors and more below it."""
+    table = replications(200, np.random.default_rng(8), daily=daily)
+    log = fc.read_log(table, period="day", segments=("replication",))
+    found = fc.examination(log, by="replication", within="context" if daily else "period")
+    known = [row for row in found if row["position"] > 1 and row["low"] is not None]
+    assert len(known) > 550
+    held = [row["low"] <= P[row["position"] - 1] <= row["high"] for row in known]
+    assert 0.92 <= np.mean(held) <= 0.99
+
+
+# --- what cannot be told ------------------------------------------------------------------------
+
+
+def test_positions_that_exchange_nothing_have_no_answer():
+    top, bottom = rotations((1, 0.5)), rotations((1, 0.5))
+    shown = [
+        (items + [10 + i for i in low], 200, [*clicks, *(c // 2 for c in fewer)])
+        for (items, _, clicks), (low, _, fewer) in zip(top, bottom, strict=True)
+    ]
+    found = fc.examination(records(*shown))
+    assert found["examination"][:2] == approx([1, 0.5])
+    assert found["examination"][2:] == [None, None]
+    assert found["allpairs"][2:] == found["se"][2:] == found["low"][2:] == [None, None]
+    assert found["items"] == [2] * 4
+    (note,) = found.notes
+    assert note.startswith("Positions 3–4 never exchanged an item that was clicked with positions ")
+    assert "depth=2" in note
+    assert found.curve == approx([1, 0.5])
+    assert fc.examination(records(*shown), depth=2).notes == ()
+    with pytest.raises(ModelError, match="2 positions, but a metric counts 4"):
+        fc.Weighted("pbm", examination=found.curve).model.examined(4)
+
+
+def test_a_bridge_of_one_item_connects():
+    """Positions 1 and 3 never exchange an item, but both do with 2."""
+    log = together(
+        records(([1, 2], 100, [40, 20]), ([2, 1], 100, [40, 20])),
+        records(([9, 5, 6], 100, [0, 50, 20]), ([9, 6, 5], 100, [0, 50, 20]), context="r"),
+    )
+    assert fc.examination(log).curve == approx([1, 0.5, 0.2])
+
+
+def test_positions_without_a_click_are_zero():
+    shown = [(items, times, [*clicks[:3], 0]) for items, times, clicks in rotations(P)]
+    found = fc.examination(records(*shown))
+    assert found["examination"] == approx([1, 0.5, 0.4, 0])
+    assert found["allpairs"] == approx([1, 0.5, 0.4, 0])
+    assert found["se"][3] is None
+    (note,) = found.notes
+    assert note.startswith("Position 4 got no click from items that stood there and elsewhere")
+    assert found.curve[3] == 0
+
+
+def test_a_first_position_without_clicks_is_no_reference():
+    shown = [(items, times, [0, *clicks[1:]]) for items, times, clicks in rotations(P)]
+    found = fc.examination(records(*shown))
+    assert found["examination"] == approx([0, 1, 0.8, 0.2])
+    assert any("relative to position 2" in note for note in found.notes)
+
+
+def test_positions_that_only_win_have_no_answer():
+    """Item 3 was clicked at position 3 and never at 1: p_3 / p_1 may be anything."""
+    log = records(([1, 2, 3], 100, [40, 20, 30]), ([2, 1, 9], 100, [40, 20, 0]), ([3], 50, [0]))
+    found = fc.examination(log)
+    assert found["examination"] == [pytest.approx(1), pytest.approx(0.5), None]
+    assert any(note.startswith("Position 3 cannot be compared with") for note in found.notes)
+
+
+def test_a_log_in_which_nothing_moves_is_refused():
+    with pytest.raises(ModelError, match="no two positions can be compared"):
+        fc.examination(records(([1, 2], 100, [40, 20])))
+    with pytest.raises(ModelError, match="no two positions"):
+        fc.examination(records(([1, 2], 100, [0, 0]), ([2, 1], 100, [0, 0])))
+
+
+def test_a_ranker_that_changes_by_day_is_compared_across_days():
+    days = [records(one, day=day) for day, one in enumerate(rotations(P))]
+    log = fc.read_log(together(*days), period="day")
+    found = fc.examination(log)
+    assert found.curve == approx(P)
+    assert any("compared across periods" in note for note in found.notes)
+    with pytest.raises(ModelError, match="no two positions"):
+        fc.examination(log, within="period")
+
+
+def test_within_periods_a_change_of_taste_is_no_examination():
+    """From one day to the other everybody clicks half as much, and another list is on top."""
+    first, second = ([1, 2], 400, [200, 0]), ([3, 1], 400, [0, 100])
+    slow = [(items, times, [c // 2 for c in clicks]) for items, times, clicks in (first, second)]
+    back = ([4, 5], 90, [60, 30]), ([5, 4], 90, [60, 30])  # so that position 2 wins as well
+    log = together(
+        records(first, first, first, second, *back, day=1),
+        records(slow[0], *[slow[1]] * 3, *back, day=2),
+    )
+    read = fc.read_log(log, period="day")
+    assert fc.examination(read).curve == approx([1, 0.5])
+    assert fc.examination(read, within="context").curve != approx([1, 0.5], 1e-3)
+
+
+def test_records_without_a_period_are_left_out_and_counted():
+    log = together(
+        *[records(*rotations(P), day=day) for day in (1, 2, 3, 4)],
+        records(*rotations((1, 1, 1, 1)), day=None),
+    )
+    found = fc.examination(fc.read_log(log, period="day"))
+    assert found.curve == approx(P)
+    assert "800 records without a period were left out." in found.notes
+    assert (
+        fc.examination(fc.read_log(log, period="day"), within="context", clusters="record").curve[1]
+        > 0.55
+    )
+
+
+def test_the_two_methods_disagree_where_items_are_looked_at_differently():
+    """Pictures are seen at position 3 as well as at 1, texts are not."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for day in range(8):
+        for context in range(6):
+            seen = (1, 0.9, 0.9) if context < 1 else (1, 0.5, 0.1)
+            times = 400 if context < 1 else 100
+            shown = [
+                (items, times, rng.binomial(times, 0.5 * np.array(seen)).tolist())
+                for items, _, _ in rotations(seen)
+            ]
+            shown += [([7, *range(3)][:3], 900 if context else 9, [0, 90 if context else 1, 0])]
+            parts.append(records(*shown, context=context, day=day))
+    found = fc.examination(fc.read_log(together(*parts), period="day"))
+    assert any("The two methods disagree" in note for note in found.notes)
+
+
+# --- segments and slots -------------------------------------------------------------------------
+
+
+def test_segments_have_a_curve_each():
+    log = together(
+        records(*rotations(P), device="phone"),
+        records(*rotations((1, 0.8, 0.6, 0.5)), device=None),
+        records(([1, 2], 9, [3, 3]), device="watch"),
+    )
+    read = fc.read_log(log, segments=("device",))
+    found = fc.examination(read, by="device")
+    assert found.columns[:3] == ("device", "position", "examination")
+    assert found["device"] == ["phone"] * 4 + ["watch"] * 4 + [None] * 4
+    assert found.curves["phone"] == approx(P)
+    assert found.curves[None] == approx((1, 0.8, 0.6, 0.5))
+    assert any(note.startswith("watch: No curve") for note in found.notes)
+    with pytest.raises(ModelError, match="3 curves"):
+        _ = found.curve
+    with pytest.raises(ModelError, match="by='shop'"):
+        fc.examination(read, by="shop")
+
+
+def test_positions_with_one_label_share_one_examination():
+    p = (1.0, 1.0, 0.4, 0.4)
+    log = records(*rotations(p))
+    rows = ["top", "top", "below", "below"]
+    found = fc.examination(log, slots=rows)
+    assert found.columns[0] == "slot"
+    assert found["slot"] == ["top", "below"]
+    assert found["examination"] == approx([1, 0.4])
+    assert found["records"] == [1600, 1600]
+    assert found.curve == approx(p)
+    named = fc.examination(log, slots={1: "top", 2: "top", 4: "below"})
+    assert named["records"] == [1600, 800]
+    assert named.curve == approx([1, 1])
+    wrong: Any
+    for wrong in ("top", {0: "top"}, {9: "top"}, 3):
+        with pytest.raises(ModelError, match="slots"):
+            fc.examination(log, slots=wrong)
+
+
+def test_what_the_log_does_not_have_is_refused():
+    log = records(*rotations(P))
+    with pytest.raises(ModelError, match="within='day'"):
+        fc.examination(log, within="day")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="read without"):
+        fc.examination(log, within="period")
+    with pytest.raises(ModelError, match="depth=0"):
+        fc.examination(log, depth=0)
+    with pytest.raises(ModelError, match="confidence=95"):
+        fc.examination(log, confidence=95)
+    with pytest.raises(MetricError, match="no reward 'sales'"):
+        fc.examination(log, reward="sales")
+
+
+# --- what it is for -----------------------------------------------------------------------------
+
+
+def test_pbm_with_the_found_curve_is_right_where_one_over_k_is_not():
+    lists = rotations((1, 0.9, 0.8, 0.7))
+    log = records(*lists, *lists[:1] * 3)
+    candidate = {"context": ["q"], "items": [[1, 2, 3, 0]]}
+    curve = fc.examination(log).curve
+    found = fc.evaluate(
+        log,
+        candidate,
+        metrics="clicks@4",
+        estimators=[fc.Weighted("pbm", examination=curve), "list", "pbm"],
+        clusters=None,
+    )
+    fitted, right, usual = found["value"]
+    assert fitted == pytest.approx(right, rel=SAME)
+    assert not math.isclose(usual, right, rel_tol=0.01)
+
+
+def test_a_pickled_examination_is_the_same():
+    found = fc.examination(records(*rotations(P)))
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301 - our own
+    assert again == found
+    assert again.curve == found.curve
