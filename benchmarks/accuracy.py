@@ -37,7 +37,7 @@ POSITIONS, POOL, FALL = 10, 40, 0.74
 PLAIN = ("list", "prefix", "ip", "item", "pbm", "rctr")
 
 
-def world(name: str, queries: int, seed: int) -> simulate.World:
+def world(name: str, queries: int, seed: int) -> simulate.World:  # noqa: PLR0911 - one a world
     """One of the worlds, with the attractions of `yandex_like`."""
     attraction, rng = attractions(queries, seed)
     examination = 1 / np.arange(1, POSITIONS + 1) ** 0.8
