@@ -250,7 +250,12 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
             f"logging={logging!r}: give a policy, 'propensity', 'frequency', or None to let the "
             "log decide."
         )
-    able = [propensities_answer(counted.shape, e.model) for e in question.estimators]
+    # A product of hazards has no use for propensities.
+    products = {e.model for e, _ in question.hazards}
+    able = [
+        e.model not in products and propensities_answer(counted.shape, e.model)
+        for e in question.estimators
+    ]
     if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
         return [question]
     return [

@@ -19,7 +19,7 @@ from foreclick.estimators.cells import Ask, credit
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import KNOWN, Code, Prepared, per
 from foreclick.estimators.question import Stratum
-from foreclick.estimators.weighed import Weighed, names
+from foreclick.estimators.weighed import Weighed, names, worth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,10 +35,10 @@ def drawn(
     if sample is None or sample[0] != "context":
         return {}
     table, asks = weighed.table, weighed.asks
-    worth = {f"v_{i}_{m}": (table[f"c_{i}"] * table[f"w_{i}_{m}"]).sum() for i, m in names(asks)}
+    values = {f"v_{i}_{m}": worth(table, i, m).sum() for i, m in names(asks)}
     contexts = log.contexts
     used = contexts if any(s.used for s in strata) else contexts.filter(contexts[KNOWN])
-    joined = used.left_join(table.group_by(log.keys).aggregate(**worth), log.keys)
+    joined = used.left_join(table.group_by(log.keys).aggregate(**values), log.keys)
     earned = {f"f_{i}": credit(joined, ask.metric) for i, ask in enumerate(asks)}
     # A context that the candidate does not know is worth what it was.
     own = {

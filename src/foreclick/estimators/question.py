@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from foreclick.errors import MetricError, ModelError
-from foreclick.estimators.cells import exposure
+from foreclick.estimators.cells import by_hazard, exposure
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
@@ -57,13 +59,20 @@ class Question:
 
     @property
     def rewards(self) -> tuple[str, ...]:
-        """The rewards that the metrics weigh."""
-        return tuple(dict.fromkeys(metric.reward for metric in self.metrics))
+        """The rewards that the metrics weigh, and what hazards need beside them."""
+        weighed = [metric.reward for metric in self.metrics]
+        return tuple(dict.fromkeys([*weighed, *(m.at_risk for _, m in self.hazards)]))
+
+    @property
+    def hazards(self) -> list[tuple[Weighted, Metric]]:
+        """The estimators and metrics whose answer is a product of hazards."""
+        asked = itertools.product(self.estimators, self.metrics)
+        return [(e, m) for e, m in asked if by_hazard(e.model, m)]
 
 
 def check_question(shape: Shape, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""
-    absent = [r for r in question.rewards if r not in shape.rewards]
+    absent = [m.source for m in question.metrics if m.source not in shape.rewards]
     if absent:
         raise MetricError(
             f"the log has no reward {absent[0]!r}; it was read with "
@@ -86,6 +95,38 @@ def check_question(shape: Shape, question: Question) -> None:
                     "'prefix' that of each slot. Use logging='frequency' (the log's own), or give "
                     "the logging policy itself, logging=Lists(…)."
                 )
+    for estimator, metric in question.hazards:
+        _check_hazard(question, estimator, metric)
+
+
+def _check_hazard(question: Question, estimator: Weighted, metric: Metric) -> None:
+    """Refuse what a product of hazards cannot use, with what can be done instead."""
+    asked = f"{metric.name} by {estimator.name!r}"
+    if question.logging is not None:
+        raise ModelError(
+            f"{asked} takes click rates from the records without a click so far, which no logging "
+            "policy knows the share of. Use logging='frequency', or the estimators 'list' and "
+            "'prefix'."
+        )
+    check_clips(estimator, metric)
+    for policy in (question.candidate, question.beside):
+        if policy is not None and not policy.complete:
+            raise ModelError(
+                f"{asked} depends on what stands above an item, and {type(policy).__name__} does "
+                "not say which items stand together in a list. Give whole lists with their "
+                "probabilities, Lists(…), or draw some from it and give Observed of them."
+            )
+
+
+def check_clips(estimator: Weighted, metric: Metric) -> None:
+    """Refuse to clip what has no weights."""
+    finite = [clip for clip in estimator.clip or () if math.isfinite(clip)]
+    if finite and by_hazard(estimator.model, metric):
+        raise ModelError(
+            f"{metric.name} by {estimator.name!r} is a product of click rates and has no weights "
+            f"that clip={finite[0]:g} could bound. Use clip=math.inf, or "
+            f"Weighted({estimator.name!r}, clip=math.inf) for it alone."
+        )
 
 
 def propensities_answer(shape: Shape, model: ClickModel) -> bool:
@@ -118,6 +159,15 @@ class Part:
     def exposure(self, model: ClickModel, metric: Metric) -> float:
         """Σ_k e_k over the records."""
         return sum(e * n for e, n in zip(exposure(model, metric), self.shown, strict=False))
+
+    def counted(self, model: ClickModel, metric: Metric) -> float:
+        """Σ_k e_k over the records that click rates are taken from."""
+        counts = self.counts(model, metric)
+        return sum(e * n for e, n in zip(exposure(model, metric), counts, strict=False))
+
+    def counts(self, model: ClickModel, metric: Metric) -> list[float]:
+        """By position, how many records a click rate is of: all, or those at risk."""
+        return self.rewards[metric.at_risk] if by_hazard(model, metric) else self.shown
 
 
 @dataclass(frozen=True)
@@ -161,7 +211,8 @@ class Stratum:
 
     def best_rate(self, model: ClickModel, metric: Metric) -> float:
         """The mean reward of the best position, per unit of examination."""
-        shown = [a + b for a, b in zip(self.known.shown, self.unknown.shown, strict=True)]
+        both = (part.counts(model, metric) for part in (self.known, self.unknown))
+        shown = [a + b for a, b in zip(*both, strict=True)]
         earned = [
             a + b
             for a, b in zip(
