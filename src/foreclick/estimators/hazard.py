@@ -34,6 +34,7 @@ from foreclick.models import MASS, POSITION, stacked
 
 LIST = "list_id"
 _PARTS = ("worth", "slope")
+_CERTAIN = 1 + 1e-9  # an examination times its own inverse may be above 1 by a bit
 
 
 def weigh(log: Prepared, asks: list[Ask]) -> Weighed:
@@ -112,7 +113,7 @@ def _product(wide: ir.Table, i: int, ask: Ask) -> dict[str, ir.Value]:
     for k in range(depth - 1, -1, -1):
         t, h = real(theta[k]), hazard[k]
         # A hazard that is cut to 1 does not move with its rate.
-        slope = (raw[k] <= one).ifelse(
+        slope = (raw[k] <= real(_CERTAIN)).ifelse(
             ibis.greatest(t - rest, real(0)) * real(examined[k]), real(0)
         )
         found[f"worth_{i}_{k + 1}"] = t * h * reached[k]
