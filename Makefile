@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts success reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ coverage: ## How often intervals hold the truth, in simulated worlds (an hour; A
 
 verdicts: ## How often verdicts are wrong, and what pairing gains (an hour; ARGS="--worlds PBM")
 	$(VENV)/bin/python -m benchmarks.verdicts $(ARGS)
+
+success: ## How well "at least one click" is known, in simulated worlds (2 minutes)
+	$(VENV)/bin/python -m benchmarks.success $(ARGS)
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
 	$(VENV)/bin/foreclick reproduce --out docs/images/paper --seed 700

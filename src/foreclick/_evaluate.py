@@ -100,7 +100,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
+        metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
         estimators: names of click models, `ClickModel`s or `Weighted`s.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
@@ -251,9 +251,9 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
             "log decide."
         )
     # A product of hazards has no use for propensities.
-    products = {e.model for e, _ in question.hazards}
+    products = {e.name for e, _ in question.hazards}
     able = [
-        e.model not in products and propensities_answer(counted.shape, e.model)
+        e.name not in products and propensities_answer(counted.shape, e.model)
         for e in question.estimators
     ]
     if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
