@@ -122,9 +122,9 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         raise BacktestError(f"weight={weight!r}: say 'pairs' or 'records'.")
     asked = parse_metrics(metrics)
     for metric in asked:
-        if metric.reward not in counted.shape.rewards:
+        if metric.source not in counted.shape.rewards:
             raise BacktestError(
-                f"the log has no reward {metric.reward!r} to predict; it was read with "
+                f"the log has no reward {metric.source!r} to predict; it was read with "
                 f"{', '.join(counted.shape.rewards) or 'none (clicks=None)'}."
             )
     labels, folds, undated = _folds(counted, block)

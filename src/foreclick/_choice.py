@@ -51,11 +51,17 @@ def asks_for_choice(estimators: object) -> bool:
     return estimators == AUTO or (isinstance(estimators, list | tuple) and AUTO in estimators)
 
 
-def without_choice(estimators: object) -> list[Any]:
+def candidates(metrics: Sequence[Metric]) -> list[Weighted | Ladder]:
+    """Who may be chosen, and can answer for all of the metrics."""
+    firsts = any(metric.first for metric in metrics)
+    return [e for e in CANDIDATES if not (firsts and e == Ladder("ip"))]
+
+
+def without_choice(estimators: object, metrics: Sequence[Metric]) -> list[Any]:
     """The estimators that were asked for by name, and those that may be chosen among."""
     named = [] if estimators == AUTO else [e for e in _listed(estimators) if e != AUTO]
     names = {e if isinstance(e, str) else e.name for e in named}
-    return [*named, *(e for e in CANDIDATES if e.name not in names)]
+    return [*named, *(e for e in candidates(metrics) if e.name not in names)]
 
 
 def named_only(estimators: object) -> set[str]:
@@ -78,7 +84,7 @@ def choose(
             why = "the log has no periods to choose by; read it with period="
             return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))
         try:
-            tested = backtest(counted, metrics=list(metrics), estimators=list(CANDIDATES))
+            tested = backtest(counted, metrics=list(metrics), estimators=candidates(metrics))
         except BacktestError:
             why = "no context was seen in two periods, so there is nothing to choose by"
             return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))

@@ -110,7 +110,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
+        metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "auto" for the ladder or `ip` that predicts the log's own periods best.
         clip: M, a number or several; `math.inf` for none.
@@ -158,11 +158,12 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     varying, doubts = clusters_of(counted, clusters)
     notes += doubts + _drawn(counted)
     choosing = asks_for_choice(estimators)
-    asked_for = without_choice(estimators) if choosing else estimators
+    wanted = parse_metrics(metrics)
+    asked_for = without_choice(estimators, wanted) if choosing else estimators
     question = Question(
         candidate=as_policy(candidate),
         estimators=parse_estimators(asked_for, clip),
-        metrics=parse_metrics(metrics),
+        metrics=wanted,
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
         clusters=varying,
@@ -273,7 +274,12 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
             f"logging={logging!r}: give a policy, 'propensity', 'frequency', or None to let the "
             "log decide."
         )
-    able = [propensities_answer(counted.shape, e) for e in question.estimators]
+    # A product of hazards has no use for propensities.
+    products = {e.name for e, _ in question.hazards}
+    able = [
+        e.name not in products and propensities_answer(counted.shape, e)
+        for e in question.estimators
+    ]
     if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
         return [question]
     return [

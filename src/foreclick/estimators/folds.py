@@ -17,6 +17,7 @@ Three things keep this from being a loop over periods and values of M:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -33,8 +34,12 @@ from foreclick._tally import Tally
 from foreclick.engines import force, real, total, whole
 from foreclick.estimators.cells import Ask, credit, grouped_cells, looked_up
 from foreclick.estimators.climb import CREDIT, RATE, Climb, fitted
+from foreclick.estimators.firsts import with_firsts
+from foreclick.estimators.hazard import LIST, scores
 from foreclick.estimators.ladder import Fitted, Ladder
 from foreclick.estimators.logged import RECORDS, Keep, Logged
+from foreclick.estimators.question import check_clips
+from foreclick.estimators.weighed import ratio
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.metrics import Metric
@@ -188,6 +193,9 @@ def fold_errors(
     Contexts are judged each on its own and errors add, so a large tally is worked on part by part:
     what is kept in between then fits into memory.
     """
+    for estimator, metric in itertools.product(estimators, metrics):
+        check_clips(estimator, metric)
+    tally = with_firsts(tally, metrics)
     asks = [Ask.of(e, metric) for e in estimators for metric in metrics]
     parts = _parts(tally)
     fits = {
@@ -243,7 +251,9 @@ class _Cut:
         self.metrics, self.protocol = list(metrics), protocol
         self.count = max(protocol.folds.values(), default=-1) + 1
         judged = [protocol.judge(metric) for metric in metrics]
-        rewards = tuple(dict.fromkeys(metric.reward for metric in [*metrics, *judged]))
+        weighed = [metric.reward for metric in (*metrics, *judged)]
+        derived = [metric.at_risk for metric in metrics if metric.first]
+        rewards = tuple(dict.fromkeys([*weighed, *derived]))
         depth = max([*(metric.depth for metric in metrics), depth])
         self.table = self._folded(tally)
         fold = {FOLD: self.table[FOLD]}
@@ -310,6 +320,8 @@ class _Cut:
         model = asks[0].model
         rows = self.log.rows(model, self.summed)
         cell, cells = grouped_cells(rows, asks, _PAIR, "log")
+        if asks[0].hazard:
+            return self._by_hazard(asks, cell, cells)
         # Asks of the same metric earn the same, whatever their models call exposed.
         gain = {ask: f"c_{[a.metric for a in asks].index(ask.metric)}" for ask in asks}
         gains = list(dict.fromkeys(gain.values()))
@@ -328,6 +340,47 @@ class _Cut:
         for ask, exposure in zip(asks, exposures, strict=True):
             found |= self._judged(trained, [ask], [gain[ask]], exposure)
         return found
+
+    def _by_hazard(
+        self, asks: list[Ask], cell: list[str], cells: ir.Table
+    ) -> dict[Ask, list[FoldErrors]]:
+        """The same where the lists of a fold are worth a product of hazards, without an M."""
+        numbers = range(len(asks))
+        sums = [f"{stem}_{i}" for i in numbers for stem in ("c", "p")]
+        cells = self.keep(cells.select(*_PAIR, *cell, *sums), "cells")
+        trained = self._trained(cells, [CONTEXT, *cell], sums)
+        left = {i: trained[f"p_{i}_t"] > trained[f"p_{i}"] * real(_ROUNDING) for i in numbers}
+        rates = trained.select(
+            *_PAIR,
+            *cell,
+            **{
+                f"rate_{i}": left[i].ifelse(
+                    ratio(trained[f"c_{i}_t"], trained[f"p_{i}_t"]), real(0)
+                )
+                for i in numbers
+            },
+        )
+        lists = self.keep(self.engine.identified(self.log.lists, LIST), "identified")
+        scored = scores(lists, self.keep(rates, "rates"), asks, _PAIR)
+        n = scored[N].cast("float64")
+        worth = {f"z_{i}": (n * scored[f"z_{i}_0"]).sum() for i in numbers}
+        pairs = self.pairs.join(scored.group_by(_PAIR).aggregate(**worth), _PAIR)
+        errors: dict[str, ir.Value] = {}
+        for i, ask in enumerate(asks):
+            off = pairs[f"z_{i}"] / pairs[RECORDS].cast("float64")
+            off = off - pairs[f"v_{self.metrics.index(ask.metric)}"]
+            errors |= {
+                f"squared_{i}": (pairs[WEIGHT] * off * off).sum(),
+                f"error_{i}": (pairs[WEIGHT] * off).sum(),
+            }
+        found = self._by_fold(pairs, errors)
+        return {
+            ask: [
+                FoldErrors(ask.model, ask.metric, clip, found[f"squared_{i}"], found[f"error_{i}"])
+                for clip in ask.clips
+            ]
+            for i, ask in enumerate(asks)
+        }
 
     def _judged(
         self, cells: ir.Table, asks: list[Ask], gains: list[str], exposure: str

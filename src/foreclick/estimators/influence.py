@@ -38,7 +38,7 @@ from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
 from foreclick.estimators.repeated import ENOUGH_PERIODS, in_periods, repeated
-from foreclick.estimators.weighed import Weighed, earned, names, rate_of, unclipped
+from foreclick.estimators.weighed import Weighed, earned, names, rate_of, unclipped, worth
 from foreclick.logs import PROPENSITY, N
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ class Influence:
             # Known π: ψ = Σ W c − V_x + (V_x − V). Otherwise Σ … − κ_x + (V_x − V), where κ is what
             # clipped cells earn. V is subtracted in the end.
             earned, clip = table[f"c_{i}"], asks[i].clips[m]
-            value = earned * table[f"w_{i}_{m}"]
+            value = worth(table, i, m)
             kept = unclipped(table, weighed.asks, i, m)
             bound = real(clip if math.isfinite(clip) else 0)
             common = value if known else kept.ifelse(real(0), earned * bound)

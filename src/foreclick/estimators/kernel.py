@@ -27,8 +27,10 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import real, total
+from foreclick.estimators import hazard
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.drawn import drawn
+from foreclick.estimators.firsts import with_firsts
 from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
@@ -36,7 +38,7 @@ from foreclick.estimators.question import Question, Stratum, check_question
 from foreclick.estimators.rated import Rated
 from foreclick.estimators.sampled import sampled
 from foreclick.estimators.sight import Look, Sight
-from foreclick.estimators.weighed import Weighed, rate_of
+from foreclick.estimators.weighed import Weighed, rate_of, worth
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
@@ -145,6 +147,7 @@ class Estimate:
 def estimate(tally: Tally, question: Question) -> Estimate:
     """Answer a question from a tally."""
     check_question(tally.shape, question)
+    tally = with_firsts(tally, question.metrics)
     with tally.engine.scratch() as keep:
         log = Prepared(tally, question, keep)
         strata = log.strata()
@@ -192,9 +195,11 @@ def _sum_up(
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
     if asks[0].ladder is not None:
         return _climb_up(Rated(log, asks[0].ladder, asks), strata, moved)
-    cell, rows = weigh(log, asks)
+    weighed = hazard.weigh(log, asks) if asks[0].hazard else Weighed(asks, *weigh(log, asks))
+    rows = weighed.table
     if moved or look:
         rows = log.keep(rows, "weighed")
+        weighed = replace(weighed, table=rows)
     sums = _merged(_sums(log, rows, i, ask.clips) for i, ask in enumerate(asks))
     answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
     by_code = {tuple(row[b] for b in log.by): row for row in answers}
@@ -206,7 +211,6 @@ def _sum_up(
         ]
         for i, ask in enumerate(asks)
     ]
-    weighed = Weighed(asks, cell, rows)
     if moved:
         of_sample, of_draw = sampled(log, weighed), drawn(log, strata, weighed)
         found = _with_spread(weighed, found, moved, of_sample, of_draw)
@@ -344,7 +348,7 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         sums[f"unlogged_{i}"] = total((~possible & (wanted > 0)).ifelse(rows[N], 0))
     for m, clip in enumerate(clips):
         weight = rows[f"w_{i}_{m}"]
-        sums[f"credit_{i}_{m}"] = (rows[f"c_{i}"] * weight).sum()
+        sums[f"credit_{i}_{m}"] = worth(rows, i, m).sum()
         sums[f"weighted_{i}_{m}"] = (expected * weight).sum()
         sums[f"squared_{i}_{m}"] = (expected * weight * weight).sum()
         if math.isfinite(clip):
@@ -371,14 +375,16 @@ def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[s
     Their weights are 1 and their exposure is their own, whatever the clip.
     """
     model, metric = ask.model, ask.metric
-    absent, credit = 0.0, 0.0
+    shown, absent, credit = 0.0, 0.0, 0.0
     if stratum.used:
-        absent = stratum.unknown.exposure(model, metric)
+        shown = stratum.unknown.exposure(model, metric)
+        absent = stratum.unknown.counted(model, metric)
         credit = stratum.unknown.credit(metric)
-    sums = sums | {name: sums[name] + absent for name in ("mass", "covered", "weighted", "squared")}
+    sums = sums | {name: sums[name] + shown for name in ("mass", "covered")}
+    sums |= {name: sums[name] + absent for name in ("weighted", "squared")}
     if log.propensity:
         sums["largest"] = math.inf
-    exposed = stratum.known.exposure(model, metric)
+    exposed = stratum.known.counted(model, metric)
     if LOGGING in log.policies:
         filled = log.logging_shown.get(stratum.code, [])
         exposed = sum(e * n for e, n in zip(ask.exposure, filled, strict=False))
