@@ -178,6 +178,29 @@ def test_a_day_of_its_own_does_not_predict_itself():
     assert without < with_days
 
 
+def test_a_candidate_that_is_a_sample_widens_the_interval():
+    case = random_case("sampled", np.random.default_rng(21))
+    log = fc.read_log(log_table(case.records * 4))
+    seen = [r for r in case.records * 2 if r.context == case.records[0].context]
+    lists: dict[Any, dict[Any, float]] = {c: {} for c in {r.context for r in seen}}
+    for r in seen:
+        lists[r.context][r.items] = lists[r.context].get(r.items, 0.0) + 1 / len(seen)
+    drawn, given = fc.Observed(fc.read_log(log_table(seen))), fc.Lists(lists_table(lists))
+    options: dict[str, Any] = {"missing": "drop", "clusters": "record"}
+    one = answer(log, drawn, fixed("prefix"), "clicks@2", **options)
+    other = answer(log, given, fixed("prefix"), "clicks@2", **options)
+    # By hand: what each list is worth, as a candidate of its own.
+    worth = {
+        a: solved("prefix", case.records * 4, {c: {a: 1.0}}, "clicks@2")
+        for c in lists
+        for a in lists[c]
+    }
+    mean = sum(worth[r.items] for r in seen) / len(seen)
+    varied = sum((worth[r.items] - mean) ** 2 for r in seen) / (len(seen) - 1) / len(seen)
+    assert close(one["value"], other["value"], 1e-10)
+    assert close(one["se"] ** 2, other["se"] ** 2 + varied, 1e-8)
+
+
 # --- what is learnt -----------------------------------------------------------------------------
 
 

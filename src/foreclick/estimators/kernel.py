@@ -242,8 +242,8 @@ def _climb_up(rated: Rated, strata: list[Stratum], moved: list[Influence]) -> li
         found.append(mine)
     if not moved:
         return found
-    of_draw = drawn(log, strata, rated.moved)
-    return _with_spread(rated.moved, found, moved, {}, of_draw)
+    of_sample, of_draw = sampled(log, rated.moved), drawn(log, strata, rated.moved)
+    return _with_spread(rated.moved, found, moved, of_sample, of_draw)
 
 
 def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:

@@ -22,6 +22,7 @@ import ibis.expr.types as ir
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask, looked_up
 from foreclick.estimators.climb import CREDIT, RATE, Climb, fitted, own, told
+from foreclick.estimators.hazard import LIST
 from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import Code, Prepared, per
@@ -160,6 +161,21 @@ class Rated:
         rows = self._candidate
         sums = {f"{stem}_{i}_0": (rows[f"h_{i}"] * rows[RATE]).sum() for i in range(len(self.asks))}
         return rows.group_by(self.log.keys).aggregate(**sums)
+
+    def scored(self) -> ir.Table:
+        """The candidate's lists, each with its probability and z_i_0, what it is worth."""
+        log = self.log
+        lists = log.keep(log.engine.identified(log.policy_lists(MASS), LIST), "scored")
+        cell, slots = self.climb.slots(lists, [*log.keys, LIST], {})
+        on = [*log.keys, *cell]
+        joined = slots.join(self._candidate.select(*on, RATE), on)
+        worth = joined.group_by(LIST).aggregate(
+            **{
+                f"z_{i}_0": (joined[RATE] * looked_up(joined[POSITION], ask.metric.theta)).sum()
+                for i, ask in enumerate(self.asks)
+            }
+        )
+        return worth.join(lists.select(*log.keys, LIST, RECORDS, MASS), LIST)
 
     def effective(self) -> dict[Code, dict[str, Any]]:
         """By stratum, for ask i: weighted_i = Σ n A and squared_i = Σ n A²."""
