@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ verdicts: ## How often verdicts are wrong, and what pairing gains (an hour; ARGS
 
 examination: ## How well a known examination curve is found (minutes; ARGS="--records 900000")
 	$(VENV)/bin/python -m benchmarks.examination $(ARGS)
+
+success: ## How well "at least one click" is known, in simulated worlds (2 minutes)
+	$(VENV)/bin/python -m benchmarks.success $(ARGS)
+
+accuracy: ## How far estimators are from the truth, in simulated worlds (an hour; ARGS="--seeds 11")
+	$(VENV)/bin/python -m benchmarks.accuracy $(ARGS)
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
 	$(VENV)/bin/foreclick reproduce --out docs/images/paper --seed 700

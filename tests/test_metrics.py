@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from foreclick.errors import MetricError
+from foreclick.errors import MetricError, SourceError
 from foreclick.metrics import Metric, parse_metrics
 
 
@@ -30,12 +30,24 @@ def test_dcg_discounts_by_the_logarithm_of_the_next_position():
         ("clicks:dcg@10", "dcg@10", "clicks", 10),
         ("orders@3", "orders@3", "orders", 3),
         ("orders:dcg@2", "orders:dcg@2", "orders", 2),
+        ("success@3", "success@3", "__first_clicks", 3),
+        ("clicks:mrr@3", "mrr@3", "__first_clicks", 3),
+        ("orders:success@2", "orders:success@2", "__first_orders", 2),
     ],
 )
 def test_a_spelling_has_one_name_one_reward_and_one_depth(spelling, name, reward, depth):
     metric = Metric(spelling)
     assert (str(metric), repr(metric), metric.name) == (name, name, name)
     assert (metric.reward, metric.depth) == (reward, depth)
+
+
+def test_success_and_reciprocal_rank_weigh_first_clicks():
+    success, rank = Metric("success@3"), Metric("mrr@3")
+    assert success.theta == (1.0, 1.0, 1.0)
+    assert rank.theta == (1.0, 1 / 2, 1 / 3)
+    assert (success.first, rank.first, Metric("clicks@3").first) == (True, True, False)
+    assert success.source == rank.source == Metric("clicks@3").source == "clicks"
+    assert Metric("mrr@2", reward="orders").source == "orders"
 
 
 def test_equal_spellings_are_equal_and_hash_alike():
@@ -162,6 +174,11 @@ class TestRewards:
     def test_a_reward_the_log_lacks_is_named_with_those_it_has(self):
         with pytest.raises(MetricError, match=r"no reward 'orders'.*read with clicks"):
             fc.evaluate(self.LOG, self.CANDIDATE, metrics="orders@2", clusters=None)
+
+    @pytest.mark.parametrize("name", ["success", "MRR", "dcg"])
+    def test_a_reward_cannot_be_called_as_a_metric(self, name):
+        with pytest.raises(SourceError, match=rf"'{name}@3' is a metric already.*my_{name}"):
+            fc.read_log(self.LOG, rewards={name: "bought"})
 
     def test_a_log_without_clicks_has_no_clicks_to_weigh(self):
         log = fc.read_log(self.LOG, clicks=None)

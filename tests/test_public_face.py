@@ -40,6 +40,7 @@ TYPES = {
     "Check",
     "Comparison",
     "Evaluation",
+    "Ladder",
     "Examination",
     "Log",
     "Policy",

@@ -14,7 +14,7 @@ from foreclick._resample import Resampling, resample
 from foreclick._tallies import Tallies, write_tallies
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
-from foreclick.estimators import Weighted
+from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
@@ -29,6 +29,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Examination",
+    "Ladder",
     "Lists",
     "Log",
     "Marginals",

@@ -83,7 +83,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     Args:
         log: a Log or Tally with a period.
         metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
-        estimators: names of click models, `ClickModel`s or `Weighted`s.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`.
         clip: M, a number or several; all of them cost about as much as one.
         contexts: only these contexts.
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
@@ -122,9 +122,9 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         raise BacktestError(f"weight={weight!r}: say 'pairs' or 'records'.")
     asked = parse_metrics(metrics)
     for metric in asked:
-        if metric.reward not in counted.shape.rewards:
+        if metric.source not in counted.shape.rewards:
             raise BacktestError(
-                f"the log has no reward {metric.reward!r} to predict; it was read with "
+                f"the log has no reward {metric.source!r} to predict; it was read with "
                 f"{', '.join(counted.shape.rewards) or 'none (clicks=None)'}."
             )
     labels, folds, undated = _folds(counted, block)

@@ -10,12 +10,22 @@ from typing import Any, Literal
 
 from foreclick import inference
 from foreclick._backtest import Backtest
+from foreclick._choice import (
+    AUTO,
+    Choice,
+    as_chosen,
+    asks_for_choice,
+    choose,
+    named_only,
+    without_choice,
+)
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import Tally, contexts_repeat, settle
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
     Clusters,
     Estimate,
+    Ladder,
     Missing,
     Question,
     Sums,
@@ -34,7 +44,7 @@ FEW_RECORDS = 5
 FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
 
-_ASKED = ("estimator", "metric", "clip")  # what a row of an evaluation, or a backtest, is about
+_WORTH_SAYING = 0.0005  # of an answer that came from some rung
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 
 
@@ -100,8 +110,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
-        estimators: names of click models, `ClickModel`s or `Weighted`s.
+        metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
+            "auto" for the ladder or `ip` that predicts the log's own periods best.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -146,10 +157,13 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     counted, notes = settle(log)
     varying, doubts = clusters_of(counted, clusters)
     notes += doubts + _drawn(counted)
+    choosing = asks_for_choice(estimators)
+    wanted = parse_metrics(metrics)
+    asked_for = without_choice(estimators, wanted) if choosing else estimators
     question = Question(
         candidate=as_policy(candidate),
-        estimators=parse_estimators(estimators, clip),
-        metrics=parse_metrics(metrics),
+        estimators=parse_estimators(asked_for, clip),
+        metrics=wanted,
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
         clusters=varying,
@@ -165,18 +179,28 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if beside is not None:
         theirs = [replace(q, candidate=beside, beside=question.candidate) for q in asked]
         compared = _ask(counted, theirs)
+    choices: dict[Metric, Choice] = {}
+    if choosing:
+        choices = choose(counted, question.metrics, backtest)
+        named = named_only(estimators)
+        answer = _with_choice(answer, choices, named)
+        compared = None if compared is None else _with_choice(compared, choices, named)
+        notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
     rows = [
         _row(sums, compared.sums[i] if compared else None, counted, (confidence, interval), cap)
         for i, sums in enumerate(answer.sums)
     ]
     if varying:
         verdicts = [
-            inference.judge(_evidence(row, confidence, sums.repeated, backtest), practical)
+            inference.judge(
+                _evidence(row, confidence, sums.repeated, _error(sums, backtest, choices)),
+                practical,
+            )
             for row, sums in zip(rows, answer.sums, strict=True)
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += _said(rows, verdicts) + in_words(interval)
-    notes += _coverage(rows, answer)
+    notes += _looked_up(answer) + _coverage(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
@@ -250,7 +274,12 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
             f"logging={logging!r}: give a policy, 'propensity', 'frequency', or None to let the "
             "log decide."
         )
-    able = [propensities_answer(counted.shape, e.model) for e in question.estimators]
+    # A product of hazards has no use for propensities.
+    products = {e.name for e, _ in question.hazards}
+    able = [
+        e.name not in products and propensities_answer(counted.shape, e)
+        for e in question.estimators
+    ]
     if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
         return [question]
     return [
@@ -265,6 +294,17 @@ def _ask(counted: Tally, parts: list[Question]) -> Estimate:
     return Estimate(sums, answers[0].ignored_contexts)
 
 
+def _with_choice(answer: Estimate, choices: dict[Metric, Choice], named: set[str]) -> Estimate:
+    """What was asked for by name, and what the chosen ones say."""
+    answers: dict[tuple[Metric, Any], dict[str, Sums]] = {}
+    for s in answer.sums:
+        if math.isinf(s.clip):
+            answers.setdefault((s.metric, s.stratum.code), {})[s.model.name] = s
+    chosen = [as_chosen(choices[metric], said) for (metric, _), said in answers.items()]
+    own = [s for s in answer.sums if s.model.name in named]
+    return Estimate([*own, *chosen], answer.ignored_contexts)
+
+
 def _require_propensities(counted: Tally) -> None:
     if counted.shape.propensity is None:
         raise ModelError(
@@ -276,7 +316,11 @@ def _require_propensities(counted: Tally) -> None:
 def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
     """A warning where frequencies are asked for of contexts that hardly repeat."""
     weighing = [
-        e.name for q in parts if q.logging is None for e in q.estimators if e.model.sees_items
+        e.name
+        for q in parts
+        if q.logging is None
+        for e in q.estimators
+        if e.model.sees_items and not isinstance(e, Ladder)  # which knows what to do with few
     ]
     if not weighing:
         return []
@@ -331,7 +375,7 @@ def _row(
 
 
 def _evidence(
-    row: dict[str, Any], confidence: float, repeated: float | None, backtest: Backtest | None
+    row: dict[str, Any], confidence: float, repeated: float | None, error: float
 ) -> inference.Evidence:
     return inference.Evidence(
         estimator=row["estimator"],
@@ -344,18 +388,29 @@ def _evidence(
         production=row["production"],
         confidence=confidence,
         repeated=repeated,
-        error=0.0 if backtest is None else backtest.error(*(row[c] for c in _ASKED)),
+        error=error,
     )
 
 
+def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice]) -> float:
+    """By how much whoever answered was off in the backtest, if there is one."""
+    if backtest is None:
+        return 0.0
+    name = choices[sums.metric].chosen if sums.model.name == AUTO else sums.model.name
+    return backtest.error(name, sums.metric.name, sums.clip)
+
+
 def _said(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list[str]:
-    """A sentence for each metric, by the estimator that is the paper's choice if it was asked."""
+    """A sentence for each metric, by the estimator that was chosen, or that is our choice."""
     if len({(row["clip"], row["records"]) for row in rows}) > 1:
         return []  # several clips or segments: the column says it shorter
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
-        chosen = next((i for i in mine if rows[i]["estimator"] == "ip"), mine[0])
+        preferred = [
+            i for name in (AUTO, "ladder", "ip") for i in mine if rows[i]["estimator"] == name
+        ]
+        chosen = [*preferred, *mine][0]
         if rows[chosen]["value"] is None:
             continue  # said below, for all estimators together
         word = verdicts[chosen].word
@@ -401,6 +456,33 @@ def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
         notes.append(
             f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
         )
+    return notes
+
+
+_RUNGS = {
+    "prefix": "seen below the same items",
+    "list": "seen in the same list",
+    "position": "seen at this position",
+    "item": "inferred from other positions",
+    "context": "from the context's mean",
+    "log": "from the mean of all contexts",
+}
+
+
+def _looked_up(answer: Estimate) -> list[str]:
+    """Of each ladder, in plain words, what its answer rests on."""
+    notes = []
+    for name in dict.fromkeys(s.model.name for s in answer.sums if s.rungs):
+        mine = [s for s in answer.sums if s.model.name == name and s.rungs]
+        totals = {rung: sum((s.rungs or {})[rung] for s in mine) for rung in mine[0].rungs or {}}
+        whole = sum(totals.values())
+        shares = [
+            f"{total / whole:.1%} {_RUNGS[rung]}"
+            for rung, total in totals.items()
+            if whole and total / whole >= _WORTH_SAYING
+        ]
+        if shares:
+            notes.append(f"Where {name} looked: {', '.join(shares)}.")
     return notes
 
 

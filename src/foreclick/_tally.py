@@ -50,7 +50,8 @@ class Tally:
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
-        brought: the table that this one is a copy of, if it was brought from another engine.
+        brought: the table that this one is a copy of, if it was brought from another engine or
+            has further columns that follow from its own.
     """
 
     engine: Engine

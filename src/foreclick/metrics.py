@@ -3,25 +3,40 @@
 The reward of a list A is ``f(A, w) = Σ_k θ_k w(a_k, k)`` (section 5 of the paper). A metric is a
 value: it is equal to, hashes as, and prints as its spelling.
 
-| spelling | θ_k |
-|---|---|
-| ``clicks@3`` | 1 for k ≤ 3 |
-| ``dcg@10`` | 1 / log2(k + 1) for k ≤ 10 |
-| ``orders@3`` | 1 for k ≤ 3, of the reward `orders` that the log was read with |
-| ``orders:dcg@10`` | the same discount, of the reward `orders` |
+| spelling | θ_k | of |
+|---|---|---|
+| ``clicks@3`` | 1 for k ≤ 3 | clicks |
+| ``dcg@10`` | 1 / log2(k + 1) for k ≤ 10 | clicks |
+| ``success@3`` | 1 for k ≤ 3 | the first click: at least one click |
+| ``mrr@3`` | 1 / k for k ≤ 3 | the first click: its reciprocal rank |
+| ``orders@3`` | 1 for k ≤ 3 | the reward `orders` that the log was read with |
+| ``orders:dcg@10`` | as above | the reward `orders`; likewise `success` and `mrr` |
+
+At least one click is not linear in clicks, but it is in *first* clicks,
+``w'(a_k, k) = 1{w(a_k, k) > 0, and w(a_j, j) = 0 for all j < k}``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from foreclick.errors import MetricError
 
 CLICKS = "clicks"
 """The name of the reward that every log with clicks has."""
+
+_FIRST, _AT_RISK = "__first_", "__risk_"  # no reward of a log may be called so
+_THETA: dict[str, Callable[[int], float]] = {
+    "dcg": lambda k: 1.0 / math.log2(k + 1),
+    "success": lambda _: 1.0,
+    "mrr": lambda k: 1.0 / k,
+}
+_OF_FIRST = ("success", "mrr")
+METRICS = (*_THETA, "ndcg")
+"""What a reward cannot be called, because ``mrr@3`` is another metric already."""
 
 _SPELLING = re.compile(r"(?:(?P<reward>\w+):)?(?P<kind>\w+)@(?P<depth>\d+)")
 
@@ -34,6 +49,9 @@ class Metric:
         spec: a spelling such as ``"clicks@3"``, ``"dcg@10"`` or ``"orders@3"``, or the weights
             θ_1, θ_2, … themselves.
         reward: which reward of the log is weighed.
+
+    Attributes:
+        reward: the reward that θ weighs: one of the log, or what `first` makes of it.
 
     Examples:
         >>> Metric("dcg@3").theta
@@ -63,6 +81,21 @@ class Metric:
     def depth(self) -> int:
         """The last position that counts: the largest k with θ_k > 0."""
         return len(self.theta)
+
+    @property
+    def first(self) -> bool:
+        """Whether only the first click of a list counts: the reward follows from the log's."""
+        return self.reward.startswith(_FIRST)
+
+    @property
+    def source(self) -> str:
+        """The reward that the log must have been read with."""
+        return self.reward.removeprefix(_FIRST)
+
+    @property
+    def at_risk(self) -> str:
+        """What follows from the log beside first clicks: a shown slot without a click above it."""
+        return _AT_RISK + self.source
 
     def __str__(self) -> str:
         return self.name
@@ -94,12 +127,13 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
         )
     if match is None or int(match["depth"]) < 1:
         raise MetricError(
-            f"metric {spelling!r} is not understood. Write 'clicks@3', 'dcg@10', 'orders@3' for "
-            "another reward of the log, or give the weights, for instance Metric([1, 0.5])."
+            f"metric {spelling!r} is not understood. Write 'clicks@3', 'dcg@10', 'success@3', "
+            "'mrr@10', 'orders@3' for another reward of the log, or give the weights, for instance "
+            "Metric([1, 0.5])."
         )
     depth, kind = int(match["depth"]), match["kind"]
-    if kind == "dcg":
-        theta = tuple(1.0 / math.log2(k + 1) for k in range(1, depth + 1))
+    if kind in _THETA:
+        theta = tuple(_THETA[kind](k) for k in range(1, depth + 1))
         reward = match["reward"] or CLICKS
     else:
         theta = (1.0,) * depth
@@ -110,7 +144,7 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
                 f"Write '{kind}@{depth}' or '{match['reward']}:dcg@{depth}'."
             )
     name = f"{kind}@{depth}" if reward in (CLICKS, kind) else f"{reward}:{kind}@{depth}"
-    return name, theta, reward
+    return name, theta, (_FIRST + reward if kind in _OF_FIRST else reward)
 
 
 def _weights(theta: Sequence[float], reward: str) -> tuple[str, tuple[float, ...]]:

@@ -14,6 +14,7 @@ from tests.simulate.small import (
     WORLDS,
     every_list,
     expected_clicks,
+    outcomes,
 )
 
 EXACT = 1e-12  # a handful of products in another order
@@ -43,6 +44,18 @@ def test_clicks_equal_the_enumeration_of_every_outcome(name, effect):
     for x, shown, clicks in zip(contexts, lists, found, strict=True):
         expected = expected_clicks(name, x, tuple(shown), effect)
         assert clicks == pytest.approx(expected, abs=EXACT)
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_first_clicks_equal_the_enumeration_of_every_outcome(name):
+    contexts, lists = everything()
+    found = WORLDS[name].first_clicks(contexts, lists)
+    for x, shown, first in zip(contexts, lists, found, strict=True):
+        expected = np.zeros(len(shown))
+        for chance, clicks in outcomes(name, x, tuple(shown)):
+            if any(clicks):
+                expected[clicks.index(1)] += chance
+        assert first == pytest.approx(expected, abs=EXACT)
 
 
 @pytest.mark.parametrize("name", sorted(WORLDS))
@@ -193,6 +206,17 @@ def test_a_context_that_does_not_occur_needs_no_list():
 def test_nothing_below_the_last_position_is_clicked():
     world = PBM([[0.5, 0.2]], [1.0])
     assert world.value({"context": [0], "items": [[0, 1]]}, "clicks@2") == pytest.approx(0.5)
+
+
+def test_one_click_or_more_depends_on_the_list_even_where_clicks_do_not():
+    world = PBM([[0.5, 0.2]], [1.0, 0.5])
+    lists = fc.Lists({"context": [0, 0], "items": [[0, 1], [1]], "probability": [0.4, 0.6]})
+    both, alone = 1 - 0.5 * 0.9, 0.2
+    assert world.value(lists, "success@2") == pytest.approx(0.4 * both + 0.6 * alone)
+    assert world.value(lists, "mrr@2") == pytest.approx(0.4 * (0.5 + 0.5 * 0.1 / 2) + 0.6 * 0.2)
+    marginals = fc.Marginals({"context": [0], "item": [0], "position": [1], "probability": [1.0]})
+    with pytest.raises(PolicyError, match="does not say how likely whole lists are"):
+        world.value(marginals, "success@2")
 
 
 class TestRefusals:

@@ -46,6 +46,7 @@ def backtest(
     by_records: bool = False,
     fewest: float = 0,
     fold: Callable[[Any], Any] = lambda day: day,
+    predict: Callable[..., float] = oracle.value,
 ) -> Outcome:
     """Hold out one fold at a time, in every context."""
     days = sorted({fold(dated.day) for dated in log})
@@ -74,7 +75,7 @@ def backtest(
             if n < fewest:
                 continue
             candidate = oracle.frequencies(held)
-            predicted = oracle.value(model, rest, candidate, theta, clip)
+            predicted = predict(model, rest, candidate, theta, clip)
             weight = n if by_records else 1.0
             errors.append((weight, predicted - oracle.production(held, theta)))
             noise.append((weight / n, variances[query]))

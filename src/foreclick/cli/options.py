@@ -366,7 +366,7 @@ def _question() -> _Parser:
         dest="metrics",
         **_several(names),
         metavar="METRIC",
-        help="clicks@K, dcg@K, REWARD@K (default: clicks@3,dcg@10)",
+        help="clicks@K, dcg@K, success@K, mrr@K, REWARD@K (default: clicks@3,dcg@10)",
     )
     add(
         "-e",

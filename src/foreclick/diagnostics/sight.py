@@ -11,6 +11,7 @@ from foreclick._tally import settle
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import (
     ENOUGH_PERIODS,
+    Ladder,
     Missing,
     Question,
     Sums,
@@ -131,8 +132,14 @@ def support(
     )
 
 
-def _answerable(policy: Policy, wanted: list[Weighted]) -> tuple[list[Weighted], list[str]]:
+def _answerable(policy: Policy, asked: list[Weighted | Ladder]) -> tuple[list[Weighted], list[str]]:
     """The estimators that the policy says enough for, and a note of the others."""
+    wanted = [e for e in asked if not isinstance(e, Ladder)]
+    if len(wanted) < len(asked):
+        raise ModelError(
+            "a ladder answers for everything, from what is most like it, so there is no more to "
+            "its support than to that of its rungs. Ask for 'prefix', 'ip' and 'item'."
+        )
     if not isinstance(policy, Marginals):
         return wanted, []
     skipped = [e.name for e in wanted if e.model.over_lists]

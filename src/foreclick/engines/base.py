@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import re
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -72,13 +73,20 @@ def _unfused() -> Iterator[None]:
 
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
-    for file in directory.glob(f"*.{platform.node()}.*{_PARTIAL}"):
-        pid = file.name.removesuffix(_PARTIAL).rpartition(".")[2]
-        if pid.isdigit() and not alive(int(pid)):
-            file.unlink(missing_ok=True)
+    for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
+        file.unlink(missing_ok=True)
 
 
-def alive(pid: int) -> bool:
+def abandoned(directory: Path, before: str, after: str = "") -> Iterator[Path]:
+    """Whose name ends in `before`, the number of a process that is gone, and `after`."""
+    name = re.compile(rf".*{re.escape(before)}(\d+){re.escape(after)}")
+    for path in directory.glob(f"*{after}"):
+        found = name.fullmatch(path.name)
+        if found and not _alive(int(found[1])):
+            yield path
+
+
+def _alive(pid: int) -> bool:
     """Whether a process of this machine is running, or may be."""
     if os.name == "nt":  # where asking is as good as stopping it
         return True

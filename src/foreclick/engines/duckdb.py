@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines.base import Engine, alive
+from foreclick.engines.base import Engine, abandoned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,10 +78,8 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
     """
     settings: dict[str, Any] = {"preserve_insertion_order": False}
     spilled = Path(tempfile.gettempdir())
-    for left in spilled.glob(f"{_SPILL}*"):  # by processes that were killed
-        pid = left.name.removeprefix(_SPILL)
-        if pid.isdigit() and not alive(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
+    for left in abandoned(spilled, _SPILL):  # by processes that were killed
+        shutil.rmtree(left, ignore_errors=True)
     settings["temp_directory"] = str(spilled / f"{_SPILL}{os.getpid()}")
     if memory_limit is not None:
         settings["memory_limit"] = memory_limit

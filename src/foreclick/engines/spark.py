@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from foreclick.engines.base import Engine
@@ -17,6 +19,22 @@ if TYPE_CHECKING:
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
 def conv(digits: str, base: int, to: int) -> str:  # type: ignore[empty-body]
     """A number in another base, as text."""
+
+
+@cache
+def _get(array: dt.Array) -> Callable[[ir.ArrayValue, int], ir.Value]:
+    """Spark's `get` for arrays of this type: an element counted from 0, NULL beyond the end.
+
+    Ibis writes `element_at`, which raises an error there.
+    """
+
+    def get(array: ir.ArrayValue, index: int) -> None: ...
+
+    signature = ((array, dt.int32), array.value_type)
+    found: Callable[[ir.ArrayValue, int], ir.Value] = ibis.udf.scalar.builtin(
+        get, signature=signature
+    )
+    return found
 
 
 class Spark(Engine):
@@ -84,6 +102,10 @@ class Spark(Engine):
         frame = self._persisted.pop(name, None)
         if frame is not None:
             frame.unpersist()
+
+    def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
+        """Without a look at how long the array is."""
+        return _get(array.type())(array, k - 1)
 
     def identified(self, table: ir.Table, name: str) -> ir.Table:
         """In an order of their own: what is computed again gets the same numbers."""

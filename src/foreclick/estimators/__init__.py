@@ -2,8 +2,9 @@
 
 from foreclick.estimators.examined import Examined, examine
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
-from foreclick.estimators.influence import Spread, together
+from foreclick.estimators.influence import Spread, clustered, together
 from foreclick.estimators.kernel import Estimate, Sums, estimate
+from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.prepared import order_of, segments_of
 from foreclick.estimators.question import (
     Clusters,
@@ -24,6 +25,7 @@ __all__ = [
     "Examined",
     "FoldErrors",
     "Folds",
+    "Ladder",
     "Missing",
     "Protocol",
     "Question",
@@ -34,6 +36,7 @@ __all__ = [
     "Weighted",
     "check_columns",
     "clips",
+    "clustered",
     "estimate",
     "examine",
     "fold_errors",

@@ -7,6 +7,7 @@ in, and a bit mask says which positions were filled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,8 @@ import ibis.expr.types as ir
 
 from foreclick.engines import real, total, whole, zero
 from foreclick.errors import ModelError
+from foreclick.estimators.ladder import Ladder
+from foreclick.estimators.weighted import Weighted
 from foreclick.logs import ITEM, PROPENSITY, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import MODELS, POSITION, ClickModel, stacked
@@ -31,18 +34,43 @@ _MASK = "filled"
 _LONGEST = 62  # positions that fit into the bits of a 64-bit mask
 
 
+def by_hazard(model: ClickModel, metric: Metric) -> bool:
+    """Whether an estimate is a product of hazards (see `hazard`) rather than a sum over cells.
+
+    A first click depends on all that stands above it. `list` and `prefix` cells know what that is,
+    and cells without items do not mind; a cell of a single slot needs the slots above it.
+    """
+    return metric.first and model.sees_items and not model.over_lists
+
+
+def counted_theta(model: ClickModel, metric: Metric) -> tuple[float, ...]:
+    """θ_k of credit and exposure: the metric's; a hazard counts all positions alike."""
+    return (1.0,) * metric.depth if by_hazard(model, metric) else metric.theta
+
+
 def exposure(model: ClickModel, metric: Metric) -> list[float]:
     """e_k = θ_k p_k, for every position that the metric counts."""
-    return [t * p for t, p in zip(metric.theta, model.examined(metric.depth), strict=True)]
+    examined = model.examined(metric.depth)
+    return [t * p for t, p in zip(counted_theta(model, metric), examined, strict=True)]
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One thing asked of cells: a model (for its examination), a metric, and the clips."""
+    """One thing asked of cells: a model (for its examination), a metric, and the clips.
+
+    A ladder is asked for what its cells are worth together with those of its other rungs.
+    """
 
     model: ClickModel
     metric: Metric
     clips: tuple[float, ...]
+    ladder: Ladder | None = None
+
+    @classmethod
+    def of(cls, estimator: Weighted | Ladder, metric: Metric) -> Ask:
+        """What an estimator is asked for by one metric."""
+        ladder = estimator if isinstance(estimator, Ladder) else None
+        return cls(estimator.model, metric, estimator.clip or (math.inf,), ladder)
 
     @property
     def cell(self) -> object:
@@ -50,7 +78,27 @@ class Ask:
 
         `item` and `pbm` differ only in what they sum. A `list` cell ends where its metric does.
         """
+        if self.ladder is not None:
+            end = self.metric.depth if self.ladder.top == "list" else None
+            return (self.ladder, self.metric.reward, end)
+        if self.hazard:
+            return "hazard", self.model.cell
         return ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell
+
+    @property
+    def hazard(self) -> bool:
+        """Whether the answer is a product of hazards."""
+        return by_hazard(self.model, self.metric)
+
+    @property
+    def counted(self) -> str:
+        """The column of the records that expose a slot: all that show it, or those at risk."""
+        return self.metric.at_risk if self.hazard else N
+
+    @property
+    def theta(self) -> tuple[float, ...]:
+        """θ_k of credit and exposure."""
+        return counted_theta(self.model, self.metric)
 
     @property
     def exposure(self) -> list[float]:
@@ -101,23 +149,24 @@ def _slot_cells(
 ) -> tuple[list[str], ir.Table]:
     """Group slots, or prefixes, which are slots with a past."""
     model = asks[0].model
-    cell = _cell_of(slots, model)
+    cell = cell_columns(slots, model)
     slots = _only(slots.mutate(**cell), within)
     position = slots[POSITION]
     measures: dict[str, ir.Value] = {N: slots[N]} if side == "log" else {}
     for i, ask in enumerate(asks):
-        metric, exposed = ask.metric, _looked_up(position, ask.exposure)
+        metric, exposed = ask.metric, looked_up(position, ask.exposure)
         if side == "log":
-            measures[f"p_{i}"] = slots[N].cast("float64") * exposed
-            credit = slots[metric.reward].cast("float64") * _looked_up(position, metric.theta)
+            n = slots[ask.counted]
+            measures[f"p_{i}"] = n.cast("float64") * exposed
+            credit = slots[metric.reward].cast("float64") * looked_up(position, ask.theta)
             measures[f"c_{i}"] = credit
             if spread:
                 square = slots[squared(slots, metric.reward)].cast("float64")
-                theta2 = _looked_up(position, [t * t for t in metric.theta])
-                measures[f"{N}_{i}"] = (exposed > 0).ifelse(slots[N], zero(slots[N].type()))
+                theta2 = looked_up(position, [t * t for t in ask.theta])
+                measures[f"{N}_{i}"] = (exposed > 0).ifelse(n, zero(n.type()))
                 measures[f"q_{i}"] = square * theta2
                 measures[f"x_{i}"] = credit * exposed
-                measures[f"y_{i}"] = slots[N].cast("float64") * exposed * exposed
+                measures[f"y_{i}"] = n.cast("float64") * exposed * exposed
         else:
             measures[f"{side}_{i}"] = slots[side] * exposed
     own = {ITEM, POSITION} & set(slots.columns)
@@ -205,22 +254,23 @@ def spread_out(
     for k in counted:
         blind = f"{ITEM}_{k}" not in lists.columns
         rows = lists if blind else lists.filter(lists[f"{ITEM}_{k}"].notnull())
-        n = rows[f"shown_{k}" if blind else N].cast("float64")
-        columns = _slot_of(rows, model, k, depth)
+        n = rows[f"shown_{k}" if blind else N]
+        columns = slot_key(rows, model, k, depth)
         for i, ask in enumerate(asks):
             inside = k <= ask.metric.depth
             reward = rows[f"{ask.metric.reward}_{k}"].cast("float64")
-            columns[f"t_{i}"] = reward * real(ask.metric.theta[k - 1] if inside else 0)
-            columns[f"e_{i}"] = n * real(ask.exposure[k - 1] if inside else 0)
+            exposed = rows[f"{ask.counted}_{k}"] if ask.hazard else n
+            columns[f"t_{i}"] = reward * real(ask.theta[k - 1] if inside else 0)
+            columns[f"e_{i}"] = exposed.cast("float64") * real(ask.exposure[k - 1] if inside else 0)
         own = {key: rows[key if key in rows.columns else f"{key}_{k}"] for key in keys}
         tables.append(rows.select(**own, **columns))
     slots = stacked(tables)
-    found = _cell_of(slots, model)
+    found = cell_columns(slots, model)
     sums = [f"{stem}_{i}" for i in range(len(asks)) for stem in ("t", "e")]
     return list(found), slots.select(*keys, *sums, **found)
 
 
-def _slot_of(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
+def slot_key(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
     """What names a slot: its item and position, or all that stands above it."""
     position = {POSITION: whole(k)}
     if model.cell == "prefix":
@@ -248,7 +298,7 @@ def prefixes_of(
         own = {
             name: rows[name if name in rows.columns else f"{name}_{k}"] for name in (*keys, *sums)
         }
-        tables.append(rows.select(**own, **_slot_of(rows, PREFIX, k, depth)))
+        tables.append(rows.select(**own, **slot_key(rows, PREFIX, k, depth)))
     return stacked(tables)
 
 
@@ -323,7 +373,8 @@ def _only(rows: ir.Table, within: ir.Table | None) -> ir.Table:
     return rows if within is None else rows.semi_join(within, within.columns)
 
 
-def _cell_of(slots: ir.Table, model: ClickModel) -> dict[str, ir.Value]:
+def cell_columns(slots: ir.Table, model: ClickModel) -> dict[str, ir.Value]:
+    """The columns that name the cell of each slot, or of each prefix; none of them has NULLs."""
     if model.cell == "prefix":
         return {c: slots[c] for c in slots.columns if c in (POSITION, _MASK) or _is_item(c)}
     values = model.cell_of(slots)
@@ -359,7 +410,7 @@ def _bit(mask: ir.Value, k: int) -> ir.BooleanValue:
     return (mask & whole(2**k)) > 0
 
 
-def _looked_up(position: ir.Column, values: Sequence[float]) -> ir.Value:
+def looked_up(position: ir.Column, values: Sequence[float]) -> ir.Value:
     """The value that belongs to the position, 0 beyond the last."""
     if len(set(values)) == 1:
         return (position <= len(values)).ifelse(real(values[0]), real(0))

@@ -34,11 +34,10 @@ def drawn(
     sample = log.tally.shape.sample
     if sample is None or sample[0] != "context":
         return {}
-    table, asks = weighed.table, weighed.asks
-    worth = {f"v_{i}_{m}": (table[f"c_{i}"] * table[f"w_{i}_{m}"]).sum() for i, m in names(asks)}
+    asks = weighed.asks
     contexts = log.contexts
     used = contexts if any(s.used for s in strata) else contexts.filter(contexts[KNOWN])
-    joined = used.left_join(table.group_by(log.keys).aggregate(**worth), log.keys)
+    joined = used.left_join(weighed.worth(log.keys), log.keys)
     earned = {f"f_{i}": credit(joined, ask.metric) for i, ask in enumerate(asks)}
     # A context that the candidate does not know is worth what it was.
     own = {

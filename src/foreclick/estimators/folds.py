@@ -17,6 +17,7 @@ Three things keep this from being a loop over periods and values of M:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,12 +32,18 @@ import pyarrow as pa
 
 from foreclick._tally import Tally
 from foreclick.engines import force, real, total, whole
-from foreclick.estimators.cells import Ask, credit, grouped_cells
+from foreclick.estimators.cells import Ask, credit, grouped_cells, looked_up
+from foreclick.estimators.climb import CREDIT, RATE, Climb, fitted
+from foreclick.estimators.firsts import with_firsts
+from foreclick.estimators.hazard import LIST, scores
+from foreclick.estimators.ladder import Fitted, Ladder
 from foreclick.estimators.logged import RECORDS, Keep, Logged
+from foreclick.estimators.question import check_clips
+from foreclick.estimators.weighed import ratio
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.metrics import Metric
-from foreclick.models import ClickModel
+from foreclick.models import POSITION, ClickModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +55,7 @@ PART_ROWS = 6_000_000
 """Rows of a tally that are held out at once on one machine: about 2 GB of cells."""
 
 _PAIR = [CONTEXT, FOLD]
+_COUNTS = (N, CREDIT)
 _STEPS = ("aa", "ab", "bb", "a", "b")
 _ROUNDING = 1e-12  # of a sum of doubles; a record in a cell of a trillion of them is less
 
@@ -62,6 +70,8 @@ class Protocol:
         weight: whether (context, fold) pairs count equally, or by their records.
         contexts: which contexts take part, one column; None for all.
         fewest: held-out records that a pair must have to be judged.
+        truth: the reward that says what a list is worth, if not the reward that is predicted: in a
+            simulated log, its expected clicks.
     """
 
     folds: dict[Any, int]
@@ -69,6 +79,11 @@ class Protocol:
     fewest: float = 0
     weight: Literal["pairs", "records"] = "pairs"
     contexts: ir.Table | None = None
+    truth: str | None = None
+
+    def judge(self, metric: Metric) -> Metric:
+        """The metric that a prediction is compared with."""
+        return metric if self.truth is None else Metric(metric.theta, self.truth)
 
 
 @dataclass(frozen=True)
@@ -168,7 +183,7 @@ class Folds:
 
 def fold_errors(
     tally: Tally,
-    estimators: Sequence[Weighted],
+    estimators: Sequence[Weighted | Ladder],
     metrics: Sequence[Metric],
     protocol: Protocol,
     say: Callable[[str], None] = lambda _: None,
@@ -178,18 +193,33 @@ def fold_errors(
     Contexts are judged each on its own and errors add, so a large tally is worked on part by part:
     what is kept in between then fits into memory.
     """
-    asks = [Ask(e.model, m, e.clip or (math.inf,)) for e in estimators for m in metrics]
+    for estimator, metric in itertools.product(estimators, metrics):
+        check_clips(estimator, metric)
+    tally = with_firsts(tally, metrics)
+    asks = [Ask.of(e, metric) for e in estimators for metric in metrics]
     parts = _parts(tally)
+    fits = {
+        (a.ladder, a.metric.reward): fitted(tally, a.ladder, a.metric.reward)
+        for a in {a.cell: a for a in asks}.values()
+        if a.ladder is not None
+    }
     found = []
     for number, part in enumerate(parts, start=1):
         of = f", part {number} of {len(parts)} of the contexts" if len(parts) > 1 else ""
         with tally.engine.scratch() as keep:
-            cut = _Cut(replace(tally, table=part), metrics, protocol, keep)
+            # A ladder learns from all positions, whichever a metric counts.
+            depth = tally.shape.depth if fits else 1
+            cut = _Cut(replace(tally, table=part), metrics, protocol, keep, depth)
             answers: dict[Ask, list[FoldErrors]] = {}
             for cell in dict.fromkeys(ask.cell for ask in asks):
                 same = [ask for ask in asks if ask.cell == cell]
                 say(f"Predicting each period by {same[0].model.name}{of}")
-                answers |= cut.errors(same)
+                ladder = same[0].ladder
+                answers |= (
+                    cut.errors(same)
+                    if ladder is None
+                    else cut.climbed(same, fits[ladder, same[0].metric.reward])
+                )
             found.append(cut.summary([own for ask in asks for own in answers[ask]]))
     return reduce(add, found)
 
@@ -210,13 +240,21 @@ class _Cut:
     """A log cut into folds."""
 
     def __init__(
-        self, tally: Tally, metrics: Sequence[Metric], protocol: Protocol, keep: Keep
+        self,
+        tally: Tally,
+        metrics: Sequence[Metric],
+        protocol: Protocol,
+        keep: Keep,
+        depth: int = 1,
     ) -> None:
         self.engine, self.keep = tally.engine, keep
         self.metrics, self.protocol = list(metrics), protocol
         self.count = max(protocol.folds.values(), default=-1) + 1
-        rewards = tuple(dict.fromkeys(metric.reward for metric in metrics))
-        depth = max(metric.depth for metric in metrics)
+        judged = [protocol.judge(metric) for metric in metrics]
+        weighed = [metric.reward for metric in (*metrics, *judged)]
+        derived = [metric.at_risk for metric in metrics if metric.first]
+        rewards = tuple(dict.fromkeys([*weighed, *derived]))
+        depth = max([*(metric.depth for metric in metrics), depth])
         self.table = self._folded(tally)
         fold = {FOLD: self.table[FOLD]}
         self.log = Logged(tally, rewards, depth, keep, fold, table=self.table)
@@ -253,7 +291,10 @@ class _Cut:
             RECORDS,
             TRAINED,
             **{WEIGHT: n if by_records else real(1)},
-            **{f"v_{i}": credit(rows, m) / n for i, m in enumerate(self.metrics)},
+            **{
+                f"v_{i}": credit(rows, self.protocol.judge(m)) / n
+                for i, m in enumerate(self.metrics)
+            },
         )
 
     def _trained(
@@ -279,6 +320,8 @@ class _Cut:
         model = asks[0].model
         rows = self.log.rows(model, self.summed)
         cell, cells = grouped_cells(rows, asks, _PAIR, "log")
+        if asks[0].hazard:
+            return self._by_hazard(asks, cell, cells)
         # Asks of the same metric earn the same, whatever their models call exposed.
         gain = {ask: f"c_{[a.metric for a in asks].index(ask.metric)}" for ask in asks}
         gains = list(dict.fromkeys(gain.values()))
@@ -297,6 +340,47 @@ class _Cut:
         for ask, exposure in zip(asks, exposures, strict=True):
             found |= self._judged(trained, [ask], [gain[ask]], exposure)
         return found
+
+    def _by_hazard(
+        self, asks: list[Ask], cell: list[str], cells: ir.Table
+    ) -> dict[Ask, list[FoldErrors]]:
+        """The same where the lists of a fold are worth a product of hazards, without an M."""
+        numbers = range(len(asks))
+        sums = [f"{stem}_{i}" for i in numbers for stem in ("c", "p")]
+        cells = self.keep(cells.select(*_PAIR, *cell, *sums), "cells")
+        trained = self._trained(cells, [CONTEXT, *cell], sums)
+        left = {i: trained[f"p_{i}_t"] > trained[f"p_{i}"] * real(_ROUNDING) for i in numbers}
+        rates = trained.select(
+            *_PAIR,
+            *cell,
+            **{
+                f"rate_{i}": left[i].ifelse(
+                    ratio(trained[f"c_{i}_t"], trained[f"p_{i}_t"]), real(0)
+                )
+                for i in numbers
+            },
+        )
+        lists = self.keep(self.engine.identified(self.log.lists, LIST), "identified")
+        scored = scores(lists, self.keep(rates, "rates"), asks, _PAIR)
+        n = scored[N].cast("float64")
+        worth = {f"z_{i}": (n * scored[f"z_{i}_0"]).sum() for i in numbers}
+        pairs = self.pairs.join(scored.group_by(_PAIR).aggregate(**worth), _PAIR)
+        errors: dict[str, ir.Value] = {}
+        for i, ask in enumerate(asks):
+            off = pairs[f"z_{i}"] / pairs[RECORDS].cast("float64")
+            off = off - pairs[f"v_{self.metrics.index(ask.metric)}"]
+            errors |= {
+                f"squared_{i}": (pairs[WEIGHT] * off * off).sum(),
+                f"error_{i}": (pairs[WEIGHT] * off).sum(),
+            }
+        found = self._by_fold(pairs, errors)
+        return {
+            ask: [
+                FoldErrors(ask.model, ask.metric, clip, found[f"squared_{i}"], found[f"error_{i}"])
+                for clip in ask.clips
+            ]
+            for i, ask in enumerate(asks)
+        }
 
     def _judged(
         self, cells: ir.Table, asks: list[Ask], gains: list[str], exposure: str
@@ -392,6 +476,88 @@ class _Cut:
             squared = squared + 2 * clip * beyond[1] + clip * clip * beyond[2]
             error = error + clip * beyond[4]
         return FoldErrors(ask.model, ask.metric, clip, np.maximum(squared, 0.0), error)
+
+    # --- ladders --------------------------------------------------------------------------------
+
+    def climbed(self, asks: list[Ask], fit: Fitted) -> dict[Ask, list[FoldErrors]]:
+        """The errors of a ladder, whose strengths and examination are those of the whole log."""
+        depth = asks[0].metric.depth if fit.ladder.top == "list" else self.log.depth
+        climb = Climb(fit, _PAIR, [FOLD], depth, self.keep)
+        sums = {N: N, CREDIT: asks[0].metric.reward}
+        cell, slots = climb.slots(self.log.lists, _PAIR, sums)
+        grouped = slots.group_by([*_PAIR, *cell])
+        own = self.keep(
+            grouped.aggregate(**{c: slots[c].cast("float64").sum() for c in sums}), "own"
+        )
+        rungs = self._rungs(climb, own, cell)
+        rates = climb.beside(own.drop(CREDIT).rename(own=N), rungs, cell)
+        predicted = rates.group_by(_PAIR).aggregate(
+            **{
+                f"e_{i}": (
+                    rates["own"] * rates[RATE] * looked_up(rates[POSITION], ask.metric.theta)
+                ).sum()
+                for i, ask in enumerate(asks)
+            }
+        )
+        rows = self.pairs.left_join(predicted, _PAIR)
+        n, weight = rows[RECORDS].cast("float64"), rows[WEIGHT]
+        errors = [
+            rows[f"e_{i}"].fill_null(real(0)) / n - rows[f"v_{self.metrics.index(ask.metric)}"]
+            for i, ask in enumerate(asks)
+        ]
+        sums = {f"error_{i}": (weight * error).sum() for i, error in enumerate(errors)}
+        sums |= {f"squared_{i}": (weight * error * error).sum() for i, error in enumerate(errors)}
+        found = self._by_fold(rows, sums)
+        return {
+            ask: [
+                FoldErrors(
+                    ask.model, ask.metric, math.inf, found[f"squared_{i}"], found[f"error_{i}"]
+                )
+            ]
+            for i, ask in enumerate(asks)
+        }
+
+    def _rungs(self, climb: Climb, own: ir.Table, cell: list[str]) -> list[ir.Table]:
+        """The rungs that each fold is predicted from: n and c that the others leave to it.
+
+        What a cell tells the next rung is no sum over folds. But what the fold itself has a part
+        in is all that differs from the whole, so the differences add up: Σ told(all) − told(left).
+        """
+        keys = [[*_PAIR, *cell], *climb.rung_keys[1:]]
+        whole, rungs = self._whole(own, keys[0]), []
+        for i, on in enumerate(keys):
+            rows = self.keep(self._left(own, whole, on), f"rung_{i}")
+            rungs.append(rows)
+            if i + 1 < len(keys):
+                told = climb.told(rows, i), climb.told(rows, i, "all_")
+                differing = rows.mutate(**{c: told[1][c] - told[0][c] for c in _COUNTS})
+                own = differing.group_by(keys[i + 1]).aggregate(
+                    **{c: differing[c].sum() for c in _COUNTS}
+                )
+                whole = self._whole(whole.mutate(**climb.told(whole, i)), keys[i + 1])
+        return rungs
+
+    def _whole(self, rows: ir.Table, keys: list[str]) -> ir.Table:
+        """Counts by everything but the fold."""
+        apart = [key for key in keys if key != FOLD]
+        sums = {c: rows[c].sum() for c in _COUNTS}
+        return rows.group_by(apart).aggregate(**sums) if apart else rows.aggregate(**sums)
+
+    def _left(self, own: ir.Table, whole: ir.Table, keys: list[str]) -> ir.Table:
+        """Counts of cells by fold: those left to predict it from, and with its own, all_n and c."""
+        apart = [key for key in keys if key != FOLD]
+        if self.protocol.forward:
+            before = ibis.window(group_by=apart, order_by=FOLD, preceding=(None, 1))
+            left = {c: _running(own[c], before) for c in _COUNTS}
+            return own.select(*keys, **left, **{f"all_{c}": left[c] + own[c] for c in _COUNTS})
+        named = whole.rename({f"all_{c}": c for c in _COUNTS})
+        joined = own.join(named, apart) if apart else own.cross_join(named)
+        return joined.select(
+            *keys,
+            *named.columns[-len(_COUNTS) :],
+            # A difference of sums may be off by their rounding.
+            **{c: ibis.greatest(joined[f"all_{c}"] - joined[c], real(0)) for c in _COUNTS},
+        )
 
     # --- what errors are measured against -------------------------------------------------------
 

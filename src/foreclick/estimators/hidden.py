@@ -218,8 +218,11 @@ def _weighed(name: str, weight: ir.Value, hidden: ir.Value) -> dict[str, ir.Valu
 
 
 def fits_rates(log: Prepared, weighed: Weighed) -> bool:
-    """Where π is known no rate is fitted; models blind to items have few cells, all of them big."""
-    known = LOGGING in log.policies or log.propensity is not None
+    """Where π is known no rate is fitted; models blind to items have few cells, all of them big.
+
+    A ladder's rates do not follow the few records of a small cell, so nothing of them is hidden.
+    """
+    known = LOGGING in log.policies or log.propensity is not None or weighed.rated is not None
     return weighed.asks[0].model.sees_items and not known
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from foreclick.engines import real
 from foreclick.estimators.cells import CLUSTER, Ask, credit, grouped_cells, spread_out
+from foreclick.estimators.climb import CREDIT
 from foreclick.estimators.hidden import (
     few_clusters,
     fits_rates,
@@ -37,7 +38,7 @@ from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import KNOWN, LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Clusters, Stratum
 from foreclick.estimators.repeated import ENOUGH_PERIODS, in_periods, repeated
-from foreclick.estimators.weighed import Weighed, earned, names, rate_of, unclipped
+from foreclick.estimators.weighed import Weighed, earned, names, rate_of, unclipped, worth
 from foreclick.logs import PROPENSITY, N
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ class Influence:
         else:
             slots, more = self.slots(weighed), {}
             hides = fits_rates(self.log, weighed)
-            days = self.clusters == "period" and weighed.asks[0].model.sees_items
+            by_cell = weighed.asks[0].model.sees_items and weighed.rated is None
+            days = self.clusters == "period" and by_cell
             if hides or days:
                 slots = self.log.keep(slots, "shares")  # it is looked at twice
                 seen = self.seen(weighed, slots, hides=hides)
@@ -162,6 +164,14 @@ class Influence:
         """(by, context, cluster, cell): credit t_i and exposure e_i, of the candidate's cells."""
         log, asks = self.log, weighed.asks
         keys = [*log.keys, CLUSTER, *self._given]
+        if weighed.rated is not None:
+            _, slots = weighed.rated.slots(self.clustered.lists, keys)
+            return slots.select(
+                *keys,
+                *weighed.cell,
+                **{f"t_{i}": slots[CREDIT].cast("float64") for i in range(len(asks))},
+                **{f"e_{i}": slots[N].cast("float64") for i in range(len(asks))},
+            )
         if self.clusters == "record":  # a record has hardly two slots in a cell: no use to group
             source = self.clustered.lists if asks[0].model.sees_items else self.summed
             return spread_out(source, asks, keys, log.log.reached, log.key_depth(asks))[1]
@@ -239,6 +249,8 @@ class Influence:
 
     def _coefficients(self, table: ir.Table, weighed: Weighed) -> ir.Table:
         """Factors a = W and b = W u r of each cell; where π is known, no rate was estimated."""
+        if weighed.rated is not None:
+            return table
         known = LOGGING in self.log.policies or self.log.propensity is not None
         columns: dict[str, ir.Value] = {}
         for i, m in names(weighed.asks):
@@ -255,19 +267,8 @@ class Influence:
 
     def _contexts(self, weighed: Weighed) -> ir.Table:
         """(context, by) → x, what every record of it has in common, and f, its mean reward."""
-        log, asks, table = self.log, weighed.asks, weighed.table
-        known = LOGGING in log.policies or log.propensity is not None
-        sums: dict[str, ir.Value] = {}
-        for i, m in names(asks):
-            # Known π: ψ = Σ W c − V_x + (V_x − V). Otherwise Σ … − κ_x + (V_x − V), where κ is what
-            # clipped cells earn. V is subtracted in the end.
-            earned, clip = table[f"c_{i}"], asks[i].clips[m]
-            value = earned * table[f"w_{i}_{m}"]
-            kept = unclipped(table, weighed.asks, i, m)
-            bound = real(clip if math.isfinite(clip) else 0)
-            common = value if known else kept.ifelse(real(0), earned * bound)
-            sums[f"x_{i}_{m}"] = (-common if self.fixed else value - common).sum()
-        cells = table.group_by(log.keys).aggregate(**sums)
+        log, asks = self.log, weighed.asks
+        cells = self._in_common(weighed)
         contexts = log.contexts
         used = contexts if any(s.used for s in self.strata) else contexts.filter(contexts[KNOWN])
         joined = used.left_join(cells, log.keys)
@@ -276,8 +277,28 @@ class Influence:
             *log.keys,
             KNOWN,
             **{f"f_{i}": credit(joined, ask.metric) / n for i, ask in enumerate(asks)},
-            **{name: joined[name].fill_null(real(0)) / n for name in sums},
+            **{name: joined[name].fill_null(real(0)) / n for name in _numbered("x", asks)},
         )
+
+    def _in_common(self, weighed: Weighed) -> ir.Table:
+        """(context, by) → x_i_m, from its cells."""
+        log, asks, table = self.log, weighed.asks, weighed.table
+        if weighed.rated is not None:
+            cells = weighed.rated.by_context("x")
+            nothing = {f"x_{i}_0": real(0) for i in range(len(asks))}
+            return cells.mutate(**nothing) if self.fixed else cells
+        known = LOGGING in log.policies or log.propensity is not None
+        sums: dict[str, ir.Value] = {}
+        for i, m in names(asks):
+            # Known π: ψ = Σ W c − V_x + (V_x − V). Otherwise Σ … − κ_x + (V_x − V), where κ is what
+            # clipped cells earn. V is subtracted in the end.
+            earned, clip = table[f"c_{i}"], asks[i].clips[m]
+            value = worth(table, i, m)
+            kept = unclipped(table, weighed.asks, i, m)
+            bound = real(clip if math.isfinite(clip) else 0)
+            common = value if known else kept.ifelse(real(0), earned * bound)
+            sums[f"x_{i}_{m}"] = (-common if self.fixed else value - common).sum()
+        return table.group_by(log.keys).aggregate(**sums)
 
     def _by_cluster(
         self,
@@ -386,6 +407,10 @@ def _from_cells(joined: ir.Table, asks: Sequence[Ask]) -> dict[str, ir.Value]:
 
 def _pairs(asks: Sequence[Ask]) -> list[str]:
     return [f"{stem}_{i}_{m}" for i, m in names(asks) for stem in ("a", "b")]
+
+
+def _numbered(stem: str, asks: Sequence[Ask]) -> list[str]:
+    return [f"{stem}_{i}_{m}" for i, m in names(asks)]
 
 
 def _key(row: dict[str, Any], by: list[str]) -> tuple[Code, Any]:

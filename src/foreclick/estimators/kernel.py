@@ -27,15 +27,18 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import real, total
+from foreclick.estimators import hazard
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.drawn import drawn
+from foreclick.estimators.firsts import with_firsts
 from foreclick.estimators.influence import Influence, Spread
 from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
 from foreclick.estimators.question import Question, Stratum, check_question
+from foreclick.estimators.rated import Rated
 from foreclick.estimators.sampled import sampled
 from foreclick.estimators.sight import Look, Sight
-from foreclick.estimators.weighed import Weighed, rate_of
+from foreclick.estimators.weighed import Weighed, rate_of, worth
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
@@ -64,6 +67,7 @@ class Sums:
         spread: how far the value would move from log to log, where that can be told.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         sight: what of the candidate the log sees, if that was asked.
+        rungs: of a ladder, how much of the exposure was looked up on which rung.
     """
 
     model: ClickModel
@@ -86,6 +90,7 @@ class Sums:
     spread: Spread | None = None
     repeated: float | None = None
     sight: Sight | None = None
+    rungs: dict[str, float] | None = None
 
     @property
     def value(self) -> float | None:
@@ -142,16 +147,13 @@ class Estimate:
 def estimate(tally: Tally, question: Question) -> Estimate:
     """Answer a question from a tally."""
     check_question(tally.shape, question)
+    tally = with_firsts(tally, question.metrics)
     with tally.engine.scratch() as keep:
         log = Prepared(tally, question, keep)
         strata = log.strata()
         moved = [Influence(log, strata, by, fixed=question.fixed) for by in question.clusters]
         look = Look(log, strata) if question.look else None
-        asks = [
-            Ask(e.model, metric, e.clip or (math.inf,))
-            for e in question.estimators
-            for metric in question.metrics
-        ]
+        asks = [Ask.of(e, metric) for e in question.estimators for metric in question.metrics]
         answers: dict[Ask, list[Sums]] = {}
         for cell in dict.fromkeys(ask.cell for ask in asks):
             same = [ask for ask in asks if ask.cell == cell]
@@ -191,9 +193,13 @@ def _sum_up(
     look: Look | None,
 ) -> list[list[Sums]]:
     """min(H/P, M) for every cell and clip, summed over the cells: one query, a row a stratum."""
-    cell, rows = weigh(log, asks)
+    if asks[0].ladder is not None:
+        return _climb_up(Rated(log, asks[0].ladder, asks), strata, moved)
+    weighed = hazard.weigh(log, asks) if asks[0].hazard else Weighed(asks, *weigh(log, asks))
+    rows = weighed.table
     if moved or look:
         rows = log.keep(rows, "weighed")
+        weighed = replace(weighed, table=rows)
     sums = _merged(_sums(log, rows, i, ask.clips) for i, ask in enumerate(asks))
     answers = log.engine.rows(per(rows, log.by).aggregate(**sums))
     by_code = {tuple(row[b] for b in log.by): row for row in answers}
@@ -205,7 +211,6 @@ def _sum_up(
         ]
         for i, ask in enumerate(asks)
     ]
-    weighed = Weighed(asks, cell, rows)
     if moved:
         of_sample, of_draw = sampled(log, weighed), drawn(log, strata, weighed)
         found = _with_spread(weighed, found, moved, of_sample, of_draw)
@@ -216,6 +221,29 @@ def _sum_up(
         [replace(s, sight=sights.get((a, s.clip, s.stratum.code))) for s in sums]
         for a, sums in zip(asks, found, strict=True)
     ]
+
+
+def _climb_up(rated: Rated, strata: list[Stratum], moved: list[Influence]) -> list[list[Sums]]:
+    """What a ladder says; its weights, where they are asked for, are what would move it."""
+    log, rungs = rated.log, rated.ladder.rungs
+    by_code = rated.sums()
+    weighing = rated.effective() if moved else {}
+    found = []
+    for i, ask in enumerate(rated.asks):
+        mine = []
+        for stratum in strata:
+            row = by_code.get(stratum.code, {}) | weighing.get(stratum.code, {})
+            sums = _pick({stratum.code: row}, stratum, i, 0)
+            # As if all positions counted alike: then production is worth as many as it has.
+            sums["squared"] *= stratum.known.unevenness(ask.metric)
+            whole = _finish(log, ask, math.inf, stratum, sums)
+            shares = {name: row.get(f"share_{i}_{j}") or 0.0 for j, name in enumerate(rungs)}
+            mine.append(replace(whole, rungs=shares))
+        found.append(mine)
+    if not moved:
+        return found
+    of_draw = drawn(log, strata, rated.moved)
+    return _with_spread(rated.moved, found, moved, {}, of_draw)
 
 
 def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:
@@ -320,7 +348,7 @@ def _sums(log: Prepared, rows: ir.Table, i: int, clips: Sequence[float]) -> dict
         sums[f"unlogged_{i}"] = total((~possible & (wanted > 0)).ifelse(rows[N], 0))
     for m, clip in enumerate(clips):
         weight = rows[f"w_{i}_{m}"]
-        sums[f"credit_{i}_{m}"] = (rows[f"c_{i}"] * weight).sum()
+        sums[f"credit_{i}_{m}"] = worth(rows, i, m).sum()
         sums[f"weighted_{i}_{m}"] = (expected * weight).sum()
         sums[f"squared_{i}_{m}"] = (expected * weight * weight).sum()
         if math.isfinite(clip):
@@ -347,14 +375,16 @@ def _finish(log: Prepared, ask: Ask, clip: float, stratum: Stratum, sums: dict[s
     Their weights are 1 and their exposure is their own, whatever the clip.
     """
     model, metric = ask.model, ask.metric
-    absent, credit = 0.0, 0.0
+    shown, absent, credit = 0.0, 0.0, 0.0
     if stratum.used:
-        absent = stratum.unknown.exposure(model, metric)
+        shown = stratum.unknown.exposure(model, metric)
+        absent = stratum.unknown.counted(model, metric)
         credit = stratum.unknown.credit(metric)
-    sums = sums | {name: sums[name] + absent for name in ("mass", "covered", "weighted", "squared")}
+    sums = sums | {name: sums[name] + shown for name in ("mass", "covered")}
+    sums |= {name: sums[name] + absent for name in ("weighted", "squared")}
     if log.propensity:
         sums["largest"] = math.inf
-    exposed = stratum.known.exposure(model, metric)
+    exposed = stratum.known.counted(model, metric)
     if LOGGING in log.policies:
         filled = log.logging_shown.get(stratum.code, [])
         exposed = sum(e * n for e, n in zip(ask.exposure, filled, strict=False))

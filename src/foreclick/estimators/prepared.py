@@ -13,6 +13,7 @@ from foreclick._tally import Tally, largest_rewards
 from foreclick.engines import Engine, real, total, zero
 from foreclick.errors import PolicyError
 from foreclick.estimators.cells import CLUSTER, Ask, grouped_cells, prefixes_of
+from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.logged import RECORDS, SHOWN, Keep, Logged
 from foreclick.estimators.question import Clusters, Part, Question, Stratum
 from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, numbered, numbered_all
@@ -37,7 +38,13 @@ class Prepared:
         # The probability of a whole list is for the whole list, however little a metric counts;
         # one position more tells a longer list from it.
         whole_list = self.propensity == "list"
-        self.depth = max(question.depth, tally.shape.depth + 1 if whole_list else 0)
+        # A ladder learns from all positions, whichever a metric counts.
+        climbs = any(isinstance(e, Ladder) for e in question.estimators)
+        self.depth = max(
+            question.depth,
+            tally.shape.depth + 1 if whole_list else 0,
+            tally.shape.depth if climbs else 0,
+        )
         self.by = [f"by_{i}" for i in range(len(question.by))]
         self.keys = [CONTEXT, *self.by]
         self._clustered: dict[Clusters, Logged] = {}
@@ -186,7 +193,7 @@ class Prepared:
         A model that is blind to items (rctr, rcm), or a logging policy that could have shown them,
         would give an answer there all the same.
         """
-        slots = self._policy_slots(MASS)
+        slots = self.policy_slots(MASS)
         shared = slots.filter(slots[MASS] > 0).semi_join(self.log.slots(), [*self.keys, ITEM])
         found = self.engine.rows(per(shared, self.by).aggregate(shared=shared.count()))
         seeing = {tuple(row[b] for b in self.by) for row in found if row["shared"]}
@@ -196,7 +203,7 @@ class Prepared:
     @cached_property
     def logging_shown(self) -> dict[Code, list[float]]:
         """By stratum and position: Σ n_x times the chance that the logging policy fills it."""
-        slots = self._policy_slots(LOGGING)
+        slots = self.policy_slots(LOGGING)
         filled = slots[RECORDS].cast("float64") * slots[LOGGING]
         rows = self.engine.rows(slots.group_by([*self.by, POSITION]).aggregate(sum=filled.sum()))
         found: dict[Code, list[float]] = {}
@@ -240,7 +247,8 @@ class Prepared:
         columns = [c for c in named.columns if c != CONTEXT]
         return known.join(named, CONTEXT).select(*self.keys, RECORDS, *columns)
 
-    def _policy_slots(self, name: str) -> ir.Table:
+    def policy_slots(self, name: str) -> ir.Table:
+        """(by, context), records and the slots of a policy, with how likely each is."""
         policy = self.policies[name]
         return self.kept(f"{name}_slots", lambda: self._beside(policy.slots(self.view), name))
 
@@ -286,7 +294,7 @@ class Prepared:
 
     def _policy_rows(self, model: ClickModel, side: str) -> ir.Table:
         if not model.over_lists:
-            return self._policy_slots(side)
+            return self.policy_slots(side)
         lists = self.policy_lists(side)
         if model.cell == "list":
             return lists

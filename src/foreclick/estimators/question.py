@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from foreclick.errors import MetricError, ModelError
-from foreclick.estimators.cells import exposure
+from foreclick.estimators.cells import by_hazard, exposure
+from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.weighted import Weighted
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
@@ -35,7 +38,7 @@ class Question:
     """
 
     candidate: Policy
-    estimators: Sequence[Weighted]
+    estimators: Sequence[Weighted | Ladder]
     metrics: Sequence[Metric]
     missing: Missing = "error"
     logging: Policy | Literal["propensity"] | None = None
@@ -57,22 +60,72 @@ class Question:
 
     @property
     def rewards(self) -> tuple[str, ...]:
-        """The rewards that the metrics weigh."""
-        return tuple(dict.fromkeys(metric.reward for metric in self.metrics))
+        """The rewards that the metrics weigh, and what hazards need beside them."""
+        weighed = [metric.reward for metric in self.metrics]
+        return tuple(dict.fromkeys([*weighed, *(m.at_risk for _, m in self.hazards)]))
+
+    @property
+    def hazards(self) -> list[tuple[Weighted | Ladder, Metric]]:
+        """The estimators and metrics whose answer is a product of hazards."""
+        asked = itertools.product(self.estimators, self.metrics)
+        return [(e, m) for e, m in asked if by_hazard(e.model, m)]
 
 
 def check_question(shape: Shape, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""
-    check_columns(shape, question.rewards, question.by)
+    check_columns(shape, [m.source for m in question.metrics], question.by)
+    climbing = [e.name for e in question.estimators if isinstance(e, Ladder)]
+    if climbing and question.logging is not None:
+        raise ModelError(
+            f"{climbing[0]!r} looks click rates up in the log and weighs nothing, so it has no use "
+            "for logging=. Leave it out, or ask for other estimators."
+        )
     if question.logging == "propensity":
         for estimator in question.estimators:
-            if not propensities_answer(shape, estimator.model):
+            if not propensities_answer(shape, estimator):
                 raise ModelError(
                     f"propensities of each {shape.propensity} cannot answer for "
                     f"{estimator.name!r}: 'list' needs the probability of the shown list, 'ip' and "
                     "'prefix' that of each slot. Use logging='frequency' (the log's own), or give "
                     "the logging policy itself, logging=Lists(…)."
                 )
+    for estimator, metric in question.hazards:
+        _check_hazard(question, estimator, metric)
+
+
+def _check_hazard(question: Question, estimator: Weighted | Ladder, metric: Metric) -> None:
+    """Refuse what a product of hazards cannot use, with what can be done instead."""
+    asked = f"{metric.name} by {estimator.name!r}"
+    if question.logging is not None:
+        raise ModelError(
+            f"{asked} takes click rates from the records without a click so far, which no logging "
+            "policy knows the share of. Use logging='frequency', or the estimators 'list' and "
+            "'prefix'."
+        )
+    check_clips(estimator, metric)
+    for policy in (question.candidate, question.beside):
+        if policy is not None and not policy.complete:
+            raise ModelError(
+                f"{asked} depends on what stands above an item, and {type(policy).__name__} does "
+                "not say which items stand together in a list. Give whole lists with their "
+                "probabilities, Lists(…), or draw some from it and give Observed of them."
+            )
+
+
+def check_clips(estimator: Weighted | Ladder, metric: Metric) -> None:
+    """Refuse to clip what has no weights, and rungs that do not know what stands above a slot."""
+    if isinstance(estimator, Ladder) and by_hazard(estimator.model, metric):
+        raise ModelError(
+            f"{metric.name} depends on what stands above an item, which no rung of "
+            f"{estimator.name!r} knows. Use 'ladder' or 'ladder-list', or 'ip' without a ladder."
+        )
+    finite = [clip for clip in estimator.clip or () if math.isfinite(clip)]
+    if finite and by_hazard(estimator.model, metric):
+        raise ModelError(
+            f"{metric.name} by {estimator.name!r} is a product of click rates and has no weights "
+            f"that clip={finite[0]:g} could bound. Use clip=math.inf, or "
+            f"Weighted({estimator.name!r}, clip=math.inf) for it alone."
+        )
 
 
 def check_columns(shape: Shape, rewards: Sequence[str], by: Sequence[str]) -> None:
@@ -93,14 +146,15 @@ def check_columns(shape: Shape, rewards: Sequence[str], by: Sequence[str]) -> No
         )
 
 
-def propensities_answer(shape: Shape, model: ClickModel) -> bool:
-    """Whether the log's propensities are those of the model's cells.
+def propensities_answer(shape: Shape, estimator: Weighted | Ladder) -> bool:
+    """Whether the log's propensities are those of the cells that an estimator weighs.
 
     A list's probability is that of a `list` cell; a slot's is that of an `ip` cell, or of a
     `prefix` cell if it was logged as such. With one position all of these are the same.
     """
-    if shape.propensity is None:
+    if shape.propensity is None or isinstance(estimator, Ladder):
         return False
+    model = estimator.model
     if shape.depth == 1:
         return model.sees_items
     fits = {"list": ("list",), "slot": ("prefix", ("item", "position"))}
@@ -120,9 +174,24 @@ class Part:
         """Σ_k θ_k w_k over the records."""
         return sum(t * w for t, w in zip(metric.theta, self.rewards[metric.reward], strict=False))
 
+    def unevenness(self, metric: Metric) -> float:
+        """Σθ / Σθ² over the slots that were shown: 1 where positions count alike."""
+        counted = list(zip(metric.theta, self.shown, strict=False))
+        squared = sum(t * t * n for t, n in counted)
+        return sum(t * n for t, n in counted) / squared if squared else 0.0
+
     def exposure(self, model: ClickModel, metric: Metric) -> float:
         """Σ_k e_k over the records."""
         return sum(e * n for e, n in zip(exposure(model, metric), self.shown, strict=False))
+
+    def counted(self, model: ClickModel, metric: Metric) -> float:
+        """Σ_k e_k over the records that click rates are taken from."""
+        counts = self.counts(model, metric)
+        return sum(e * n for e, n in zip(exposure(model, metric), counts, strict=False))
+
+    def counts(self, model: ClickModel, metric: Metric) -> list[float]:
+        """By position, how many records a click rate is of: all, or those at risk."""
+        return self.rewards[metric.at_risk] if by_hazard(model, metric) else self.shown
 
 
 @dataclass(frozen=True)
@@ -166,7 +235,8 @@ class Stratum:
 
     def best_rate(self, model: ClickModel, metric: Metric) -> float:
         """The mean reward of the best position, per unit of examination."""
-        shown = [a + b for a, b in zip(self.known.shown, self.unknown.shown, strict=True)]
+        both = (part.counts(model, metric) for part in (self.known, self.unknown))
+        shown = [a + b for a, b in zip(*both, strict=True)]
         earned = [
             a + b
             for a, b in zip(

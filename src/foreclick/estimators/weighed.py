@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask
+
+if TYPE_CHECKING:
+    from foreclick.estimators.rated import Rated
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,25 @@ class Weighed:
     Attributes:
         cell: the names of the columns that name a cell.
         table: by, context, cell; w_i_m, the weight of ask i at clip m; and c_i, p_i, ratio_i.
+            Where the value is no sum of weighted credit, v_i_m is what a cell adds to it.
+        scored: the candidate's lists with the value z_i_m of each, where cells do not tell it.
+        rated: where a ladder stands behind it; then the table has every cell of the log, with the
+            factors a_i_0 and b_i_0 of its credit and its exposure.
     """
 
     asks: list[Ask]
     cell: list[str]
     table: ir.Table
+    scored: ir.Table | None = None
+    rated: Rated | None = None
+
+    def worth(self, keys: list[str]) -> ir.Table:
+        """By context, v_i_m: its value times its records."""
+        if self.rated is not None:
+            return self.rated.by_context("v")
+        table = self.table
+        sums = {f"v_{i}_{m}": worth(table, i, m).sum() for i, m in names(self.asks)}
+        return table.group_by(keys).aggregate(**sums)
 
 
 def names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
@@ -35,6 +53,12 @@ def names(asks: Sequence[Ask]) -> list[tuple[int, int]]:
 def earned(asks: Sequence[Ask], i: int) -> int:
     """The first ask of the same metric: whatever their models call exposed, they earn the same."""
     return next(j for j, ask in enumerate(asks) if ask.metric == asks[i].metric)
+
+
+def worth(table: ir.Table, i: int, m: int) -> ir.Value:
+    """What a cell adds to the value, times records: C_g W_g, unless it is told otherwise."""
+    own = f"v_{i}_{m}"
+    return table[own] if own in table.columns else table[f"c_{i}"] * table[f"w_{i}_{m}"]
 
 
 def unclipped(table: ir.Table, asks: Sequence[Ask], i: int, m: int) -> ir.BooleanValue:

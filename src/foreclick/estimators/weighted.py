@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foreclick.errors import ModelError
+from foreclick.estimators.ladder import LADDERS, Ladder
 from foreclick.models import ClickModel, Examination, click_model
 
 
@@ -56,19 +57,23 @@ def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
 
 def parse_estimators(
     estimators: object, clip: float | Sequence[float] = math.inf
-) -> list[Weighted]:
+) -> list[Weighted | Ladder]:
     """One estimator or several, in any accepted spelling, each with its clips filled in."""
-    if isinstance(estimators, str | ClickModel | Weighted):
+    if isinstance(estimators, str | ClickModel | Weighted | Ladder):
         estimators = [estimators]
     if not isinstance(estimators, Iterable):
         raise ModelError(f"estimators must be names or estimators, not {estimators!r}.")
     default = clips(clip)
-    found = []
+    found: list[Weighted | Ladder] = []
     for one in estimators:
+        ladder = LADDERS.get(one) if isinstance(one, str) else one
+        if isinstance(ladder, Ladder):
+            found.append(ladder)
+            continue
         if not isinstance(one, str | ClickModel | Weighted):
             raise ModelError(
-                f"{one!r} is no estimator. Give a name such as 'ip', a ClickModel, or "
-                "Weighted('ip', clip=100)."
+                f"{one!r} is no estimator. Give a name such as 'ip' or 'ladder', a ClickModel, "
+                "Weighted('ip', clip=100) or Ladder()."
             )
         weighted = one if isinstance(one, Weighted) else Weighted(one)
         found.append(Weighted(weighted.model, weighted.clip or default))

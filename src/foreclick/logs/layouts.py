@@ -17,7 +17,7 @@ import ibis.expr.types as ir
 from foreclick.engines import Engine, whole
 from foreclick.errors import SourceError
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, Shape, numbered
-from foreclick.metrics import CLICKS
+from foreclick.metrics import CLICKS, METRICS
 
 WEIGHT, LENGTH, REPEATED = "weight", "length", "repeated"
 
@@ -321,4 +321,10 @@ def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) ->
         raise SourceError("clicks stands twice: in clicks= and in rewards=. Leave one out.")
     if not all(name.isidentifier() for name in others):
         raise SourceError(f"rewards must have plain names such as 'orders', not {list(others)}.")
+    clash = [name for name in others if name.lower() in METRICS]
+    if clash:
+        raise SourceError(
+            f"a reward cannot be called {clash[0]!r}: '{clash[0]}@3' is a metric already. "
+            f"Rename it, for instance rewards={{'my_{clash[0]}': …}}."
+        )
     return named | others

@@ -52,6 +52,11 @@ class Policy:
     A child says `contexts` and either `lists` (then `slots` follows) or `slots`, or both.
     """
 
+    @property
+    def complete(self) -> bool:
+        """Whether `lists` tells all lists apart: its slots then follow from them."""
+        return type(self).slots is Policy.slots
+
     def contexts(self, view: View) -> ir.Table:
         """The contexts that the policy has an answer for: one column, `context`."""
         raise NotImplementedError

@@ -22,6 +22,8 @@ _PLACE = "place"  # the position, under a name that is free in a compressed tabl
 class Marginals(Policy):
     """Item-position probabilities h(a, k | x): enough for ip, item, pbm, rctr and rcm.
 
+    First clicks (`success@K`, `mrr@K`) depend on whole lists, which this says nothing of.
+
     Args:
         table: one row per (context, item, position): anything `read_log` accepts.
         context: the column of the context; None: one context for all.

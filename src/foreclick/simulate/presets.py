@@ -47,7 +47,7 @@ def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) ->
         >>> simulation.sample().num_rows
         1000
     """
-    attraction, rng = _attraction(queries, seed)
+    attraction, rng = attractions(queries, seed)
     satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
     world = DBN(attraction, satisfaction, continuation=0.66, positions=_POSITIONS)
     return _drifting(world, Drift(), records, seed)
@@ -63,7 +63,7 @@ def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> S
         queries: how many queries.
         seed: another seed is another world with another history.
     """
-    attraction, _ = _attraction(queries, seed)
+    attraction, _ = attractions(queries, seed)
     world = PBM(attraction, examination=1 / np.arange(1, _POSITIONS + 1))
     return _drifting(world, Drift(), records, seed)
 
@@ -78,7 +78,7 @@ def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
         records: how many records a log has.
         seed: another seed is another query.
     """
-    attraction, rng = _attraction(1, seed, pool=_ILLUSTRATIVE_POOL)
+    attraction, rng = attractions(1, seed, pool=_ILLUSTRATIVE_POOL)
     satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
     world = DBN(attraction, satisfaction, continuation=0.66, positions=_POSITIONS)
     drift = Drift(variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0)
@@ -93,7 +93,7 @@ PRESETS: dict[str, Callable[..., Simulation]] = {
 """By the name that the command line gives them."""
 
 
-def _attraction(queries: int, seed: int, pool: int = _POOL) -> tuple[Floats, np.random.Generator]:
+def attractions(queries: int, seed: int, pool: int = _POOL) -> tuple[Floats, np.random.Generator]:
     """Attractions in the order in which the ranker shows items on day 1, and the stream they use.
 
     The ranker knows attraction up to some noise; the navigational item it knows for sure.

@@ -53,14 +53,15 @@ def value_of(
 ) -> float:
     """V(h); see `World.value`."""
     metric = Metric(metric)
-    if metric.reward != CLICKS:
+    if metric.source != CLICKS:
         raise MetricError(f"metric {str(metric)!r}: simulated users click and do nothing else.")
     weights = shares(frequencies, world.size.contexts)
     theta = np.zeros(world.size.positions)
     theta[: metric.depth] = metric.theta[: len(theta)]
-    contexts, lists, mass = _rows(world, as_policy(policy), weights)
-    reward = world.clicks(contexts, lists) @ theta
-    return float(np.sum(weights[contexts] * mass * reward))
+    by_slot = world.by_slot and not metric.first
+    contexts, lists, mass = _rows(world, as_policy(policy), weights, by_slot=by_slot)
+    clicks = world.first_clicks if metric.first else world.clicks
+    return float(np.sum(weights[contexts] * mass * (clicks(contexts, lists) @ theta)))
 
 
 def shares(frequencies: ArrayLike | None, contexts: int) -> Floats:
@@ -74,24 +75,26 @@ def shares(frequencies: ArrayLike | None, contexts: int) -> Floats:
     return normed
 
 
-def _rows(world: World, policy: Policy, weights: Floats) -> tuple[Integers, Integers, Floats]:
+def _rows(
+    world: World, policy: Policy, weights: Floats, *, by_slot: bool
+) -> tuple[Integers, Integers, Floats]:
     """(contexts, lists, mass) of a policy, with the world's own numbers of contexts and items.
 
     Where slots are enough, a row is a list that shows a single item at its position: all its
     expected clicks are at that slot.
     """
-    engine, logged = open_source(_logged(world, policy))
+    engine, logged = open_source(_logged(world, policy, by_slot=by_slot))
     with engine.scratch() as keep:
         view = View(engine, world.size.positions, logged, keep)
         _refuse_missing(np.asarray(engine.fetch(policy.contexts(view))[CONTEXT]), weights)
-        rows = engine.fetch(policy.slots(view) if world.by_slot else policy.lists(view))
+        rows = engine.fetch(policy.slots(view) if by_slot else policy.lists(view))
     known = np.asarray(rows[CONTEXT])
     mass = np.asarray(rows[MASS])
     # Contexts that only the policy has don't count.
     here = (known >= 0) & (known < len(weights)) & (mass > ROUNDING)
     contexts, mass = known[here].astype(np.int64), mass[here]
     ids = np.full((len(contexts), view.depth), np.nan)
-    if world.by_slot:
+    if by_slot:
         position = np.asarray(rows[POSITION])[here] - 1
         ids[np.arange(len(ids)), position] = np.asarray(rows[ITEM])[here]
     else:
@@ -123,14 +126,14 @@ def _items(world: World, contexts: Integers, ids: Floats) -> Integers:
     return np.where(np.isnan(local), -1, local).astype(np.int64)
 
 
-def _logged(world: World, policy: Policy) -> pa.Table:
+def _logged(world: World, policy: Policy, *, by_slot: bool) -> pa.Table:
     """What a policy is told of the log: its contexts, and lists only if the policy needs them.
 
     Plackett–Luce gives the probabilities of the lists that it is shown, so it is shown them all.
     """
     contexts, items, positions = world.size
     lists = np.zeros((1, 1), dtype=np.int64)
-    if isinstance(policy, PlackettLuce) and not world.by_slot:
+    if isinstance(policy, PlackettLuce) and not by_slot:
         length = min(positions, items)
         count = math.perm(items, length) * contexts
         if count > MOST_LISTS:

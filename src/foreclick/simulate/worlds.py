@@ -70,6 +70,10 @@ class World:
         """
         raise NotImplementedError
 
+    def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
+        """The exact probability that a slot is clicked and none above it; as in `clicks`."""
+        raise NotImplementedError
+
     def sample(
         self,
         contexts: Integers,
@@ -92,8 +96,9 @@ class World:
 
         Args:
             policy: any policy over the ids of `item_ids`, or a table that `Ranking` accepts.
-                `Marginals` only have a value where a click depends on item and position alone.
-            metric: such as ``"clicks@3"``. Positions below K earn nothing.
+                `Marginals` only have a value where a click depends on item and position alone, and
+                then none of first clicks, which depend on the whole list.
+            metric: such as ``"clicks@3"`` or ``"success@3"``. Positions below K earn nothing.
             frequencies: Shape (C,): q(x), how often each context occurs; evenly by default.
 
         Raises:
@@ -142,6 +147,13 @@ def _at(table: Floats, contexts: Integers, lists: Integers) -> Floats:
     return found
 
 
+def _above(chances: Floats) -> Floats:
+    """The product of the chances at all positions above, 1 at the first."""
+    found = np.ones_like(chances)
+    np.cumprod(chances[:, :-1], axis=1, out=found[:, 1:])
+    return found
+
+
 def _times(rates: Floats, effect: Floats | float) -> Floats:
     """Probabilities under a multiplicative effect, and still probabilities."""
     disturbed: Floats = np.minimum(rates * np.reshape(effect, (-1, 1)), 1.0)
@@ -160,6 +172,10 @@ class _Slots(World):
 
     def clicks(self, contexts: Integers, lists: Integers, effect: Floats | float = 1.0) -> Floats:
         return np.where(lists == EMPTY, 0.0, self._rates(contexts, lists, effect))
+
+    def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
+        clicks = self.clicks(contexts, lists)
+        return clicks * _above(1 - clicks)
 
     def sample(
         self,
@@ -301,10 +317,11 @@ class _Readers(World):
     def clicks(self, contexts: Integers, lists: Integers, effect: Floats | float = 1.0) -> Floats:
         attraction, on_click, on_skip = self._steps(contexts, lists)
         attraction = _times(attraction, effect)
-        goes_on = attraction * on_click + (1 - attraction) * on_skip
-        examined = np.ones_like(attraction)
-        np.cumprod(goes_on[:, :-1], axis=1, out=examined[:, 1:])
-        return examined * attraction
+        return attraction * _above(attraction * on_click + (1 - attraction) * on_skip)
+
+    def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
+        attraction, _, on_skip = self._steps(contexts, lists)
+        return attraction * _above((1 - attraction) * on_skip)
 
     def sample(
         self,

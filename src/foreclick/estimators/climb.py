@@ -1,0 +1,237 @@
+"""A ladder over a log, in the log's engine: counts climb up, rates come down.
+
+lists ─► cells of the top ─► item at position ─► item ─► context ─► log      n, c of each rung
+candidate's slots ◄── rates, rung by rung; and how far each cell of the log moves the answer
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from foreclick._tally import Tally
+from foreclick.engines import real, whole
+from foreclick.estimators.cells import PREFIX, list_key, looked_up, slot_key
+from foreclick.estimators.ladder import Fitted, Ladder
+from foreclick.estimators.logged import Keep
+from foreclick.estimators.prepared import per
+from foreclick.estimators.strengths import Integers, Sample, dealt, examined, strengths
+from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
+from foreclick.models import POSITION, ClickModel, stacked
+
+CREDIT, RATE = "c", "rate"
+SAMPLE_LISTS = 20_000
+"""Rows of a log that strengths are learnt from: a second's work, and more hardly change them."""
+
+FEWEST_PARTS = 4
+"""With fewer periods than this, they do not say how well one predicts another."""
+
+
+# --- what is learnt of the log as a whole ---------------------------------------------------------
+
+
+def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
+    """The ladder with its strengths and examination, learnt from a sample of contexts.
+
+    What is learnt ends where the log's lists do: further down nobody is known to look. A given
+    examination may reach as deep as a metric counts.
+    """
+    given = None
+    if ladder.examination is not None:
+        depth = max(depth, tally.shape.depth)
+        given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
+    if ladder.strengths is not None and given is not None:
+        return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
+    sample = sampled(tally, reward)
+    p = examined(sample) if given is None else given
+    learnt = ladder.strengths or strengths(ladder, sample, p)
+    return Fitted(ladder, learnt, tuple(p.tolist()))
+
+
+def sampled(tally: Tally, reward: str) -> Sample:
+    """Some contexts of a log, the same on every engine, in parts that vary on their own."""
+    engine, table, shape = tally.engine, tally.table, tally.shape
+    apart = _apart(tally)
+    rewards = numbered(reward, shape.depth)
+    rows = table.select(
+        CONTEXT,
+        *shape.items,
+        **({"part": table[apart]} if apart else {}),
+        **{c: table[c].fill_null(0).cast("float64") for c in rewards},
+        **{N: table[N].cast("float64")},
+    )
+    # Clicks add up within a part; where records are to be dealt out, their patterns must stay.
+    keys = [c for c in rows.columns if c != N and not (apart and c in rewards)]
+    if apart:
+        rows = rows.mutate(**{c: rows[N] * rows[c] for c in rewards})
+    sums = [c for c in rows.columns if c not in keys]
+
+    def grouped(some: ir.Table) -> ir.Table:
+        return some.group_by(keys).aggregate(**{c: some[c].sum() for c in sums})
+
+    every = grouped(rows)
+    lists = engine.rows(every.aggregate(lists=every.count()))[0]["lists"]
+    share, found = SAMPLE_LISTS / max(lists, 1), None
+    while found is None and share < 1:
+        some = engine.fetch(grouped(rows.filter(engine.drawn(rows[CONTEXT], share))))
+        found = some if some.num_rows >= SAMPLE_LISTS / 4 else None
+        share *= 4  # a few contexts may have most of the log
+    found = engine.fetch(every) if found is None else found
+    return _as_sample(found.sort_by([(key, "ascending") for key in keys]), shape.items, rewards)
+
+
+def _apart(tally: Tally) -> str | None:
+    """The column of what varies on its own: periods, if there are enough; else units, if any."""
+    shape, table = tally.shape, tally.table
+    if shape.period:
+        count = tally.engine.rows(table.aggregate(n=table[PERIOD].nunique()))[0]["n"]
+        if count >= FEWEST_PARTS:
+            return PERIOD
+    return BUCKET if shape.unit else None
+
+
+def _as_sample(rows: pa.Table, items: list[str], rewards: list[str]) -> Sample:
+    n = rows[N].to_numpy()
+    clicks = np.stack([rows[c].to_numpy() for c in rewards], axis=1)
+    listed = _codes(pa.chunked_array([chunk for c in items for chunk in rows[c].chunks]))
+    shown = listed.reshape(len(items), len(n)).T
+    contexts = _codes(rows[CONTEXT])
+    if "part" in rows.column_names:
+        return Sample(contexts, _codes(rows["part"]), shown, n, clicks)
+    row, part, times = dealt(np.arange(len(n)), n)
+    return Sample(contexts[row], part, shown[row], times, clicks[row] * times[:, None])
+
+
+def _codes(column: pa.ChunkedArray) -> Integers:
+    """A number for each value, -1 for none."""
+    coded = column.combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    return np.asarray(coded.indices.fill_null(-1), dtype=np.int64)
+
+
+# --- rungs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Climb:
+    """One fitted ladder over the lists of a log.
+
+    Attributes:
+        keys: the context and what else keeps strata apart; `by`: the latter alone.
+        depth: how many positions the key of a list or prefix has.
+    """
+
+    fit: Fitted
+    keys: list[str]
+    by: list[str]
+    depth: int
+    keep: Keep
+
+    def slots(
+        self, lists: ir.Table, keys: Sequence[str], sums: Mapping[str, str]
+    ) -> tuple[list[str], ir.Table]:
+        """Lists spread over their slots, each with the cell of the top rung; nothing is summed.
+
+        Args:
+            lists: the keys, `item_1` …, and what is kept.
+            keys: columns that are kept as they are.
+            sums: further columns, by new names: a column, or the stem of one at each position.
+
+        Returns:
+            The columns that name a cell of the top, beside the keys; and the slots.
+        """
+        top, tables = self.fit.ladder.top, []
+        for k in range(1, self.depth + 1):
+            rows = lists.filter(lists[f"{ITEM}_{k}"].notnull())
+            own = {new: rows[c if c in rows.columns else f"{c}_{k}"] for new, c in sums.items()}
+            place = {ITEM: rows[f"{ITEM}_{k}"], POSITION: whole(k)}
+            if top == "prefix":
+                place |= slot_key(rows, PREFIX, k, self.depth)
+            elif top == "list":
+                place |= list_key(rows, self.depth)
+            tables.append(rows.select(*keys, **own, **place))
+        return list(place), stacked(tables)
+
+    def climb(self, cells: ir.Table) -> list[ir.Table]:
+        """The rungs of the log, from the cells of the top: each by its keys, with n and c."""
+        rungs = [self.keep(cells, self.names[0])]
+        for i, keys in enumerate(self.rung_keys[1:]):
+            rows = rungs[-1].mutate(**self.told(rungs[-1], i))
+            sums = per(rows, keys).aggregate(**{c: rows[c].sum() for c in (N, CREDIT)})
+            rungs.append(self.keep(sums, self.names[i + 1]))
+        return rungs
+
+    def told(self, rung: ir.Table, i: int, stem: str = "") -> dict[str, ir.Value]:
+        """What cells of rung i tell the next: n s / (n + s) records, and the clicks of these."""
+        n, c = rung[f"{stem}{N}"], rung[f"{stem}{CREDIT}"]
+        share = told(n, self.fit.strengths[i])
+        return {N: n * share * self.exposed(rung, i), CREDIT: c * share}
+
+    def exposed(self, rows: ir.Table, i: int) -> ir.Value:
+        """How much a record of a cell of rung i exposes the cell below: p_k at a position."""
+        if self.names[i] == "position":
+            return looked_up(rows[POSITION], self.fit.examined)
+        return real(1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the rungs, from the top."""
+        return self.fit.ladder.rungs
+
+    @property
+    def rung_keys(self) -> list[list[str]]:
+        """The columns that name the cells of each rung; of the top, what `slots` says and keys."""
+        coarse = [[*self.keys, ITEM, POSITION], [*self.keys, ITEM], self.keys, self.by]
+        return coarse if self.fit.ladder.top == "ip" else [[], *coarse]
+
+    # --- rates ------------------------------------------------------------------------------------
+
+    def beside(self, rows: ir.Table, rungs: Sequence[ir.Table], cell: Sequence[str]) -> ir.Table:
+        """Rows with the counts of every rung above them, n_i and c_i, and their `rate`.
+
+        Args:
+            rows: the keys and `cell`.
+            rungs: what `climb` gave.
+            cell: the columns that name a cell of the top.
+        """
+        keys = [[*self.keys, *cell], *self.rung_keys[1:]]
+        for i, (rung, on) in enumerate(zip(rungs, keys, strict=True)):
+            named = rung.select(*on, **{f"{N}_{i}": rung[N], f"{CREDIT}_{i}": rung[CREDIT]})
+            joined = rows.left_join(named, on) if on else rows.cross_join(named)
+            new = {c: joined[c].fill_null(real(0)) for c in (f"{N}_{i}", f"{CREDIT}_{i}")}
+            rows = joined.select(*rows.columns, **new)
+        return rows.mutate(**{RATE: self.rate(rows)})
+
+    def rate(self, rows: ir.Table) -> ir.Value:
+        """The rate of the top rung: from the coarsest down, (c + s r') / (n + s)."""
+        last = len(self.names) - 1
+        n, c = rows[f"{N}_{last}"], rows[f"{CREDIT}_{last}"]
+        rate = (n > 0).ifelse(c / (n > 0).ifelse(n, real(1)), real(0))
+        for i in reversed(range(last)):
+            n, c, s = rows[f"{N}_{i}"], rows[f"{CREDIT}_{i}"], self.fit.strengths[i]
+            rate = c * own(n, s) + rate * self.exposed(rows, i) * told(n, s)
+        return rate
+
+    def shares(self, rows: ir.Table) -> list[ir.Value]:
+        """For every rung, which share of a rate comes from it."""
+        left, found = real(1), []
+        for i, s in enumerate(self.fit.strengths):
+            passed = told(rows[f"{N}_{i}"], s)
+            found.append(left * (real(1) - passed))
+            left = left * passed
+        return [*found, left]
+
+
+def told(n: ir.Value, s: float) -> ir.Value:
+    """Which share of a cell's rate comes from the rungs below: s / (n + s)."""
+    return real(1) if math.isinf(s) else real(s) / (n + real(s))
+
+
+def own(n: ir.Value, s: float) -> ir.Value:
+    """How far a click in the cell moves its rate: 1 / (n + s)."""
+    return real(0) if math.isinf(s) else real(1) / (n + real(s))

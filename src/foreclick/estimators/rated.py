@@ -1,0 +1,181 @@
+"""What a ladder says of a candidate: its value, where that came from, and what would move it.
+
+The value is Σ_x n_x Σ_g H_g r_g over the candidate's slots. Strengths given, a rate moves with the
+counts of its own cell and with the rate of the rung below, which moves with all of its cells,
+
+    dr = (dc − r dn + s dr') / (n + s),        dr' = Σ_g s / (n_g + s) (dc_g − r_g dn_g) / … + …
+
+so what moves is, at every rung, the same residuals of the top's cells. Summed over all ways that
+lead from a cell to the candidate, V moves by A_g (c_g(t) − r_g n_g(t)) for a record t: the
+influence function of a weighted estimator, with A for the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ibis.expr.types as ir
+
+from foreclick.engines import real
+from foreclick.estimators.cells import Ask, looked_up
+from foreclick.estimators.climb import CREDIT, RATE, Climb, fitted, own, told
+from foreclick.estimators.ladder import Ladder
+from foreclick.estimators.logged import RECORDS
+from foreclick.estimators.prepared import Code, Prepared, per
+from foreclick.estimators.weighed import Weighed
+from foreclick.logs import N
+from foreclick.models import MASS, POSITION
+
+
+@dataclass(frozen=True)
+class Rated:
+    """One ladder, its asks of one reward, and the log and candidate they are asked about.
+
+    Attributes:
+        asks: for metrics of the same reward; by `list`, also of the same depth.
+    """
+
+    log: Prepared
+    ladder: Ladder
+    asks: list[Ask]
+
+    @cached_property
+    def climb(self) -> Climb:
+        """The ladder, fitted, over the log."""
+        log, metric = self.log, self.asks[0].metric
+        fit = fitted(log.tally, self.ladder, metric.reward, log.depth)
+        depth = metric.depth if self.ladder.top == "list" else log.depth
+        return Climb(fit, log.keys, log.by, depth, log.keep)
+
+    @cached_property
+    def _log(self) -> tuple[list[str], list[ir.Table]]:
+        """The columns that name a cell of the top, and the rungs of the log."""
+        keys, climb = self.log.keys, self.climb
+        cell, slots = self.slots(self.log.lists, keys)
+        sums = {c: slots[c].cast("float64").sum() for c in (N, CREDIT)}
+        return cell, climb.climb(slots.group_by([*keys, *cell]).aggregate(**sums))
+
+    def slots(self, lists: ir.Table, keys: Sequence[str]) -> tuple[list[str], ir.Table]:
+        """Lists of the log spread over their slots, with the records and credit of each."""
+        return self.climb.slots(lists, keys, {N: N, CREDIT: self.asks[0].metric.reward})
+
+    @cached_property
+    def _candidate(self) -> ir.Table:
+        """The candidate's cells with their rates, and h_i, the exposure that metric i counts."""
+        log, keys = self.log, [*self.log.keys, RECORDS]
+        if self.ladder.top == "ip":
+            cells = log.policy_slots(MASS)
+        else:
+            cell, slots = self.climb.slots(log.policy_lists(MASS), keys, {MASS: MASS})
+            cells = slots.group_by([*keys, *cell]).aggregate(**{MASS: slots[MASS].sum()})
+        cell, rungs = self._log
+        rows = self.climb.beside(cells.filter(cells[MASS] > 0), rungs, cell)
+        shown = rows[RECORDS].cast("float64") * rows[MASS]
+        counted = {
+            f"h_{i}": shown * looked_up(rows[POSITION], ask.metric.theta)
+            for i, ask in enumerate(self.asks)
+        }
+        return log.keep(rows.mutate(**counted), "rated")
+
+    def sums(self) -> dict[Code, dict[str, Any]]:
+        """By stratum, for ask i: credit_i, mass_i, covered_i, and share_i_j of rung j."""
+        rows, nothing = self._candidate, real(0)
+        item = rows[f"{N}_{self.ladder.rungs.index('item')}"]
+        shares = self.climb.shares(rows)
+        sums: dict[str, ir.Value] = {}
+        for i in range(len(self.asks)):
+            h = rows[f"h_{i}"]
+            sums |= {
+                f"credit_{i}": (h * rows[RATE]).sum(),
+                f"mass_{i}": h.sum(),
+                f"covered_{i}": (item > 0).ifelse(h, nothing).sum(),
+                f"cells_{i}": (h > 0).ifelse(real(1), nothing).sum(),
+                f"seen_{i}": ((h > 0) & (rows[f"{N}_0"] > 0)).ifelse(real(1), nothing).sum(),
+                **{f"share_{i}_{j}": (h * share).sum() for j, share in enumerate(shares)},
+            }
+        return self._by_code(per(rows, self.log.by).aggregate(**sums))
+
+    def _by_code(self, table: ir.Table) -> dict[Code, dict[str, Any]]:
+        return {tuple(row[b] for b in self.log.by): row for row in self.log.engine.rows(table)}
+
+    # --- what moves it ----------------------------------------------------------------------------
+
+    @cached_property
+    def moved(self) -> Weighed:
+        """Every cell of the log with a_i = A and b_i = A r, and by context Σ h r."""
+        cell, rungs = self._log
+        keys = [[*self.log.keys, *cell], *self.climb.rung_keys[1:]]
+        last = len(rungs) - 1
+        numbers = range(len(self.asks))
+        reaching = self._reaching(keys)
+        bottom = _with(rungs[last], reaching[last], keys[last])
+        there = bottom[N] > 0
+        each = there.ifelse(real(1) / there.ifelse(bottom[N], real(1)), real(0))
+        table = bottom.select(
+            *keys[last],
+            **{RATE: bottom[CREDIT] * each},
+            **{f"a_{i}": bottom[f"h_{i}"] * each for i in numbers},
+        )
+        for j in reversed(range(last)):
+            s, on = self.climb.fit.strengths[j], keys[j + 1]
+            cells = _with(rungs[j], reaching[j], keys[j])
+            below = table.rename({f"below_{c}": c for c in table.columns if c not in on})
+            joined = cells.join(below, on) if on else cells.cross_join(below)
+            keeps, passes = own(joined[N], s), told(joined[N], s)
+            seen = self.climb.exposed(joined, j)
+            table = joined.select(
+                *keys[j],
+                **{RATE: joined[CREDIT] * keeps + joined[f"below_{RATE}"] * seen * passes},
+                **{
+                    f"a_{i}": joined[f"h_{i}"] * keeps + joined[f"below_a_{i}"] * passes
+                    for i in numbers
+                },
+                **({N: joined[N]} if j == 0 else {}),
+            )
+        found = table.select(
+            *keys[0],
+            N,
+            **{f"a_{i}_0": table[f"a_{i}"] for i in numbers},
+            **{f"b_{i}_0": table[f"a_{i}"] * table[RATE] for i in numbers},
+        )
+        return Weighed(self.asks, cell, self.log.keep(found, "moved"), self)
+
+    def _reaching(self, keys: list[list[str]]) -> list[ir.Table]:
+        """By the cells of each rung: how much of the candidate looks up its rate there."""
+        rows, numbers = self._candidate, range(len(self.asks))
+        left, found = real(1), []
+        for j, on in enumerate(keys):
+            sums = {f"h_{i}": (rows[f"h_{i}"] * left).sum() for i in numbers}
+            found.append(per(rows, on).aggregate(**sums))
+            if j < len(keys) - 1:
+                passes = told(rows[f"{N}_{j}"], self.climb.fit.strengths[j])
+                left = left * passes * self.climb.exposed(rows, j)
+        return found
+
+    def by_context(self, stem: str) -> ir.Table:
+        """By context, {stem}_i_0 = Σ h r: its value times its records."""
+        rows = self._candidate
+        sums = {f"{stem}_{i}_0": (rows[f"h_{i}"] * rows[RATE]).sum() for i in range(len(self.asks))}
+        return rows.group_by(self.log.keys).aggregate(**sums)
+
+    def effective(self) -> dict[Code, dict[str, Any]]:
+        """By stratum, for ask i: weighted_i = Σ n A and squared_i = Σ n A²."""
+        table = self.moved.table
+        sums: dict[str, ir.Value] = {}
+        for i in range(len(self.asks)):
+            weighted = table[N] * table[f"a_{i}_0"]
+            sums |= {
+                f"weighted_{i}": weighted.sum(),
+                f"squared_{i}": (weighted * table[f"a_{i}_0"]).sum(),
+            }
+        return self._by_code(per(table, self.log.by).aggregate(**sums))
+
+
+def _with(rung: ir.Table, reaching: ir.Table, on: list[str]) -> ir.Table:
+    """A rung with what of the candidate reaches its cells, 0 where nothing does."""
+    joined = rung.left_join(reaching, on) if on else rung.cross_join(reaching)
+    new = {c: joined[c].fill_null(real(0)) for c in reaching.columns if c not in on}
+    return joined.select(*rung.columns, **new)

@@ -1,0 +1,244 @@
+"""What a product of hazards refuses, what it rests on, and what moves it besides the records."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.errors import BacktestError, MetricError, ModelError
+from tests.answers import answer, close
+from tests.truth import firsts, oracle
+from tests.truth.oracle import Record
+
+LOG = {
+    "context": ["q"] * 8,
+    "items": [[1, 2, 3], [2, 1, 3]] * 4,
+    "clicks": [
+        [0, 1, 1],
+        [1, 0, 0],
+        [0, 0, 1],
+        [0, 1, 0],
+        [1, 1, 0],
+        [0, 0, 0],
+        [0, 0, 1],
+        [0, 0, 0],
+    ],
+}
+CANDIDATE = {"context": ["q"], "items": [[2, 1, 3]]}
+DAYS = [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def records_of(log):
+    rows = zip(log["context"], log["items"], log["clicks"], strict=True)
+    return firsts.only_first([Record(x, tuple(a), tuple(c)) for x, a, c in rows])
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def test_marginals_do_not_say_what_stands_above():
+    marginals = fc.Marginals(
+        {"context": ["q"] * 2, "item": [1, 2], "position": [1, 2], "probability": [1.0, 1.0]}
+    )
+    with pytest.raises(ModelError, match=r"success@2 by 'ip'.*Marginals does not say.*Lists"):
+        answer(LOG, marginals, "ip", "success@2")
+    with pytest.raises(ModelError, match="Marginals"):
+        answer(LOG, CANDIDATE, "ip", "success@2", baseline=marginals)
+    assert answer(LOG, marginals, "rctr", "success@2")["value"] is not None
+
+
+def test_plackett_luce_tells_only_logged_lists_apart():
+    scores = {"context": ["q"] * 3, "item": [1, 2, 3], "score": [1.0, 0.5, 0.0]}
+    with pytest.raises(ModelError, match=r"PlackettLuce does not say.*Observed"):
+        answer(LOG, fc.PlackettLuce(scores), "item", "mrr@3")
+    assert answer(LOG, fc.PlackettLuce(scores), "prefix", "mrr@3")["value"] is not None
+
+
+def test_there_is_nothing_to_clip():
+    with pytest.raises(ModelError, match=r"no weights that clip=10 could bound.*Weighted\('pbm'"):
+        answer(LOG, CANDIDATE, "pbm", "success@3", clip=10)
+    alone = fc.Weighted("pbm", clip=math.inf)
+    found = fc.evaluate(
+        LOG, CANDIDATE, estimators=["list", alone], metrics="success@3", clip=10, clusters=None
+    )
+    assert found["clip"] == [10, math.inf]
+
+
+def test_nor_in_a_backtest():
+    log = fc.read_log(LOG | {"day": DAYS}, period="day")
+    with pytest.raises(ModelError, match="no weights that clip=3 could bound"):
+        fc.backtest(log, estimators="ip", metrics="mrr@3", clip=[3, math.inf])
+
+
+def test_a_known_logging_policy_is_of_no_use():
+    with pytest.raises(ModelError, match=r"mrr@2 by 'item'.*logging='frequency'"):
+        answer(LOG, CANDIDATE, "item", "mrr@2", logging=fc.Observed(LOG))
+    assert answer(LOG, CANDIDATE, "list", "mrr@2", logging=fc.Observed(LOG))["value"] is not None
+
+
+def test_a_log_without_the_reward_is_told_which():
+    bare = fc.read_log(LOG | {"day": DAYS}, clicks=None, period="day")
+    with pytest.raises(MetricError, match=r"no reward 'clicks'.*no rewards at all"):
+        answer(bare, CANDIDATE, "list", "success@2")
+    with pytest.raises(BacktestError, match="no reward 'clicks' to predict"):
+        fc.backtest(bare, metrics="success@2")
+
+
+@pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
+def test_propensities_are_not_chosen_for_it():
+    """Contexts that do not repeat would get them, and then be refused what nobody asked for."""
+    n = 6
+    log = fc.read_log(
+        {
+            "context": list(range(n)),
+            "items": [[1, 2]] * n,
+            "clicks": [[0, 1]] * n,
+            "p": [[0.5, 0.5]] * n,
+        },
+        propensity="p",
+    )
+    candidate = {"context": list(range(n)), "items": [[1, 2]] * n}
+    found = fc.evaluate(
+        log, candidate, estimators=["ip", "prefix"], metrics=["success@2"], clusters=None
+    )
+    assert found["value"] == pytest.approx([1.0, 2.0])  # 1/π for prefix, rates for ip
+
+
+# --- other rewards --------------------------------------------------------------------------------
+
+
+def test_the_first_order_is_found_among_orders():
+    orders = [[0, 2, 0], [0, 0, 0.5], [0, 0, 0], [3, 0, 0]] * 2
+    log = fc.read_log(LOG | {"bought": orders}, rewards={"orders": "bought"})
+    row = answer(log, CANDIDATE, "ip", "orders:mrr@3")
+    expected = firsts.evaluate(
+        "ip", records_of(LOG | {"clicks": orders}), {"q": {(2, 1, 3): 1.0}}, firsts.mrr_at(3)
+    )
+    assert row["metric"] == "orders:mrr@3"
+    assert row["value"] == pytest.approx(expected.value, rel=1e-12)
+    assert row["production"] == pytest.approx(expected.production, rel=1e-12)
+    assert row["value"] != pytest.approx(answer(LOG, CANDIDATE, "ip", "mrr@3")["value"])
+
+
+# --- what it rests on -----------------------------------------------------------------------------
+
+
+def test_what_was_never_at_risk_counts_as_no_click_and_is_in_the_margin():
+    """Item 3 was shown below item 1 alone, which everybody clicked."""
+    log = {
+        "context": ["q"] * 6,
+        "items": [[1, 3], [2, 1]] * 3,
+        "clicks": [[1, 1], [0, 1], [1, 0], [1, 0], [1, 1], [0, 1]],
+    }
+    row = answer(log, {"context": ["q"], "items": [[2, 3]]}, "ip", "success@2", clusters="record")
+    assert row["covered"] == pytest.approx(1 / 2)
+    assert row["value"] == pytest.approx(1 / 3)
+    # The best position is the second: few get there, and all of them click; of the first, 4 of 6.
+    assert row["margin"] == pytest.approx(1)
+    shown = answer(log, {"context": ["q"], "items": [[2, 3]]}, "ip", "clicks@2")
+    assert shown["covered"] == 1
+
+
+def test_certain_clicks_leave_nothing_open_and_are_an_answer():
+    """All slopes but the last are 0 here, and still the log knows the candidate."""
+    log = {"context": ["q"] * 6, "items": [[1, 2]] * 6, "clicks": [[1, 0], [1, 1]] * 3}
+    row = answer(log, {"context": ["q"], "items": [[1, 2]]}, "ip", "success@2", clusters="record")
+    assert (row["value"], row["production"], row["change"]) == (1, 1, 0)
+
+
+def test_support_and_compare_take_it():
+    log = fc.read_log(LOG | {"day": DAYS}, period="day")
+    (row,) = fc.support(log, CANDIDATE, metrics="success@2", estimators="ip").to_dicts()
+    assert (row["covered"], row["cells"], row["seen"]) == (1, 2, 2)
+    assert row["lowest"] == row["highest"] == answer(log, CANDIDATE, "ip", "success@2")["value"]
+    rows = fc.compare(
+        log,
+        {"a": CANDIDATE, "b": {"context": ["q"], "items": [[1, 2, 3]]}},
+        estimator="ip",
+        metric="success@2",
+    ).to_dicts()
+    assert len(rows) == 3
+
+
+# --- what moves it besides the records ------------------------------------------------------------
+
+
+def some_records(rng, size, contexts=2):
+    items = np.array([[1, 2], [2, 1], [1, 3]])[rng.integers(0, 3, size)]
+    return {
+        "context": rng.integers(0, contexts, size).tolist(),
+        "items": items.tolist(),
+        "clicks": (rng.random((size, 2)) < 0.4).astype(int).tolist(),
+    }
+
+
+def test_a_candidate_that_was_sampled_adds_the_variance_of_what_its_lists_are_worth():
+    rng = np.random.default_rng(11)
+    log, other = some_records(rng, 300), some_records(rng, 60)
+    theta = firsts.success_at(2)
+    shown = Counter((x, tuple(a)) for x, a in zip(other["context"], other["items"], strict=True))
+    of = Counter(other["context"])
+    added = 0.0
+    for x in of:
+        rate = firsts.rates("ip", [r for r in records_of(log) if r.context == x], theta, (1.0, 1.0))
+        scores = np.repeat(
+            [
+                firsts.worth(firsts.hazards("ip", a, rate, theta, (1, 1)), theta)
+                for y, a in shown
+                if x == y
+            ],
+            [count for (y, _), count in shown.items() if x == y],
+        )
+        added += np.mean(np.array(log["context"]) == x) ** 2 * np.var(scores, ddof=1) / of[x]
+    exactly = fc.Lists(
+        {
+            "context": [x for x, _ in shown],
+            "items": [list(a) for _, a in shown],
+            "probability": [count / of[x] for (x, _), count in shown.items()],
+        }
+    )
+    options = {"estimator": "ip", "metric": "success@2", "clusters": "record"}
+    sampled = answer(log, fc.Observed(fc.read_log(other, clicks=None)), **options)
+    given = answer(log, exactly, **options)
+    assert sampled["value"] == pytest.approx(given["value"])
+    assert sampled["se"] ** 2 - given["se"] ** 2 == pytest.approx(added, rel=1e-9)
+
+
+def test_the_log_itself_as_a_candidate_is_no_second_sample():
+    log = fc.tally(some_records(np.random.default_rng(12), 300))
+    lists = oracle.frequencies(
+        [
+            Record(r["context"], (r["item_1"], r["item_2"]), (), r["n"])
+            for r in log.to_arrow().to_pylist()
+        ]
+    )
+    rows = [(x, list(a), p) for x, draws in lists.items() for a, p in draws.items()]
+    context, items, probability = (list(c) for c in zip(*rows, strict=True))
+    given = fc.Lists({"context": context, "items": items, "probability": probability})
+    options = {"estimator": "item", "metric": "mrr@2", "clusters": "record"}
+    own, exact = (answer(log, c, **options) for c in (fc.Observed(log), given))
+    assert own["se"] == pytest.approx(exact["se"], rel=1e-9)
+
+
+def test_contexts_that_were_not_drawn_widen_the_interval():
+    rng = np.random.default_rng(13)
+    log = some_records(rng, 600, contexts=12)
+    candidate = {"context": list(range(12)), "items": [[2, 1]] * 12}
+    whole = fc.tally(log)
+    share = 0.25
+    part = replace(whole, shape=replace(whole.shape, sample=("context", share)))
+    options = {"estimator": "ip", "metric": "success@2", "clusters": "record"}
+    rows = [answer(t, candidate, **options) for t in (whole, part)]
+    theta, records = firsts.success_at(2), records_of(log)
+    value = firsts.value("ip", records, {x: {(2, 1): 1.0} for x in range(12)}, theta)
+    deviations = []
+    for x in range(12):
+        mine = [r for r in records if r.context == x]
+        own = firsts.value("ip", mine, {x: {(2, 1): 1.0}}, theta)
+        deviations.append(len(mine) * (own - value))
+    added = (1 - share) * 12 / 11 * sum(d * d for d in deviations) / len(records) ** 2
+    assert close(rows[0]["value"], value, 1e-9)
+    assert rows[1]["se"] ** 2 - rows[0]["se"] ** 2 == pytest.approx(added, rel=1e-9)

@@ -1,0 +1,305 @@
+"""The ladder, against rates solved for all at once, and against its own derivative."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foreclick as fc
+from foreclick import simulate
+from foreclick.errors import ModelError
+from foreclick.estimators.strengths import Sample, _Tree, dealt, examined, strengths
+from tests.answers import answer, close
+from tests.servers import Engine
+from tests.truth import ladder as oracle
+from tests.truth.oracle import Policy, Record, clicks_at, dcg_at
+from tests.truth.random_logs import (
+    DEEPEST,
+    lists_table,
+    log_table,
+    random_case,
+)
+
+STRENGTHS = {"prefix": (7.0, 3.0, 2.0, 1.5), "list": (4.0, 3.0, 2.0, 1.5), "ip": (3.0, 2.0, 1.5)}
+P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
+THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
+
+
+def fixed(top: Any) -> fc.Ladder:  # noqa: ANN401 - one of three words
+    return fc.Ladder(top, STRENGTHS[top], P)
+
+
+def depth_of(top: str, metric: str) -> int:
+    """A list ends where its metric does; a ladder of other tops learns from all positions."""
+    return len(THETA[metric]) if top == "list" else DEEPEST
+
+
+def solved(top: str, records: list[Record], candidate: Policy, metric: str) -> float:
+    depth = depth_of(top, metric)
+    return oracle.value(top, records, candidate, THETA[metric], STRENGTHS[top], P, depth)
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_it_is_what_fits_all_counts_best(top: str, engine: Engine):
+    cases = [random_case(f"case{i}", np.random.default_rng(i), text=i % 2 == 1) for i in range(4)]
+    for case in cases:
+        if not set(case.candidate) & {record.context for record in case.records}:
+            continue
+        log = fc.read_log(engine.load(log_table(case.records)))
+        found = fc.evaluate(
+            log,
+            fc.Lists(lists_table(case.candidate)),
+            estimators=[fixed(top)],
+            metrics=list(THETA),
+            missing="drop",
+            clusters=None,
+        )
+        for row in found.to_dicts():
+            right = solved(top, case.records, case.candidate, str(row["metric"]))
+            assert close(row["value"], right, 1e-10), (case.name, row["metric"])
+
+
+def split(records: list[Record], parts: int) -> list[int]:
+    return [i * 7 % parts for i in range(len(records))]
+
+
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_its_interval_is_by_what_each_day_would_move_it(top: str):
+    case = random_case("moved", np.random.default_rng(11))
+    records = case.records * 3
+    days = split(records, 5)
+    log = fc.read_log(log_table(records, day=days), period="day")
+    lists = fc.Lists(lists_table(case.candidate))
+    row = answer(log, lists, fixed(top), "clicks@2", missing="drop", clusters="period")
+
+    def heavier(day: int, weight: float) -> float:
+        mine = [
+            r._replace(weight=weight if d == day else 1.0)
+            for r, d in zip(records, days, strict=True)
+        ]
+        return solved(top, mine, case.candidate, "clicks@2")
+
+    step = 1e-4
+    moves = [(heavier(d, 1 + step) - heavier(d, 1 - step)) / (2 * step) for d in range(5)]
+    assert abs(sum(moves)) > 0 or any(moves)
+    right = math.sqrt(5 / 4 * sum(m * m for m in moves))
+    assert close(row["se"], right, 1e-5)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_a_backtest_is_a_loop_over_periods(top: str, *, forward: bool):
+    case = random_case("held", np.random.default_rng(5))
+    records = case.records * 2
+    days = split(records, 4)
+    log = fc.read_log(log_table(records, day=days), period="day")
+    found = fc.backtest(log, estimators=[fixed(top)], metrics="clicks@2", forward=forward)
+    errors = []
+    dated = list(zip(records, days, strict=True))
+    for context in {record.context for record in records}:
+        for day in range(4):
+            own = [r for r, d in dated if d == day and r.context == context]
+            others = [r for r, d in dated if (d < day if forward else d != day)]
+            if not own or not any(r.context == context for r in others):
+                continue
+            shown = [r.items for r in own]
+            h = {context: {a: shown.count(a) / len(shown) for a in set(shown)}}
+            truth = np.mean([sum(r.clicks[:2]) for r in own])
+            errors.append(solved(top, others, h, "clicks@2") - truth)
+    assert found["pairs"] == [len(errors)]
+    assert close(found["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-9)
+    assert close(found["bias"][0], float(np.mean(errors)), 1e-9)
+
+
+def covered_case() -> tuple[fc.Log, Any]:
+    """A candidate whose slots were all seen, at several positions."""
+    rng = np.random.default_rng(2)
+    lists = [(1, 2, 3), (2, 1, 3), (3, 2, 1), (1, 3, 2)]
+    records = [
+        Record("q", lists[i % 4], tuple((rng.random(3) < 0.4).astype(float))) for i in range(200)
+    ]
+    candidate = {"context": ["q", "q"], "items": [[2, 1, 3], [1, 3, 2]], "probability": [0.3, 0.7]}
+    return fc.read_log(log_table(records)), fc.Lists(pa.table(candidate))
+
+
+@pytest.mark.parametrize(
+    ("ladder", "plain"),
+    [
+        (fc.Ladder("ip", (1e-9, 1, 1), P), "ip"),
+        (fc.Ladder("prefix", (1e-9, 1, 1, 1), P), "prefix"),
+        (fc.Ladder("prefix", (math.inf, 1e-9, 1, 1), P), "ip"),
+        (fc.Ladder("prefix", (math.inf, math.inf, 1e-9, 1), P), fc.Weighted("pbm", examination=P)),
+        (fc.Ladder("ip", (math.inf, 1e-9, 1), lambda _: 1.0), "item"),
+    ],
+)
+@pytest.mark.parametrize("clusters", [None, "record"])
+def test_at_its_ends_it_is_a_plain_estimator(
+    ladder: fc.Ladder, plain: str | fc.Weighted, clusters: str | None
+):
+    log, candidate = covered_case()
+    one = answer(log, candidate, ladder, "clicks@3", clusters=clusters)
+    other = answer(log, candidate, plain, "clicks@3", clusters=clusters)
+    assert close(one["value"], other["value"], 1e-7)
+    if clusters:
+        assert 0.9 * other["se"] < one["se"] <= other["se"]  # nothing is added for small cells
+
+
+def test_it_answers_for_what_was_never_shown_and_says_how():
+    log, _ = covered_case()
+    new = {"context": ["q"], "items": [[9, 1, 2]]}
+    found = fc.evaluate(log, new, estimators=["ip", "ladder"], metrics="clicks@3", clusters=None)
+    assert found["value"][1] > found["value"][0]
+    assert any("ladder" in note and "context" in note for note in found.notes)
+
+
+def test_a_day_of_its_own_does_not_predict_itself():
+    """Strengths from periods: lists whose clicks are those of the day are not to be trusted."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    day = rng.integers(0, 20, n)
+    rate = np.where(rng.random(20) < 0.5, 0.1, 0.6)[day]
+    first = rng.integers(1, 4, n)
+    items = np.stack([first, 10 + day], axis=1)  # the second item is of the day alone
+    clicks = rng.random((n, 2)) < rate[:, None]
+    columns = {"context": ["q"] * n, "items": items.tolist(), "clicks": clicks.astype(int).tolist()}
+    dated = fc.read_log(pa.table({**columns, "day": day}), period="day")
+    from foreclick.estimators.climb import fitted  # noqa: PLC0415
+
+    undated = fc.read_log(pa.table(columns))
+    with_days = fitted(fc.tally(dated), fc.Ladder("ip"), "clicks").strengths[1]
+    without = fitted(fc.tally(undated), fc.Ladder("ip"), "clicks").strengths[1]
+    assert without < with_days
+
+
+# --- what is learnt -----------------------------------------------------------------------------
+
+
+def sample_of(records: list[Record], parts: list[int]) -> Sample:
+    contexts = {c: i for i, c in enumerate(sorted({r.context for r in records}))}
+    items = {a: i for i, a in enumerate(sorted({a for r in records for a in r.items}))}
+    shown = np.full((len(records), DEEPEST), -1)
+    clicks = np.zeros((len(records), DEEPEST))
+    for i, record in enumerate(records):
+        shown[i, : len(record.items)] = [items[a] for a in record.items]
+        clicks[i, : len(record.items)] = record.clicks
+    codes = np.array([contexts[r.context] for r in records])
+    return Sample(codes, np.array(parts), shown, np.ones(len(records)), clicks)
+
+
+@pytest.mark.parametrize("top", ["prefix", "ip"])
+def test_the_fit_predicts_as_the_oracle_does(top: str):
+    records = random_case("fit", np.random.default_rng(3)).records * 2
+    parts = split(records, 3)
+    tree = _Tree(fixed(top), sample_of(records, parts), np.array(P))
+    loss = tree.loss(np.array(STRENGTHS[top]))
+    right = 0.0
+    for part in range(3):
+        own = [r for r, p in zip(records, parts, strict=True) if p == part]
+        others = [r for r, p in zip(records, parts, strict=True) if p != part]
+        asked = {c: {r.items: 1.0 for r in own if r.context == c} for c in {r.context for r in own}}
+        # A context that the others do not know is predicted by what they know of all.
+        if {r.context for r in own} - {r.context for r in others}:
+            pytest.skip("a context of one part only")
+        rates = oracle.rates(top, others, asked, STRENGTHS[top], P, DEEPEST)
+        for r in own:
+            for k, item in enumerate(r.items, start=1):
+                rate = rates[r.context, item, k, oracle.cell_of(top, r.items, k, DEEPEST)]
+                right += rate * rate - 2 * rate * r.clicks[k - 1]
+    assert close(loss, right, 1e-9)
+
+
+def drawn(world: simulate.World, seed: int, records: int = 20_000) -> Sample:
+    rng = np.random.default_rng(seed)
+    contexts, _, positions = world.size
+    of = rng.integers(0, contexts, records)
+    # A base list with two neighbours exchanged: what production looks like.
+    lists = np.tile(np.arange(positions), (records, 1))
+    for _ in range(2):
+        at = rng.integers(0, positions - 1, records)
+        row = np.arange(records)
+        lists[row, at], lists[row, at + 1] = lists[row, at + 1].copy(), lists[row, at].copy()
+    clicks = world.sample(of, lists, rng).astype(float)
+    return Sample(of, rng.integers(0, 10, records), lists, np.ones(records), clicks)
+
+
+def test_strengths_find_the_click_model():
+    rng = np.random.default_rng(1)
+    attraction = rng.uniform(0.05, 0.6, (20, 5))
+    p = 1 / np.arange(1, 6)
+    pbm = strengths(fc.Ladder(), drawn(simulate.PBM(attraction, p), 1), p)
+    table = np.clip(attraction[:, :, None] * p * rng.uniform(0.2, 1.8, (20, 5, 5)), 0, 1)
+    slots = strengths(fc.Ladder(), drawn(simulate.ItemPosition(table), 2), p)
+    cascade = drawn(simulate.Cascade(attraction, 5), 3)
+    above = strengths(fc.Ladder(), cascade, examined(cascade))
+    assert min(pbm[:2]) >= 1000  # neither what stands above nor the position tells more
+    assert slots[1] < 100 < slots[0]  # the position does
+    assert above[0] < 1000  # what stands above does
+
+
+@given(
+    mu=st.lists(st.floats(0.05, 0.9), min_size=3, max_size=3),
+    p=st.lists(st.floats(0.05, 1), min_size=2, max_size=2),
+    seed=st.integers(0, 100),
+)
+@settings(max_examples=25, deadline=None)
+def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], seed: int):
+    rng = np.random.default_rng(seed)
+    examination = np.array([1.0, *p])
+    items = np.array([rng.permutation(3) for _ in range(6)] + [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+    n = rng.integers(1, 50, len(items)).astype(float)
+    clicks = n[:, None] * np.array(mu)[items] * examination
+    zeros = np.zeros(len(items), dtype=np.int64)
+    found = examined(Sample(zeros, zeros, items, n, clicks))
+    np.testing.assert_allclose(found, examination, rtol=1e-6)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20))
+def test_dealing_loses_no_record(counts: list[int]):
+    n = np.array(counts, dtype=float)
+    row, part, times = dealt(np.arange(len(n)), n)
+    assert np.bincount(row, times, len(n)).tolist() == n.tolist()
+    by_part = np.bincount(part, times, 10)
+    assert by_part.max() - by_part.min() <= len(n)
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+def test_refusals():
+    log, candidate = covered_case()
+    with pytest.raises(ModelError, match="say 'prefix', 'list' or 'ip'"):
+        fc.Ladder("item")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="give 3 numbers above 0"):
+        fc.Ladder("ip", [1, 2])
+    with pytest.raises(ModelError, match="no use for logging="):
+        fc.evaluate(log, candidate, estimators="ladder", logging=candidate)
+    with pytest.raises(ModelError, match="Ask for 'prefix', 'ip' and 'item'"):
+        fc.support(log, candidate, estimators=["ladder"])
+
+
+def test_segments_each_have_a_ladder_of_their_own():
+    case = random_case("seg", np.random.default_rng(8))
+    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in case.records]
+    table = log_table(case.records + other, half=["a"] * len(case.records) + ["b"] * len(other))
+    log = fc.read_log(table, segments=("half",))
+    lists = fc.Lists(lists_table(case.candidate))
+    found = fc.evaluate(
+        log,
+        lists,
+        estimators=[fixed("prefix")],
+        metrics="clicks@2",
+        missing="drop",
+        by="half",
+        clusters=None,
+    )
+    assert close(
+        found["value"][0], solved("prefix", case.records, case.candidate, "clicks@2"), 1e-9
+    )
+    assert found["value"][1] > found["value"][0]
