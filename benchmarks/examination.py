@@ -5,6 +5,10 @@ after them, clicked by position-based models with two curves: 1/k, and one that 
 unevenly. Days differ by 10 %, as in the presets.
 
 python -m benchmarks.examination --records 900000 --seeds 1
+
+With --coverage, how often intervals hold the truth in small logs, many times over.
+
+python -m benchmarks.examination --coverage 200
 """
 
 from __future__ import annotations
@@ -14,10 +18,12 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
@@ -75,12 +81,97 @@ def measured(records: int, seed: int, folder: str) -> Iterator[dict[str, Any]]:
             }
 
 
+# --- do intervals cover? ------------------------------------------------------------------------
+
+SHORT = np.array([1, 0.6, 0.45, 0.3, 0.25])
+ITEMS = 6
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A small log: contexts × days × times lists of five of six items.
+
+    Attributes:
+        daily: whether each day has one list, and every day another; else each record has its own.
+        most: the highest attraction.
+        users: the spread of the log of how much each of 300 users clicks.
+        days: the same of contexts on a day.
+        within, clusters: what is asked of `examination`.
+    """
+
+    name: str
+    size: tuple[int, int, int]
+    within: Any
+    clusters: Any
+    daily: bool = False
+    most: float = 0.3
+    users: float = 0.0
+    days: float = 0.0
+
+
+SETTINGS = [
+    Setting("every list another", (10, 10, 20), "period", "period"),
+    Setting("every list another, by user", (10, 10, 20), "period", "unit"),
+    Setting("every list another, high rates", (10, 10, 20), "period", "period", most=1.0),
+    Setting("every day another", (40, 6, 10), "context", "period", daily=True),
+    Setting("every day another, by user", (40, 6, 10), "context", "unit", daily=True),
+    Setting("two days", (200, 2, 5), "context", "period", daily=True),
+    Setting("users differ", (10, 10, 20), "context", "unit", most=0.15, users=0.7),
+    Setting("days differ", (40, 6, 30), "context", "period", daily=True, most=0.15, days=0.5),
+]
+
+
+def small(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
+    """One log, by column."""
+    contexts, days, times = setting.size
+    x, d = np.divmod(np.arange(contexts * days * times) // times, days)
+    chance = (
+        rng.random((contexts, days, ITEMS))[x, d] if setting.daily else rng.random((len(x), ITEMS))
+    )
+    # Some items are higher up than others, as in any ranking.
+    items = np.argsort(chance + 0.1 * np.arange(ITEMS), axis=1)[:, : len(SHORT)]
+    user = rng.integers(0, 300, len(x))
+    effect = np.exp(setting.users * rng.standard_normal(300))[user]
+    effect = effect * np.exp(setting.days * rng.standard_normal((contexts, days)))[x, d]
+    attraction = rng.uniform(0.02, setting.most, (contexts, ITEMS))
+    rate = np.minimum(attraction[x[:, None], items] * effect[:, None], 1) * SHORT
+    clicks = (rng.random(rate.shape) < rate).astype(np.int64)
+    return {"context": x, "day": d, "user": user, "items": list(items), "clicks": list(clicks)}
+
+
+def covered(setting: Setting, replications: int) -> str:
+    """A row of the table: coverage and mean error beside the true one, of positions 2 to 5."""
+    rng = np.random.default_rng(1)
+    logs = [pa.table(small(setting, rng)) for _ in range(replications)]
+    numbered = [log.append_column("r", pa.array([i] * len(log))) for i, log in enumerate(logs)]
+    log = fc.read_log(pa.concat_tables(numbered), period="day", unit="user", segments=("r",))
+    found = fc.examination(log, by="r", within=setting.within, clusters=setting.clusters)
+    p, se, low, high = (
+        np.array(found[c], float).reshape(replications, -1)[:, 1:]
+        for c in ("examination", "se", "low", "high")
+    )
+    held = ((low <= SHORT[1:]) & (high >= SHORT[1:])).mean()
+    ratio = (se.mean(axis=0) / p.std(axis=0)).mean()
+    alarms = sum("disagree" in note for note in found.notes)
+    return (
+        f"| {setting.name} | {len(logs[0]):,} | {setting.clusters} | {held:.3f} | {ratio:.2f} "
+        f"| {alarms} of {replications} |"
+    )
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--records", type=int, default=9_000_000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--coverage", type=int, metavar="REPLICATIONS")
     args = parser.parse_args()
+    if args.coverage:
+        print("| lists | records | clusters | held | se / true | disagree |")
+        print("|---|---|---|---|---|---|")
+        for setting in SETTINGS:
+            print(covered(setting, args.coverage), flush=True)
+        return
     print(
         "| curve | queries | seed | records | largest error | of AllPairs | largest se | held | s |"
     )

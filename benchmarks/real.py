@@ -2,7 +2,8 @@
 
 Two experiments that need no click model to be right. PyClick's sample of a Yandex log: hold out one
 list at a time, where it was shown at least 100 times, and predict its clicks from the other lists
-of the query. Naver's log: hold out one day at a time.
+of the query. Naver's log: hold out one day at a time. And of both, how much each position is looked
+at.
 """
 
 from __future__ import annotations
@@ -25,15 +26,26 @@ DAY = 86_400_000
 SHOWN_AT_LEAST = 100
 
 
-def one_list_at_a_time(data: Path) -> fc.Backtest:
-    """PyClick's sample, both halves; a list plays the part of a period."""
+def pyclick(data: Path) -> pa.Table:
+    """PyClick's sample, both halves."""
     with tempfile.TemporaryDirectory() as folder:
         parts = []
         for half in ("trainSample", "testSample"):
             out = Path(folder, f"{half}.parquet")
             datasets.convert("pyclick", data / "pyclick_wscd" / half, out)
             parts.append(pq.read_table(out))
-    table = pa.concat_tables(parts)
+    return pa.concat_tables(parts)
+
+
+def naver(data: Path) -> fc.Log:
+    """Naver's log, with the day of each list."""
+    log = data / "naver_clara2" / "CLARA2SearchLog_beta"
+    return datasets.relevance_prediction(log, day_length=DAY)
+
+
+def one_list_at_a_time(data: Path) -> fc.Backtest:
+    """PyClick's sample; a list plays the part of a period."""
+    table = pyclick(data)
     shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
     table = table.append_column("shown", pa.array(shown))
     log = fc.read_log(table, context="query", period="shown")
@@ -44,12 +56,14 @@ def one_list_at_a_time(data: Path) -> fc.Backtest:
 
 def one_day_at_a_time(data: Path) -> fc.Backtest:
     """Naver's log, days 21 to 82; a query on a day counts by its records."""
-    log = datasets.relevance_prediction(
-        data / "naver_clara2" / "CLARA2SearchLog_beta", day_length=DAY
-    )
     days = {day: day for day in range(21, 83)}
     return fc.backtest(
-        log, metrics=METRICS, estimators=ESTIMATORS, clip=CLIPS, weight="records", block=days
+        naver(data),
+        metrics=METRICS,
+        estimators=ESTIMATORS,
+        clip=CLIPS,
+        weight="records",
+        block=days,
     )
 
 
@@ -75,9 +89,17 @@ def show(title: str, result: fc.Backtest) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path)
-    data = parser.parse_args().data
+    parser.add_argument("--charts", type=Path, help="a directory to draw the curves into")
+    args = parser.parse_args()
+    data = args.data
     show("PyClick's sample, one list at a time", one_list_at_a_time(data))
     show("Naver, one day at a time", one_day_at_a_time(data))
+    logs = {"pyclick": fc.read_log(pyclick(data), context="query"), "naver": naver(data)}
+    for name, log in logs.items():
+        curve = fc.examination(log)
+        print(f"\n## How much positions are looked at, {name}\n\n{curve}")
+        if args.charts:
+            curve.save(args.charts / f"examination-{name}.png")
 
 
 if __name__ == "__main__":

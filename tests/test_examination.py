@@ -196,6 +196,17 @@ def test_periods_are_clusters_and_users_the_wider_of_both():
     assert dated["se"] == pytest.approx(errors, abs=1e-5)
 
 
+def test_one_user_alone_has_no_error_bars():
+    """How much users differ is not known then, whatever independent clicks would say."""
+    log = together(*[records(*rotations(P), user="u", day=day) for day in range(4)])
+    roles: Any
+    for roles in ({"unit": "user"}, {"unit": "user", "period": "day"}):
+        found = fc.examination(fc.read_log(log, **roles))
+        assert found.curve == approx(P)
+        assert found["se"] == [0, None, None, None]
+        assert found["low"] == found["high"] == [1, None, None, None]
+
+
 def replications(count, rng, *, daily):
     """Small logs in one table, clicked by a PBM; every day has its own list if `daily`."""
     contexts, days, times = 20, 6, 12
@@ -284,8 +295,13 @@ def test_a_first_position_without_clicks_is_no_reference():
 
 
 def test_positions_that_only_win_have_no_answer():
-    """Item 3 was clicked at position 3 and never at 1: p_3 / p_1 may be anything."""
-    log = records(([1, 2, 3], 100, [40, 20, 30]), ([2, 1, 9], 100, [40, 20, 0]), ([3], 50, [0]))
+    """Item 3 was clicked at position 3 and nowhere else: p_3 / p_1 may be anything."""
+    log = records(
+        ([1, 2, 3], 100, [40, 20, 30]),
+        ([2, 1, 9], 100, [40, 20, 0]),
+        ([3, 8], 20, [0, 0]),
+        ([8, 3], 90, [0, 0]),
+    )
     found = fc.examination(log)
     assert found["examination"] == [pytest.approx(1), pytest.approx(0.5), None]
     assert any(note.startswith("Position 3 cannot be compared with") for note in found.notes)
