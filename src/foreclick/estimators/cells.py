@@ -274,7 +274,7 @@ def slot_key(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str,
     """What names a slot: its item and position, or all that stands above it."""
     position = {POSITION: whole(k)}
     if model.cell == "prefix":
-        beyond = {c: _filler(rows[c]) for c in numbered(ITEM, depth)[k:]}
+        beyond = {c: filler(rows[c]) for c in numbered(ITEM, depth)[k:]}
         return position | list_key(rows, k) | beyond
     item = f"{ITEM}_{k}"
     return position | ({ITEM: rows[item]} if item in rows.columns else {})
@@ -311,7 +311,7 @@ def list_key(lists: ir.Table, depth: int) -> dict[str, ir.Value]:
         )
     items = numbered(ITEM, depth)
     bits = [lists[c].notnull().ifelse(whole(2**k), whole(0)) for k, c in enumerate(items)]
-    filled = {c: lists[c].fill_null(_filler(lists[c])) for c in items}
+    filled = {c: lists[c].fill_null(filler(lists[c])) for c in items}
     return {_MASK: reduce(add, bits)} | filled
 
 
@@ -383,7 +383,7 @@ def cell_columns(slots: ir.Table, model: ClickModel) -> dict[str, ir.Value]:
     solid: dict[str, ir.Value] = {}
     for i, value in enumerate(values):  # a user's own expressions may be NULL
         solid[f"cell_{i}_none"] = value.isnull().ifelse(whole(1), whole(0))
-        solid[f"cell_{i}"] = value.fill_null(_filler(value))
+        solid[f"cell_{i}"] = value.fill_null(filler(value))
     return solid
 
 
@@ -391,7 +391,8 @@ def _is_item(column: str) -> bool:
     return column.startswith(f"{ITEM}_")
 
 
-def _filler(value: ir.Value) -> ir.Value:
+def filler(value: ir.Value) -> ir.Value:
+    """What stands in a key where nothing was shown."""
     kind = value.type()
     if kind.is_integer():
         return whole(0)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from foreclick._tally import Tally
 from foreclick.engines import real, whole
-from foreclick.estimators.cells import PREFIX, list_key, looked_up, slot_key
+from foreclick.estimators.cells import filler, list_key, looked_up
 from foreclick.estimators.ladder import Fitted, Ladder
 from foreclick.estimators.logged import Keep
 from foreclick.estimators.prepared import per
@@ -25,8 +25,8 @@ from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
 from foreclick.models import POSITION, ClickModel, stacked
 
 CREDIT, RATE = "c", "rate"
-SAMPLE_LISTS = 20_000
-"""Rows of a log that strengths are learnt from: a second's work, and more hardly change them."""
+SAMPLE_ROWS = 60_000
+"""Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
 
 FEWEST_PARTS = 4
 """With fewer periods than this, they do not say how well one predicts another."""
@@ -74,14 +74,13 @@ def sampled(tally: Tally, reward: str) -> Sample:
     def grouped(some: ir.Table) -> ir.Table:
         return some.group_by(keys).aggregate(**{c: some[c].sum() for c in sums})
 
-    every = grouped(rows)
-    lists = engine.rows(every.aggregate(lists=every.count()))[0]["lists"]
-    share, found = SAMPLE_LISTS / max(lists, 1), None
+    every = engine.rows(table.aggregate(rows=table.count()))[0]["rows"]
+    share, found = SAMPLE_ROWS / max(every, 1), None
     while found is None and share < 1:
         some = engine.fetch(grouped(rows.filter(engine.drawn(rows[CONTEXT], share))))
-        found = some if some.num_rows >= SAMPLE_LISTS / 4 else None
+        found = some if some.num_rows >= SAMPLE_ROWS / 20 else None
         share *= 4  # a few contexts may have most of the log
-    found = engine.fetch(every) if found is None else found
+    found = engine.fetch(grouped(rows)) if found is None else found
     return _as_sample(found.sort_by([(key, "ascending") for key in keys]), shape.items, rewards)
 
 
@@ -133,29 +132,53 @@ class Climb:
     keep: Keep
 
     def slots(
-        self, lists: ir.Table, keys: Sequence[str], sums: Mapping[str, str]
+        self, lists: ir.Table, keys: Sequence[str], columns: Mapping[str, str]
     ) -> tuple[list[str], ir.Table]:
         """Lists spread over their slots, each with the cell of the top rung; nothing is summed.
 
         Args:
             lists: the keys, `item_1` …, and what is kept.
             keys: columns that are kept as they are.
-            sums: further columns, by new names: a column, or the stem of one at each position.
+            columns: further ones, by new names: a column, or the stem of one at each position.
 
         Returns:
             The columns that name a cell of the top, beside the keys; and the slots.
         """
-        top, tables = self.fit.ladder.top, []
+        spread = [self._at(k, lists, keys, columns) for k in range(1, self.depth + 1)]
+        tables = [rows.mutate(**constant) for rows, _, constant in spread]
+        cell = [*spread[0][1], *spread[0][2]]
+        return cell, stacked([table.select(*keys, *columns, *cell) for table in tables])
+
+    def cells(
+        self, lists: ir.Table, keys: Sequence[str], columns: Mapping[str, str]
+    ) -> tuple[list[str], ir.Table]:
+        """The same, with `columns` summed over each cell, as doubles.
+
+        Position by position: a key of few columns is grouped faster than one of many.
+        """
+        tables: list[ir.Table] = []
+        cell: list[str] = []
         for k in range(1, self.depth + 1):
-            rows = lists.filter(lists[f"{ITEM}_{k}"].notnull())
-            own = {new: rows[c if c in rows.columns else f"{c}_{k}"] for new, c in sums.items()}
-            place = {ITEM: rows[f"{ITEM}_{k}"], POSITION: whole(k)}
-            if top == "prefix":
-                place |= slot_key(rows, PREFIX, k, self.depth)
-            elif top == "list":
-                place |= list_key(rows, self.depth)
-            tables.append(rows.select(*keys, **own, **place))
-        return list(place), stacked(tables)
+            rows, own, constant = self._at(k, lists, keys, columns)
+            sums = {c: rows[c].cast("float64").sum() for c in columns}
+            grouped = rows.group_by([*keys, *own]).aggregate(**sums).mutate(**constant)
+            cell = cell or [*own, *constant]
+            tables.append(grouped.select(*keys, *columns, *cell))
+        return cell, stacked(tables)
+
+    def _at(
+        self, k: int, lists: ir.Table, keys: Sequence[str], columns: Mapping[str, str]
+    ) -> tuple[ir.Table, list[str], dict[str, ir.Value]]:
+        """Slots at position k, the columns that tell their cells apart, and those that do not."""
+        rows = lists.filter(lists[f"{ITEM}_{k}"].notnull())
+        kept = {new: rows[c if c in rows.columns else f"{c}_{k}"] for new, c in columns.items()}
+        own, constant = {ITEM: rows[f"{ITEM}_{k}"]}, {POSITION: whole(k)}
+        if self.fit.ladder.top == "prefix":
+            own |= list_key(rows, k)
+            constant |= {c: filler(rows[c]) for c in numbered(ITEM, self.depth)[k:]}
+        elif self.fit.ladder.top == "list":
+            own |= list_key(rows, self.depth)
+        return rows.select(*keys, **kept, **own), list(own), constant
 
     def climb(self, cells: ir.Table) -> list[ir.Table]:
         """The rungs of the log, from the cells of the top: each by its keys, with n and c."""

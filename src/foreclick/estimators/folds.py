@@ -484,11 +484,8 @@ class _Cut:
         depth = asks[0].metric.depth if fit.ladder.top == "list" else self.log.depth
         climb = Climb(fit, _PAIR, [FOLD], depth, self.keep)
         sums = {N: N, CREDIT: asks[0].metric.reward}
-        cell, slots = climb.slots(self.log.lists, _PAIR, sums)
-        grouped = slots.group_by([*_PAIR, *cell])
-        own = self.keep(
-            grouped.aggregate(**{c: slots[c].cast("float64").sum() for c in sums}), "own"
-        )
+        cell, cells = climb.cells(self.log.lists, _PAIR, sums)
+        own = self.keep(cells, "own")
         rungs = self._rungs(climb, own, cell)
         rates = climb.beside(own.drop(CREDIT).rename(own=N), rungs, cell)
         predicted = rates.group_by(_PAIR).aggregate(

@@ -165,7 +165,7 @@ class Influence:
         log, asks = self.log, weighed.asks
         keys = [*log.keys, CLUSTER, *self._given]
         if weighed.rated is not None:
-            _, slots = weighed.rated.slots(self.clustered.lists, keys)
+            slots = weighed.rated.slots(self.clustered.lists, keys)
             return slots.select(
                 *keys,
                 *weighed.cell,

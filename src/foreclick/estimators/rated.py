@@ -54,14 +54,16 @@ class Rated:
     @cached_property
     def _log(self) -> tuple[list[str], list[ir.Table]]:
         """The columns that name a cell of the top, and the rungs of the log."""
-        keys, climb = self.log.keys, self.climb
-        cell, slots = self.slots(self.log.lists, keys)
-        sums = {c: slots[c].cast("float64").sum() for c in (N, CREDIT)}
-        return cell, climb.climb(slots.group_by([*keys, *cell]).aggregate(**sums))
+        cell, cells = self.climb.cells(self.log.lists, self.log.keys, self._counts)
+        return cell, self.climb.climb(cells)
 
-    def slots(self, lists: ir.Table, keys: Sequence[str]) -> tuple[list[str], ir.Table]:
+    def slots(self, lists: ir.Table, keys: Sequence[str]) -> ir.Table:
         """Lists of the log spread over their slots, with the records and credit of each."""
-        return self.climb.slots(lists, keys, {N: N, CREDIT: self.asks[0].metric.reward})
+        return self.climb.slots(lists, keys, self._counts)[1]
+
+    @property
+    def _counts(self) -> dict[str, str]:
+        return {N: N, CREDIT: self.asks[0].metric.reward}
 
     @cached_property
     def _candidate(self) -> ir.Table:
@@ -70,8 +72,7 @@ class Rated:
         if self.ladder.top == "ip":
             cells = log.policy_slots(MASS)
         else:
-            cell, slots = self.climb.slots(log.policy_lists(MASS), keys, {MASS: MASS})
-            cells = slots.group_by([*keys, *cell]).aggregate(**{MASS: slots[MASS].sum()})
+            _, cells = self.climb.cells(log.policy_lists(MASS), keys, {MASS: MASS})
         cell, rungs = self._log
         rows = self.climb.beside(cells.filter(cells[MASS] > 0), rungs, cell)
         shown = rows[RECORDS].cast("float64") * rows[MASS]
