@@ -48,6 +48,7 @@ TYPES = {
     "Support",
     "Tallies",
     "Tally",
+    "Window",
     "check",
 }
 

@@ -17,7 +17,7 @@ from foreclick.diagnostics import Check, Support, check, support
 from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
-from foreclick.models import ClickModel
+from foreclick.models import ClickModel, Window
 from foreclick.policies import Lists, Marginals, Observed, PlackettLuce, Policy, Ranking
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ __all__ = [
     "Tallies",
     "Tally",
     "Weighted",
+    "Window",
     "backtest",
     "check",
     "compare",

@@ -162,6 +162,20 @@ def click_model(model: str | ClickModel, examination: Examination = None) -> Cli
     return model if examination is None else replace(model, examination=examination)
 
 
+def Window(width: int) -> ClickModel:  # noqa: N802 - a model, named as one
+    """Between `ip` and `item`: an item has one click rate in every `width` neighbouring positions.
+
+    Examples:
+        >>> Window(3).name
+        'window-3'
+    """
+    if width < 1:
+        raise ModelError(f"Window({width}): a window has 1 position at least, which is 'ip'.")
+    return ClickModel(
+        f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // whole(width)]
+    )
+
+
 MASS = "mass"
 """The column of a policy's rows that holds a probability."""
 

@@ -79,6 +79,16 @@ def test_a_known_logging_policy_is_of_no_use():
     assert answer(LOG, CANDIDATE, "list", "mrr@2", logging=fc.Observed(LOG))["value"] is not None
 
 
+def test_rungs_that_do_not_know_what_stands_above_are_refused():
+    log = fc.read_log(LOG | {"day": DAYS}, period="day")
+    said = "which no rung of 'ladder-ip' knows"
+    with pytest.raises(ModelError, match=said):
+        answer(log, CANDIDATE, "ladder-ip", "mrr@2")
+    with pytest.raises(ModelError, match=said):
+        fc.backtest(log, estimators="ladder-ip", metrics="mrr@2")
+    assert 0 < answer(log, CANDIDATE, "ladder", "mrr@2")["value"] < 1
+
+
 def test_a_log_without_the_reward_is_told_which():
     bare = fc.read_log(LOG | {"day": DAYS}, clicks=None, period="day")
     with pytest.raises(MetricError, match=r"no reward 'clicks'.*no rewards at all"):

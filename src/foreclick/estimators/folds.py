@@ -363,24 +363,8 @@ class _Cut:
         lists = self.keep(self.engine.identified(self.log.lists, LIST), "identified")
         scored = scores(lists, self.keep(rates, "rates"), asks, _PAIR)
         n = scored[N].cast("float64")
-        worth = {f"z_{i}": (n * scored[f"z_{i}_0"]).sum() for i in numbers}
-        pairs = self.pairs.join(scored.group_by(_PAIR).aggregate(**worth), _PAIR)
-        errors: dict[str, ir.Value] = {}
-        for i, ask in enumerate(asks):
-            off = pairs[f"z_{i}"] / pairs[RECORDS].cast("float64")
-            off = off - pairs[f"v_{self.metrics.index(ask.metric)}"]
-            errors |= {
-                f"squared_{i}": (pairs[WEIGHT] * off * off).sum(),
-                f"error_{i}": (pairs[WEIGHT] * off).sum(),
-            }
-        found = self._by_fold(pairs, errors)
-        return {
-            ask: [
-                FoldErrors(ask.model, ask.metric, clip, found[f"squared_{i}"], found[f"error_{i}"])
-                for clip in ask.clips
-            ]
-            for i, ask in enumerate(asks)
-        }
+        predicted = {f"e_{i}": (n * scored[f"z_{i}_0"]).sum() for i in numbers}
+        return self._off(asks, scored.group_by(_PAIR).aggregate(**predicted))
 
     def _judged(
         self, cells: ir.Table, asks: list[Ask], gains: list[str], exposure: str
@@ -496,6 +480,10 @@ class _Cut:
                 for i, ask in enumerate(asks)
             }
         )
+        return self._off(asks, predicted)
+
+    def _off(self, asks: list[Ask], predicted: ir.Table) -> dict[Ask, list[FoldErrors]]:
+        """Errors of what has no M: `predicted` has e_i by (context, fold), times its records."""
         rows = self.pairs.left_join(predicted, _PAIR)
         n, weight = rows[RECORDS].cast("float64"), rows[WEIGHT]
         errors = [
