@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from foreclick import datasets
+from foreclick._choice import CANDIDATES
 
-ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr"]
+ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *(e.name for e in CANDIDATES[:3])]
 METRICS = ["clicks@2", "clicks@3", "dcg@10", "clicks@10"]
 CLIPS = [1, 10, 100, math.inf]
 DAY = 86_400_000
@@ -75,7 +76,8 @@ def show(title: str, result: fc.Backtest) -> None:
     for estimator in ESTIMATORS:
         cells = []
         for metric in METRICS:
-            errors = {m: rows[estimator, metric, m]["rmse"] for m in CLIPS}
+            known = [m for m in CLIPS if (estimator, metric, m) in rows]
+            errors = {m: rows[estimator, metric, m]["rmse"] for m in known}
             best = min(errors, key=lambda m, e=errors: e[m])
             better = errors[best] < 0.995 * errors[math.inf]
             clipped = f" ({errors[best]:.3f} at M = {best})" if better else ""

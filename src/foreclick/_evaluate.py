@@ -469,15 +469,21 @@ _RUNGS = {
 }
 
 
+def _order(rung: str) -> int:
+    """Where a rung stands; a user's own stand above that of the whole log."""
+    return list(_RUNGS).index(rung if rung in _RUNGS else "log") * 2 - (rung not in _RUNGS)
+
+
 def _looked_up(answer: Estimate) -> list[str]:
     """Of each ladder, in plain words, what its answer rests on."""
     notes = []
     for name in dict.fromkeys(s.model.name for s in answer.sums if s.rungs):
         mine = [s for s in answer.sums if s.model.name == name and s.rungs]
-        totals = {rung: sum((s.rungs or {})[rung] for s in mine) for rung in mine[0].rungs or {}}
+        names = sorted({rung for s in mine for rung in s.rungs or {}}, key=_order)
+        totals = {rung: sum((s.rungs or {}).get(rung, 0.0) for s in mine) for rung in names}
         whole = sum(totals.values())
         shares = [
-            f"{total / whole:.1%} {_RUNGS[rung]}"
+            f"{total / whole:.1%} {_RUNGS.get(rung, f'from the mean of its {rung}')}"
             for rung, total in totals.items()
             if whole and total / whole >= _WORTH_SAYING
         ]

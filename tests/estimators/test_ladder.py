@@ -40,8 +40,12 @@ def depth_of(top: str, metric: str) -> int:
     return len(THETA[metric]) if top == "list" else DEEPEST
 
 
-def solved(top: str, records: list[Record], candidate: Policy, metric: str) -> float:
+def solved(
+    top: str, records: list[Record], candidate: Policy, metric: str, *, everyone: bool = False
+) -> float:
+    """What the oracle says, of contexts that the candidate knows, or of all."""
     depth = depth_of(top, metric)
+    records = [r for r in records if everyone or r.context in candidate]
     return oracle.value(top, records, candidate, THETA[metric], STRENGTHS[top], P, depth)
 
 
@@ -112,7 +116,7 @@ def test_a_backtest_is_a_loop_over_periods(top: str, *, forward: bool):
             shown = [r.items for r in own]
             h = {context: {a: shown.count(a) / len(shown) for a in set(shown)}}
             truth = np.mean([sum(r.clicks[:2]) for r in own])
-            errors.append(solved(top, others, h, "clicks@2") - truth)
+            errors.append(solved(top, others, h, "clicks@2", everyone=True) - truth)
     assert found["pairs"] == [len(errors)]
     assert close(found["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-9)
     assert close(found["bias"][0], float(np.mean(errors)), 1e-9)
@@ -199,6 +203,66 @@ def test_a_candidate_that_is_a_sample_widens_the_interval():
     varied = sum((worth[r.items] - mean) ** 2 for r in seen) / (len(seen) - 1) / len(seen)
     assert close(one["value"], other["value"], 1e-10)
     assert close(one["se"] ** 2, other["se"] ** 2 + varied, 1e-8)
+
+
+def with_classes() -> tuple[list[Record], Policy, dict[Any, str]]:
+    cases = [random_case(f"class{i}", np.random.default_rng(30 + i)) for i in range(3)]
+    records = [record for case in cases for record in case.records] * 2
+    candidate = {c: lists for case in cases for c, lists in case.candidate.items()}
+    contexts = sorted({record.context for record in records})
+    return records, candidate, {c: "ab"[i % 2] for i, c in enumerate(contexts)}
+
+
+def test_contexts_lean_on_others_of_their_class():
+    records, candidate, classes = with_classes()
+    days = split(records, 3)
+    kinds = [classes[record.context] for record in records]
+    log = fc.read_log(log_table(records, kind=kinds, day=days), segments=("kind",), period="day")
+    ladder = fc.Ladder("prefix", (7, 3, 2, 1.5, 4), P, segments="kind")
+    options: dict[str, Any] = {"missing": "drop", "clusters": "period"}
+    row = answer(log, fc.Lists(lists_table(candidate)), ladder, "clicks@2", **options)
+
+    def value(weights: list[float]) -> float:
+        mine = [
+            r._replace(weight=w)
+            for r, w in zip(records, weights, strict=True)
+            if r.context in candidate
+        ]
+        asked = ("prefix", mine, candidate, THETA["clicks@2"], (7, 3, 2, 1.5, 4), P, DEEPEST)
+        return oracle.value(*asked, classes)
+
+    step = 1e-4
+    moves = [
+        sum(sign * value([1 + sign * step * (d == day) for d in days]) for sign in (1, -1))
+        / (2 * step)
+        for day in range(3)
+    ]
+    assert close(row["value"], value([1.0] * len(records)), 1e-10)
+    assert close(row["se"], math.sqrt(3 / 2 * sum(m * m for m in moves)), 1e-5)
+    tested = fc.backtest(log, estimators=[ladder], metrics="clicks@2")
+    errors = []
+    for context, day in {(r.context, d) for r, d in zip(records, days, strict=True)}:
+        dated = list(zip(records, days, strict=True))
+        own = [r for r, d in dated if d == day and r.context == context]
+        if not any(d != day and r.context == context for r, d in dated):
+            continue
+        h = {context: {r.items: sum(o.items == r.items for o in own) / len(own) for r in own}}
+        others = [r for r, d in dated if d != day]
+        asked = ("prefix", others, h, THETA["clicks@2"], (7, 3, 2, 1.5, 4), P, DEEPEST)
+        truth = float(np.mean([sum(r.clicks[:2]) for r in own]))
+        errors.append(oracle.value(*asked, classes) - truth)
+    assert close(tested["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-9)
+
+
+def test_a_class_says_the_same_of_every_record_of_a_context():
+    records, candidate, _ = with_classes()
+    kinds = [str(i % 2) for i in range(len(records))]
+    log = fc.read_log(log_table(records, kind=kinds), segments=("kind",))
+    lists = fc.Lists(lists_table(candidate))
+    with pytest.raises(ModelError, match="contexts have several values of kind, for example"):
+        answer(log, lists, fc.Ladder(segments="kind"), missing="drop")
+    with pytest.raises(ModelError, match="read with the segments kind"):
+        answer(log, lists, fc.Ladder(segments="sort"), missing="drop")
 
 
 # --- what is learnt -----------------------------------------------------------------------------

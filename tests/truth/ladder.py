@@ -3,7 +3,7 @@
 The library climbs up and down; here the same rates are the least squares
 
     Σ_g (n_g (c_g/n_g − r_g)² + s (r_g − r_ak)²) / p_k  +  Σ_ak s' (r_ak − p_k μ_a)² / p_k
-        +  Σ_a s'' (μ_a − m_x)²  +  Σ_x s''' (m_x − m)²
+        +  Σ_a s'' (μ_a − m_x)²  +  Σ_x s''' (m_x − m)²         (or its class's m, and so on)
 
 over the rates of every rung, written down as a matrix. The division by p_k says that clicks vary as
 Poisson's do: at a position that is examined half as much, half as much.
@@ -12,7 +12,7 @@ Poisson's do: at a position that is examined half as much, half as much.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
     strengths: Sequence[float],
     p: Sequence[float],
     depth: int,
+    classes: Mapping[Any, Any] | None = None,
 ) -> dict[Any, float]:
     """(context, item, position, cell) → the rate that fits best, for the log and the candidate."""
     n: dict[Any, float] = defaultdict(float)
@@ -48,7 +49,8 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
         for k, item in enumerate(items[:depth], start=1)
     }
     slots = sorted(set(n) | asked, key=repr)
-    *s_top, s_position, s_item, s_context = strengths
+    s_class = strengths[-1] if classes else 0.0
+    *s_top, s_position, s_item, s_context = strengths[:-1] if classes else strengths
     nodes: dict[Any, int] = {}
 
     def node(*name: Any) -> int:  # noqa: ANN401
@@ -73,7 +75,10 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
             between(s_top[0] / examined, own, position)
         between(s_position / examined, position, node("item", context, item), examined)
         between(s_item, node("item", context, item), node("context", context))
-        between(s_context, node("context", context), node("log"))
+        above = node("class", classes[context]) if classes else node("log")
+        between(s_context, node("context", context), above)
+        if classes:
+            between(s_class, above, node("log"))
     matrix = np.zeros((len(terms), len(nodes)))
     target = np.zeros(len(terms))
     for row, (weight, coefficients, value) in enumerate(terms):
@@ -93,9 +98,10 @@ def value(
     strengths: Sequence[float],
     p: Sequence[float],
     depth: int,
+    classes: Mapping[Any, Any] | None = None,
 ) -> float:
     """Σ_x n_x/n Σ_A h(A) Σ_k θ_k r; contexts that the candidate does not know are left out."""
-    found = rates(top, records, candidate, strengths, p, depth)
+    found = rates(top, records, candidate, strengths, p, depth, classes)
     n: dict[Any, float] = defaultdict(float)
     for record in records:
         n[record.context] += record.weight

@@ -16,15 +16,17 @@ import pyarrow as pa
 
 from foreclick._tally import Tally
 from foreclick.engines import real, whole
+from foreclick.errors import ModelError
 from foreclick.estimators.cells import filler, list_key, looked_up
 from foreclick.estimators.ladder import Fitted, Ladder
 from foreclick.estimators.logged import Keep
-from foreclick.estimators.prepared import per
+from foreclick.estimators.prepared import code_of, per
+from foreclick.estimators.question import check_columns
 from foreclick.estimators.strengths import Integers, Sample, dealt, examined, strengths
 from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
 from foreclick.models import POSITION, ClickModel, stacked
 
-CREDIT, RATE = "c", "rate"
+CREDIT, RATE, CLASS = "c", "rate", "class"
 SAMPLE_ROWS = 60_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
 
@@ -41,19 +43,20 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
     What is learnt ends where the log's lists do: further down nobody is known to look. A given
     examination may reach as deep as a metric counts.
     """
+    check_columns(tally.shape, (), ladder.segments)
     given = None
     if ladder.examination is not None:
         depth = max(depth, tally.shape.depth)
         given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
     if ladder.strengths is not None and given is not None:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
-    sample = sampled(tally, reward)
+    sample = sampled(tally, reward, ladder.segments)
     p = examined(sample) if given is None else given
     learnt = ladder.strengths or strengths(ladder, sample, p)
     return Fitted(ladder, learnt, tuple(p.tolist()))
 
 
-def sampled(tally: Tally, reward: str) -> Sample:
+def sampled(tally: Tally, reward: str, segments: Sequence[str] = ()) -> Sample:
     """Some contexts of a log, the same on every engine, in parts that vary on their own."""
     engine, table, shape = tally.engine, tally.table, tally.shape
     apart = _apart(tally)
@@ -62,6 +65,7 @@ def sampled(tally: Tally, reward: str) -> Sample:
         CONTEXT,
         *shape.items,
         **({"part": table[apart]} if apart else {}),
+        **{f"{CLASS}_{j}": code_of(table[c]) for j, c in enumerate(segments)},
         **{c: table[c].fill_null(0).cast("float64") for c in rewards},
         **{N: table[N].cast("float64")},
     )
@@ -100,10 +104,13 @@ def _as_sample(rows: pa.Table, items: list[str], rewards: list[str]) -> Sample:
     listed = _codes(pa.chunked_array([chunk for c in items for chunk in rows[c].chunks]))
     shown = listed.reshape(len(items), len(n)).T
     contexts = _codes(rows[CONTEXT])
+    classes = [_codes(rows[c]) for c in rows.column_names if c.startswith(f"{CLASS}_")]
     if "part" in rows.column_names:
-        return Sample(contexts, _codes(rows["part"]), shown, n, clicks)
+        return Sample(contexts, _codes(rows["part"]), shown, n, clicks, tuple(classes))
     row, part, times = dealt(np.arange(len(n)), n)
-    return Sample(contexts[row], part, shown[row], times, clicks[row] * times[:, None])
+    dealt_out = clicks[row] * times[:, None]
+    mine = tuple(c[row] for c in classes)
+    return Sample(contexts[row], part, shown[row], times, dealt_out, mine)
 
 
 def _codes(column: pa.ChunkedArray) -> Integers:
@@ -111,6 +118,26 @@ def _codes(column: pa.ChunkedArray) -> Integers:
     coded = column.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     return np.asarray(coded.indices.fill_null(-1), dtype=np.int64)
+
+
+def classes_of(tally: Tally, ladder: Ladder) -> ir.Table | None:
+    """By context, what it has in common with others; None for a ladder that does not ask."""
+    if not ladder.segments:
+        return None
+    table = tally.table
+    values = {f"{CLASS}_{j}": code_of(table[c]) for j, c in enumerate(ladder.segments)}
+    found = table.select(CONTEXT, **values).distinct()
+    counts = found.group_by(CONTEXT).aggregate(n=found.count())
+    several = counts.filter(counts[N] > 1)
+    some = tally.engine.rows(several.order_by(CONTEXT).limit(1))
+    if some:
+        count = tally.engine.rows(several.aggregate(n=several.count()))[0]["n"]
+        raise ModelError(
+            f"{count:,} contexts have several values of {', '.join(ladder.segments)}, for example "
+            f"{some[0][CONTEXT]!r}, so it is no class of contexts. Name a column that says the "
+            "same of every record of a context, or make it part of the context."
+        )
+    return found
 
 
 # --- rungs ----------------------------------------------------------------------------------------
@@ -123,6 +150,7 @@ class Climb:
     Attributes:
         keys: the context and what else keeps strata apart; `by`: the latter alone.
         depth: how many positions the key of a list or prefix has.
+        classes: what `classes_of` gave.
     """
 
     fit: Fitted
@@ -130,6 +158,7 @@ class Climb:
     by: list[str]
     depth: int
     keep: Keep
+    classes: ir.Table | None = None
 
     def slots(
         self, lists: ir.Table, keys: Sequence[str], columns: Mapping[str, str]
@@ -182,11 +211,11 @@ class Climb:
 
     def climb(self, cells: ir.Table) -> list[ir.Table]:
         """The rungs of the log, from the cells of the top: each by its keys, with n and c."""
-        rungs = [self.keep(cells, self.names[0])]
+        rungs = [self.keep(cells, "rung_0")]
         for i, keys in enumerate(self.rung_keys[1:]):
             rows = rungs[-1].mutate(**self.told(rungs[-1], i))
             sums = per(rows, keys).aggregate(**{c: rows[c].sum() for c in (N, CREDIT)})
-            rungs.append(self.keep(sums, self.names[i + 1]))
+            rungs.append(self.keep(self.classed(sums, i + 1), f"rung_{i + 1}"))
         return rungs
 
     def told(self, rung: ir.Table, i: int, stem: str = "") -> dict[str, ir.Value]:
@@ -209,8 +238,16 @@ class Climb:
     @property
     def rung_keys(self) -> list[list[str]]:
         """The columns that name the cells of each rung; of the top, what `slots` says and keys."""
-        coarse = [[*self.keys, ITEM, POSITION], [*self.keys, ITEM], self.keys, self.by]
+        kinds = [f"{CLASS}_{j}" for j in range(len(self.fit.ladder.segments))]
+        classes = [[*self.by, *kinds[j:]] for j in range(len(kinds))]
+        coarse = [[*self.keys, ITEM, POSITION], [*self.keys, ITEM], self.keys, *classes, self.by]
         return coarse if self.fit.ladder.top == "ip" else [[], *coarse]
+
+    def classed(self, rows: ir.Table, i: int) -> ir.Table:
+        """Rows of rung i; those of contexts with their classes, which the next rung is by."""
+        if self.classes is None or self.names[i] != "context":
+            return rows
+        return rows.join(self.classes, CONTEXT)
 
     # --- rates ------------------------------------------------------------------------------------
 
@@ -223,6 +260,8 @@ class Climb:
             cell: the columns that name a cell of the top.
         """
         keys = [[*self.keys, *cell], *self.rung_keys[1:]]
+        if self.classes is not None:
+            rows = rows.join(self.classes, CONTEXT)
         for i, (rung, on) in enumerate(zip(rungs, keys, strict=True)):
             named = rung.select(*on, **{f"{N}_{i}": rung[N], f"{CREDIT}_{i}": rung[CREDIT]})
             joined = rows.left_join(named, on) if on else rows.cross_join(named)

@@ -33,7 +33,7 @@ import pyarrow as pa
 from foreclick._tally import Tally
 from foreclick.engines import force, real, total, whole
 from foreclick.estimators.cells import Ask, credit, grouped_cells, looked_up
-from foreclick.estimators.climb import CREDIT, RATE, Climb, fitted
+from foreclick.estimators.climb import CREDIT, RATE, Climb, classes_of, fitted
 from foreclick.estimators.firsts import with_firsts
 from foreclick.estimators.hazard import LIST, scores
 from foreclick.estimators.ladder import Fitted, Ladder
@@ -247,7 +247,7 @@ class _Cut:
         keep: Keep,
         depth: int = 1,
     ) -> None:
-        self.engine, self.keep = tally.engine, keep
+        self.engine, self.keep, self.tally = tally.engine, keep, tally
         self.metrics, self.protocol = list(metrics), protocol
         self.count = max(protocol.folds.values(), default=-1) + 1
         judged = [protocol.judge(metric) for metric in metrics]
@@ -466,7 +466,7 @@ class _Cut:
     def climbed(self, asks: list[Ask], fit: Fitted) -> dict[Ask, list[FoldErrors]]:
         """The errors of a ladder, whose strengths and examination are those of the whole log."""
         depth = asks[0].metric.depth if fit.ladder.top == "list" else self.log.depth
-        climb = Climb(fit, _PAIR, [FOLD], depth, self.keep)
+        climb = Climb(fit, _PAIR, [FOLD], depth, self.keep, classes_of(self.tally, fit.ladder))
         sums = {N: N, CREDIT: asks[0].metric.reward}
         cell, cells = climb.cells(self.log.lists, _PAIR, sums)
         own = self.keep(cells, "own")
@@ -511,7 +511,9 @@ class _Cut:
         keys = [[*_PAIR, *cell], *climb.rung_keys[1:]]
         whole, rungs = self._whole(own, keys[0]), []
         for i, on in enumerate(keys):
-            rows = self.keep(self._left(own, whole, on), f"rung_{i}")
+            left = self._left(own, whole, on)
+            rows = self.keep(climb.classed(left, i), f"rung_{i}")
+            whole = climb.classed(whole, i)
             rungs.append(rows)
             if i + 1 < len(keys):
                 told = climb.told(rows, i), climb.told(rows, i, "all_")

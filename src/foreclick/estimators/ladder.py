@@ -57,23 +57,30 @@ class Ladder:
         strengths: for each rung from the top, as how many records the one below it counts. None:
             those that predict the log's own periods best, each from the others.
         examination: how much each position is looked at; None: as items that moved tell.
+        segments: what contexts have in common, from the finest to the coarsest (a query's class,
+            its language): segment columns of the log, of which each context has one value. They
+            are rungs between the context and the log, for contexts with little traffic.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
         ('ladder', 'ladder-ip')
         >>> Ladder("ip", strengths=[20, 5, 5]).rungs
         ('position', 'item', 'context', 'log')
+        >>> Ladder("ip", segments="class").rungs
+        ('position', 'item', 'context', 'class', 'log')
     """
 
     top: Top
     strengths: tuple[float, ...] | None
     examination: Examination
+    segments: tuple[str, ...]
 
     def __init__(
         self,
         top: Top = "prefix",
         strengths: Sequence[float] | None = None,
         examination: Examination = None,
+        segments: str | Sequence[str] = (),
     ) -> None:
         if top not in _CELLS:
             raise ModelError(f"top={top!r}: say 'prefix', 'list' or 'ip'.")
@@ -83,6 +90,8 @@ class Ladder:
         if isinstance(examination, list):
             examination = tuple(examination)
         object.__setattr__(self, "examination", examination)
+        named = (segments,) if isinstance(segments, str) else tuple(segments)
+        object.__setattr__(self, "segments", named)
         wanted = len(self.rungs) - 1
         if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
             raise ModelError(
@@ -98,7 +107,7 @@ class Ladder:
     @property
     def rungs(self) -> tuple[str, ...]:
         """The names of the rungs, from the finest to the coarsest."""
-        coarse = ("position", "item", "context", "log")
+        coarse = ("position", "item", "context", *self.segments, "log")
         return coarse if self.top == "ip" else (self.top, *coarse)
 
     @property

@@ -21,11 +21,11 @@ import ibis.expr.types as ir
 
 from foreclick.engines import real
 from foreclick.estimators.cells import Ask, looked_up
-from foreclick.estimators.climb import CREDIT, RATE, Climb, fitted, own, told
+from foreclick.estimators.climb import CREDIT, RATE, Climb, classes_of, fitted, own, told
 from foreclick.estimators.hazard import LIST
 from foreclick.estimators.ladder import Ladder
 from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import Code, Prepared, per
+from foreclick.estimators.prepared import KNOWN, Code, Prepared, per
 from foreclick.estimators.weighed import Weighed
 from foreclick.logs import N
 from foreclick.models import MASS, POSITION
@@ -49,12 +49,16 @@ class Rated:
         log, metric = self.log, self.asks[0].metric
         fit = fitted(log.tally, self.ladder, metric.reward, log.depth)
         depth = metric.depth if self.ladder.top == "list" else log.depth
-        return Climb(fit, log.keys, log.by, depth, log.keep)
+        classes = classes_of(log.tally, self.ladder)
+        return Climb(fit, log.keys, log.by, depth, log.keep, classes)
 
     @cached_property
     def _log(self) -> tuple[list[str], list[ir.Table]]:
         """The columns that name a cell of the top, and the rungs of the log."""
-        cell, cells = self.climb.cells(self.log.lists, self.log.keys, self._counts)
+        log, lists = self.log, self.log.lists
+        if log.question.missing == "drop":  # from everything, so from the rungs too
+            lists = lists.semi_join(log.contexts.filter(log.contexts[KNOWN]), log.keys)
+        cell, cells = self.climb.cells(lists, log.keys, self._counts)
         return cell, self.climb.climb(cells)
 
     def slots(self, lists: ir.Table, keys: Sequence[str]) -> ir.Table:

@@ -38,6 +38,7 @@ class Sample:
         items: Shape (R, K): codes, -1 where nothing was shown.
         n: Shape (R,): records.
         clicks: Shape (R, K): summed rewards.
+        classes: Shape (R,) each: codes of what contexts have in common.
     """
 
     contexts: Integers
@@ -45,6 +46,7 @@ class Sample:
     items: Integers
     n: Floats
     clicks: Floats
+    classes: tuple[Integers, ...] = ()
 
 
 def dealt(rows: Integers, n: Floats) -> tuple[Integers, Integers, Floats]:
@@ -100,7 +102,7 @@ def strengths(ladder: Ladder, sample: Sample, p: Floats) -> tuple[float, ...]:
 
     One rung after the other, on a grid, until none moves.
     """
-    found = np.array([_GUESS[rung] for rung in ladder.rungs[:-1]])
+    found = np.array([_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]])
     if len(np.unique(sample.parts)) < 2:  # noqa: PLR2004 - nothing to predict from
         return tuple(found.tolist())
     tree = _Tree(ladder, sample, p)
@@ -206,7 +208,8 @@ def _cells_of(ladder: Ladder, sample: Sample, row: Integers, k: Integers) -> lis
     """The cells of every slot, rung by rung."""
     context = sample.contexts[row]
     item = _codes(context, sample.items[row, k])
-    coarse = [_codes(item, k), item, _codes(context), np.zeros_like(context)]
+    classes = [_codes(*(c[row] for c in sample.classes[j:])) for j in range(len(sample.classes))]
+    coarse = [_codes(item, k), item, _codes(context), *classes, np.zeros_like(context)]
     if ladder.top == "ip":
         return coarse
     so_far = _codes(sample.contexts)
