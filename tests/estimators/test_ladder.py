@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ModelError
+from foreclick.estimators.climb import fitted
 from foreclick.estimators.strengths import Sample, _Tree, dealt, examined, strengths
 from tests.answers import answer, close
 from tests.servers import Engine
@@ -52,10 +53,9 @@ def solved(
 @pytest.mark.truth
 @pytest.mark.parametrize("top", STRENGTHS)
 def test_it_is_what_fits_all_counts_best(top: str, engine: Engine):
-    cases = [random_case(f"case{i}", np.random.default_rng(i), text=i % 2 == 1) for i in range(4)]
-    for case in cases:
-        if not set(case.candidate) & {record.context for record in case.records}:
-            continue
+    seeds = (1, 2, 3) if engine.name == "duckdb" else (1,)
+    for seed in seeds:
+        case = random_case(f"case{seed}", np.random.default_rng(seed), text=seed == 1)
         log = fc.read_log(engine.load(log_table(case.records)))
         found = fc.evaluate(
             log,
@@ -68,6 +68,17 @@ def test_it_is_what_fits_all_counts_best(top: str, engine: Engine):
         for row in found.to_dicts():
             right = solved(top, case.records, case.candidate, str(row["metric"]))
             assert close(row["value"], right, 1e-10), (case.name, row["metric"])
+
+
+@pytest.mark.truth
+def test_what_is_learnt_is_the_same_on_every_engine(engine: Engine):
+    records = random_case("learnt", np.random.default_rng(4), text=True).records * 5
+    table = log_table(records, day=[f"day {d}" for d in split(records, 5)])
+    here = fc.tally(fc.read_log(table, period="day"))
+    there = fc.tally(fc.read_log(engine.load(table), period="day"))
+    one, other = (fitted(counted, fc.Ladder(), "clicks") for counted in (here, there))
+    assert one.strengths == other.strengths
+    np.testing.assert_allclose(one.examined, other.examined, rtol=1e-12)
 
 
 def split(records: list[Record], parts: int) -> list[int]:
@@ -174,8 +185,6 @@ def test_a_day_of_its_own_does_not_predict_itself():
     clicks = rng.random((n, 2)) < rate[:, None]
     columns = {"context": ["q"] * n, "items": items.tolist(), "clicks": clicks.astype(int).tolist()}
     dated = fc.read_log(pa.table({**columns, "day": day}), period="day")
-    from foreclick.estimators.climb import fitted  # noqa: PLC0415
-
     undated = fc.read_log(pa.table(columns))
     with_days = fitted(fc.tally(dated), fc.Ladder("ip"), "clicks").strengths[1]
     without = fitted(fc.tally(undated), fc.Ladder("ip"), "clicks").strengths[1]
