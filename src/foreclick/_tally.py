@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
@@ -52,6 +52,8 @@ class Tally:
         decayed: whether some periods count less than others.
         brought: the table that this one is a copy of, if it was brought from another engine or
             has further columns that follow from its own.
+        learnt: what estimators have learnt of it, so that they need not look again; by its table,
+            because a tally that was altered shares it.
     """
 
     engine: Engine
@@ -61,6 +63,7 @@ class Tally:
     dropped_rows: int
     decayed: bool = False
     brought: ir.Table | None = None
+    learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"

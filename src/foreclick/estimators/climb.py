@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import ibis.expr.types as ir
 import numpy as np
@@ -50,10 +51,21 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
         given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
     if ladder.strengths is not None and given is not None:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
-    sample = sampled(tally, reward, ladder.segments)
-    p = examined(sample) if given is None else given
-    learnt = ladder.strengths or strengths(ladder, sample, p)
-    return Fitted(ladder, learnt, tuple(p.tolist()))
+    key = tally.table.op(), ladder, reward, None if given is None else tuple(given)
+    if key not in tally.learnt:
+        sample = _sampled(tally, reward, ladder.segments)
+        p = examined(sample) if given is None else given
+        learnt = ladder.strengths or strengths(ladder, sample, p)
+        tally.learnt[key] = Fitted(ladder, learnt, tuple(p.tolist()))
+    return cast("Fitted", tally.learnt[key])
+
+
+def _sampled(tally: Tally, reward: str, segments: Sequence[str]) -> Sample:
+    """A sample that ladders of one log share."""
+    key = tally.table.op(), reward, segments
+    if key not in tally.learnt:
+        tally.learnt[key] = sampled(tally, reward, segments)
+    return cast("Sample", tally.learnt[key])
 
 
 def sampled(tally: Tally, reward: str, segments: Sequence[str] = ()) -> Sample:
