@@ -193,7 +193,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if varying:
         verdicts = [
             inference.judge(
-                _evidence(row, confidence, sums.repeated, _error(sums, backtest, choices)),
+                _evidence(row, confidence, sums, _error(sums, backtest, choices)),
                 practical,
             )
             for row, sums in zip(rows, answer.sums, strict=True)
@@ -375,7 +375,7 @@ def _row(
 
 
 def _evidence(
-    row: dict[str, Any], confidence: float, repeated: float | None, error: float
+    row: dict[str, Any], confidence: float, sums: Sums, error: float
 ) -> inference.Evidence:
     return inference.Evidence(
         estimator=row["estimator"],
@@ -387,8 +387,9 @@ def _evidence(
         covered=row["covered"],
         production=row["production"],
         confidence=confidence,
-        repeated=repeated,
+        repeated=sums.repeated,
         error=error,
+        assumes=sums.rungs is None,
     )
 
 

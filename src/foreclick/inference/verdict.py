@@ -47,6 +47,7 @@ class Evidence:
         confidence: of the interval.
         repeated: the share of what was covered that was seen in several periods; None if unknown.
         error: by how much the estimator was off in a backtest, on average; 0 without one.
+        assumes: whether the estimator is a click model, which holds or does not.
     """
 
     estimator: str
@@ -60,6 +61,7 @@ class Evidence:
     confidence: float
     repeated: float | None = None
     error: float = 0.0
+    assumes: bool = True
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
         found, sure = judge(moved, reach), judge(replace(e, error=0.0), reach)
         return sure if found.word == sure.word else Verdict(UNKNOWN, _doubted(e, sure.word))
     top, nothing = e.high + e.margin, _ROUNDING * abs(e.production or 0.0)
-    assumed = f"if clicks follow {e.estimator!r}, {e.confidence:.0%} confidence"
+    whose = f"if clicks follow {e.estimator!r}" if e.assumes else f"by {e.estimator!r}"
+    assumed = f"{whose}, {e.confidence:.0%} confidence"
     if e.low > reach + nothing:
         return Verdict(BETTER, f"{e.metric} changes by {_span(e)} ({assumed}).")
     if top < -reach - nothing:
