@@ -374,7 +374,7 @@ def _question() -> _Parser:
         dest="estimators",
         **_several(names),
         metavar="NAME",
-        help="list, prefix, ip, item, pbm, rctr, rcm, ladder, ladder-list, ladder-ip; evaluate: auto",
+        help="list, prefix, ip, item, pbm, rctr, rcm, ladder, ladder-list, ladder-ip, or auto",
     )
     return parent
 
