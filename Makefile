@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy ladder reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ examination: ## How well a known examination curve is found (minutes; ARGS="--re
 
 success: ## How well "at least one click" is known, in simulated worlds (2 minutes)
 	$(VENV)/bin/python -m benchmarks.success $(ARGS)
+
+ladder: ## How often intervals of the ladder and of auto hold the truth (an hour; ARGS="--logs 20")
+	$(VENV)/bin/python -m benchmarks.ladder $(ARGS)
 
 accuracy: ## How far estimators are from the truth, in simulated worlds (an hour; ARGS="--seeds 11")
 	$(VENV)/bin/python -m benchmarks.accuracy $(ARGS)
