@@ -50,11 +50,17 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     done = time.perf_counter()
     fc.evaluate(counted, candidate, **asked, clusters="period")
     spread = time.perf_counter()
+    fc.evaluate(counted, candidate, metrics=METRICS, estimators="ladder", clusters=None)
+    climbed = time.perf_counter()
+    fc.evaluate(counted, candidate, metrics=METRICS, estimators="ladder", clusters="period")
+    climbed_spread = time.perf_counter()
     rows = counted.engine.rows(counted.table.aggregate(n=counted.table.count()))[0]["n"]
     return {
         "tally": tallied - start,
         "evaluate": done - tallied,
         "intervals": spread - done,
+        "ladder": climbed - spread,
+        "ladder_intervals": climbed_spread - climbed,
         "rows": rows,
         "answers": len(answer),
         "memory": peak(),
@@ -190,12 +196,16 @@ def report(
     tally = statistics.median(a["tally"] for a in mine)
     plain = statistics.median(b["tally"] for b in theirs)
     evaluate = statistics.median(a["evaluate"] for a in mine)
+    ladder = statistics.median(a["ladder"] for a in mine)
+    climbed = statistics.median(a["ladder_intervals"] for a in mine)
     intervals = statistics.median(a["intervals"] for a in mine)
     peak = max(a["memory"] for a in mine)
     verdicts = [
         ("tally", tally, 1.10 * plain + 1.5, f"{tally / plain:.2f} × bare ({plain:.2f} s)"),
         ("evaluate", evaluate, 0.5 * tally + 1.5, f"{evaluate / tally:.2f} × our tally"),
         ("intervals", intervals, 1.5 * evaluate, f"{intervals / evaluate:.2f} × without"),
+        ("ladder", ladder, 2 * evaluate, f"{ladder / evaluate:.2f} × the five"),
+        ("its interval", climbed, 2 * intervals, f"{climbed / intervals:.2f} × those of the five"),
         ("peak GB", peak, 1.2 * limit, f"limit {limit:g} GB"),
     ]
     print(f"\n{layout}: {mine[0]['rows']:,.0f} rows of the tally, {mine[0]['answers']} answers")
