@@ -356,6 +356,18 @@ def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], s
     np.testing.assert_allclose(found, examination, rtol=1e-6)
 
 
+def test_its_examination_is_that_of_the_whole_log_s_own_fit():
+    """Two ways to one maximum: in turn, of a sample in NumPy; by Newton's steps, in the engine."""
+    rng = np.random.default_rng(6)
+    world = simulate.PBM(rng.uniform(0.1, 0.8, (4, 5)), 1 / np.arange(1, 5))
+    shown = simulate.Drifting(4, 5, 4, simulate.Drift(days=5, variants=(4, 6)), 1)
+    table = simulate.Simulation(world, shown, 4000).sample(seed=3)
+    log = fc.read_log(table, context="query", period="day")
+    mine = fitted(fc.tally(log), fc.Ladder("ip"), "clicks").examined
+    theirs = fc.examination(log, within="context").curve
+    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=20))
 def test_dealing_loses_no_record(counts: list[int]):
     n = np.array(counts, dtype=float)
