@@ -14,7 +14,7 @@ setup: ## Create .venv from requirements.lock, with foreclick editable in it
 check: ## Format, lint, types, room contracts, dependencies, spelling
 	@bash .ci/run check
 
-test: ## All tests and doctests, with branch coverage (PYTEST_ARGS="-k tally" to narrow)
+test: ## All tests and doctests (PYTEST_ARGS="-k tally" to narrow, --cov to count lines)
 	@bash .ci/run test
 
 docs: ## Build the site into site/

@@ -677,7 +677,7 @@ def test_a_file_that_cannot_be_written_is_exit_code_2(refuse, folder):
 def test_version_and_help(capsys):
     for words, text in (
         (["--version"], "foreclick 0."),
-        (["--help"], "evaluate  how many clicks a candidate would get"),
+        (["--help"], "how many clicks a candidate would get"),
         (["evaluate", "--help"], "question:"),
     ):
         with pytest.raises(SystemExit) as stop:
