@@ -16,7 +16,7 @@ from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make
 
 import foreclick as fc
 from foreclick import inference
-from foreclick._evaluate import FEW_PERIODS
+from foreclick._tally import FEW_PERIODS
 from foreclick.simulate import item_ids
 
 LOOKS = 60

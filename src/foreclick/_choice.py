@@ -59,20 +59,18 @@ def candidates(metrics: Sequence[Metric]) -> list[Weighted | Ladder]:
 
 def without_choice(estimators: object, metrics: Sequence[Metric]) -> list[Any]:
     """The estimators that were asked for by name, and those that may be chosen among."""
-    named = [] if estimators == AUTO else [e for e in _listed(estimators) if e != AUTO]
-    names = {e if isinstance(e, str) else e.name for e in named}
-    return [*named, *(e for e in candidates(metrics) if e.name not in names)]
+    names = named_only(estimators)
+    return [*_named(estimators), *(e for e in candidates(metrics) if e.name not in names)]
 
 
 def named_only(estimators: object) -> set[str]:
     """The names of the estimators that were asked for beside "auto"."""
-    if estimators == AUTO:
-        return set()
-    return {e if isinstance(e, str) else e.name for e in _listed(estimators) if e != AUTO}
+    return {e if isinstance(e, str) else e.name for e in _named(estimators)}
 
 
-def _listed(estimators: object) -> Sequence[Any]:
-    return estimators if isinstance(estimators, list | tuple) else [estimators]
+def _named(estimators: object) -> list[Any]:
+    listed = estimators if isinstance(estimators, list | tuple) else [estimators]
+    return [e for e in listed if e != AUTO]
 
 
 def choose(

@@ -20,7 +20,7 @@ from foreclick._choice import (
     without_choice,
 )
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
-from foreclick._tally import Tally, contexts_repeat, settle
+from foreclick._tally import FEW_PERIODS, Tally, contexts_repeat, count_periods, settle
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
     Clusters,
@@ -33,16 +33,12 @@ from foreclick.estimators import (
     parse_estimators,
     propensities_answer,
 )
-from foreclick.logs import PERIOD
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Policy, as_policy
 from foreclick.results import Result
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""
-
-FEW_PERIODS = 4
-"""With fewer periods than this, how much they differ is anybody's guess."""
 
 _WORTH_SAYING = 0.0005  # of an answer that came from some rung
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
@@ -239,8 +235,7 @@ def clusters_of(
     notes: list[str] = []
     found: list[Clusters] = []
     if shape.period:
-        periods = counted.table[PERIOD].nunique()
-        count = counted.engine.rows(counted.table.aggregate(n=periods))[0]["n"]
+        count = count_periods(counted)
         if count >= FEW_PERIODS:
             found.append("period")
         elif counted.decayed and not shape.unit:

@@ -362,6 +362,16 @@ def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
     return {reward: row[reward] or 0 for reward in rewards}
 
 
+FEW_PERIODS = 4
+"""With fewer periods than this, how much they differ is anybody's guess."""
+
+
+def count_periods(tally: Tally) -> int:
+    """How many periods a tally has."""
+    periods = tally.table.aggregate(n=tally.table[PERIOD].nunique())
+    return int(tally.engine.rows(periods)[0]["n"])
+
+
 def contexts_repeat(tally: Tally) -> tuple[int, float]:
     """The number of contexts and the median number of records of one."""
     counts = tally.table.group_by(CONTEXT).aggregate(**{N: total(tally.table[N])})

@@ -255,7 +255,7 @@ def spread_out(
         blind = f"{ITEM}_{k}" not in lists.columns
         rows = lists if blind else lists.filter(lists[f"{ITEM}_{k}"].notnull())
         n = rows[f"shown_{k}" if blind else N]
-        columns = slot_key(rows, model, k, depth)
+        columns = _slot_of(rows, model, k, depth)
         for i, ask in enumerate(asks):
             inside = k <= ask.metric.depth
             reward = rows[f"{ask.metric.reward}_{k}"].cast("float64")
@@ -270,7 +270,7 @@ def spread_out(
     return list(found), slots.select(*keys, *sums, **found)
 
 
-def slot_key(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
+def _slot_of(rows: ir.Table, model: ClickModel, k: int, depth: int) -> dict[str, ir.Value]:
     """What names a slot: its item and position, or all that stands above it."""
     position = {POSITION: whole(k)}
     if model.cell == "prefix":
@@ -298,7 +298,7 @@ def prefixes_of(
         own = {
             name: rows[name if name in rows.columns else f"{name}_{k}"] for name in (*keys, *sums)
         }
-        tables.append(rows.select(**own, **slot_key(rows, PREFIX, k, depth)))
+        tables.append(rows.select(**own, **_slot_of(rows, PREFIX, k, depth)))
     return stacked(tables)
 
 

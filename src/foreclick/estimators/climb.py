@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from foreclick._tally import Tally
+from foreclick._tally import FEW_PERIODS, Tally, count_periods
 from foreclick.engines import real, whole
 from foreclick.errors import ModelError
 from foreclick.estimators.cells import filler, list_key, looked_up
@@ -30,9 +30,6 @@ from foreclick.models import POSITION, ClickModel, stacked
 CREDIT, RATE, CLASS = "c", "rate", "class"
 SAMPLE_ROWS = 60_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
-
-FEWEST_PARTS = 4
-"""With fewer periods than this, they do not say how well one predicts another."""
 
 
 # --- what is learnt of the log as a whole ---------------------------------------------------------
@@ -102,12 +99,9 @@ def sampled(tally: Tally, reward: str, segments: Sequence[str] = ()) -> Sample:
 
 def _apart(tally: Tally) -> str | None:
     """The column of what varies on its own: periods, if there are enough; else units, if any."""
-    shape, table = tally.shape, tally.table
-    if shape.period:
-        count = tally.engine.rows(table.aggregate(n=table[PERIOD].nunique()))[0]["n"]
-        if count >= FEWEST_PARTS:
-            return PERIOD
-    return BUCKET if shape.unit else None
+    if tally.shape.period and count_periods(tally) >= FEW_PERIODS:
+        return PERIOD
+    return BUCKET if tally.shape.unit else None
 
 
 def _as_sample(rows: pa.Table, items: list[str], rewards: list[str]) -> Sample:

@@ -66,7 +66,7 @@ def weigh(log: Prepared, asks: list[Ask]) -> Weighed:
         columns |= {f"log_{i}": logged, f"ratio_{i}": weight, f"w_{i}_0": weight}
         columns[f"v_{i}_0"] = n_x * joined[f"worth_{i}"].fill_null(real(0))
     told = scored.select(*log.keys, RECORDS, LIST, MASS, *(f"z_{i}_0" for i in numbers))
-    return Weighed(asks, cell, joined.select(*cells.columns, **columns), told)
+    return Weighed(asks, cell, joined.select(*cells.columns, **columns), lambda: told)
 
 
 def scores(lists: ir.Table, rates: ir.Table, asks: Sequence[Ask], keys: Sequence[str]) -> ir.Table:

@@ -147,7 +147,7 @@ class Rated:
             **{f"a_{i}_0": table[f"a_{i}"] for i in numbers},
             **{f"b_{i}_0": table[f"a_{i}"] * table[RATE] for i in numbers},
         )
-        return Weighed(self.asks, cell, self.log.keep(found, "moved"), rated=self)
+        return Weighed(self.asks, cell, self.log.keep(found, "moved"), self.scored, self)
 
     def _reaching(self, keys: list[list[str]]) -> list[ir.Table]:
         """By the cells of each rung: how much of the candidate looks up its rate there."""

@@ -30,10 +30,7 @@ def sampled(log: Prepared, weighed: Weighed) -> dict[tuple[Ask, float, Code], fl
     if not isinstance(policy, Observed) or policy.counted.same(log.tally):
         return {}
     asks, keys = weighed.asks, log.keys
-    if weighed.rated is not None:
-        scored = weighed.rated.scored()
-    else:
-        scored = _scores(log, weighed) if weighed.scored is None else weighed.scored
+    scored = _scores(log, weighed) if weighed.scored is None else weighed.scored()
     sums: dict[str, ir.Value] = {}
     for i, m in names(asks):
         z = scored[f"z_{i}_{m}"]

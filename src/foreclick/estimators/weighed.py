@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ class Weighed:
         cell: the names of the columns that name a cell.
         table: by, context, cell; w_i_m, the weight of ask i at clip m; and c_i, p_i, ratio_i.
             Where the value is no sum of weighted credit, v_i_m is what a cell adds to it.
-        scored: the candidate's lists with the value z_i_m of each, where cells do not tell it.
+        scored: gives the candidate's lists, each with its value z_i_m, where cells do not tell it.
         rated: where a ladder stands behind it; then the table has every cell of the log, with the
             factors a_i_0 and b_i_0 of its credit and its exposure.
     """
@@ -33,7 +33,7 @@ class Weighed:
     asks: list[Ask]
     cell: list[str]
     table: ir.Table
-    scored: ir.Table | None = None
+    scored: Callable[[], ir.Table] | None = None
     rated: Rated | None = None
 
     def worth(self, keys: list[str]) -> ir.Table:
