@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,21 @@ def cell_of(top: str, items: tuple[Any, ...], k: int, depth: int) -> Any:  # noq
     return {"prefix": items[:k], "list": items[:depth], "ip": None}[top]
 
 
-def rates(  # noqa: C901 - one loop over the slots, in the open
+class System(NamedTuple):
+    """Best rates are `solution @ target`; `priors` are the rows that tie a node to its parent.
+
+    Attributes:
+        priors: by row of the system: the parent, its factor, and the strength, p_k left out.
+    """
+
+    nodes: dict[Any, int]
+    finest: dict[Any, int]
+    solution: Any
+    target: Any
+    priors: dict[int, tuple[int, float, float]]
+
+
+def system(  # noqa: C901 - one loop over the slots, in the open
     top: str,
     records: Sequence[Record],
     candidate: Policy,
@@ -33,8 +47,8 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
     p: Sequence[float],
     depth: int,
     classes: Mapping[Any, Any] | None = None,
-) -> dict[Any, float]:
-    """(context, item, position, cell) → the rate that fits best, for the log and the candidate."""
+) -> System:
+    """The least squares over the rates of all cells, of the log and of the candidate."""
     n: dict[Any, float] = defaultdict(float)
     c: dict[Any, float] = defaultdict(float)
     for record in records:
@@ -58,11 +72,15 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
 
     terms: list[tuple[float, dict[int, float], float]] = []  # weight, coefficients, target
     once: set[Any] = set()
+    priors: dict[int, tuple[int, float, float]] = {}
 
-    def between(weight: float, child: int, parent: int, factor: float = 1.0) -> None:
+    def between(
+        s: float, child: int, parent: int, factor: float = 1.0, examined: float = 1.0
+    ) -> None:
         if (child, parent) not in once:
             once.add((child, parent))
-            terms.append((weight, {child: 1.0, parent: -factor}, 0.0))
+            priors[len(terms)] = (parent, factor, s)
+            terms.append((s / examined, {child: 1.0, parent: -factor}, 0.0))
 
     for slot in slots:
         context, item, k, _ = slot
@@ -72,8 +90,8 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
         if slot in n:
             terms.append((n[slot] / examined, {own: 1.0}, c[slot] / n[slot]))
         if s_top:
-            between(s_top[0] / examined, own, position)
-        between(s_position / examined, position, node("item", context, item), examined)
+            between(s_top[0], own, position, 1.0, examined)
+        between(s_position, position, node("item", context, item), examined, examined)
         between(s_item, node("item", context, item), node("context", context))
         above = node("class", classes[context]) if classes else node("log")
         between(s_context, node("context", context), above)
@@ -85,9 +103,23 @@ def rates(  # noqa: C901 - one loop over the slots, in the open
         for column, factor in coefficients.items():
             matrix[row, column] = np.sqrt(weight) * factor
         target[row] = np.sqrt(weight) * value
-    best = np.linalg.lstsq(matrix, target, rcond=None)[0]
-    finest = "top" if s_top else "position"
-    return {s: best[nodes[(finest, *(s if s_top else s[:3]))]] for s in slots}
+    weights = np.sqrt([weight for weight, _, _ in terms])
+    finest = {s: nodes["top", *s] if s_top else nodes["position", *s[:3]] for s in slots}
+    return System(nodes, finest, np.linalg.pinv(matrix) * weights, target / weights, priors)
+
+
+def rates(
+    top: str,
+    records: Sequence[Record],
+    candidate: Policy,
+    strengths: Sequence[float],
+    p: Sequence[float],
+    depth: int,
+) -> dict[Any, float]:
+    """(context, item, position, cell) → the rate that fits best, for the log and the candidate."""
+    found = system(top, records, candidate, strengths, p, depth)
+    best = found.solution @ found.target
+    return {slot: float(best[node]) for slot, node in found.finest.items()}
 
 
 def value(
@@ -101,19 +133,53 @@ def value(
     classes: Mapping[Any, Any] | None = None,
 ) -> float:
     """Σ_x n_x/n Σ_A h(A) Σ_k θ_k r; contexts that the candidate does not know are left out."""
-    found = rates(top, records, candidate, strengths, p, depth, classes)
+    found = system(top, records, candidate, strengths, p, depth, classes)
+    shown = _shown(found, top, records, candidate, theta, depth)
+    return float(shown @ found.solution @ found.target)
+
+
+def unsettled(
+    top: str,
+    records: Sequence[Record],
+    candidate: Policy,
+    theta: Sequence[float],
+    strengths: Sequence[float],
+    p: Sequence[float],
+    depth: int,
+    classes: Mapping[Any, Any] | None = None,
+) -> float:
+    """The variance of V̂ because cells differ from what they are tied to.
+
+    Were it known by how much, it would be the target of that row, and V̂ would move accordingly.
+    """
+    found = system(top, records, candidate, strengths, p, depth, classes)
+    moves = _shown(found, top, records, candidate, theta, depth) @ found.solution
+    best = found.solution @ found.target
+    return float(
+        sum(
+            moves[row] ** 2 * factor * best[parent] / s
+            for row, (parent, factor, s) in found.priors.items()
+        )
+    )
+
+
+def _shown(
+    found: System,
+    top: str,
+    records: Sequence[Record],
+    candidate: Policy,
+    theta: Sequence[float],
+    depth: int,
+) -> Any:  # noqa: ANN401
+    """How much of each rate the candidate's value holds."""
     n: dict[Any, float] = defaultdict(float)
     for record in records:
         n[record.context] += record.weight
     known = {context: count for context, count in n.items() if context in candidate}
-    total = sum(
-        count
-        * mass
-        * sum(
-            theta[k - 1] * found[context, item, k, cell_of(top, items, k, depth)]
-            for k, item in enumerate(items[: len(theta)], start=1)
-        )
-        for context, count in known.items()
-        for items, mass in candidate[context].items()
-    )
-    return total / sum(known.values())
+    shown = np.zeros(len(found.nodes))
+    for context, count in known.items():
+        for items, mass in candidate[context].items():
+            for k, item in enumerate(items[: len(theta)], start=1):
+                slot = context, item, k, cell_of(top, items, k, depth)
+                shown[found.finest[slot]] += count * mass * theta[k - 1]
+    return shown / sum(known.values())

@@ -276,14 +276,18 @@ class Climb:
         return rows.mutate(**{RATE: self.rate(rows)})
 
     def rate(self, rows: ir.Table) -> ir.Value:
-        """The rate of the top rung: from the coarsest down, (c + s r') / (n + s)."""
+        """The rate of the top rung."""
+        return self.rates(rows)[0]
+
+    def rates(self, rows: ir.Table) -> list[ir.Value]:
+        """The rate of every rung, from the top: from the coarsest down, (c + s r') / (n + s)."""
         last = len(self.names) - 1
         n, c = rows[f"{N}_{last}"], rows[f"{CREDIT}_{last}"]
-        rate = (n > 0).ifelse(c / (n > 0).ifelse(n, real(1)), real(0))
+        found = [(n > 0).ifelse(c / (n > 0).ifelse(n, real(1)), real(0))]
         for i in reversed(range(last)):
             n, c, s = rows[f"{N}_{i}"], rows[f"{CREDIT}_{i}"], self.fit.strengths[i]
-            rate = c * own(n, s) + rate * self.exposed(rows, i) * told(n, s)
-        return rate
+            found.append(c * own(n, s) + found[-1] * self.exposed(rows, i) * told(n, s))
+        return found[::-1]
 
     def shares(self, rows: ir.Table) -> list[ir.Value]:
         """For every rung, which share of a rate comes from it."""

@@ -58,7 +58,8 @@ class Spread:
         sums: (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other candidates;
             None for independent records.
         kind: whose records vary together.
-        alone: what of the variance of V̂ comes of the candidate's own sample, if it is one.
+        alone: what of the variance of V̂ is the candidate's own: of its sample, if it is one, and of
+            what a ladder borrowed from other cells.
     """
 
     covariance: Floats

@@ -242,8 +242,12 @@ def _climb_up(rated: Rated, strata: list[Stratum], moved: list[Influence]) -> li
         found.append(mine)
     if not moved:
         return found
-    of_sample, of_draw = sampled(log, rated.moved), drawn(log, strata, rated.moved)
-    return _with_spread(rated.moved, found, moved, of_sample, of_draw)
+    alone, of_draw = sampled(log, rated.moved), drawn(log, strata, rated.moved)
+    for code, row in rated.unsettled().items():
+        for i, ask in enumerate(rated.asks):
+            key = ask, math.inf, code
+            alone[key] = alone.get(key, 0.0) + (row[f"rest_{i}"] or 0.0)
+    return _with_spread(rated.moved, found, moved, alone, of_draw)
 
 
 def weigh(log: Prepared, asks: list[Ask]) -> tuple[list[str], ir.Table]:

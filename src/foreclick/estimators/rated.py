@@ -12,6 +12,7 @@ influence function of a weighted estimator, with A for the weight.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,9 @@ from foreclick.estimators.logged import RECORDS
 from foreclick.estimators.prepared import KNOWN, Code, Prepared, per
 from foreclick.estimators.weighed import Weighed
 from foreclick.logs import N
-from foreclick.models import MASS, POSITION
+from foreclick.models import MASS, POSITION, stacked
+
+EXPECTED = "expected"
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,26 @@ class Rated:
     @cached_property
     def moved(self) -> Weighed:
         """Every cell of the log with a_i = A and b_i = A r, and by context Σ h r."""
-        cell, rungs = self._log
-        keys = [[*self.log.keys, *cell], *self.climb.rung_keys[1:]]
-        last = len(rungs) - 1
-        numbers = range(len(self.asks))
-        reaching = self._reaching(keys)
+        table, cell, numbers = self._steps[0], self._log[0], range(len(self.asks))
+        found = table.select(
+            *self._keys[0],
+            N,
+            **{f"a_{i}_0": table[f"a_{i}"] for i in numbers},
+            **{f"b_{i}_0": table[f"a_{i}"] * table[RATE] for i in numbers},
+        )
+        return Weighed(self.asks, cell, self.log.keep(found, "moved"), self.scored, self)
+
+    @cached_property
+    def _steps(self) -> list[ir.Table]:
+        """The rungs of the log from the top, each cell with its rate and a_i, how it moves V.
+
+        All but the last also with slip_i: how far V is off for each click that a cell has more
+        than the rung below tells of it. The candidate's slots there miss s / (n + s) of it, and the
+        rung below takes it for its own.
+        """
+        _, rungs = self._log
+        keys, last, numbers = self._keys, len(rungs) - 1, range(len(self.asks))
+        reaching = self._reaching()
         bottom = _with(rungs[last], reaching[last], keys[last])
         there = bottom[N] > 0
         each = there.ifelse(real(1) / there.ifelse(bottom[N], real(1)), real(0))
@@ -125,41 +143,77 @@ class Rated:
             **{RATE: bottom[CREDIT] * each},
             **{f"a_{i}": bottom[f"h_{i}"] * each for i in numbers},
         )
+        found = [table]
         for j in reversed(range(last)):
             s, on = self.climb.fit.strengths[j], keys[j + 1]
             cells = _with(rungs[j], reaching[j], keys[j])
             below = table.rename({f"below_{c}": c for c in table.columns if c not in on})
             joined = cells.join(below, on) if on else cells.cross_join(below)
             keeps, passes = own(joined[N], s), told(joined[N], s)
-            seen = self.climb.exposed(joined, j)
+            expected = joined[f"below_{RATE}"] * self.climb.exposed(joined, j)
             table = joined.select(
                 *keys[j],
-                **{RATE: joined[CREDIT] * keeps + joined[f"below_{RATE}"] * seen * passes},
+                N,
+                **{RATE: joined[CREDIT] * keeps + expected * passes, EXPECTED: expected},
                 **{
                     f"a_{i}": joined[f"h_{i}"] * keeps + joined[f"below_a_{i}"] * passes
                     for i in numbers
                 },
-                **({N: joined[N]} if j == 0 else {}),
+                **{
+                    f"slip_{i}": (joined[f"h_{i}"] - joined[f"below_a_{i}"] * joined[N]) * passes
+                    for i in numbers
+                },
             )
-        found = table.select(
-            *keys[0],
-            N,
-            **{f"a_{i}_0": table[f"a_{i}"] for i in numbers},
-            **{f"b_{i}_0": table[f"a_{i}"] * table[RATE] for i in numbers},
-        )
-        return Weighed(self.asks, cell, self.log.keep(found, "moved"), self.scored, self)
+            found.append(table)
+        return found[::-1]
 
-    def _reaching(self, keys: list[list[str]]) -> list[ir.Table]:
+    @property
+    def _keys(self) -> list[list[str]]:
+        """The columns that name the cells of each rung."""
+        return [[*self.log.keys, *self._log[0]], *self.climb.rung_keys[1:]]
+
+    def _reaching(self) -> list[ir.Table]:
         """By the cells of each rung: how much of the candidate looks up its rate there."""
-        rows, numbers = self._candidate, range(len(self.asks))
-        left, found = real(1), []
-        for j, on in enumerate(keys):
-            sums = {f"h_{i}": (rows[f"h_{i}"] * left).sum() for i in numbers}
-            found.append(per(rows, on).aggregate(**sums))
-            if j < len(keys) - 1:
+        rows = self._candidate
+        return [per(rows, on).aggregate(**reach) for on, reach in self._reach(rows)]
+
+    def _reach(self, rows: ir.Table) -> list[tuple[list[str], dict[str, ir.Value]]]:
+        """By rung: its keys, and of rows of the candidate, what of h_i is looked up there."""
+        left: ir.Value = real(1)
+        found = []
+        for j, on in enumerate(self._keys):
+            sums = {f"h_{i}": (rows[f"h_{i}"] * left).sum() for i in range(len(self.asks))}
+            found.append((on, sums))
+            if j < len(self.climb.fit.strengths):
                 passes = told(rows[f"{N}_{j}"], self.climb.fit.strengths[j])
                 left = left * passes * self.climb.exposed(rows, j)
         return found
+
+    def unsettled(self) -> dict[Code, dict[str, Any]]:
+        """By stratum, rest_i: the variance of credit_i that no record of this log would show.
+
+        What a cell has of its own and shrinkage takes from it is wrong in every log alike. By the
+        ladder's own account a cell is off the rung below by a variance of r'/s, so this is
+        Σ slip² r'/s over the cells of all rungs, those that only the candidate has included.
+        """
+        candidate, climb, by = self._candidate, self.climb, self.log.by
+        numbers, parts = range(len(self.asks)), []
+        for j, s in enumerate(climb.fit.strengths):
+            if math.isinf(s):
+                continue
+            rows = candidate.filter(candidate[f"{N}_{j}"] == real(0))
+            on, reach = self._reach(rows)[j]
+            expected = climb.rates(rows)[j + 1] * climb.exposed(rows, j)
+            new = per(rows, on).aggregate(**{EXPECTED: expected.max()}, **reach)
+            for cells, stem in ((new, "h"), (self._steps[j], "slip")):
+                varies = cells[EXPECTED] / real(s)
+                squares = {f"rest_{i}": cells[f"{stem}_{i}"] ** 2 * varies for i in numbers}
+                parts.append(cells.select(*by, **squares))
+        if not parts:
+            return {}
+        every = stacked(parts)
+        sums = {f"rest_{i}": every[f"rest_{i}"].sum() for i in numbers}
+        return self._by_code(per(every, by).aggregate(**sums))
 
     def by_context(self, stem: str) -> ir.Table:
         """By context, {stem}_i_0 = Σ h r: its value times its records."""
