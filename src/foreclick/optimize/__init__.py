@@ -1,0 +1,1 @@
+"""The policies for which an estimate is largest, one context at a time."""
