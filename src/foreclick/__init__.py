@@ -18,6 +18,7 @@ from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Window
+from foreclick.optimize import Optimized, optimize
 from foreclick.policies import Lists, Marginals, Observed, PlackettLuce, Policy, Ranking
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "Marginals",
     "Metric",
     "Observed",
+    "Optimized",
     "PlackettLuce",
     "Policy",
     "Ranking",
@@ -51,6 +53,7 @@ __all__ = [
     "errors",
     "evaluate",
     "examination",
+    "optimize",
     "read_log",
     "read_tally",
     "resample",

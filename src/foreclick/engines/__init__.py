@@ -13,6 +13,7 @@ from foreclick.engines.base import (
     zero,
 )
 from foreclick.engines.duckdb import default_engine, laptop
+from foreclick.engines.groups import Job
 from foreclick.engines.sources import (
     bring,
     engine_of,
@@ -25,6 +26,7 @@ from foreclick.engines.sources import (
 __all__ = [
     "BUCKETS",
     "Engine",
+    "Job",
     "absent",
     "bring",
     "default_engine",

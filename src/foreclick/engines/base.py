@@ -6,6 +6,8 @@ import itertools
 import os
 import platform
 import re
+import shutil
+import tempfile
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from foreclick.engines.groups import Job
 from foreclick.errors import EngineError
 
 if TYPE_CHECKING:
@@ -198,6 +201,30 @@ class Engine:
         with self._explained(expr):
             yield from self.backend.to_pyarrow_batches(expr)
 
+    def worked(self, expr: ir.Table, job: Job) -> tuple[Engine, ir.Table]:
+        """What a job makes of the rows of `expr`, and the engine where that is.
+
+        It is written to a file as it comes, so neither rows nor answers need to fit in memory.
+        """
+        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - which imports this
+
+        home = default_engine() if self.far else self
+        ordered = expr if job.key is None else expr.order_by(job.key)
+        name = f"{self.unique('worked')}-foreclick-{platform.node()}-{os.getpid()}"
+        place = Path(tempfile.gettempdir()) / name  # `laptop` removes it if this process is killed
+        place.mkdir()
+        try:
+            file = str(place / "rows.parquet")
+            with pq.ParquetWriter(file, job.schema, compression="zstd") as writer:
+                for batch in job.done(self.batches(ordered)):
+                    writer.write_batch(batch)
+            table = home.read_parquet([file])
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        weakref.finalize(table.op(), shutil.rmtree, place, ignore_errors=True)
+        return home, table
+
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
         """Parquet files of the same columns, as one table."""
         return ibis.union(*[self.backend.read_parquet(file) for file in files])
@@ -266,7 +293,7 @@ class Engine:
         Ibis's own `hash` is another function on each engine; this is the same number everywhere.
         """
         text = unit.cast("string").fill_null("")
-        return (self._hex_number(left(md5(text), _DIGITS)) % BUCKETS).cast("int16")
+        return (self.number(text) % BUCKETS).cast("int16")
 
     def part(self, value: ir.Value, count: int) -> ir.IntegerValue:
         """Which of so many parts of a table a value belongs to; another on another engine."""
@@ -279,7 +306,11 @@ class Engine:
         an experiment that was drawn by the same hash.
         """
         text = ibis.literal("foreclick:") + value.cast("string").fill_null("")
-        return self._hex_number(left(md5(text), _DIGITS)) < whole(round(share * 16**_DIGITS))
+        return self.number(text) < whole(round(share * 16**_DIGITS))
+
+    def number(self, text: ir.StringValue) -> ir.IntegerValue:
+        """A number below 16⁷ that a text is hashed to, the same everywhere."""
+        return self._hex_number(left(md5(text), _DIGITS))
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         """A hexadecimal number of seven digits; engines with a function for it are faster."""

@@ -1,5 +1,6 @@
 """Estimators: one kernel, and the values that say how it is used."""
 
+from foreclick.estimators.climb import climbed, fitted
 from foreclick.estimators.examined import Examined, examine
 from foreclick.estimators.folds import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators.influence import Spread, clustered, together
@@ -35,10 +36,12 @@ __all__ = [
     "Sums",
     "Weighted",
     "check_columns",
+    "climbed",
     "clips",
     "clustered",
     "estimate",
     "examine",
+    "fitted",
     "fold_errors",
     "order_of",
     "parse_estimators",

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick._tally import FEW_PERIODS, Tally, count_periods
-from foreclick.engines import real, whole
+from foreclick.engines import Engine, real, whole
 from foreclick.errors import ModelError
 from foreclick.estimators.cells import filler, list_key, looked_up
 from foreclick.estimators.ladder import Fitted, Ladder
@@ -297,6 +297,13 @@ class Climb:
             found.append(left * (real(1) - passed))
             left = left * passed
         return [*found, left]
+
+
+def climbed(engine: Engine, fit: Fitted, cells: ir.Table, keep: Keep) -> tuple[float, float]:
+    """What reaches the last rung of a ladder, from the cells of its top: records and clicks."""
+    last = Climb(fit, [CONTEXT], [], len(fit.examined), keep).climb(cells)[-1]
+    row = engine.rows(last)[0]
+    return row[N] or 0.0, row[CREDIT] or 0.0
 
 
 def told(n: ir.Value, s: float) -> ir.Value:

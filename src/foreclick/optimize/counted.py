@@ -1,0 +1,101 @@
+"""What a policy is chosen by: the counts of every context, in the log's engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick._tally import Tally
+from foreclick.engines import real, total, whole
+from foreclick.estimators import Ladder, Weighted, climbed, fitted
+from foreclick.estimators.logged import Logged
+from foreclick.logs import CONTEXT, ITEM, N, numbered
+from foreclick.metrics import Metric
+from foreclick.models import POSITION, slots_of, stacked
+from foreclick.optimize.contexts import CREDIT, FOLD, Model
+from foreclick.optimize.rates import Climbing
+from foreclick.policies.base import Policy, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Keep = Callable[[ir.Table, str], ir.Table]
+
+
+class Counted:
+    """The lists of a folded tally, and what follows from them.
+
+    Args:
+        tally: with the segment `fold`.
+        metric: whose reward is counted.
+        keep: materialises a step.
+    """
+
+    def __init__(self, tally: Tally, metric: Metric, keep: Keep) -> None:
+        self.tally, self.metric, self.keep = tally, metric, keep
+        self.depth = tally.shape.depth
+        apart = {FOLD: tally.table[FOLD]}
+        self.lists = Logged(tally, [metric.reward], self.depth, keep, apart).lists
+
+    def slots(self) -> ir.Table:
+        """(context, fold, item, position) → n, c; at position 0 the records of the context."""
+        keys = [CONTEXT, FOLD]
+        slots = slots_of(self.lists, self.depth, keys, {N: None, CREDIT: self.metric.reward})
+        records = self.lists.group_by(keys).aggregate(**{N: total(self.lists[N])})
+        whole_contexts = records.select(
+            *keys,
+            **{ITEM: ibis.null(slots[ITEM].type())},
+            **{N: records[N].cast("float64"), CREDIT: real(0), POSITION: whole(0)},
+        )
+        counted = slots.select(
+            *keys,
+            ITEM,
+            **{N: slots[N].cast("float64"), CREDIT: slots[CREDIT].cast("float64")},
+            **{POSITION: slots[POSITION]},
+        )
+        return stacked([counted, whole_contexts])
+
+    def listed(self, more: Policy | None) -> ir.Table:
+        """(context, fold, list) → n, c_1, …; lists that only `more` has with no records."""
+        items, earned = numbered(ITEM, self.depth), numbered(CREDIT, self.depth)
+        rewards = numbered(self.metric.reward, self.depth)
+        lists = self.lists
+        logged = lists.select(
+            CONTEXT,
+            FOLD,
+            *items,
+            **{N: lists[N].cast("float64")},
+            **{c: lists[r].cast("float64") for c, r in zip(earned, rewards, strict=True)},
+        )
+        if more is None:
+            return logged
+        here = lists.select(CONTEXT).distinct()
+        given = more.lists(self.view).semi_join(here, CONTEXT)
+        new = given.select(
+            CONTEXT, *items, **{FOLD: whole(0), N: real(0)}, **{c: real(0) for c in earned}
+        )
+        return stacked([logged, new.select(logged.columns)])
+
+    @property
+    def view(self) -> View:
+        """What a policy sees of this log."""
+        return View(self.tally.engine, self.depth, self.lists, self.keep)
+
+    def model(self, estimator: Weighted | Ladder, clip: float) -> Model:
+        """The estimator in numbers."""
+        depth = max(self.depth, self.metric.depth)
+        if isinstance(estimator, Weighted):
+            cell = estimator.model.cell
+            name = cell if isinstance(cell, str) else {1: "item", 2: "ip"}[len(tuple(cell))]  # type: ignore[arg-type]
+            return Model(name, estimator.model.examined(depth), clip)
+        fit = fitted(self.tally, estimator, self.metric.reward, self.metric.depth)
+        slots = self.slots()
+        shown = slots.filter(slots[POSITION] > 0)
+        by = [CONTEXT, ITEM, POSITION]
+        cells = shown.group_by(by).aggregate(**{c: shown[c].sum() for c in (N, CREDIT)})
+        n, c = climbed(self.tally.engine, fit, cells, self.keep)
+        a, b, d = fit.strengths
+        climbing = Climbing((a, b, d), fit.examined, c / n if n else 0.0)
+        return Model("ip", (1.0,) * depth, climbing=climbing)
