@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,23 +12,34 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick._choice import CANDIDATES, Choice, _choose, as_chosen
+from foreclick._choice import CANDIDATES, Choice, _choose, as_chosen, choose
 from foreclick.errors import BacktestError
 from foreclick.estimators import Question, Spread, Sums, clustered, estimate, parse_estimators
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy
+from tests.answers import close, settled
 
 METRIC = Metric("clicks@3")
 
 
 @pytest.fixture(scope="module")
-def log() -> fc.Log:
+def table() -> pa.Table:
     """Users who read downwards: what stands above an item tells much about it."""
     rng = np.random.default_rng(0)
     world = simulate.Cascade(rng.uniform(0.1, 0.6, (6, 6)), 4)
     shown = simulate.Drifting(6, 6, 4, simulate.Drift(days=8, variants=(3, 6)), 1)
-    table = simulate.Simulation(world, shown, 6000).sample(seed=2)
+    return simulate.Simulation(world, shown, 6000).sample(seed=2)
+
+
+@pytest.fixture(scope="module")
+def log(table: pa.Table) -> fc.Log:
     return fc.read_log(table, context="query", period="day")
+
+
+@pytest.fixture(scope="module")
+def late(table: pa.Table) -> fc.Observed:
+    """What was shown on the last days."""
+    return fc.Observed(fc.read_log(table, context="query", where="day > 4"))
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +65,43 @@ def test_a_backtest_that_was_made_is_not_made_again(log: fc.Log, tested: fc.Back
         fc.evaluate(log, fc.Observed(log), estimators="auto", metrics=[METRIC], backtest=other)
 
 
+def auto_beside(others: list[Any], *asked: Any, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The one row of "auto", asked for beside others."""
+    found = fc.evaluate(*asked, estimators=[*others, "auto"], metrics=[METRIC], **options)
+    (row,) = [row for row in settled(found) if row["estimator"] == "auto"]
+    return row
+
+
+@pytest.mark.parametrize("chosen", ["ip", "ladder"])
+def test_it_answers_alike_whatever_else_is_asked_for(log: fc.Log, late: fc.Observed, chosen: str):
+    tested = fc.backtest(log, metrics=[METRIC], estimators=["ip", "ladder"], clip=[2, 5, math.inf])
+    assert tested.periods is not None
+    rows = tuple(row for row in tested.periods.rows if row["estimator"] == chosen)
+    tested = replace(tested, periods=replace(tested.periods, rows=rows))
+    alone = auto_beside([], log, late, backtest=tested)
+    mild = fc.Ladder(strengths=[9, 9, 9, 9])
+    assert auto_beside(["ip"], log, late, backtest=tested, clip=2) == alone
+    assert auto_beside(["ip", mild], log, late, backtest=tested, clip=[2, 5]) == alone
+    assert alone["clip"] == math.inf
+
+
+def test_the_baseline_is_answered_for_by_the_same(
+    log: fc.Log, late: fc.Observed, tested: fc.Backtest
+):
+    options: dict[str, Any] = {"clusters": None, "clip": 5, "backtest": tested}
+    one = auto_beside(["list"], log, late, baseline=fc.Observed(log), **options)
+    other = auto_beside(["list"], log, fc.Observed(log), baseline=late, **options)
+    assert close(one["value"], other["production"])
+
+
+def test_a_choice_does_not_depend_on_other_metrics(log: fc.Log):
+    first, counted = Metric("success@3"), fc.tally(log)
+    both = choose(counted, [first, METRIC], None)
+    assert list(both) == [first, METRIC]
+    assert "ladder-ip" in both[METRIC].because
+    assert both[METRIC] == choose(counted, [METRIC], None)[METRIC]
+
+
 def test_without_periods_the_ladder_answers():
     table = pa.table({"context": ["q"] * 8, "items": [[1, 2], [2, 1]] * 4, "clicks": [[1, 0]] * 8})
     found = fc.evaluate(table, {"context": ["q"], "items": [[2, 1]]}, estimators="auto")
@@ -61,9 +111,10 @@ def test_without_periods_the_ladder_answers():
 
 def test_first_clicks_are_chosen_for_by_those_who_know_them(log: fc.Log):
     found = fc.evaluate(
-        log, fc.Observed(log), estimators="auto", metrics="success@3", clusters=None
+        log, fc.Observed(log), estimators="auto", metrics=["success@3", "clicks@3"], clusters=None
     )
-    assert found["estimator"] == ["auto"]
+    assert found["estimator"] == ["auto", "auto"]
+    assert found["metric"] == ["success@3", "clicks@3"]
     assert 0 < found["value"][0] < 1
 
 

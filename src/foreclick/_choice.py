@@ -7,14 +7,22 @@ estimator, and its answer another value: an interval by periods counts both.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from foreclick._backtest import Backtest, backtest
 from foreclick._tally import Tally
 from foreclick.errors import BacktestError
-from foreclick.estimators import Ladder, Spread, Sums, Weighted, clustered
+from foreclick.estimators import (
+    Ladder,
+    Question,
+    Spread,
+    Sums,
+    Weighted,
+    clustered,
+    parse_estimators,
+)
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 
@@ -51,42 +59,56 @@ def asks_for_choice(estimators: object) -> bool:
     return estimators == AUTO or (isinstance(estimators, list | tuple) and AUTO in estimators)
 
 
+def by_name(estimators: object, clip: float | Sequence[float]) -> list[Weighted | Ladder]:
+    """The estimators that are asked for; where "auto" is, those beside it, if any."""
+    if not asks_for_choice(estimators):
+        return parse_estimators(estimators, clip)
+    listed = estimators if isinstance(estimators, list | tuple) else [estimators]
+    # With the candidates, so that "auto" alone is something to ask for.
+    return parse_estimators([*(e for e in listed if e != AUTO), *CANDIDATES], clip)[
+        : -len(CANDIDATES)
+    ]
+
+
+def put_to_candidates(question: Question) -> list[Question]:
+    """The same question to all who may be chosen, whoever it is put to beside them."""
+    return [
+        replace(question, estimators=candidates(metrics), metrics=metrics)
+        for metrics in _answered_alike(question.metrics)
+    ]
+
+
 def candidates(metrics: Sequence[Metric]) -> list[Weighted | Ladder]:
     """Who may be chosen, and can answer for all of the metrics."""
     firsts = any(metric.first for metric in metrics)
     return [e for e in CANDIDATES if not (firsts and e == Ladder("ip"))]
 
 
-def without_choice(estimators: object, metrics: Sequence[Metric]) -> list[Any]:
-    """The estimators that were asked for by name, and those that may be chosen among."""
-    names = named_only(estimators)
-    return [*_named(estimators), *(e for e in candidates(metrics) if e.name not in names)]
-
-
-def named_only(estimators: object) -> set[str]:
-    """The names of the estimators that were asked for beside "auto"."""
-    return {e if isinstance(e, str) else e.name for e in _named(estimators)}
-
-
-def _named(estimators: object) -> list[Any]:
-    listed = estimators if isinstance(estimators, list | tuple) else [estimators]
-    return [e for e in listed if e != AUTO]
+def _answered_alike(metrics: Sequence[Metric]) -> list[list[Metric]]:
+    """Metrics in groups that the same candidates can answer for."""
+    groups = [[m for m in metrics if m.first is first] for first in (False, True)]
+    return [group for group in groups if group]
 
 
 def choose(
     counted: Tally, metrics: Sequence[Metric], tested: Backtest | None
 ) -> dict[Metric, Choice]:
     """Who answers for each metric, by a backtest of this log if none is given."""
-    if tested is None:
-        if not counted.shape.period:
-            why = "the log has no periods to choose by; read it with period="
-            return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))
-        try:
-            tested = backtest(counted, metrics=list(metrics), estimators=candidates(metrics))
-        except BacktestError:
-            why = "no context was seen in two periods, so there is nothing to choose by"
-            return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))
-    return {metric: _choose(tested, metric) for metric in metrics}
+    if tested is not None:
+        return {metric: _choose(tested, metric) for metric in metrics}
+    if not counted.shape.period:
+        why = "the log has no periods to choose by; read it with period="
+        return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))
+    try:
+        made = [
+            (group, backtest(counted, metrics=group, estimators=candidates(group)))
+            for group in _answered_alike(metrics)
+        ]
+    except BacktestError:
+        why = "no context was seen in two periods, so there is nothing to choose by"
+        return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))
+    found = {metric: _choose(own, metric) for group, own in made for metric in group}
+    return {metric: found[metric] for metric in metrics}
 
 
 def _choose(tested: Backtest, metric: Metric) -> Choice:
@@ -116,6 +138,19 @@ def _choose(tested: Backtest, metric: Metric) -> Choice:
         for period in counts
     }
     return Choice(best, without, because + (f" ({beside})" if beside else ""))
+
+
+def all_chosen(said: Iterable[Sums], choices: Mapping[Metric, Choice]) -> list[Sums]:
+    """For each metric and part of the log, the answer of whoever was chosen.
+
+    Args:
+        said: what everybody said who might have been.
+        choices: who answers for each metric.
+    """
+    answers: dict[Metric, dict[Any, dict[str, Sums]]] = {metric: {} for metric in choices}
+    for s in said:
+        answers[s.metric].setdefault(s.stratum.code, {})[s.model.name] = s
+    return [as_chosen(choices[m], mine) for m, parts in answers.items() for mine in parts.values()]
 
 
 def as_chosen(choice: Choice, answers: dict[str, Sums]) -> Sums:

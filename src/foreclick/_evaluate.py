@@ -13,11 +13,11 @@ from foreclick._backtest import Backtest
 from foreclick._choice import (
     AUTO,
     Choice,
-    as_chosen,
+    all_chosen,
     asks_for_choice,
+    by_name,
     choose,
-    named_only,
-    without_choice,
+    put_to_candidates,
 )
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import FEW_PERIODS, Tally, contexts_repeat, count_periods, settle
@@ -30,7 +30,6 @@ from foreclick.estimators import (
     Question,
     Sums,
     estimate,
-    parse_estimators,
     propensities_answer,
 )
 from foreclick.metrics import Metric, parse_metrics
@@ -153,35 +152,31 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     counted, notes = settle(log)
     varying, doubts = clusters_of(counted, clusters)
     notes += doubts + _drawn(counted)
-    choosing = asks_for_choice(estimators)
-    wanted = parse_metrics(metrics)
-    asked_for = without_choice(estimators, wanted) if choosing else estimators
+    beside = None if baseline is None else as_policy(baseline)
     question = Question(
         candidate=as_policy(candidate),
-        estimators=parse_estimators(asked_for, clip),
-        metrics=wanted,
+        estimators=by_name(estimators, clip),
+        metrics=parse_metrics(metrics),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
+        beside=beside,
         clusters=varying,
         fixed=mix == "fixed",
     )
-    beside = None if baseline is None else as_policy(baseline)
-    asked = _decide(counted, replace(question, beside=beside), logging)
-    check_interval(interval, varying, mix, asked)
+    choosing = asks_for_choice(estimators)
+    among = put_to_candidates(question) if choosing else []
+    named = _decide(counted, question, logging) if question.estimators else []
+    among = [part for q in among for part in _decide(counted, q, logging)]
+    check_interval(interval, varying, mix, named + among)
     check_rewards(interval, counted, question)
-    notes += _repetition(counted, asked)
-    answer = _ask(counted, asked)
-    compared = None
+    notes += _repetition(counted, named + among)
+    said, theirs = (_ask(counted, named), _ask(counted, among)), None
     if beside is not None:
-        theirs = [replace(q, candidate=beside, beside=question.candidate) for q in asked]
-        compared = _ask(counted, theirs)
-    choices: dict[Metric, Choice] = {}
-    if choosing:
-        choices = choose(counted, question.metrics, backtest)
-        named = named_only(estimators)
-        answer = _with_choice(answer, choices, named)
-        compared = None if compared is None else _with_choice(compared, choices, named)
-        notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
+        theirs = _ask(counted, _turned(named, beside)), _ask(counted, _turned(among, beside))
+    choices = choose(counted, question.metrics, backtest) if choosing else {}
+    notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
+    answer = _with_choice(*said, choices)
+    compared = None if theirs is None else _with_choice(*theirs, choices)
     rows = [
         _row(sums, compared.sums[i] if compared else None, counted, (confidence, interval), cap)
         for i, sums in enumerate(answer.sums)
@@ -283,21 +278,21 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
     ]
 
 
+def _turned(parts: list[Question], baseline: Policy) -> list[Question]:
+    """The same of the baseline, beside the candidate."""
+    return [replace(q, candidate=baseline, beside=q.candidate) for q in parts]
+
+
 def _ask(counted: Tally, parts: list[Question]) -> Estimate:
     answers = [estimate(counted, question) for question in parts]
     sums = [s for answer in answers for s in answer.sums]
-    return Estimate(sums, answers[0].ignored_contexts)
+    return Estimate(sums, max((answer.ignored_contexts for answer in answers), default=0))
 
 
-def _with_choice(answer: Estimate, choices: dict[Metric, Choice], named: set[str]) -> Estimate:
+def _with_choice(named: Estimate, among: Estimate, choices: dict[Metric, Choice]) -> Estimate:
     """What was asked for by name, and what the chosen ones say."""
-    answers: dict[tuple[Metric, Any], dict[str, Sums]] = {}
-    for s in answer.sums:
-        if math.isinf(s.clip):
-            answers.setdefault((s.metric, s.stratum.code), {})[s.model.name] = s
-    chosen = [as_chosen(choices[metric], said) for (metric, _), said in answers.items()]
-    own = [s for s in answer.sums if s.model.name in named]
-    return Estimate([*own, *chosen], answer.ignored_contexts)
+    ignored = max(named.ignored_contexts, among.ignored_contexts)
+    return Estimate([*named.sums, *all_chosen(among.sums, choices)], ignored)
 
 
 def _require_propensities(counted: Tally) -> None:
@@ -310,13 +305,13 @@ def _require_propensities(counted: Tally) -> None:
 
 def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
     """A warning where frequencies are asked for of contexts that hardly repeat."""
-    weighing = [
+    weighing = dict.fromkeys(
         e.name
         for q in parts
         if q.logging is None
         for e in q.estimators
         if e.model.sees_items and not isinstance(e, Ladder)  # which knows what to do with few
-    ]
+    )
     if not weighing:
         return []
     contexts, median = contexts_repeat(counted)
