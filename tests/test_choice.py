@@ -118,6 +118,29 @@ def test_first_clicks_are_chosen_for_by_those_who_know_them(log: fc.Log):
     assert 0 < found["value"][0] < 1
 
 
+def test_periods_count_as_they_did_in_the_backtest(tested: fc.Backtest):
+    """Day 1 has half of the pairs and nearly no records; `ladder` was right there, `ip` later."""
+
+    def row(estimator: str, day: int, rmse: float) -> dict[str, Any]:
+        pairs, records = (10, 20.0) if day == 1 else (10, 980.0)
+        known = {"metric": METRIC.name, "clip": math.inf, "pairs": pairs, "records": records}
+        return {"estimator": estimator, "period": day, "rmse": rmse, **known}
+
+    errors = {"ladder": (0.1, 0.5), "ip": (0.9, 0.4)}
+    rows = [row(name, d, e) for name, by_day in errors.items() for d, e in enumerate(by_day, 1)]
+    periods = fc.results.Result(tuple(rows), tuple(rows[0]))
+    by_pairs = _choose(replace(tested, periods=periods), METRIC)
+    by_records = _choose(replace(tested, periods=periods, weight="records"), METRIC)
+    assert (by_pairs.chosen, by_records.chosen) == ("ladder", "ip")
+    right = math.sqrt(0.02 * 0.9**2 + 0.98 * 0.4**2)
+    assert f"RMSE {right:.4g}" in by_records.because
+
+
+def test_the_error_that_is_told_is_that_of_the_backtest(log: fc.Log):
+    found = fc.backtest(log, metrics=[METRIC], estimators=["ip"], weight="records")
+    assert f"RMSE {found['rmse'][0]:.4g}" in _choose(found, METRIC).because
+
+
 def answers_of(log: fc.Log) -> dict[str, Sums]:
     question = Question(
         as_policy(fc.Observed(log)),

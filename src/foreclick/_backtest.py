@@ -24,6 +24,7 @@ from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.results import Result
 
+Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
 
 _NOISE = 0.05  # a win that chance alone gives more rarely than this is called larger than its noise
@@ -43,9 +44,11 @@ class Backtest(Result):
 
     Attributes:
         periods: the same by held-out period.
+        weight: whether (context, period) pairs count alike, or by their held-out records.
     """
 
     periods: Result | None = None
+    weight: Weight = "pairs"
 
     def error(self, estimator: str, metric: str, clip: float) -> float:
         """By how much an estimator was off on average, to either side."""
@@ -70,7 +73,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     min_held: float = 0,
     block: Block = None,
     forward: bool = False,
-    weight: Literal["pairs", "records"] = "pairs",
+    weight: Weight = "pairs",
     progress: Callable[[str], None] | None = None,
 ) -> Backtest:
     """Which estimator, and which M, would have been right on this log.
@@ -148,7 +151,11 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     notes += _skipped(found, len(labels), undated, forward=forward)
     detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
     return Backtest(
-        tuple(rows), tuple(rows[0]), tuple(notes), periods=Result(tuple(detail), tuple(detail[0]))
+        tuple(rows),
+        tuple(rows[0]),
+        tuple(notes),
+        periods=Result(tuple(detail), tuple(detail[0])),
+        weight=weight,
     )
 
 

@@ -119,8 +119,8 @@ def _choose(tested: Backtest, metric: Metric) -> Choice:
     for row in rows:
         mine = row["metric"] == metric.name and math.isinf(row["clip"])
         if mine and row["estimator"] in squared:
-            counts[row["period"]] = row["pairs"]
-            squared[row["estimator"]][row["period"]] = row["rmse"] ** 2 * row["pairs"]
+            counts[row["period"]] = row[tested.weight]
+            squared[row["estimator"]][row["period"]] = row["rmse"] ** 2 * row[tested.weight]
     known = {name: by_period for name, by_period in squared.items() if by_period}
     if not known:
         raise BacktestError(
