@@ -56,7 +56,7 @@ class Evaluation(Result):
     | change, lift | value − production, and that divided by production, with paired intervals |
     | covered | the share of the candidate's exposure that was ever logged |
     | clipped | the share of it that the clip M cut off |
-    | ess | the number of records that the weighted ones are worth |
+    | ess | the records that the weighted ones are worth; of a ladder, only beside intervals |
     | contexts, records | what it rests on |
     | missing_contexts | contexts of the log that the candidate has no list for |
     | dropped | invalid rows that were left out when the log was read |
@@ -70,6 +70,7 @@ class Evaluation(Result):
         """Without what follows from the rest, and without counts of nothing."""
         dull = {"se", "change", "change_low", "change_high", "contexts"}
         idle = {c for c in ("clipped", "missing_contexts", "dropped") if not any(self[c])}
+        idle |= {c for c in ("ess",) if all(value is None for value in self[c])}
         return tuple(c for c in self.columns if c not in dull | idle)
 
 

@@ -192,6 +192,19 @@ def test_it_answers_for_what_was_never_shown_and_says_how():
     assert any("ladder" in note and "context" in note for note in found.notes)
 
 
+def test_records_that_nobody_counted_are_not_none_of_them():
+    log, candidate = covered_case()
+    options: dict[str, Any] = {"estimators": ["ip", "ladder"], "metrics": "clicks@3"}
+    with_intervals = fc.evaluate(log, candidate, **options)
+    without = fc.evaluate(log, candidate, clusters=None, **options)
+    assert with_intervals["ess"][1] > 0
+    assert without["ess"] == [with_intervals["ess"][0], None]
+    assert "ess" in without.shown
+    alone = fc.evaluate(log, candidate, clusters=None, **options | {"estimators": ["ladder"]})
+    assert alone["ess"] == [None]
+    assert "ess" not in alone.shown
+
+
 def test_a_day_of_its_own_does_not_predict_itself():
     """Strengths from periods: lists whose clicks are those of the day are not to be trusted."""
     rng = np.random.default_rng(0)

@@ -124,8 +124,13 @@ class Sums:
         return (self.lost + cap * max(self.mass - self.covered, 0.0)) / self.stratum.records
 
     @property
-    def ess(self) -> float:
-        """The effective number of records, n (Σ E W)² / (Σ E · Σ E W²)."""
+    def ess(self) -> float | None:
+        """The effective number of records, n (Σ E W)² / (Σ E · Σ E W²).
+
+        None for a ladder whose spread was not asked for: its weights are what would move it.
+        """
+        if self.rungs is not None and not self.asked and self.covered > 0:
+            return None
         if not self.squared or self.covered <= 0:
             return 0.0
         return self.stratum.records * self.weighted**2 / (self.exposure * self.squared)
