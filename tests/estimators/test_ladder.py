@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ModelError
-from foreclick.estimators.climb import fitted
+from foreclick.estimators.climb import CLASS, fitted
 from foreclick.estimators.strengths import Sample, _Tree, dealt, examined, strengths
 from tests.answers import answer, close
 from tests.servers import Engine
@@ -251,6 +251,31 @@ def with_classes() -> tuple[list[Record], Policy, dict[Any, str]]:
     candidate = {c: lists for case in cases for c, lists in case.candidate.items()}
     contexts = sorted({record.context for record in records})
     return records, candidate, {c: "ab"[i % 2] for i, c in enumerate(contexts)}
+
+
+def test_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch):
+    records, candidate, classes = with_classes()
+    kinds = [classes[record.context] for record in records]
+    counted = fc.tally(fc.read_log(log_table(records, kind=kinds), segments=("kind",)))
+    asked: list[str] = []
+    rows = type(counted.engine).rows
+
+    def heard(engine: Any, table: Any) -> Any:  # noqa: ANN401
+        asked.append(str(table))
+        return rows(engine, table)
+
+    ladder = fc.Ladder("list", (4, 3, 2, 1.5, 4), P, segments="kind")
+    same = fc.Ladder("ip", (3, 2, 1.5, 4), P, segments="kind")
+    monkeypatch.setattr(type(counted.engine), "rows", heard)
+    fc.evaluate(
+        counted,
+        fc.Lists(lists_table(candidate)),
+        estimators=[ladder, same],
+        metrics=list(THETA),
+        missing="drop",
+        clusters=None,
+    )
+    assert sum(CLASS in table and "Limit" in table for table in asked) == 1
 
 
 def test_contexts_lean_on_others_of_their_class():

@@ -130,8 +130,16 @@ def classes_of(tally: Tally, ladder: Ladder) -> ir.Table | None:
     """By context, what it has in common with others; None for a ladder that does not ask."""
     if not ladder.segments:
         return None
+    key = tally.table.op(), ladder.segments
+    if key not in tally.learnt:
+        tally.learnt[key] = _classes(tally, ladder.segments)
+    return cast("ir.Table", tally.learnt[key])
+
+
+def _classes(tally: Tally, segments: Sequence[str]) -> ir.Table:
+    """By context, its value of each segment column; refused where it has several."""
     table = tally.table
-    values = {f"{CLASS}_{j}": code_of(table[c]) for j, c in enumerate(ladder.segments)}
+    values = {f"{CLASS}_{j}": code_of(table[c]) for j, c in enumerate(segments)}
     found = table.select(CONTEXT, **values).distinct()
     counts = found.group_by(CONTEXT).aggregate(n=found.count())
     several = counts.filter(counts[N] > 1)
@@ -139,7 +147,7 @@ def classes_of(tally: Tally, ladder: Ladder) -> ir.Table | None:
     if some:
         count = tally.engine.rows(several.aggregate(n=several.count()))[0]["n"]
         raise ModelError(
-            f"{count:,} contexts have several values of {', '.join(ladder.segments)}, for example "
+            f"{count:,} contexts have several values of {', '.join(segments)}, for example "
             f"{some[0][CONTEXT]!r}, so it is no class of contexts. Name a column that says the "
             "same of every record of a context, or make it part of the context."
         )
