@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from foreclick._tally import Tally
 from foreclick.engines import Engine, real, total, whole, zero
+from foreclick.estimators.influence import clustered
 from foreclick.estimators.logged import Keep, Logged
 from foreclick.estimators.places import (
     Graph,
@@ -381,10 +382,10 @@ class _Swaps:
 
 
 def _spread(graph: Graph, moved: Floats) -> Spread:
-    """The covariance of a sum over independent clusters: G / (G − 1) Σ ψ ψᵀ."""
-    count = len(moved)
-    factor = count / (count - 1) if count > 1 else np.nan
-    return Spread(graph.only(factor * moved.T @ moved), count - 1.0)
+    """By clusters; a single one does not tell how much they differ."""
+    found = clustered(moved)
+    covariance = found.covariance if found.freedom > 0 else np.full_like(found.covariance, np.nan)
+    return Spread(graph.only(covariance), found.freedom)
 
 
 def rates(pairs: ir.Table, size: int) -> ir.Table:
