@@ -25,7 +25,14 @@ from foreclick import simulate
 from foreclick._choice import CANDIDATES
 from foreclick.estimators import Folds, Protocol, fold_errors, parse_estimators
 from foreclick.metrics import parse_metrics
-from foreclick.simulate.presets import attractions
+from foreclick.simulate.presets import (
+    FALL,
+    PERSISTENCE,
+    POOL,
+    POSITIONS,
+    attractions,
+    satisfied,
+)
 
 WORLDS = ("PBM", "DCTR", "ItemPosition", "Cascade", "DCM", "DBN", "ListSpecific")
 PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}
@@ -33,7 +40,6 @@ PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}
 
 METRICS = ("clicks@3", "dcg@10")
 TUNED, REPORTED = (1,), (11, 12, 13)
-POSITIONS, POOL, FALL = 10, 40, 0.74
 PLAIN = ("list", "prefix", "ip", "item", "pbm", "rctr")
 
 
@@ -50,8 +56,7 @@ def world(name: str, queries: int, seed: int) -> simulate.World:  # noqa: PLR091
     if name == "DCM":
         return simulate.DCM(attraction, np.linspace(0.7, 0.4, POSITIONS))
     if name == "DBN":
-        satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
-        return simulate.DBN(attraction, satisfaction, 0.66, POSITIONS)
+        return satisfied(attraction, rng)
     if name == "ItemPosition":
         odd = np.exp(0.4 * rng.standard_normal((*attraction.shape, POSITIONS)))
         return simulate.ItemPosition(np.minimum(attraction[:, :, None] * examination * odd, 1))
@@ -69,7 +74,7 @@ def log_of(name: str, part: str, seed: int, shock: float, share: float) -> fc.Lo
         records,
         frequencies=np.arange(first, first + queries) ** -FALL,
         shock_sd=shock,
-        shock_persistence=0.6 if shock else 0.0,
+        shock_persistence=PERSISTENCE if shock else 0.0,
     )
     log = simulation.sample(seed=seed)
     contexts = np.asarray(log["query"])

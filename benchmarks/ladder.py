@@ -13,10 +13,11 @@ import math
 import time
 
 import numpy as np
-from benchmarks.accuracy import POOL, POSITIONS, WORLDS, world
+from benchmarks.accuracy import WORLDS, world
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.simulate.presets import POOL, POSITIONS
 
 QUERIES, RECORDS, DAYS = 30, 40_000, 14
 METRICS = ("clicks@3", "dcg@10")

@@ -13,14 +13,17 @@ from foreclick.simulate.worlds import DBN, PBM, World
 
 Floats = NDArray[np.float64]
 
-_POOL = 40
-_POSITIONS = 10
+POOL = 40
+POSITIONS = 10
 _ILLUSTRATIVE_POOL = 70
 _RANKER_NOISE = 0.1
+PERSISTENCE = 0.6
+"""Of shocks by query and day: how much of a day's is left on the next."""
+
 _WORLD = 100
 """The stream of a preset's world: none that production or a log uses."""
 
-_FALL = 0.74
+FALL = 0.74
 """The exponent of the queries' frequencies: the paper's most frequent query has 455k records, its
 100th 15k and its 1,000th 3k, and 9 million records over 1,000 queries then have about these too."""
 
@@ -48,9 +51,7 @@ def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) ->
         1000
     """
     attraction, rng = attractions(queries, seed)
-    satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
-    world = DBN(attraction, satisfaction, continuation=0.66, positions=_POSITIONS)
-    return _drifting(world, Drift(), records, seed)
+    return _drifting(satisfied(attraction, rng), Drift(), records, seed)
 
 
 def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
@@ -64,7 +65,7 @@ def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> S
         seed: another seed is another world with another history.
     """
     attraction, _ = attractions(queries, seed)
-    world = PBM(attraction, examination=1 / np.arange(1, _POSITIONS + 1))
+    world = PBM(attraction, examination=1 / np.arange(1, POSITIONS + 1))
     return _drifting(world, Drift(), records, seed)
 
 
@@ -79,10 +80,8 @@ def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
         seed: another seed is another query.
     """
     attraction, rng = attractions(1, seed, pool=_ILLUSTRATIVE_POOL)
-    satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
-    world = DBN(attraction, satisfaction, continuation=0.66, positions=_POSITIONS)
     drift = Drift(variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0)
-    return _drifting(world, drift, records, seed)
+    return _drifting(satisfied(attraction, rng), drift, records, seed)
 
 
 PRESETS: dict[str, Callable[..., Simulation]] = {
@@ -93,7 +92,7 @@ PRESETS: dict[str, Callable[..., Simulation]] = {
 """By the name that the command line gives them."""
 
 
-def attractions(queries: int, seed: int, pool: int = _POOL) -> tuple[Floats, np.random.Generator]:
+def attractions(queries: int, seed: int, pool: int = POOL) -> tuple[Floats, np.random.Generator]:
     """Attractions in the order in which the ranker shows items on day 1, and the stream they use.
 
     The ranker knows attraction up to some noise; the navigational item it knows for sure.
@@ -107,6 +106,12 @@ def attractions(queries: int, seed: int, pool: int = _POOL) -> tuple[Floats, np.
     return attraction, rng
 
 
+def satisfied(attraction: Floats, rng: np.random.Generator) -> DBN:
+    """How `yandex_like` is clicked."""
+    satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
+    return DBN(attraction, satisfaction, continuation=0.66, positions=POSITIONS)
+
+
 def _drifting(world: World, drift: Drift, records: int, seed: int) -> Simulation:
     """The world under a drifting ranker, with Zipf-like frequencies and day shocks."""
     queries, pool, positions = world.size
@@ -114,7 +119,7 @@ def _drifting(world: World, drift: Drift, records: int, seed: int) -> Simulation
         world,
         Drifting(queries, pool, positions, drift, seed),
         records,
-        frequencies=np.arange(1, queries + 1) ** -_FALL,
+        frequencies=np.arange(1, queries + 1) ** -FALL,
         shock_sd=0.10,
-        shock_persistence=0.6,
+        shock_persistence=PERSISTENCE,
     )
