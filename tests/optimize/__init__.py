@@ -1,0 +1,1 @@
+"""Policies that maximise an estimate, beside the linear program of the paper."""

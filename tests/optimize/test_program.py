@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from foreclick.optimize.decode import decode
+from foreclick.optimize.program import Limits, program
+from foreclick.optimize.solve import NOBODY, transport
+from tests.optimize.oracle import (
+    CLOSE,
+    best_of_lists,
+    by_item,
+    capped,
+    earned,
+    fullest_lists,
+    marginals_of_each,
+    some_exposure,
+    some_log,
+)
+
+
+def some_limits(rng, log, whole=False):
+    """Each limit is there half of the time."""
+    L, K = log.shape
+    forbidden, groups, exposure, near = None, [], None, None
+    if rng.random() < 0.5:
+        forbidden = rng.random((L, K)) < 0.3
+    if rng.random() < 0.5:
+        exposure = some_exposure(rng, K)
+    while rng.random() < 0.5:
+        groups.append((rng.random(L) < 0.5, float(rng.random()) * 0.6))
+    if rng.random() < 0.5:
+        near = (log.shown, float(rng.random()))
+    return Limits(forbidden, tuple(groups), exposure, near, whole)
+
+
+def assert_kept(limits, h):
+    L, K = h.shape
+    assert h.min() >= 0
+    assert max(h.sum(axis=0).max(), h.sum(axis=1).max()) <= 1 + CLOSE
+    filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != NOBODY)
+    assert h.sum() == pytest.approx(filled, abs=CLOSE)
+    if limits.forbidden is not None:
+        assert h[limits.forbidden].sum() == 0
+    e = np.ones(K) if limits.exposure is None else limits.exposure
+    for members, least in limits.groups:
+        assert (h[members] @ e).sum() >= least * e.sum() - CLOSE
+    if limits.near is not None:
+        production, change = limits.near
+        assert np.maximum(h - production, 0).sum() <= change * K + CLOSE
+    if limits.whole:
+        assert set(np.unique(h)) <= {0.0, 1.0}
+
+
+def cells(rng, log, model):
+    """Worth, caps and how marginals expose cells; without a clip, some worth is negative."""
+    L, _ = log.shape
+    rates = log.rates - 0.3 if np.isinf(log.clip) else log.rates
+    free = np.isinf(log.clip) and rng.random() < 0.5  # else what was not shown counts for nothing
+    if model == "ip":
+        worth, E, exposed = (rates * log.q).ravel(), np.eye(rates.size), log.shown.ravel()
+    else:
+        worth, E, exposed = rates.mean(axis=1), by_item(L, log.q), log.shown @ log.q
+    cap = np.full(len(worth), np.inf) if free else capped(log.clip, exposed)
+    return (worth if free else np.maximum(worth, 0)), cap, E
+
+
+@pytest.mark.parametrize("model", ["ip", "item"])
+def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
+    rng = np.random.default_rng(len(model))
+    possible = 0
+    for _ in range(200):
+        log = some_log(rng, items=5, positions=3)
+        L, K = log.shape
+        limits, (w, cap, E) = some_limits(rng, log), cells(rng, log, model)
+        h = program(w, cap, E, limits, (L, K))
+        lists = fullest_lists(L, K, limits.forbidden)
+        by_list = E @ marginals_of_each(lists, L).reshape(len(lists), -1).T
+        best = best_of_lists(w, cap, by_list, lists, L, limits)
+        assert (h is None) == (best is None)
+        if h is not None:
+            possible += 1
+            assert_kept(limits, h)
+            assert earned(w, cap, E @ h.ravel()) == pytest.approx(best, abs=CLOSE)
+            shown, masses = decode(h)
+            again = np.einsum("m,mak->ak", masses, marginals_of_each(shown, L))
+            np.testing.assert_allclose(again, h, atol=1e-8)
+    assert possible > 100
+
+
+def test_masses_of_lists_within_limits():
+    rng = np.random.default_rng(7)
+    possible = 0
+    for _ in range(200):
+        log = some_log(rng, items=5, positions=3)
+        L, K = log.shape
+        limits = some_limits(rng, log)
+        lists = fullest_lists(L, K)
+        lists = lists[rng.random(len(lists)) < 0.5]
+        if not len(lists):
+            continue
+        if rng.random() < 0.3:
+            lists[0, rng.integers(K)] = NOBODY
+        w, shown = rng.random(len(lists)), rng.dirichlet(np.ones(len(lists)))
+        cap = capped(log.clip, shown)
+        masses = program(w, cap, np.eye(len(lists)), limits, (L, K), lists)
+        h = marginals_of_each(lists, L)
+        fits = np.ones(len(lists), dtype=bool)
+        if limits.forbidden is not None:
+            fits = ~np.any((h > 0) & limits.forbidden, axis=(1, 2))
+        best = None
+        if fits.any():
+            exposure = np.eye(len(lists))[:, fits]
+            best = best_of_lists(w, cap, exposure, lists[fits], L, limits)
+        assert (masses is None) == (best is None)
+        if masses is not None:
+            possible += 1
+            assert masses.shape == (len(lists),)
+            assert masses.sum() == pytest.approx(1)
+            assert masses[~fits].sum() == 0
+            assert earned(w, cap, masses) == pytest.approx(best, abs=CLOSE)
+    assert possible > 70
+
+
+@pytest.mark.parametrize("model", ["ip", "item"])
+def test_one_list_within_limits_is_the_best_of_all(model):
+    rng = np.random.default_rng(10 + len(model))
+    possible = 0
+    for _ in range(150):
+        log = some_log(rng, items=5, positions=3)
+        L, K = log.shape
+        limits, (w, cap, E) = some_limits(rng, log, whole=True), cells(rng, log, model)
+        h = program(w, cap, E, limits, (L, K))
+        best = -np.inf
+        e = np.ones(K) if limits.exposure is None else limits.exposure
+        for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
+            fair = all((one[g] @ e).sum() >= least * e.sum() for g, least in limits.groups)
+            near = limits.near is None or (
+                np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K
+            )
+            if fair and near:
+                best = max(best, earned(w, cap, E @ one.ravel()))
+        assert (h is None) == (best == -np.inf)
+        if h is not None:
+            possible += 1
+            assert_kept(limits, h)
+            assert earned(w, cap, E @ h.ravel()) == pytest.approx(best, abs=CLOSE)
+    assert possible > 50
+
+
+def test_without_limits_it_is_the_transport():
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        log = some_log(rng)
+        w, cap = log.rates * log.q, capped(log.clip, log.shown)
+        h = program(w.ravel(), cap.ravel(), np.eye(w.size), Limits(), log.shape)
+        assert h is not None
+        assert earned(w, cap, h) == pytest.approx(earned(w, cap, transport(w, cap)), abs=CLOSE)
+
+
+def test_a_pinned_item_stays():
+    forbidden = np.zeros((4, 3), dtype=bool)
+    forbidden[2], forbidden[:, 1] = True, True
+    forbidden[2, 1] = False
+    worth = np.arange(12.0)[::-1]
+    h = program(worth, np.full(12, np.inf), np.eye(12), Limits(forbidden), (4, 3))
+    assert h is not None
+    assert h[2].tolist() == [0, 1, 0]
+    assert h.sum(axis=0).tolist() == [1, 1, 1]
+
+
+def test_no_change_is_production():
+    log = some_log(np.random.default_rng(9))
+    G, limits = log.shown.size, Limits(near=(log.shown, 0.0))
+    h = program(log.rates.ravel(), np.full(G, np.inf), np.eye(G), limits, log.shape)
+    assert h is not None
+    np.testing.assert_allclose(h, log.shown, atol=CLOSE)
+
+
+def test_limits_that_nobody_can_keep_to():
+    both = ((np.array([True, False]), 0.6), (np.array([False, True]), 0.6))
+    limits = Limits(groups=both, exposure=np.array([1.0, 0.1]))
+    assert program(np.ones(4), np.ones(4), np.eye(4), limits, (2, 2)) is None
+
+
+def test_a_capped_cell_cannot_be_worth_less_than_nothing():
+    with pytest.raises(ValueError, match="1 cells with a cap have negative worth, for example -1"):
+        program([1.0, -1.0], [1.0, 1.0], np.eye(2), Limits(), (2, 1))
