@@ -19,21 +19,17 @@ from foreclick.estimators import Ladder, Weighted, check_columns, parse_estimato
 from foreclick.logs import CONTEXT, ITEM, N, numbered, read_log
 from foreclick.metrics import Metric
 from foreclick.models import POSITION
-from foreclick.optimize.contexts import (
-    ALL,
-    CHANGED,
-    FOLD,
-    PROBABILITY,
-    UNSURE,
-    Best,
-    Wish,
-    schema,
-)
+from foreclick.optimize.batch import ALL, FOLD
+from foreclick.optimize.contexts import CHANGED, IMPOSSIBLE, PROBABILITY, UNSURE, Best, Wish, schema
 from foreclick.optimize.counted import Counted
 from foreclick.optimize.folds import apart, folded, named
 from foreclick.policies import Lists, Observed
 from foreclick.results import Result, Value
 
+_WHY = {
+    UNSURE: "nothing is sure to be better",
+    IMPOSSIBLE: "no policy keeps to the limits, with what was seen",
+}
 _CHUNK = 50_000  # rows of counts that a process is given at a time
 
 
@@ -66,17 +62,17 @@ class Optimized(Result):
     @property
     def value(self) -> float:
         """What the policy is worth, honestly."""
-        return float(self["value"][0])  # type: ignore[arg-type]
+        return float(self["value"][0])
 
     @property
     def naive(self) -> float:
         """What the estimate it was chosen by says of it."""
-        return float(self["naive"][0])  # type: ignore[arg-type]
+        return float(self["naive"][0])
 
     @property
     def production(self) -> float:
         """What production earns today."""
-        return float(self["production"][0])  # type: ignore[arg-type]
+        return float(self["production"][0])
 
     @property
     def contexts(self) -> ir.Table:
@@ -181,9 +177,9 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         by_list = lists is not None or (isinstance(by, Weighted) and by.model.over_lists)
         rows = source.listed(_given(lists)) if by_list else source.slots()
         rows = keep(rows, "counts")
-        depth = min(what.depth, counted.shape.depth)
-        model = source.model(by, by.clip[0] if by.clip else clip)
-        best = Best(what.theta[:depth], model, pessimism, wish, folds, by_list)
+        model = source.model(by, by.clip[0] if by.clip else clip, pessimism)
+        depth = model.depth
+        best = Best(model, wish, folds, by_list)
         every = parts.engine.rows(rows.aggregate(n=rows.count()))[0]["n"]
 
         def tell(done: int) -> None:
@@ -455,8 +451,7 @@ def _said(
     notes = [
         f"{row['changed']:,} of {row['contexts']:,} contexts get a new policy."
         + "".join(
-            f" {r['n']:,} stay as they are: "
-            + ("nothing is sure to be better." if r["why"] == UNSURE else f"{r['why']}.")
+            f" {r['n']:,} stay as they are: {_WHY[r['why']]}."
             for r in sorted(reasons, key=lambda r: -r["n"])
         )
     ]

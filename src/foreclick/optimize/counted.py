@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import ibis
@@ -14,7 +15,8 @@ from foreclick.estimators.logged import Logged
 from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, slots_of, stacked
-from foreclick.optimize.contexts import CREDIT, FOLD, Model
+from foreclick.optimize.batch import CREDIT, FOLD
+from foreclick.optimize.cells import Model
 from foreclick.optimize.rates import Climbing
 from foreclick.policies.base import Policy, View
 
@@ -83,19 +85,22 @@ class Counted:
         """What a policy sees of this log."""
         return View(self.tally.engine, self.depth, self.lists, self.keep)
 
-    def model(self, estimator: Weighted | Ladder, clip: float) -> Model:
+    def model(self, estimator: Weighted | Ladder, clip: float, pessimism: float) -> Model:
         """The estimator in numbers."""
-        depth = max(self.depth, self.metric.depth)
+        depth = min(self.depth, self.metric.depth)
+        theta = self.metric.theta[:depth]
         if isinstance(estimator, Weighted):
-            cell = estimator.model.cell
-            name = cell if isinstance(cell, str) else {1: "item", 2: "ip"}[len(tuple(cell))]  # type: ignore[arg-type]
-            return Model(name, estimator.model.examined(depth), clip)
+            cell, examined = estimator.model.cell, estimator.model.examined(depth)
+            name = str(cell) if estimator.model.over_lists else "item"
+            name = "ip" if name == "item" and estimator.model.pins_position else name
+            return Model(name, theta, examined, clip, None, pessimism)
         fit = fitted(self.tally, estimator, self.metric.reward, self.metric.depth)
         slots = self.slots()
         shown = slots.filter(slots[POSITION] > 0)
         by = [CONTEXT, ITEM, POSITION]
         cells = shown.group_by(by).aggregate(**{c: shown[c].sum() for c in (N, CREDIT)})
         n, c = climbed(self.tally.engine, fit, cells, self.keep)
-        a, b, d = fit.strengths
-        climbing = Climbing((a, b, d), fit.examined, c / n if n else 0.0)
-        return Model("ip", (1.0,) * depth, climbing=climbing)
+        of_position, of_item, of_context = fit.strengths
+        base = c / n if n else 0.0
+        climbing = Climbing((of_position, of_item, of_context), fit.examined, base)
+        return Model("ip", theta, (1.0,) * depth, math.inf, climbing, pessimism)

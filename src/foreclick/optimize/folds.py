@@ -15,9 +15,9 @@ import pyarrow as pa
 from scipy import stats
 
 from foreclick._tally import FEW_PERIODS, Tally, count_periods
-from foreclick.engines import Job, force, whole
+from foreclick.engines import Engine, Job, force, whole
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, N
-from foreclick.optimize.contexts import FOLD
+from foreclick.optimize.batch import FOLD
 
 _SEED = "seed"
 _DIGITS = 2**28  # of what an engine's hash gives
@@ -52,7 +52,7 @@ def _by_period(tally: Tally, folds: int) -> ir.Table:
     return table.join(which, same).drop("of")
 
 
-def _dealt(tally: Tally, folds: int) -> tuple[object, ir.Table]:
+def _dealt(tally: Tally, folds: int) -> tuple[Engine, ir.Table]:
     """Every row as often as folds get some of its records."""
     engine, table = tally.engine, tally.table
     text: ir.StringValue = ibis.literal(FOLD)

@@ -65,11 +65,16 @@ class Climbing(NamedTuple):
         passed = _passed(n, s_position)
         n_item, c_item = (n * passed) @ p, (c * passed).sum(axis=1)
         passed_item = _passed(n_item, s_item)
-        n_context = np.bincount(owner, n_item * passed_item, len(records))
-        c_context = np.bincount(owner, c_item * passed_item, len(records))
-        rate, off = _shrunk(n_context, c_context, s_context, np.float64(self.base), np.float64(0))
+        n_context = _by(owner, n_item * passed_item, len(records))
+        c_context = _by(owner, c_item * passed_item, len(records))
+        base = np.full(len(records), self.base)
+        rate, off = _shrunk(n_context, c_context, s_context, base, np.zeros(len(records)))
         rate, off = _shrunk(n_item, c_item, s_item, rate[owner], off[owner])
         return _shrunk(n, c, s_position, rate[:, None] * p, off[:, None] * p * p)
+
+
+def _by(owner: Integers, values: Floats, count: int) -> Floats:
+    return np.asarray(np.bincount(owner, values, count), dtype=np.float64)
 
 
 def _passed(n: Floats, s: float) -> Floats:
