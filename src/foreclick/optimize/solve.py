@@ -118,8 +118,8 @@ def greedy(worth: ArrayLike, cap: ArrayLike, q: ArrayLike) -> Floats:
 def spread(y: ArrayLike, q: ArrayLike) -> Floats:
     """Marginals of a policy that exposes each item by at least y.
 
-    Where y leaves exposure over, the most exposed items take it, as far as they can. With fewer
-    items than positions, the least exposed positions stay empty.
+    What y leaves over stays with the items that it asks most for; of equal ones, with the first.
+    With fewer items than positions, the least exposed positions stay empty.
 
     Args:
         y: Shape (L,): exposures that a policy can have, such as those of `greedy`.
@@ -140,43 +140,37 @@ def spread(y: ArrayLike, q: ArrayLike) -> Floats:
     positions = np.argsort(-exposed, kind="stable")[: len(asked)]
     x = np.zeros(len(asked))
     x[: len(positions)] = exposed[positions]
-    sorted_h = _transformed(x, _raised(asked[items], x), len(positions))
+    falling = asked[items]
+    _check_exposures(falling, x)
     h = np.zeros((len(asked), len(exposed)))
-    h[np.ix_(items, positions)] = sorted_h
+    h[np.ix_(items, positions)] = _transformed(x, falling, len(positions))
     return h
 
 
-def _raised(y: Floats, x: Floats) -> Floats:
-    """The smallest z ≥ y that is majorised by x, filled from the top; all of them are falling.
-
-    With B, Q the cumulative sums of y, x and R_i = min_{j ≥ i} (Q_j − B_j), let z have cumulative
-    sums B + R. They are at most Q, and Q at the end. z is falling, as majorisation asks: so is y
-    where R stays as it is, and R grows at i only if B + R = Q at i − 1, so that
-    z_{i−1} ≥ x_{i−1} ≥ x_i ≥ z_i.
-    """
-    room = np.cumsum(x) - np.cumsum(y)
-    if len(room) and room.min() < -_BROKEN * max(float(x.sum()), _BROKEN):
+def _check_exposures(y: Floats, x: Floats) -> None:
+    room = np.cumsum(x - y)
+    if room.min() < -_BROKEN * max(float(x.sum()), _BROKEN):
         j = int(room.argmin()) + 1
         raise ValueError(
             f"no policy exposes items that much: {j} of them are to have {y[:j].sum():.6g} "
             f"together, the {j} most exposed positions have {x[:j].sum():.6g}"
         )
-    least = np.minimum.accumulate(room[::-1])[::-1]
-    return np.asarray(y + np.diff(least, prepend=0.0))
 
 
-def _transformed(x: Floats, z: Floats, columns: int) -> Floats:
-    """The first columns of a doubly stochastic D with D x = z, for falling x that majorises z.
+def _transformed(x: Floats, y: Floats, columns: int) -> Floats:
+    """The first columns of a doubly stochastic D with D x ≥ y, both falling.
 
-    T-transforms: of two items the one with too much gives to the one with too little, by being
-    swapped with it a share of the time. If all between them are right, x stays falling and above
-    z. As x_j − x_k ≥ (x_j − z_j) + (z_k − x_k), the share is never above 1/2.
+    Item j starts at position j. Going down the list, an item that has too little is swapped, a
+    share of the time, with the last one above it that has too much (T-transforms): there is one,
+    as the first j items of y never ask for more than x has there. As y_j ≥ y_k, what j has and k
+    has not, x_j − x_k, is at least what j has too much and k too little together; so the share is
+    never above 1/2, neither passes its y, and after each swap one of them is right for good.
     """
     found = np.eye(len(x), columns)
     now, tiny = x.tolist(), _ROUNDING * float(x.sum())
-    over = (x - z).tolist()
+    over = (x - y).tolist()
     givers: list[int] = []
-    for k in np.flatnonzero(np.abs(x - z) > tiny).tolist():
+    for k in np.flatnonzero(np.abs(x - y) > tiny).tolist():
         if over[k] > 0:
             givers.append(k)
             continue
