@@ -43,6 +43,7 @@ TYPES = {
     "Ladder",
     "Examination",
     "Log",
+    "Picker",
     "Policy",
     "Resampling",
     "Support",

@@ -20,6 +20,18 @@ def test_the_first_example_prints_what_the_page_shows(
     assert capsys.readouterr().out.rstrip() == shown.rstrip()
 
 
+def test_all_examples_of_a_page_print_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(
+        r"```(python|text)\n(.*?)```", (ROOT / "docs/guide/serving.md").read_text(), re.DOTALL
+    )
+    names: dict[str, object] = {}
+    for language, text in blocks:
+        if language == "python":
+            exec(text, names)  # noqa: S102 - our own text
+        else:
+            assert capsys.readouterr().out == text
+
+
 def test_three_statements_after_the_import_are_enough() -> None:
     code = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[0]
     first, *rest = ast.parse(code).body

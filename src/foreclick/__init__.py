@@ -19,7 +19,7 @@ from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Window
 from foreclick.optimize import Optimized, optimize
-from foreclick.policies import Lists, Marginals, Observed, PlackettLuce, Policy, Ranking
+from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
 
 __version__ = "0.1.0"
 
@@ -37,6 +37,7 @@ __all__ = [
     "Metric",
     "Observed",
     "Optimized",
+    "Picker",
     "PlackettLuce",
     "Policy",
     "Ranking",

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from foreclick import engines
-from foreclick.engines import BUCKETS, absent, real, total, whole, zero
+from foreclick.engines import BUCKETS, HASHES, absent, hashed_here, real, total, whole, zero
 from foreclick.errors import EngineError, ForeclickError
 from tests.engines.looking import bucket_of, kept, only_postgres, only_spark
 
@@ -124,6 +124,18 @@ def test_an_engine_without_a_function_for_it_has_the_same_buckets():
     plain = engines.Engine(connection)
     found = plain.fetch(table.select("row", b=plain.bucket(table["name"])).order_by("row"))
     assert found["b"].to_pylist() == [bucket_of(unit) for unit in UNITS]
+
+
+def test_a_salted_hash_is_the_same_everywhere(engine, home):
+    table = engine.load(
+        pa.table({"row": range(10), "name": UNITS, "number": pa.array(NUMBERS, pa.int64())})
+    )
+    hashes = {c: home.hashed(table[c], "salt:'7':") for c in ("name", "number")}
+    found = home.fetch(table.select("row", **hashes).order_by("row"))
+    for column, values in (("name", UNITS), ("number", NUMBERS)):
+        texts = ["" if value is None else value for value in values]
+        assert found[column].to_pylist() == [hashed_here(f"salt:'7':{t}") for t in texts]
+    assert max(found["name"].to_pylist()) < HASHES == 16**7
 
 
 # --- lists ----------------------------------------------------------------------------------------

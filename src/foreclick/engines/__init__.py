@@ -2,9 +2,11 @@
 
 from foreclick.engines.base import (
     BUCKETS,
+    HASHES,
     Engine,
     absent,
     force,
+    hashed_here,
     real,
     sweep_partial,
     total,
@@ -25,6 +27,7 @@ from foreclick.engines.sources import (
 
 __all__ = [
     "BUCKETS",
+    "HASHES",
     "Engine",
     "Job",
     "absent",
@@ -34,6 +37,7 @@ __all__ = [
     "files_of",
     "filter_by",
     "force",
+    "hashed_here",
     "laptop",
     "open_source",
     "read_schemas",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import platform
@@ -37,6 +38,9 @@ _DIGITS = 7  # 28 bits of the digest: far more than 30 buckets need, and no over
 
 BUCKETS = 30
 """Units (users) survive in a tally as one of so many buckets."""
+
+HASHES = 16**_DIGITS
+"""How many numbers `Engine.hashed` can give."""
 
 
 @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
@@ -292,8 +296,7 @@ class Engine:
 
         Ibis's own `hash` is another function on each engine; this is the same number everywhere.
         """
-        text = unit.cast("string").fill_null("")
-        return (self.number(text) % BUCKETS).cast("int16")
+        return (self.hashed(unit) % BUCKETS).cast("int16")
 
     def part(self, value: ir.Value, count: int) -> ir.IntegerValue:
         """Which of so many parts of a table a value belongs to; another on another engine."""
@@ -305,12 +308,16 @@ class Engine:
         A larger sample holds every smaller one. The salt keeps it apart from the buckets, and from
         an experiment that was drawn by the same hash.
         """
-        text = ibis.literal("foreclick:") + value.cast("string").fill_null("")
-        return self.number(text) < whole(round(share * 16**_DIGITS))
+        return self.hashed(value, "foreclick:") < whole(round(share * HASHES))
 
-    def number(self, text: ir.StringValue) -> ir.IntegerValue:
-        """A number below 16⁷ that a text is hashed to, the same everywhere."""
-        return self._hex_number(left(md5(text), _DIGITS))
+    def hashed(self, value: ir.Value, salt: str = "") -> ir.IntegerValue:
+        """A number below `HASHES`: the first seven hex digits of the MD5 of salt and text.
+
+        It is the same on every engine, and `hashed_here` in Python.
+        """
+        text = value.cast("string").fill_null("")
+        salted = ibis.literal(salt) + text if salt else text
+        return self._hex_number(left(md5(salted), _DIGITS))
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         """A hexadecimal number of seven digits; engines with a function for it are faster."""
@@ -319,6 +326,11 @@ class Engine:
             digit = ibis.literal(_HEX).find(digits.substr(place, 1)).cast("int64")
             number = number * 16 + digit
         return number
+
+
+def hashed_here(text: str) -> int:
+    """What `Engine.hashed` gives for a text, with its salt in front."""
+    return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:_DIGITS], 16)
 
 
 def force(value: ir.Value, kind: str) -> ir.Value:

@@ -114,7 +114,7 @@ def _taken(name: str, numbers: Sequence[str]) -> bool:
     return lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit())
 
 
-def _key(column: ir.Column, role: str) -> ir.Column:
+def key_of(column: ir.Column, role: str) -> ir.Column:
     """A context or an item: 64-bit integers or text, so that two sources can be compared."""
     kind = column.type()
     if kind.is_integer():
@@ -143,7 +143,7 @@ def _reward(column: ir.Column, name: str) -> ir.Column:
 def _slot_value(value: ir.Value, name: str) -> ir.Value:
     """What stands at a position: an item, a propensity, or the reward of this name."""
     if name == ITEM:
-        return _key(value, ITEM)
+        return key_of(value, ITEM)
     return value.cast("float64") if name == PROPENSITY else _reward(value, name)
 
 
@@ -161,13 +161,13 @@ class _Reader:
     def list_columns(self) -> dict[str, ir.Value]:
         table, roles = self.table, self.roles
         columns: dict[str, ir.Value] = {
-            CONTEXT: whole(0) if roles.context is None else _key(table[roles.context], CONTEXT)
+            CONTEXT: whole(0) if roles.context is None else key_of(table[roles.context], CONTEXT)
         }
         if roles.period is not None:
             columns[PERIOD] = period_of(table[roles.period])
         columns |= {name: table[name] for name in roles.segments}
         if roles.unit is not None:
-            columns[BUCKET] = self.engine.bucket(_key(table[roles.unit], "unit"))
+            columns[BUCKET] = self.engine.bucket(key_of(table[roles.unit], "unit"))
         if roles.weight is not None:
             columns[WEIGHT] = _weight(table[roles.weight])
         return columns

@@ -15,12 +15,11 @@ import pyarrow as pa
 from scipy import stats
 
 from foreclick._tally import FEW_PERIODS, Tally, count_periods
-from foreclick.engines import Engine, Job, force, whole
+from foreclick.engines import HASHES, Engine, Job, force, whole
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, N
 from foreclick.optimize.batch import FOLD
 
 _SEED = "seed"
-_DIGITS = 2**28  # of what an engine's hash gives
 _BETWEEN = ":"
 
 
@@ -58,7 +57,7 @@ def _dealt(tally: Tally, folds: int) -> tuple[Engine, ir.Table]:
     text: ir.StringValue = ibis.literal(FOLD)
     for column in tally.shape.keys:
         text = text + _BETWEEN + table[column].cast("string").fill_null("")
-    rows = table.mutate(**{N: table[N].cast("float64"), _SEED: engine.number(text)})
+    rows = table.mutate(**{N: table[N].cast("float64"), _SEED: engine.hashed(text)})
     fields = rows.schema().to_pyarrow()
     schema = fields.remove(fields.get_field_index(_SEED)).append(pa.field(FOLD, pa.int64()))
     return engine.worked(rows, Job(None, Deal(folds), schema))
@@ -104,7 +103,7 @@ def dealt(n: np.ndarray, seed: np.ndarray, folds: int) -> tuple[np.ndarray, np.n
 def _uniform(seed: np.ndarray, stream: int) -> np.ndarray:
     """A number between 0 and 1 for each seed, another one for each stream: SplitMix64."""
     with np.errstate(over="ignore"):
-        z = (seed + np.uint64(_DIGITS) * np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (seed + np.uint64(HASHES) * np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))

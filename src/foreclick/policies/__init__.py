@@ -4,11 +4,13 @@ from foreclick.policies.base import Policy, View
 from foreclick.policies.lists import Lists, Observed, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
 from foreclick.policies.plackett_luce import PlackettLuce
+from foreclick.policies.serving import Picker
 
 __all__ = [
     "Lists",
     "Marginals",
     "Observed",
+    "Picker",
     "PlackettLuce",
     "Policy",
     "Ranking",

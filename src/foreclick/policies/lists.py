@@ -10,6 +10,7 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from foreclick._tally import Tally, tally
 from foreclick.engines import Engine, open_source, real, total
@@ -17,6 +18,7 @@ from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.models import MASS
 from foreclick.policies.base import Policy, View
+from foreclick.policies.serving import Picker, sample
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 
@@ -94,6 +96,61 @@ class Lists(_ListPolicy):
             "in every context they must sum to 1; add the lists that are missing, or divide by "
             "the sum",
         )
+
+    def sample(
+        self,
+        requests: Any,  # noqa: ANN401 - anything read_log accepts
+        *,
+        request: str = "request",
+        context: str | None = "context",
+        seed: int = 0,
+    ) -> pa.Table:
+        """Draw the list that each request is shown, in the policy's engine.
+
+        A list is drawn by a hash of the request's id: u = the first seven hex digits of
+        ``md5(f"foreclick:{seed}:{request}")``, over 16**7. The same request gets the same list on
+        every engine and from `serving`, today and tomorrow; with another seed it is drawn anew.
+        Lists are as likely as the policy says to within 16**-7; one that is rarer may never be
+        shown. Ids and contexts count by their text, so 7 and "7" are the same.
+
+        Args:
+            requests: one row per request: anything `read_log` accepts.
+            request: the column of the request's id, an integer or text; no two requests that
+                should be drawn apart may share one.
+            context: the column of the context; None: one context for all.
+            seed: tells experiments on the same requests apart.
+
+        Returns:
+            An Arrow table, in no order: `request`, `context`, `items`, and `propensity`, the
+            list's probability. With the clicks joined to it, it is a log whose logging policy is
+            known: ``read_log(shown, propensity="propensity")``. Where the policy has no list,
+            items and propensity are null, and a warning counts them.
+
+        Examples:
+            >>> table = {"context": ["q", "q"], "items": [[1, 2], [2]], "probability": [0.7, 0.3]}
+            >>> requests = {"request": [1, 2, 3], "context": ["q", "q", "q"]}
+            >>> shown = Lists(table).sample(requests).sort_by("request")
+            >>> shown["items"].to_pylist(), shown["propensity"].to_pylist()
+            ([[2], [2], [1, 2]], [0.3, 0.3, 0.7])
+            >>> clicked = shown.append_column("clicks", [[[1], [0], [0, 1]]])
+            >>> from foreclick import read_log
+            >>> read_log(clicked, propensity="propensity")
+            <Log: 3 records of up to 2 items in duckdb; rewards: clicks; with list propensity>
+        """
+        return sample(self._rows, requests, request, context, seed)
+
+    def serving(self, *, seed: int = 0) -> Picker:
+        """The policy in memory, for a web process: a function from a request to its list.
+
+        Args:
+            seed: as in `sample`, which draws the same lists with the same seed.
+
+        Examples:
+            >>> picker = Ranking({"context": ["q"], "items": [[2, 1]]}).serving()
+            >>> picker("a request", "q")
+            ((2, 1), 1.0)
+        """
+        return Picker(self._rows, seed)
 
     def __repr__(self) -> str:
         rows = self._rows

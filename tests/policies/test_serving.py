@@ -1,0 +1,295 @@
+"""From a policy to production: `sample` and `serving` show a request the same list, everywhere."""
+
+import hashlib
+import itertools
+import math
+import pickle
+import re
+import warnings
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.errors import ForeclickWarning, InvalidLogError, SourceError
+
+# Lists of different length, equal probabilities, a hole, a list in parts, a softmax in float32.
+LISTS: list[tuple[str, list[Any], float]] = [
+    *(("even", list(items), 1 / 6) for items in itertools.permutations(["a", "b|c", "zoë"])),
+    ("lengths", ["a"], 0.5),
+    ("lengths", ["a", "b", "c", "d"], 0.2),
+    ("lengths", ["b", None, "c"], 0.2),
+    ("lengths", ["c", "b"], 0.1),
+    ("parts", ["a", "b"], 0.25),
+    ("parts", ["b", "a"], 0.5),
+    ("parts", ["a", "b"], 0.25),
+    ("softmax", ["a"], float(np.float32(0.3333333))),
+    ("softmax", ["b"], float(np.float32(0.6666666))),
+    ("sure", ["a", "b", "c"], 1.0),
+]
+TABLE = pa.table(
+    {
+        "context": [context for context, _, _ in LISTS],
+        "items": [items for _, items, _ in LISTS],
+        "probability": [probability for *_, probability in LISTS],
+    }
+)
+CONTEXTS = [*dict.fromkeys(context for context, _, _ in LISTS), "unknown", None]
+TWO = {"context": ["q", "q"], "items": [[1, 2], [2, 1]], "probability": [0.7, 0.3]}
+
+
+def requests_of(ids, contexts=("q",), kind=None):
+    """One request an id, in each context in turn."""
+    where = list(itertools.islice(itertools.cycle(contexts), len(ids)))
+    return pa.table({"request": list(ids), "context": pa.array(where, kind)})
+
+
+def by_request(shown):
+    """What each request was shown, as a picker says it."""
+    return {
+        row["request"]: (None if row["items"] is None else tuple(row["items"]), row["propensity"])
+        for row in shown.to_pylist()
+    }
+
+
+def warned(call):
+    """What a call gives, and the library's own warnings; Ibis has others."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = call()
+    return found, [w for w in caught if w.category is ForeclickWarning]
+
+
+def probabilities():
+    """Of each list of the table in its context, as far as doubles add up."""
+    found: dict[tuple[str, tuple[Any, ...]], float] = {}
+    for context, items, mass in LISTS:
+        found[context, tuple(items)] = found.get((context, tuple(items)), 0.0) + mass
+    return found
+
+
+def number(request, seed=0):
+    """The request's number, from the documentation."""
+    text = f"foreclick:{seed}:{request}"
+    return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:7], 16)
+
+
+def drawn_by_hand(lists, request, seed=0):
+    """The list at u, for lists in falling order of different probabilities."""
+    u = Fraction(number(request, seed), 16**7)
+    ends = itertools.accumulate(Fraction(p) for p in lists.values())
+    return next(items for items, end in zip(lists, ends, strict=True) if u < end)
+
+
+# --- one draw, everywhere -------------------------------------------------------------------------
+
+
+def test_a_request_is_shown_the_same_list_by_every_engine_and_by_the_picker(engine):
+    texts = [*(f"request-{i}" for i in range(1_400)), "", "東京🦆", "O'Brien", "a\\b"]
+    table = engine.load(TABLE)
+    policy = fc.Lists(table)
+    here, there = fc.Lists(TABLE).serving(seed=5), policy.serving(seed=5)
+    numbers = [*range(1_000), -7, 2**62 + 1]
+    for ids in (texts, numbers):
+        requests = requests_of(ids, CONTEXTS, pa.string())
+        expected = {
+            row["request"]: here(row["request"], row["context"]) for row in requests.to_pylist()
+        }
+        assert {r: there(r, requests["context"][i].as_py()) for i, r in enumerate(ids)} == expected
+        source = requests if ids is texts else engine.load(requests)  # from elsewhere, from there
+        shown, complaints = warned(lambda source=source: policy.sample(source, seed=5))
+        assert len(complaints) == 1
+        assert shown.column_names == ["request", "context", "items", "propensity"]
+        assert by_request(shown) == expected
+        assert shown["context"].type == pa.string()
+        assert shown["items"].type == pa.list_(pa.string())
+        seen = {items for items, _ in expected.values()}
+        assert seen == {tuple(items) for _, items, _ in LISTS} | {None}
+
+
+def test_the_draw_is_the_one_that_is_documented():
+    lists = {(3, 1): 0.45, (1,): 0.3, (1, 2, 3): 0.2, (2, 9): 0.05}
+    policy = fc.Lists(
+        {
+            "context": [1] * 4,
+            "items": [[1], [2, 9], [1, 2, 3], [3, 1]],
+            "probability": [0.3, 0.05, 0.2, 0.45],
+        }
+    )
+    for seed in (0, 1, 2**40, -1):
+        picker = policy.serving(seed=seed)
+        for request in range(500):
+            expected = drawn_by_hand(lists, request, seed)
+            assert picker(request, 1) == (expected, lists[expected])
+
+
+def test_equal_lists_are_ordered_alike_however_deep_the_table_is():
+    names = [f"place_{k}" for k in range(6)]
+    padded = [[*items, *[None] * 6][:6] for items in TABLE["items"].to_pylist()]
+    columns = {n: pa.array([i[k] for i in padded], pa.string()) for k, n in enumerate(names)}
+    wide = pa.table(TABLE.drop_columns("items").to_pydict() | columns)
+    backwards = wide.take(list(range(len(wide)))[::-1])
+    one, two = fc.Lists(TABLE).serving(), fc.Lists(backwards, items=names).serving()
+    for request in range(500):
+        assert one(request, "even") == two(request, "even")
+        assert one(request, "lengths") == two(request, "lengths")
+
+
+@pytest.mark.parametrize(("policy", "asked"), [(7, "7"), ("7", 7), (7, 7), ("7", "7")])
+def test_ids_and_contexts_count_by_their_text(policy, asked):
+    lists = fc.Lists(TWO | {"context": [policy] * 2})
+    picker = lists.serving()
+    found = by_request(lists.sample(requests_of(range(50), [asked])))
+    assert (
+        found == {i: picker(i, asked) for i in range(50)} == {i: picker(str(i), "7") for i in found}
+    )
+    assert None not in {items for items, _ in found.values()}
+
+
+def test_another_seed_is_another_draw():
+    policy, requests = fc.Lists(TWO), requests_of(range(2_000))
+    zero, one = (by_request(policy.sample(requests, seed=seed)) for seed in (0, 1))
+    again = by_request(policy.sample(requests))
+    assert zero == again
+    same = sum(zero[r] == one[r] for r in zero)
+    # independent draws agree with probability 0.7² + 0.3²
+    assert abs(same - 2_000 * 0.58) < 4 * math.sqrt(2_000 * 0.58 * 0.42)
+
+
+# --- how often ------------------------------------------------------------------------------------
+
+
+def test_lists_are_shown_as_often_as_the_policy_says():
+    n = 20_000
+    policy = fc.Lists(TABLE)
+    for context in ("even", "lengths", "softmax"):
+        shown = policy.sample(requests_of(range(n), [context]), seed=3)
+        counts = Counter(tuple(items) for items in shown["items"].to_pylist())
+        assert sum(counts.values()) == n
+        for (where, items), p in probabilities().items():
+            if where == context:
+                assert abs(counts[items] - n * p) < 4 * math.sqrt(n * p * (1 - p)), items
+
+
+def test_the_propensity_is_the_probability():
+    policy = fc.Lists(TABLE)
+    requests = requests_of(range(5_000), CONTEXTS[:-2])
+    said = probabilities()
+    softmax = sum(mass for (context, _), mass in said.items() if context == "softmax")
+    for row in policy.sample(requests).to_pylist():
+        mass = said[row["context"], tuple(row["items"])]
+        if row["context"] == "softmax":
+            assert row["propensity"] == pytest.approx(mass / softmax, rel=1e-12)
+        else:
+            assert row["propensity"] == mass  # to the last digit
+
+
+def test_a_list_that_is_nearly_sure_has_no_propensity_above_1():
+    for mass in (1.0000009, 0.9999991):
+        policy = fc.Lists({"context": ["q"], "items": [[1]], "probability": [mass]})
+        _, propensity = policy.serving()("r", "q")
+        assert propensity is not None
+        assert 1 - 1e-12 < propensity <= 1
+
+
+def test_probabilities_far_apart_do_not_lose_a_request():
+    tiny = [2.0**-k for k in range(1, 60)]
+    lists = [[k] for k in range(60)]
+    table = {"context": ["q"] * 60, "items": lists, "probability": [*tiny, tiny[-1]]}
+    policy = fc.Lists(table)
+    requests = requests_of(range(20_000))
+    shown = by_request(policy.sample(requests))
+    picker = policy.serving()
+    assert shown == {r: picker(r, "q") for r in shown}
+    assert all(items is not None for items, _ in shown.values())
+
+
+def test_a_ranking_shows_its_list():
+    twice = {"context": ["q", "q", "r"], "items": [[2, 1], [2, 1], [3]]}
+    policy = fc.Ranking(twice)
+    shown = by_request(policy.sample(requests_of(range(10), ["q", "r"])))
+    assert set(shown.values()) == {((2, 1), 1.0), ((3,), 1.0)}
+    scored = fc.Ranking.from_scores({"item": [1, 2], "score": [0.1, 0.2]}, context=None)
+    assert set(by_request(scored.sample({"request": [1, 2]}, context=None)).values()) == {
+        ((2, 1), 1.0)
+    }
+    assert scored.serving()("r", 0) == ((2, 1), 1.0)
+
+
+# --- the next log ---------------------------------------------------------------------------------
+
+
+def test_what_was_shown_is_a_log_with_known_propensities():
+    policy = fc.Lists(TWO)
+    shown, _ = warned(lambda: policy.sample(requests_of(range(3_000), ["q", "q", "new"])))
+    clicks = [
+        None if i is None else [int(item == 1) for item in i] for i in shown["items"].to_pylist()
+    ]
+    clicked = shown.append_column("clicks", pa.array(clicks, pa.list_(pa.int64())))
+    log = fc.read_log(clicked, propensity="propensity", where="items IS NOT NULL")
+    assert (log.rows, log.shape.propensity) == (2_000, "list")
+    dropped = fc.read_log(clicked, propensity="propensity", invalid="drop")
+    assert dropped.rows == 2_000
+    found = fc.evaluate(
+        log, policy, estimators="list", metrics="clicks@1", logging="propensity", clusters=None
+    )
+    # every weight is 1: what is estimated is what was shown
+    first = sum(i[0] == 1 for i in shown["items"].to_pylist() if i)
+    assert found["value"] == pytest.approx([first / 2_000])
+
+
+def test_no_requests_are_no_lists():
+    nothing = pa.table({"request": pa.array([], pa.int64()), "context": pa.array([], pa.string())})
+    shown = fc.Lists(TWO).sample(nothing)
+    assert len(shown) == 0
+    assert shown["items"].type == pa.list_(pa.int64())
+
+
+def test_columns_may_have_any_name():
+    policy = fc.Lists(TWO)
+    asked = {"id": ["a", "b"], "query": ["q", "q"]}
+    shown = policy.sample(asked, request="id", context="query")
+    assert by_request(shown) == {r: policy.serving()(r, "q") for r in ("a", "b")}
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_contexts_without_a_list_are_counted_with_an_example_and_a_remedy():
+    requests = {"request": [1, 2, 3], "context": ["q", "z", None]}
+    policy = fc.Lists(TWO)
+    shown, (complaint,) = warned(lambda: policy.sample(requests))
+    message = r".*no list for 2 of 3 requests, for example for request [23] in context .*null.*Add"
+    assert re.match(message, str(complaint.message))
+    assert complaint.filename == __file__
+    found = by_request(shown)
+    assert found[2] == found[3] == (None, None)
+    picker = policy.serving()
+    assert picker(2, "z") == picker(3, None) == (None, None)
+
+
+def test_requests_without_an_id_are_refused():
+    with pytest.raises(InvalidLogError, match=r"1 of 2 requests have no id.*Number them"):
+        fc.Lists(TWO).sample({"request": [1, None], "context": ["q", "q"]})
+
+
+def test_a_missing_column_is_named():
+    policy = fc.Lists(TWO)
+    with pytest.raises(SourceError, match="request='request' is not among id, context"):
+        policy.sample({"id": [1], "context": ["q"]})
+    with pytest.raises(SourceError, match=r"context='context' is not among request.*context=None"):
+        policy.sample({"request": [1]})
+    with pytest.raises(SourceError, match="requests are of type float64"):
+        policy.sample({"request": [1.5], "context": ["q"]})
+
+
+def test_a_picker_can_be_pickled_and_says_how_large_it_is():
+    picker = fc.Lists(TABLE).serving(seed=2)
+    again = pickle.loads(pickle.dumps(picker))  # noqa: S301 - our own
+    assert again("r", "even") == picker("r", "even")
+    assert repr(picker) == "Picker(5 contexts, seed=2)"
+    assert repr(fc.Lists(TWO).serving()) == "Picker(1 context, seed=0)"
