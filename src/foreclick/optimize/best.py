@@ -76,9 +76,14 @@ class Optimized(Result):
 
     @property
     def contexts(self) -> ir.Table:
-        """By context: why it was changed or not, its records, and what it earns and would earn."""
+        """By context: why it was changed or not, its records, and what it earns and would earn.
+
+        `naive` is the estimate of the new policy, `sure` the same after pessimism, `se` its
+        standard error, and `se_next` that after as many records again, of the new policy; these
+        two are of the ladder.
+        """
         rows = self.answers.filter(self.answers[FOLD] == ALL)
-        said = ["why", "records", "production", "naive", "sure"]
+        said = ["why", "records", "production", "naive", "sure", "se", "se_next"]
         return rows.group_by([CONTEXT, *said]).aggregate(lists=rows[PROBABILITY].count())
 
     def write_parquet(self, path: str) -> None:
@@ -197,7 +202,7 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         )
     judged = _judged(parts, home, answers, depth, what, judge, confidence) if folds > 1 else None
     row = _row(home, answers, judged, what, by, explore)
-    notes += _said(row, home, answers, judged)
+    notes += _said(row, home, answers, judged) + _learnt(home, answers, explore)
     return Optimized(
         (row,),
         tuple(row),
@@ -256,7 +261,7 @@ def _limits(
         raise PolicyError(f"max_lists={max_lists!r}: a context has at least one list.")
     if folds < 1:
         raise ModelError(f"folds={folds!r}: give a number of parts, or 1 for no judgement.")
-    return Wish(change=change, lists=1 if deterministic else max_lists)
+    return Wish(change=change, lists=1 if deterministic else max_lists, explore=explore)
 
 
 def _given(lists: object) -> Observed | None:
@@ -470,3 +475,23 @@ def _said(
         f"it say {row['value']:.4g}, and production earns {row['production']:.4g}."
     )
     return notes + [note for note in judged.notes if not note.startswith("auto")]
+
+
+def _learnt(home: Engine, answers: ir.Table, explore: float) -> list[str]:
+    """What the next log would tell, if production is explored."""
+    if not explore:
+        return []
+    new = answers.filter((answers[FOLD] == ALL) & (answers["why"] == CHANGED))
+    contexts = new.group_by([CONTEXT, "se", "se_next"]).aggregate(lists=new.count())
+    kept = contexts["se_next"] / contexts["se"]
+    sums = contexts.filter(contexts["se"] > 0).aggregate(
+        n=contexts.count(), mean=kept.mean(), half=(kept < real(0.5)).sum()
+    )
+    row = home.rows(sums)[0]
+    if not row["n"]:
+        return []
+    return [
+        f"Production is shown {explore:.0%} of the time. As many records again would shrink the "
+        f"standard errors of the changed contexts to {row['mean']:.0%} on average, and those of "
+        f"{row['half']:,} to less than half: column se_next of `contexts`."
+    ]

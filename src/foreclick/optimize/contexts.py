@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimize.batch import ALL, FOLD, Batch, View
 from foreclick.optimize.decode import decode
 from foreclick.optimize.program import Limits, program
-from foreclick.optimize.rates import ratio
+from foreclick.optimize.rates import Counts, ratio
 from foreclick.optimize.solve import NOBODY, assign, greedy, knapsack, spread, transport
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 PROBABILITY = "probability"
 CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
+_NUMBERS = ("records", "production", "naive", "sure", "se", "se_next")
 _TINY = 1e-9
 
 
@@ -48,6 +50,7 @@ class Wish:
         lists: how many lists a context has at most; None for as many as it takes.
         seen: how often a cell must have been shown to be used.
         fallback: whether production stays where nothing is sure to be better.
+        explore: how often production's own lists are shown instead.
     """
 
     pinned: Mapping[Hashable, Mapping[int, Hashable]] = field(default_factory=dict)
@@ -58,6 +61,7 @@ class Wish:
     lists: int | None = None
     seen: float = 0.0
     fallback: bool = True
+    explore: float = 0.0
 
     @property
     def by_share(self) -> bool:
@@ -108,6 +112,8 @@ class Choice(NamedTuple):
         masses: Shape (m,).
         naive: what the estimate says of it; `sure`: the same after pessimism.
         why: `CHANGED`, or why production stays.
+        se: the standard error of `naive`; `se_next`: after as many records again, of this policy.
+            Of the ladder alone.
     """
 
     lists: Integers
@@ -115,6 +121,8 @@ class Choice(NamedTuple):
     naive: float
     sure: float
     why: str = CHANGED
+    se: float | None = None
+    se_next: float | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,8 @@ class Best:
             "production": self.model.production(view),
             "naive": choice.naive,
             "sure": choice.sure,
+            "se": choice.se,
+            "se_next": choice.se_next,
         }
         for name, value in said.items():
             columns[name] += [value] * len(lists)
@@ -178,7 +188,30 @@ class Best:
         naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
         if self.wish.fallback and sure <= production + _TINY:
             return Choice(*nothing, production, production, UNSURE)
-        return Choice(*found, naive, sure)
+        now, then = self._errors(view, *found)
+        return Choice(*found, naive, sure, se=now, se_next=then)
+
+    def _errors(
+        self, view: View, lists: Integers, masses: Floats
+    ) -> tuple[float | None, float | None]:
+        """How far the estimate may be off, now, and after as many records of the new policy."""
+        climbing, k = self.model.climbing, self.model.depth
+        if climbing is None:
+            return None, None
+        h = _marginals(lists, masses, len(view.items))
+        shown = view.n.copy()  # what lies below the metric's depth is as before
+        shown[:, :k] *= self.wish.explore
+        shown[:, :k] += (1 - self.wish.explore) * view.records * h
+        more = Counts(
+            np.zeros(len(view.items), dtype=np.int64),
+            view.n + shown,
+            view.c + shown * view.rate,
+            np.array([2 * view.records]),
+        )
+        weight = (h * np.array(self.model.theta)) ** 2
+        both = view.off, climbing.rates(more)[1]
+        now, then = (math.sqrt(float(np.sum(weight * off[:, :k]))) for off in both)
+        return now, then
 
     def _too_short(self, view: View, lists: Integers) -> bool:
         """Whether lists have holes that production has not, for want of what was seen."""
@@ -255,10 +288,15 @@ def _probabilities(view: View, lists: Integers, masses: Floats) -> Floats:
         found = np.zeros(len(which))
         found[[which[tuple(one)] for one in lists.tolist()]] = masses
         return found
-    h = np.zeros((len(view.items), lists.shape[1]))
-    which_list, position = np.nonzero(lists != NOBODY)
-    np.add.at(h, (lists[which_list, position], position), masses[which_list])
-    return h.ravel()
+    return _marginals(lists, masses, len(view.items)).ravel()
+
+
+def _marginals(lists: Integers, masses: Floats, items: int) -> Floats:
+    """Shape (L, K): how likely each item is at each position."""
+    h = np.zeros((items, lists.shape[1]))
+    which, position = np.nonzero(lists != NOBODY)
+    np.add.at(h, (lists[which, position], position), masses[which])
+    return h
 
 
 def schema(counted: pa.Schema, depth: int) -> pa.Schema:
@@ -271,6 +309,6 @@ def schema(counted: pa.Schema, depth: int) -> pa.Schema:
             *((name, counted.field(item).type) for name in numbered(ITEM, depth)),
             (PROBABILITY, pa.float64()),
             ("why", pa.string()),
-            *((name, pa.float64()) for name in ("records", "production", "naive", "sure")),
+            *((name, pa.float64()) for name in _NUMBERS),
         ]
     )
