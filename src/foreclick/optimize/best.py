@@ -482,16 +482,15 @@ def _learnt(home: Engine, answers: ir.Table, explore: float) -> list[str]:
     if not explore:
         return []
     new = answers.filter((answers[FOLD] == ALL) & (answers["why"] == CHANGED))
-    contexts = new.group_by([CONTEXT, "se", "se_next"]).aggregate(lists=new.count())
-    kept = contexts["se_next"] / contexts["se"]
-    sums = contexts.filter(contexts["se"] > 0).aggregate(
-        n=contexts.count(), mean=kept.mean(), half=(kept < real(0.5)).sum()
-    )
+    contexts = new.filter(new["se"] > 0).select(CONTEXT, "se", "se_next").distinct()
+    left = contexts["se_next"] / contexts["se"]
+    sums = contexts.aggregate(n=contexts.count(), mean=left.mean(), half=(left < real(0.5)).sum())
     row = home.rows(sums)[0]
-    if not row["n"]:
-        return []
-    return [
-        f"Production is shown {explore:.0%} of the time. As many records again would shrink the "
-        f"standard errors of the changed contexts to {row['mean']:.0%} on average, and those of "
-        f"{row['half']:,} to less than half: column se_next of `contexts`."
-    ]
+    said = f"Production is shown {explore:.0%} of the time."
+    if row["n"]:
+        said += (
+            " As many records again would shrink the standard errors of the changed contexts to "
+            f"{row['mean']:.0%} on average, and those of {row['half']:,} to less than half: "
+            "column se_next of `contexts`."
+        )
+    return [said]
