@@ -1,0 +1,438 @@
+"""`optimize`: the paper's optimum, what is asked besides, and an honest value."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.errors import ModelError, PolicyError
+from foreclick.optimize import best as room
+from foreclick.optimize.folds import dealt
+from foreclick.optimize.program import Limits
+from foreclick.optimize.rates import Climbing, Counts
+from tests.answers import answer, close
+from tests.optimize.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
+from tests.servers import Engine
+from tests.truth import ladder as ladder_oracle
+from tests.truth.oracle import Record, dcg_at
+from tests.truth.random_logs import log_table
+
+K, ITEMS = 3, 5
+THETA = dcg_at(K)
+METRIC = f"dcg@{K}"
+PLAIN: dict[str, Any] = {"pessimism": 0, "fallback": False, "folds": 1, "metric": METRIC}
+PBM = (1.0, 1 / 2, 1 / 3)
+STRENGTHS, EXAMINED = (3.0, 2.0, 1.5), (1.0, 0.7, 0.4)
+LADDER = fc.Ladder("ip", STRENGTHS, EXAMINED)
+
+
+def some_records(seed: int, contexts: int = 3, records: int = 60) -> list[Record]:
+    """Lists of three of five items, some far more often than others."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for x in range(contexts):
+        rates = rng.random((ITEMS, K))
+        lists = [tuple(rng.permutation(ITEMS)[:K].tolist()) for _ in range(6)]
+        for which in rng.choice(6, records, p=np.arange(1, 7) / 21):
+            clicks = tuple(float(rng.random() < rates[a, k]) for k, a in enumerate(lists[which]))
+            found.append(Record(f"q{x}", lists[which], clicks))
+    return found
+
+
+def rows_of(best: fc.Optimized) -> dict[str, dict[tuple[Any, ...], float]]:
+    found: dict[str, dict[tuple[Any, ...], float]] = defaultdict(dict)
+    for row in best.where.rows(best.policy.table):
+        items = tuple(v for c, v in row.items() if c.startswith("item_") and v is not None)
+        found[row["context"]][items] = row["probability"]
+    return found
+
+
+def marginals(lists: dict[tuple[Any, ...], float]) -> np.ndarray:
+    h = np.zeros((ITEMS, K))
+    for items, mass in lists.items():
+        for k, a in enumerate(items):
+            h[a, k] += mass
+    return h
+
+
+# --- the paper's optimum --------------------------------------------------------------------------
+
+
+def by_hand(records: Sequence[Record], model: str, clip: float) -> float:
+    """The optimum of the paper's program, from the records."""
+    total = 0.0
+    for context in {r.context for r in records}:
+        mine = [r for r in records if r.context == context]
+        n, c = np.zeros((ITEMS, K)), np.zeros((ITEMS, K))
+        for r in mine:
+            for k, a in enumerate(r.items):
+                n[a, k] += 1 / len(mine)
+                c[a, k] += r.clicks[k] / len(mine)
+        q = np.array(THETA) * (PBM if model == "pbm" else (1.0,) * K)
+        if model == "list":
+            lists = sorted({r.items for r in mine})
+            share = np.array([sum(r.items == a for r in mine) / len(mine) for a in lists])
+            worth = np.array(
+                [np.mean([np.dot(THETA, r.clicks) for r in mine if r.items == a]) for a in lists]
+            )
+            cap, each = capped(clip, share), np.eye(len(lists))
+            best = best_of_lists(worth, cap, each, np.array(lists), ITEMS, Limits())
+            assert best is not None
+        else:
+            each = np.diag(np.tile(q, ITEMS)) if model == "ip" else by_item(ITEMS, q)
+            exposed, credit = each @ n.ravel(), (each > 0) @ (c * np.array(THETA)).ravel()
+            w = np.divide(credit, exposed, out=np.zeros_like(exposed), where=exposed > 0)
+            best = best_of_marginals([Context(w, capped(clip, exposed), each, (ITEMS, K))])
+        total += best * len(mine)
+    return total / len(records)
+
+
+@pytest.mark.parametrize("clip", [1.0, 1.5, 4.0, math.inf])
+@pytest.mark.parametrize("model", ["list", "prefix", "ip", "item", "pbm"])
+def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str, clip: float):
+    records = some_records(7)
+    log = fc.read_log(log_table(records))
+    best = fc.optimize(log, estimator=model, clip=clip, **PLAIN)
+    told = answer(log, best.policy, model, METRIC, clip=clip)
+    assert close(best.naive, told["value"], 1e-9)
+    if model != "prefix":
+        assert close(best.naive, by_hand(records, model, clip), 1e-9)
+
+
+def test_prefixes_are_chosen_among_the_lists_of_the_log():
+    records = some_records(8, contexts=1)
+    log = fc.read_log(log_table(records))
+    found = fc.optimize(log, estimator="prefix", clip=2, **PLAIN)
+    seen = sorted({r.items for r in records})
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # no mixture of them is worth more
+        masses = rng.dirichlet(np.full(len(seen), 0.3))
+        other = {"context": ["q0"] * len(seen), "items": seen, "probability": masses}
+        told = answer(log, fc.Lists(pa.table(other)), "prefix", METRIC, clip=2)
+        assert told["value"] <= found.naive + 1e-9
+
+
+def test_the_ladder_s_best_list_is_the_best_of_all():
+    records = some_records(9)
+    log = fc.read_log(log_table(records))
+    best = fc.optimize(log, estimator=LADDER, **PLAIN)
+    assert close(best.naive, answer(log, best.policy, LADDER, METRIC)["value"], 1e-10)
+    every = dict.fromkeys(itertools.permutations(range(ITEMS), K), 1.0)
+    contexts = {r.context: every for r in records}
+    rates = ladder_oracle.rates("ip", records, contexts, STRENGTHS, EXAMINED, K)
+    for context, lists in rows_of(best).items():
+        ((chosen, mass),) = lists.items()
+        worth = {
+            a: sum(THETA[k] * rates[context, item, k + 1, None] for k, item in enumerate(a))
+            for a in every
+        }
+        assert mass == 1
+        assert close(worth[chosen], max(worth.values()), 1e-9)
+
+
+def test_pessimism_lowers_rates_by_what_they_may_be_off():
+    """One item at one position, by hand: three rungs, each with its own doubt."""
+    climbing = Climbing((4.0, 3.0, 2.0), (1.0,), 0.3)
+    counts = Counts(np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0]))
+    rate, off = climbing.rates(counts)
+    n_item, c_item = 12 * 4 / 16, 6 * 4 / 16
+    n_context, c_context = n_item * 3 / (n_item + 3), c_item * 3 / (n_item + 3)
+    context = (c_context + 2 * 0.3) / (n_context + 2)
+    item = (c_item + 3 * context) / (n_item + 3)
+    top = (6 + 4 * item) / 16
+    doubt = context / (n_context + 2)
+    doubt = item / (n_item + 3) + (3 / (n_item + 3)) ** 2 * doubt
+    doubt = top / 16 + (4 / 16) ** 2 * doubt
+    assert close(rate[0, 0], top, 1e-12)
+    assert close(off[0, 0], doubt, 1e-12)
+
+
+# --- an honest value ------------------------------------------------------------------------------
+
+
+def test_its_value_is_that_of_policies_chosen_without_the_records_that_judge_them():
+    records = some_records(10, records=90)
+    days = [i % 6 for i in range(len(records))]
+    log = fc.read_log(log_table(records, day=days), period="day")
+    asked: dict[str, Any] = {"estimator": "ip", "pessimism": 1, "metric": METRIC}
+    best = fc.optimize(log, folds=3, judge="ip", **asked)
+    total = 0.0
+    for fold in range(3):
+        held = [r for r, d in zip(records, days, strict=True) if d % 3 == fold]
+        others = [r for r, d in zip(records, days, strict=True) if d % 3 != fold]
+        chosen = fc.optimize(fc.read_log(log_table(others)), folds=1, **asked)
+        new = [r for r in chosen.policy.table.to_pyarrow().to_pylist() if r["changed"]]
+        assert new
+        policy = fc.Lists(pa.Table.from_pylist(new), items=[f"item_{k + 1}" for k in range(K)])
+        told = answer(fc.read_log(log_table(held)), policy, "ip", METRIC, missing="production")
+        total += told["value"] * len(held)
+    assert close(best.value, total / len(records), 1e-9)
+    assert best.naive > best.value
+
+
+@pytest.mark.parametrize("apart", [{}, {"unit": "user"}])
+def test_noise_is_worth_nothing(apart: dict[str, Any]):
+    """All lists are alike: the naive optimum finds errors, and the honest value says so."""
+    rng = np.random.default_rng(3)
+    records = [
+        Record(
+            f"q{i % 20}",
+            tuple(rng.permutation(6)[:3].tolist()),
+            tuple((rng.random(3) < 0.3).astype(float)),
+        )
+        for i in range(6000)
+    ]
+    table = log_table(records, user=[f"u{i}" for i in rng.integers(0, 900, 6000)])
+    best = fc.optimize(
+        fc.read_log(table, **apart),
+        metric="clicks@3",
+        estimator="ip",
+        pessimism=0,
+        fallback=False,
+        judge="ip",
+    )
+    (row,) = best.to_dicts()
+    assert best.naive > best.production + 0.2
+    assert row["low"] < 0.9 < row["high"]
+    careful = fc.optimize(fc.read_log(table, **apart), metric="clicks@3", folds=1)
+    assert careful["changed"][0] <= 5
+
+
+def test_records_are_dealt_as_chance_would():
+    n = np.concatenate([np.full(2000, 10.0), np.full(2000, 1.0), [2.5]])
+    seed = np.random.default_rng(0).integers(0, 2**28, len(n)).astype(np.uint64)
+    row, fold, share = dealt(n, seed, 4)
+    counts = np.zeros((len(n), 4))
+    counts[row, fold] = share
+    assert np.allclose(counts.sum(axis=1), n)
+    assert np.all(counts >= 0)
+    for f in range(4):
+        assert abs(counts[:2000, f].mean() - 2.5) < 4 * math.sqrt(10 * 3 / 16 / 2000)
+        assert abs(counts[:2000, f].var() / (10 * 3 / 16) - 1) < 0.15
+        assert abs(counts[2000:4000, f].mean() - 0.25) < 4 * math.sqrt(3 / 16 / 2000)
+    # Folds are as independent as the parts of a whole can be.
+    assert abs(np.corrcoef(counts[:2000, 0], counts[:2000, 1])[0, 1] + 1 / 3) < 0.08
+
+
+# --- what is asked besides ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def log() -> fc.Log:
+    return fc.read_log(log_table(some_records(11)))
+
+
+@pytest.mark.parametrize("estimator", [LADDER, "ip", "item", "list"])
+@pytest.mark.parametrize("clip", [1.5, math.inf])
+def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
+    log: fc.Log,
+    estimator: Any,  # noqa: ANN401
+    clip: float,
+):
+    logged = sorted({r.items for r in some_records(11) if r.context == "q0"})
+    pinned, banned = (
+        logged[0][1],
+        next(a for a in range(ITEMS) if any(x[1] == logged[0][1] and a not in x for x in logged)),
+    )
+    best = fc.optimize(
+        log,
+        estimator=estimator,
+        clip=clip,
+        pinned={"context": ["q0"], "item": [pinned], "position": [2]},
+        banned={"context": ["q0"], "item": [banned]},
+        **PLAIN,
+    )
+    for items in rows_of(best)["q0"]:
+        assert items[1] == pinned
+        assert banned not in items
+    nowhere = fc.optimize(log, estimator=LADDER, banned=[4], **PLAIN)
+    assert not any(4 in items for lists in rows_of(nowhere).values() for items in lists)
+
+
+@pytest.mark.parametrize("estimator", [LADDER, "ip", "item"])
+def test_groups_get_their_share(log: fc.Log, estimator: Any):  # noqa: ANN401
+    best = fc.optimize(log, estimator=estimator, at_least=[([3, 4], 0.5)], **PLAIN)
+    free = fc.optimize(log, estimator=estimator, **PLAIN)
+    shares = [marginals(lists)[3:].sum() / K for lists in rows_of(best).values()]
+    assert min(shares) >= 0.5 - 1e-8
+    assert min(marginals(lists)[3:].sum() / K for lists in rows_of(free).values()) < 0.5
+    assert best.naive <= free.naive + 1e-9
+
+
+@pytest.mark.parametrize("estimator", [LADDER, "ip", "item", "list"])
+@pytest.mark.parametrize("change", [0.0, 0.2])
+def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, change: float):  # noqa: ANN401
+    best = fc.optimize(log, estimator=estimator, change=change, **PLAIN)
+    records = some_records(11)
+    for context, lists in rows_of(best).items():
+        mine = [r for r in records if r.context == context]
+        shown = marginals(
+            {a: sum(r.items == a for r in mine) / len(mine) for a in {r.items for r in mine}}
+        )
+        moved = np.maximum(marginals(lists) - shown, 0).sum() / K
+        assert moved <= change + 1e-8
+    if change:
+        assert best.naive > best.production
+
+
+@pytest.mark.parametrize("estimator", ["ip", "item", "list"])
+def test_few_lists_or_one(log: fc.Log, estimator: str):
+    many = fc.optimize(log, estimator=estimator, clip=1.2, **PLAIN)
+    assert max(len(lists) for lists in rows_of(many).values()) > 2
+    for asked, most in (({"max_lists": 2}, 2), ({"deterministic": True}, 1)):
+        few = fc.optimize(log, estimator=estimator, clip=1.2, **asked, **PLAIN)
+        lists = rows_of(few)
+        assert max(len(some) for some in lists.values()) <= most
+        assert all(close(sum(some.values()), 1.0, 1e-9) for some in lists.values())
+        assert few.naive <= many.naive + 1e-9
+        assert close(few.naive, answer(log, few.policy, estimator, METRIC, clip=1.2)["value"], 1e-9)
+
+
+def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
+    best = fc.optimize(log, estimator=LADDER, at_least=[([3, 4], 0.6)], deterministic=True, **PLAIN)
+    for lists in rows_of(best).values():
+        ((items, _),) = lists.items()
+        assert sum(a in (3, 4) for a in items) == 2
+    asked: dict[str, Any] = {"at_least": [([3, 4], 0.9)], **PLAIN}
+    never = fc.optimize(log, estimator=LADDER, **asked)
+    assert never["kept"] == [3]
+    assert any("no policy keeps to the limits" in note for note in never.notes)
+
+
+def test_production_stays_where_nothing_is_sure():
+    rng = np.random.default_rng(1)
+    lists = [(1, 2), (2, 1)]
+    sure = [Record("sure", lists[i % 2], (float(i % 2), 0.0)) for i in range(400)]
+    unsure = [
+        Record("unsure", lists[i % 2], tuple((rng.random(2) < 0.3).astype(float)))
+        for i in range(400)
+    ]
+    log = fc.read_log(log_table(sure + unsure))
+    best = fc.optimize(log, metric="clicks@1")
+    rows = {row["context"]: row for row in best.contexts.to_pyarrow().to_pylist()}
+    assert (rows["sure"]["why"], rows["unsure"]["why"]) == ("changed", "nothing sure")
+    assert best["changed"] == [1]
+    assert rows_of(best)["sure"] == {(2,): 1.0}
+    assert rows_of(best)["unsure"] == {(1,): 0.5, (2,): 0.5}
+    assert fc.optimize(log, metric="clicks@1", fallback=False, folds=1)["changed"] == [2]
+
+
+def test_only_what_was_seen_often_enough_is_shown():
+    often = [Record("q", (1, 2), (0.0, 0.0))] * 50 + [Record("q", (2, 1), (0.0, 1.0))] * 50
+    rare = [Record("q", (3, 1), (1.0, 0.0))] * 3
+    log = fc.read_log(log_table(often + rare))
+    free = fc.optimize(log, estimator="ip", **{**PLAIN, "metric": "clicks@2"})
+    assert set(rows_of(free)["q"]) == {(3, 1)}
+    for estimator in ("ip", LADDER):
+        careful = fc.optimize(log, estimator=estimator, seen=10, **{**PLAIN, "metric": "clicks@2"})
+        assert set(rows_of(careful)["q"]) == {(2, 1)}
+
+
+def test_exploring_mixes_production_in_and_says_what_it_tells():
+    log = fc.read_log(
+        log_table([Record("q", (1, 2), (0.0, 0.0)), Record("q", (2, 1), (1.0, 0.0))] * 200)
+    )
+    best = fc.optimize(log, metric="clicks@1", explore=0.2, folds=1)
+    assert rows_of(best)["q"] == pytest.approx({(2,): 0.9, (1,): 0.1})
+    assert close(best.naive, 0.8 * best.contexts.to_pyarrow()["naive"][0].as_py() + 0.2 * 0.5, 1e-9)
+    (row,) = best.contexts.to_pyarrow().to_pylist()
+    assert row["se_next"] < row["se"]
+    assert any("20% of the time" in note for note in best.notes)
+
+
+def test_lists_can_be_given(log: fc.Log):
+    records = some_records(11)
+    logged = fc.optimize(log, estimator=LADDER, lists="logged", **PLAIN)
+    seen = {(r.context, r.items) for r in records}
+    assert all((c, a) in seen for c, lists in rows_of(logged).items() for a in lists)
+    new = next(a for a in itertools.permutations(range(ITEMS), K) if ("q0", a) not in seen)
+    more = fc.optimize(
+        log,
+        estimator=LADDER,
+        lists={"context": ["q0"], "items": [list(new)]},
+        banned={"context": ["q0"] * 2, "item": [a for a in range(ITEMS) if a not in new]},
+        **PLAIN,
+    )
+    allowed = {a for c, a in seen if c == "q0" and set(a) <= set(new)} | {new}
+    assert set(rows_of(more)["q0"]) <= allowed
+
+
+# --- the same everywhere --------------------------------------------------------------------------
+
+
+def test_it_is_the_same_on_every_engine(engine: Engine):
+    records = some_records(12, records=80)
+    days = [i % 4 for i in range(len(records))]
+    table = log_table(records, day=days)
+    asked: dict[str, Any] = {"metric": METRIC, "folds": 2, "judge": "ip"}
+    here = fc.optimize(fc.read_log(table, period="day"), **asked)
+    there = fc.optimize(fc.read_log(engine.load(table), period="day"), **asked)
+    assert rows_of(there) == rows_of(here)
+    for name in ("value", "naive", "production", "se"):
+        assert close(there[name][0], here[name][0], 1e-9), name
+
+
+def test_records_are_dealt_alike_on_every_engine(engine: Engine):
+    table = log_table(some_records(13, records=40))
+    asked: dict[str, Any] = {"metric": METRIC, "folds": 2, "judge": "ip", "estimator": "ip"}
+    here = fc.optimize(fc.read_log(table), **asked)
+    there = fc.optimize(fc.read_log(engine.load(table)), **asked)
+    assert close(there.value, here.value, 1e-9)
+
+
+def test_neither_processes_nor_the_size_of_their_portions_matter(
+    log: fc.Log, monkeypatch: pytest.MonkeyPatch
+):
+    asked: dict[str, Any] = {"metric": METRIC, "judge": "ip"}
+    one = fc.optimize(log, **asked)
+    monkeypatch.setattr(room, "_CHUNK", 7)
+    several = fc.optimize(log, workers=2, **asked)
+    assert rows_of(several) == rows_of(one)
+    assert several.to_dicts() == one.to_dicts()
+
+
+def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
+    best = fc.optimize(log, metric=METRIC, folds=1)
+    assert fc.evaluate(log, best.policy, metrics=METRIC, estimators="ip", clusters=None)["value"][0]
+    picker = best.policy.serving()
+    items, propensity = picker("request 1", "q0")
+    assert items is not None
+    assert rows_of(best)["q0"][tuple(items)] == propensity
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "said"),
+    [
+        ({"metric": "success@2"}, ModelError, "first clicks"),
+        ({"estimator": "rctr"}, ModelError, "cannot choose a policy"),
+        ({"estimator": fc.Window(2)}, ModelError, "cannot choose a policy"),
+        ({"estimator": "ladder"}, ModelError, r"Ladder\('ip'\)"),
+        ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
+        ({"change": 1.5}, PolicyError, "between 0 and 1"),
+        ({"explore": -0.1}, PolicyError, "between 0 and 1"),
+        ({"max_lists": 0}, PolicyError, "at least one list"),
+        ({"folds": 0}, ModelError, "number of parts"),
+        ({"pinned": {"context": ["q0"], "item": [1]}}, PolicyError, "'position'"),
+        (
+            {"pinned": {"context": ["q0"] * 2, "item": [1, 2], "position": [1, 1]}},
+            PolicyError,
+            "both to be at position 1",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    log: fc.Log, asked: dict[str, Any], kind: type[Exception], said: str
+):
+    with pytest.raises(kind, match=said):
+        fc.optimize(log, **asked)
