@@ -35,26 +35,36 @@ class Cells(NamedTuple):
         cap: Shape (G,): how much exposure counts.
         exposure: Shape (G, V): how much each slot (items before positions), or each list, exposes
             each cell. Where each is a cell of its own, the diagonal alone, shape (G,).
+        q: Shape (K,): where items are cells, how much each position exposes them; that is all there
+            is to their exposure, which is then empty.
     """
 
     worth: Floats
     rate: Floats
     cap: Floats
     exposure: Floats
+    q: Floats | None = None
 
     def earned(self, v: Floats, what: Floats) -> float:
         """Σ what min(H, cap), for probabilities of slots or of lists."""
-        exposed = self.exposure * v if self.exposure.ndim == 1 else self.exposure @ v
+        if self.q is not None:
+            exposed = v.reshape(-1, len(self.q)) @ self.q
+        else:
+            exposed = self.exposure * v if self.exposure.ndim == 1 else self.exposure @ v
         return float(what @ np.minimum(exposed, self.cap))
 
     def alone(self) -> Floats:
         """What each slot, or each list, earns in a policy that is one list."""
+        if self.q is not None:
+            return (self.worth[:, None] * np.minimum(self.q, self.cap[:, None])).ravel()
         if self.exposure.ndim == 1:
             return np.asarray(self.worth * np.minimum(self.exposure, self.cap))
         return np.asarray(self.worth @ np.minimum(self.exposure, self.cap[:, None]))
 
     def matrix(self) -> Any:  # noqa: ANN401 - dense or sparse
         """The exposure as a matrix."""
+        if self.q is not None:
+            return sparse.kron(sparse.eye_array(len(self.worth)), self.q[None])
         return sparse.diags_array(self.exposure) if self.exposure.ndim == 1 else self.exposure
 
     def of(self, lists: Integers, items: int) -> Cells:
@@ -62,14 +72,15 @@ class Cells(NamedTuple):
         which, position = np.nonzero(lists != NOBODY)
         filled = np.zeros((items * lists.shape[1], len(lists)))
         filled[lists[which, position] * lists.shape[1] + position, which] = 1.0
-        if self.exposure.ndim == 1:
+        if self.q is None:
             return self._replace(exposure=self.exposure[:, None] * filled)
-        return self._replace(exposure=self.exposure @ filled)
+        by_item = filled.reshape(items, len(self.q), len(lists))
+        return self._replace(exposure=np.einsum("akm,k->am", by_item, self.q), q=None)
 
     def only(self, some: Bools) -> Cells:
         """The same without some of the lists."""
         if self.exposure.ndim == 1:
-            return Cells(*(part[some] for part in self))
+            return Cells(self.worth[some], self.rate[some], self.cap[some], self.exposure[some])
         return self._replace(exposure=self.exposure[:, some])
 
 
@@ -132,8 +143,8 @@ class Model:
             counted = (c * theta).ravel(), (c * theta**2).ravel(), (n * self.q).ravel()
             cells = self._weighed(view, *counted, np.tile(self.q, items))
         else:
-            each: Floats = np.kron(np.eye(items), self.q).astype(np.float64)
-            cells = self._weighed(view, c @ theta, c @ theta**2, n @ self.q, each)
+            counted = c @ theta, c @ theta**2, n @ self.q
+            cells = self._weighed(view, *counted, np.empty(0))._replace(q=self.q)
         return cells if view.lists is None else cells.of(view.lists.items, items)
 
     def _prefixes(self, view: View) -> Cells:

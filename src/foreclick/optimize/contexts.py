@@ -110,7 +110,8 @@ class Choice(NamedTuple):
     Attributes:
         lists: Shape (m, K): items by number; none if production stays.
         masses: Shape (m,).
-        naive: what the estimate says of it; `sure`: the same after pessimism.
+        production: what production earns.
+        naive: what the estimate says of the policy; `sure`: the same after pessimism.
         why: `CHANGED`, or why production stays.
         se: the standard error of `naive`; `se_next`: after as many records again, of this policy.
             Of the ladder alone.
@@ -118,6 +119,7 @@ class Choice(NamedTuple):
 
     lists: Integers
     masses: Floats
+    production: float
     naive: float
     sure: float
     why: str = CHANGED
@@ -149,7 +151,9 @@ class Best:
         columns: dict[str, list[Any]] = {name: [] for name in kept.names}
         for fold in (ALL, *range(self.folds if self.folds > 1 else 0)):
             for view in batch.views(fold, self.model.climbing):
-                self._write(columns, view, self.best(view), fold)
+                choice = self.best(view)
+                choice = self.with_errors(view, choice) if fold == ALL else choice
+                self._write(columns, view, choice, fold)
         return pa.table(columns, schema=kept)
 
     def _write(self, columns: dict[str, list[Any]], view: View, choice: Choice, fold: int) -> None:
@@ -161,7 +165,7 @@ class Best:
             FOLD: fold,
             "why": choice.why,
             "records": view.records,
-            "production": self.model.production(view),
+            "production": choice.production,
             "naive": choice.naive,
             "sure": choice.sure,
             "se": choice.se,
@@ -183,22 +187,19 @@ class Best:
         found = (self._of_slots if view.lists is None else self._of_lists)(view, cells, forbidden)
         nothing = np.empty((0, self.model.depth), dtype=np.int64), np.empty(0)
         if found is None or self._too_short(view, found[0]):
-            return Choice(*nothing, production, production, IMPOSSIBLE)
+            return Choice(*nothing, production, production, production, IMPOSSIBLE)
         v = _probabilities(view, *found)
         naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
         if self.wish.fallback and sure <= production + _TINY:
-            return Choice(*nothing, production, production, UNSURE)
-        now, then = self._errors(view, *found)
-        return Choice(*found, naive, sure, se=now, se_next=then)
+            return Choice(*nothing, production, production, production, UNSURE)
+        return Choice(*found, production, naive, sure)
 
-    def _errors(
-        self, view: View, lists: Integers, masses: Floats
-    ) -> tuple[float | None, float | None]:
+    def with_errors(self, view: View, choice: Choice) -> Choice:
         """How far the estimate may be off, now, and after as many records of the new policy."""
         climbing, k = self.model.climbing, self.model.depth
-        if climbing is None:
-            return None, None
-        h = _marginals(lists, masses, len(view.items))
+        if climbing is None or not len(choice.lists):
+            return choice
+        h = _marginals(choice.lists, choice.masses, len(view.items))
         shown = view.n.copy()  # what lies below the metric's depth is as before
         shown[:, :k] *= self.wish.explore
         shown[:, :k] += (1 - self.wish.explore) * view.records * h
@@ -211,10 +212,12 @@ class Best:
         weight = (h * np.array(self.model.theta)) ** 2
         both = view.off, climbing.rates(more)[1]
         now, then = (math.sqrt(float(np.sum(weight * off[:, :k]))) for off in both)
-        return now, then
+        return choice._replace(se=now, se_next=then)
 
     def _too_short(self, view: View, lists: Integers) -> bool:
         """Whether lists have holes that production has not, for want of what was seen."""
+        if np.all(lists != NOBODY):
+            return False
         most = min(self.model.depth, len(view.items))
         full = view.n[:, :most].sum(axis=0) >= view.records - _TINY
         return bool(full.all() and np.any(np.sum(lists != NOBODY, axis=1) < most))
