@@ -73,6 +73,7 @@ KINDS: dict[str, Kind] = {
     "all_low": Kind.CHANGE,
     "all_high": Kind.CHANGE,
     "production": Kind.VALUE,
+    "naive": Kind.VALUE,
     "rmse": Kind.VALUE,
     "floor": Kind.VALUE,
     "truth": Kind.VALUE,
@@ -89,7 +90,11 @@ KINDS: dict[str, Kind] = {
     "cut": Kind.SHARE,
     "paper": Kind.SHARE,
     "ess": Kind.SIZE,
+    "gain": Kind.CHANGE,
     "contexts": Kind.COUNT,
+    "changed": Kind.COUNT,
+    "kept": Kind.COUNT,
+    "lists": Kind.COUNT,
     "records": Kind.COUNT,
     "missing_contexts": Kind.COUNT,
     "dropped": Kind.COUNT,
@@ -194,6 +199,7 @@ class Result:
         | Comparison | change of every pair, with both intervals | ``title`` |
         | Evaluation | value by estimator beside production; over M if several | ``title`` |
         | Examination | examination by position, with both methods | ``title`` |
+        | Optimized | production, naive and honest value; gain over contexts | ``title`` |
         | Support | covered share by click model | ``title`` |
 
         Returns:

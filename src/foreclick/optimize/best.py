@@ -23,6 +23,7 @@ from foreclick.optimize.batch import ALL, FOLD
 from foreclick.optimize.contexts import CHANGED, IMPOSSIBLE, PROBABILITY, UNSURE, Best, Wish, schema
 from foreclick.optimize.counted import Counted
 from foreclick.optimize.folds import apart, folded, named
+from foreclick.optimize.gains import gains
 from foreclick.policies import Lists, Observed
 from foreclick.results import Result, Value
 
@@ -48,16 +49,27 @@ class Optimized(Result):
     | lists | how many lists the changed contexts have |
     | verdict | better, worse, no difference (worth having), or cannot tell |
 
+    Printed, it leaves out what follows from the rest; the columns are all there.
+
     Attributes:
         policy: the policy, with production's own lists where production stays.
         evaluation: how it was judged.
+        gains: where the gain comes from: contexts sorted by it, in 200 rows at most.
         where: the engine with the answers by context; `answers`: their table there.
     """
 
     policy: Lists = field(kw_only=True, compare=False)
     evaluation: Evaluation | None = field(kw_only=True)
+    gains: Result = field(kw_only=True)
     where: Engine = field(kw_only=True, compare=False)
     answers: ir.Table = field(kw_only=True, compare=False)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what follows from the rest."""
+        dull = {"se", "change", "change_low", "change_high", "contexts"}
+        dull |= {"lists"} if self["lists"] == self["changed"] else set()  # one each
+        return tuple(c for c in self.columns if c not in dull)
 
     @property
     def value(self) -> float:
@@ -82,9 +94,7 @@ class Optimized(Result):
         standard error, and `se_next` that after as many records again, of the new policy; these
         two are of the ladder.
         """
-        rows = self.answers.filter(self.answers[FOLD] == ALL)
-        said = ["why", "records", "production", "naive", "sure", "se", "se_next"]
-        return rows.group_by([CONTEXT, *said]).aggregate(lists=rows[PROBABILITY].count())
+        return _contexts(self.answers)
 
     def write_parquet(self, path: str) -> None:
         """Write the policy: `context`, `item_1` …, `probability`, and whether it is `changed`."""
@@ -210,6 +220,7 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         tuple(notes),
         policy=policy,
         evaluation=judged,
+        gains=gains(home, _contexts(answers), 1 - explore),
         where=home,
         answers=answers,
     )
@@ -334,6 +345,13 @@ def _production(source: Counted, depth: int) -> ir.Table:
     return both.select(CONTEXT, *items, **{PROBABILITY: share})
 
 
+def _contexts(answers: ir.Table) -> ir.Table:
+    """What was said of each context, and how many lists it has."""
+    rows = answers.filter(answers[FOLD] == ALL)
+    said = ["why", "records", "production", "naive", "sure", "se", "se_next"]
+    return rows.group_by([CONTEXT, *said]).aggregate(lists=rows[PROBABILITY].count())
+
+
 def _policy(answers: ir.Table, production: ir.Table, depth: int, explore: float) -> ir.Table:
     """The best lists, and production's where it stays, or is explored beside them."""
     columns = [CONTEXT, *numbered(ITEM, depth)]
@@ -397,9 +415,7 @@ def _row(
     by: Weighted | Ladder,
     explore: float,
 ) -> dict[str, Value]:
-    whole = answers.filter(answers[FOLD] == ALL)
-    said = ["why", "records", "production", "naive"]
-    contexts = whole.group_by([CONTEXT, *said]).aggregate(lists=whole[PROBABILITY].count())
+    contexts = _contexts(answers)
     changed = contexts["why"] == CHANGED
     n = contexts["records"]
     sums = home.rows(

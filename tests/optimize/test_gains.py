@@ -1,0 +1,80 @@
+"""Where the gain comes from: rows that add up to it, few, and in their order."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.engines import open_source
+from foreclick.optimize.contexts import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.optimize.gains import COLUMNS, gains
+
+SMALL = pa.table(
+    {
+        "why": [UNSURE, CHANGED, CHANGED, CHANGED, CHANGED, IMPOSSIBLE],
+        "records": [10.0, 20.0, 40.0, 10.0, 10.0, 10.0],
+        "production": [0.5, 0.5, 0.5, 0.5, 0.5, 0.5],
+        "sure": [0.5, 0.6, 0.55, 0.8, 0.4, 0.5],
+    }
+)
+
+
+def test_the_largest_gain_first_and_losses_last(engine):
+    found = gains(*open_source(engine.load(SMALL)), left=1.0)
+    assert found.columns == COLUMNS
+    assert found["contexts"] == [1, 2, 2, 1]  # 20 × 0.1 and 40 × 0.05 are alike
+    assert found["changed"] == [1, 2, 0, 1]
+    assert found["records"] == [10, 60, 20, 10]
+    assert found["gain"] == pytest.approx([0.03, 0.04, 0, -0.01])
+
+
+def test_what_is_not_shown_gains_nothing():
+    found = gains(*open_source(SMALL), left=0.5)
+    assert found["gain"] == pytest.approx([0.015, 0.02, 0, -0.005])
+
+
+def test_however_many_there_are_rows_are_few_and_add_up():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    records = np.ceil(1e6 / np.arange(1, n + 1))
+    sure = 0.5 + rng.normal(0, 1, n) ** 5 / 1e3
+    columns = {"records": records, "production": np.full(n, 0.5), "sure": sure}
+    found = gains(*open_source(pa.table({"why": [CHANGED] * n, **columns})), left=1.0)
+    assert len(found) <= 200
+    assert sum(found["contexts"]) == n
+    assert sum(found["records"]) == records.sum()
+    each = np.sort(records * (sure - 0.5))[::-1]
+    assert math.fsum(found["gain"]) == pytest.approx(each.sum() / records.sum())
+    means = [row["gain"] / row["contexts"] for row in found]
+    assert all(a >= b for a, b in pairwise(means))
+    first = np.cumsum(found["contexts"])[20]  # of sorted contexts, the first ones
+    assert math.fsum(found["gain"][:21]) == pytest.approx(each[:first].sum() / records.sum())
+
+
+def test_nothing_at_all():
+    assert len(gains(*open_source(SMALL.slice(0, 0)), left=1.0)) == 0
+    found = gains(*open_source(SMALL.slice(0, 1)), left=1.0)
+    assert found.to_dicts() == [{"contexts": 1, "changed": 0, "records": 10, "gain": 0}]
+
+
+@pytest.mark.parametrize("explore", [0.0, 0.2])
+def test_of_a_real_one(explore):
+    log = {
+        "context": ["good"] * 400 + ["poor"] * 4,
+        "items": [[1, 2], [2, 1]] * 202,
+        "clicks": [[0, 1], [1, 0]] * 200 + [[1, 0], [1, 0]] * 2,
+    }
+    best = fc.optimize(log, metric="clicks@1", folds=2, explore=explore)
+    sure = {row["context"]: row["sure"] for row in best.contexts.to_pyarrow().to_pylist()}
+    first, *others = best.gains
+    assert (first["contexts"], first["changed"], first["records"]) == (1, 1, 400)
+    assert first["gain"] == pytest.approx((1 - explore) * (sure["good"] - 0.5) * 400 / 404)
+    assert [row["gain"] for row in others] == [0]
+    assert "lists" not in best.shown  # one for each that is changed
+    assert "naive" in best.shown
+    assert max(len(line) for line in str(best).splitlines()[:4]) <= 120
