@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import foreclick as fc
+from foreclick.engines import open_source
 from foreclick.results import Result
 
 CLIPS = (1.0, 10.0, 100.0, 1000.0, math.inf)
 ERRORS = {"list": 0.30, "ip": 0.10, "rctr": 0.20}
+GAINS = ((1, 1, 40.0, 0.03), (3, 3, 20.0, 0.02), (4, 0, 40.0, 0.0))
 DAYS = [dt.date(2026, 3, day) for day in range(1, 5)]
 
 
@@ -110,3 +112,45 @@ def comparison() -> fc.Comparison:
     nothing = dict.fromkeys(("change", "low", "high", "all_low", "all_high"))
     rows.append({**rows[3], "candidate": "strange", **nothing})
     return fc.Comparison(tuple(rows), tuple(rows[0]))
+
+
+def optimized(
+    gains: Sequence[tuple[int, int, float, float]] = GAINS,
+    *,
+    judged: bool = True,
+    **changes: Any,  # noqa: ANN401 - columns
+) -> fc.Optimized:
+    """A policy that is said to earn 0.6 and earns 0.55, where production earns 0.5.
+
+    Args:
+        gains: rows of contexts, changed, records and gain.
+        judged: whether it has an honest value.
+        changes: columns that are to be others.
+    """
+    columns = ("contexts", "changed", "records", "gain")
+    found = Result(tuple(dict(zip(columns, row, strict=True)) for row in gains), columns)
+    interval = {"low": 0.52, "high": 0.58, "lift": 0.1, "lift_low": 0.06, "lift_high": 0.14}
+    row: dict[str, Any] = {
+        "metric": "clicks@3",
+        "value": 0.55 if judged else 0.6,
+        **(interval if judged else dict.fromkeys(interval)),
+        "naive": 0.6,
+        "production": 0.5,
+        "covered": 0.9 if judged else None,
+        "contexts": sum(found["contexts"]),
+        "changed": sum(found["changed"]),
+        "kept": sum(found["contexts"]) - sum(found["changed"]),
+        "lists": 2 * sum(found["changed"]),
+        "verdict": "better" if judged else None,
+        **changes,
+    }
+    where, answers = open_source({"context": ["q"]})  # which no chart reads
+    return fc.Optimized(
+        (row,),
+        tuple(row),
+        policy=fc.Lists({"context": ["q"], "items": [[1]], "probability": [1.0]}),
+        evaluation=evaluation() if judged else None,
+        gains=found,
+        where=where,
+        answers=answers,
+    )

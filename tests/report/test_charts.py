@@ -26,6 +26,7 @@ from tests.report.samples import (
     comparison,
     evaluation,
     examination,
+    optimized,
     support,
 )
 
@@ -341,6 +342,88 @@ class TestExamination:
         assert len(chart.legends) == 1
 
 
+class TestOptimized:
+    def test_dots_of_production_the_naive_and_the_honest_value(self):
+        axes, _ = optimized().chart().axes
+        names = [t.get_text() for t in axes.get_yticklabels()]
+        assert names == ["production", "naive", "honest"]
+        assert [dot.get_xdata()[0] for dot in lines(axes, "_dot")] == [0.5, 0.6, 0.55]
+        (interval,) = lines(axes, "_interval")
+        assert list(interval.get_xdata()) == [0.52, 0.58]
+        (level,) = lines(axes, "_level")
+        assert set(level.get_xdata()) == {0.5}
+        said = {"0.5000", "0.6000   +20.0%", "0.5500   +10.0%   better"}
+        assert said | {"+6.00% to +14.0%, 90.0% covered"} <= set(texts(axes))
+        assert axes.get_xlabel() == "clicks@3 per list"
+
+    def test_the_gain_grows_over_contexts_to_all_of_it(self):
+        _, axes = optimized().chart().axes
+        (line,) = lines(axes, "_growing")
+        assert list(line.get_xdata()) == [0, 1, 4]
+        assert list(line.get_ydata()) == pytest.approx([0, 0.6, 1])
+        (rest,) = lines(axes, "_rest")
+        assert list(rest.get_xdata()) == [4, 8]
+        assert set(rest.get_ydata()) == {1}
+        (mark,) = lines(axes, "_mark")
+        assert (mark.get_xdata()[0], mark.get_ydata()[0]) == pytest.approx((1, 0.6))
+        assert "half of it: 1 of 8 contexts, 40.0% of the records" in texts(axes)
+        assert axes.get_xlabel() == "contexts by gain: 4 changed, 4 kept"
+        assert axes.get_xscale() == "linear"
+
+    def test_many_contexts_are_in_powers_and_rows_are_even_inside(self):
+        rows = [(10, 10, 10.0, 0.5), (30, 30, 30.0, 0.5), (9960, 0, 100.0, 0.0)]
+        _, axes = optimized(rows).chart().axes
+        assert axes.get_xscale() == "log"
+        (line,) = lines(axes, "_growing")
+        drawn = dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
+        assert [drawn[x] for x in (1, 5, 10, 40)] == pytest.approx([0.05, 0.25, 0.5, 1])
+        assert axes.get_xlim() == (1, 10_000)
+
+    def test_what_may_lose_adds_nothing_and_is_said(self):
+        _, axes = optimized([(1, 1, 10.0, 0.03), (2, 2, 10.0, -0.5)]).chart().axes
+        (line,) = lines(axes, "_growing")
+        assert list(line.get_xdata()) == [0, 1]
+        assert axes.get_xlabel() == "contexts by gain: 1 gain, 2 may lose"
+        assert axes.get_ylim()[0] == 0
+
+    def test_one_context_has_no_second_panel(self):
+        (axes,) = optimized([(1, 1, 10.0, 0.03)]).chart().axes
+        assert len(lines(axes, "_dot")) == 3
+
+    def test_nothing_changed_is_said(self):
+        same: dict[str, Any] = {"value": 0.5, "naive": 0.5}
+        (axes,) = optimized([(3, 0, 10.0, 0.0)], judged=False, **same).chart().axes
+        assert "nothing is changed: production stays everywhere" in texts(axes)
+        assert [dot.get_xdata()[0] for dot in lines(axes, "_dot")] == [0.5, 0.5, 0.5]
+
+    def test_without_an_honest_value_the_naive_one_is_not_taken_for_it(self):
+        axes, _ = optimized(judged=False).chart().axes
+        assert [dot.get_xdata()[0] for dot in lines(axes, "_dot")] == [0.5, 0.6]
+        assert "not judged by records of its own" in texts(axes)
+        assert not lines(axes, "_interval")
+
+    def test_production_that_earns_nothing_has_no_lift(self):
+        axes, _ = optimized(production=0.0, lift_low=None, lift_high=None).chart().axes
+        assert {"0", "0.6000", "0.5500   better"} <= set(texts(axes))
+
+    def test_an_answer_of_no_value_is_said(self):
+        none: dict[str, Any] = dict.fromkeys(
+            ("value", "low", "high", "lift_low", "lift_high", "verdict")
+        )
+        axes, _ = optimized(**none).chart().axes
+        assert len(lines(axes, "_dot")) == 2
+        assert any(text.startswith("no answer") for text in texts(axes))
+
+    def test_letters_stay_on_the_paper(self):
+        counts = [(400_000, 400_000, 4e6, 0.5), (900_000, 900_000, 9e6, 0.4), (10**6, 0, 1e6, 0)]
+        chart = optimized(counts, verdict="no difference", covered=0.9995).chart()
+        chart.canvas.draw()
+        for axes in chart.axes:
+            for text in (*axes.texts, axes.xaxis.label):
+                box = text.get_window_extent()
+                assert 0 <= box.x0 <= box.x1 <= chart.bbox.width, text.get_text()
+
+
 def test_lines_by_period_start_at_zero():
     numbers = {"position 1": [0.5, 0.2, 0.4], "all positions": [0.9, 0.8, 1.0]}
     chart = lines_by_period(DAYS[:3], numbers, title="Clicks by day", label="clicks a record")
@@ -353,7 +436,9 @@ def test_lines_by_period_start_at_zero():
     assert list(ticks(axes.xaxis).values()) == [str(day) for day in DAYS[:3]]
 
 
-@pytest.mark.parametrize("make", [backtest, comparison, evaluation, examination, support])
+@pytest.mark.parametrize(
+    "make", [backtest, comparison, evaluation, examination, optimized, support]
+)
 def test_a_title_stands_above(make):
     assert make().chart(title="Candidate B").get_suptitle() == "Candidate B"
     assert make().chart().get_suptitle() == ""

@@ -16,12 +16,12 @@ import pytest
 import foreclick as fc
 from foreclick.errors import MissingDependency, ReportError
 from foreclick.results import Result
-from tests.report.samples import backtest, evaluation, support
+from tests.report.samples import backtest, evaluation, optimized, support
 
 PLAIN = Result(({"value": 1.0},), ("value",), ("A <note>.",), "A <title>")
 
 
-@pytest.mark.parametrize("make", [backtest, evaluation, support])
+@pytest.mark.parametrize("make", [backtest, evaluation, optimized, support])
 def test_pictures(tmp_path, make):
     for ending in ("png", "svg", "pdf", "PNG"):
         make().save(tmp_path / f"chart.{ending}")

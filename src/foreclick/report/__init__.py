@@ -1,7 +1,8 @@
 """Results to look at: charts, pages and files.
 
-`style` says how charts look, `curves` and `dots` draw, `charts` knows which chart a result has, and
-`files` writes. matplotlib, an extra, is imported only when a chart is asked for.
+`style` says how charts look, `curves` and `dots` draw, `charts` knows which chart a result has (a
+policy's is in `optimized`), and `files` writes. matplotlib, an extra, is imported only when a chart
+is asked for.
 """
 
 from foreclick.report.files import chart, checked_picture, save

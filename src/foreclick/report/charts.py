@@ -14,6 +14,7 @@ from foreclick._evaluate import Evaluation
 from foreclick._examination import Examination
 from foreclick.diagnostics import Support
 from foreclick.errors import ReportError
+from foreclick.optimize import Optimized
 from foreclick.report.curves import (
     Clips,
     Curve,
@@ -28,6 +29,7 @@ from foreclick.report.curves import (
     scale_y,
 )
 from foreclick.report.dots import Dot, bars, dots, upright
+from foreclick.report.optimized import optimized
 from foreclick.report.style import (
     MOST_NAMES,
     VERDICTS,
@@ -455,6 +457,7 @@ CHARTS: dict[type[Result], Callable[..., Chart]] = {
     Comparison: comparison,
     Evaluation: evaluation,
     Examination: examination,
+    Optimized: optimized,
     Support: support,
 }
 """The chart of each kind of result."""

@@ -9,9 +9,17 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+    PercentFormatter,
+)
 
-from foreclick.report.style import GREY, INK, MOST_NAMES, TEXT, End, Look, name_ends
+from foreclick.report.style import GAIN, GREY, INK, MOST_NAMES, TEXT, End, Look, name_ends
 from foreclick.results import format_value
 
 Rows = Sequence[Mapping[str, Any]]
@@ -19,6 +27,9 @@ Rows = Sequence[Mapping[str, Any]]
 _WIDE = 10  # from so many times the smallest on, an axis counts in powers
 _MANY = 20  # numbers of positions that stand side by side
 _FEW = 8  # so many points have a mark each, and so many ticks their numbers side by side
+_STEEP = 20  # where so few make half of it, an axis counts in powers
+_POINTS = 200  # of a line that is none in powers
+_ROUNDING = 1e-9
 _THOUSAND, _MILLION = 10_000, 1_000_000
 
 
@@ -212,6 +223,78 @@ def over_places(
     axes.set_xlim(-0.4, len(labels) - 0.6)
     axes.set_ylim(bottom=0)
     axes.grid(axis="y")
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A sum that grows as one counts on; between two numbers, evenly.
+
+    Attributes:
+        counts: so many, from 0 on.
+        sums: what they make together.
+    """
+
+    counts: tuple[float, ...]
+    sums: tuple[float, ...]
+
+    def share(self, count: float) -> float:
+        """What so many of them make, of the whole.
+
+        Examples:
+            >>> Growing((0, 2, 4), (0.0, 6.0, 8.0)).share(3)
+            0.875
+        """
+        return float(np.interp(count, self.counts, self.sums)) / self.sums[-1]
+
+    def first(self, share: float) -> int:
+        """How many it takes for a share of the whole.
+
+        Examples:
+            >>> Growing((0, 2, 4), (0.0, 6.0, 8.0)).first(0.5)
+            2
+        """
+        return math.ceil(np.interp(share * self.sums[-1], self.sums, self.counts) - _ROUNDING)
+
+    @property
+    def grown(self) -> int:
+        """How many it takes for all of it."""
+        return int(self.counts[self.sums.index(self.sums[-1])])
+
+
+def over_ranks(axes: Axes, growing: Growing, share: float) -> int:
+    """A sum over how many are counted; what adds nothing is grey.
+
+    Args:
+        axes: where to.
+        growing: the sum.
+        share: a part of it, to be marked.
+
+    Returns:
+        How many make that part together.
+    """
+    few, all_of_it, last = growing.first(share), growing.grown, int(growing.counts[-1])
+    start = 0
+    if last > _STEEP * few:  # most of it would be lost in the axis
+        axes.set_xscale("log")
+        start = 1
+    # The numbers between, too: in powers, what grows evenly is no straight line.
+    between = np.geomspace(1, last, _POINTS if start else 0).astype(int)
+    rising = [x for x in sorted({*growing.counts, *between, few}) if start <= x <= all_of_it]
+    heights = [growing.share(x) for x in rising]
+    axes.fill_between(rising, heights, color=GAIN, alpha=0.1, linewidth=0, label="_area")
+    axes.plot([all_of_it, last], [1, 1], color=GREY, label="_rest")
+    axes.plot(rising, heights, color=GAIN, label="_growing")
+    y = growing.share(few)
+    axes.plot([start, few, few], [y, y, 0], color=GREY, linestyle=":", linewidth=1.3, label="_lead")
+    axes.plot(few, y, "o", color=GAIN, markersize=5, label="_mark", clip_on=False, zorder=5)
+    axes.set_xlim(start, last)
+    axes.set_ylim(0, 1.05)
+    axes.grid(axis="y")
+    if not start:
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: _short(count)))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    return few
 
 
 def _dashes(curve: Curve, before: Sequence[Curve]) -> Any:  # noqa: ANN401 - a style of matplotlib

@@ -115,6 +115,9 @@ VERDICTS = {
     inference.SAME: Look(GREY, "o"),
     inference.UNKNOWN: Look("#a8a8a8", "d"),
 }
+PRODUCTION = Look(GREY, "o")
+NAIVE = Look(PALETTE["rcm"], "s")
+GAIN = PALETTE["ip"]
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
