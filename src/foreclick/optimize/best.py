@@ -73,8 +73,9 @@ class Optimized(Result):
 
     @property
     def value(self) -> float:
-        """What the policy is worth, honestly."""
-        return float(self["value"][0])
+        """What the policy is worth, honestly; NaN if the judge sees nothing of it."""
+        found = self["value"][0]
+        return math.nan if found is None else float(found)
 
     @property
     def naive(self) -> float:
@@ -213,7 +214,7 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         )
     judged = _judged(parts, home, answers, depth, what, judge, confidence) if folds > 1 else None
     row = _row(home, answers, judged, what, by, explore)
-    notes += _said(row, home, answers, judged) + _learnt(home, answers, explore)
+    notes += _said(row, home, answers, judged, explore) + _learnt(home, answers, explore)
     return Optimized(
         (row,),
         tuple(row),
@@ -465,7 +466,11 @@ def _row(
 
 
 def _said(
-    row: dict[str, Value], home: Engine, answers: ir.Table, judged: Evaluation | None
+    row: dict[str, Value],
+    home: Engine,
+    answers: ir.Table,
+    judged: Evaluation | None,
+    explore: float,
 ) -> list[str]:
     """In words: what was changed, why the rest was not, and what flattery was taken away."""
     kept = answers.filter((answers[FOLD] == ALL) & (answers["why"] != CHANGED))
@@ -489,9 +494,14 @@ def _said(
         return notes
     notes.append(
         f"The estimate that it was chosen by says {row['naive']:.4g}; records that had no say in "
-        f"it say {row['value']:.4g}, and production earns {row['production']:.4g}."
+        f"it say {_number(row['value'])}, and production earns {row['production']:.4g}."
     )
-    return notes + [note for note in judged.notes if not note.startswith("auto")]
+    alone = "Without exploring: " if explore else ""
+    return notes + [alone + note for note in judged.notes]
+
+
+def _number(value: Value) -> str:
+    return "nothing" if value is None else f"{float(value):.4g}"
 
 
 def _learnt(home: Engine, answers: ir.Table, explore: float) -> list[str]:
