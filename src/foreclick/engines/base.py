@@ -22,9 +22,10 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.csv import CSVWriter
 
 from foreclick.engines.groups import Job
-from foreclick.errors import EngineError
+from foreclick.errors import EngineError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 _PARTIAL = ".partial"
+_TABLES = (".parquet", ".csv")
 _HEX = "0123456789abcdef"
 _DIGITS = 7  # 28 bits of the digest: far more than 30 buckets need, and no overflow anywhere
 
@@ -236,9 +238,23 @@ class Engine:
     def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
         """Stream `expr` to one Parquet file; a file that is there is there completely."""
         schema = expr.schema().to_pyarrow().with_metadata(metadata)
+        self._write(expr, path, schema, lambda to: pq.ParquetWriter(to, schema, compression="zstd"))
+
+    def write(self, expr: ir.Table, path: str | Path) -> None:
+        """Stream `expr` to one file, Parquet or CSV by its ending."""
+        target = checked_file(path)
+        if target.suffix.lower() != ".csv":
+            self.write_parquet(expr, str(target), {})
+            return
+        schema = expr.schema().to_pyarrow()
+        self._write(expr, str(target), schema, lambda to: CSVWriter(to, schema))
+
+    def _write(
+        self, expr: ir.Table, path: str, schema: pa.Schema, opened: Callable[[Path], Any]
+    ) -> None:
         partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
         try:
-            with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+            with opened(partial) as writer:
                 for batch in self.batches(expr):
                     writer.write_batch(batch.cast(schema))
             partial.replace(path)
@@ -326,6 +342,17 @@ class Engine:
             digit = ibis.literal(_HEX).find(digits.substr(place, 1)).cast("int64")
             number = number * 16 + digit
         return number
+
+
+def checked_file(path: str | Path) -> Path:
+    """A path that a table can be written to; to be known before the work, not after."""
+    target = Path(path)
+    if target.suffix.lower() not in _TABLES or not target.parent.is_dir():
+        raise SourceError(
+            f"a table cannot be written to {str(path)!r}: give a file that ends in "
+            f"{' or '.join(_TABLES)}, in a directory that exists."
+        )
+    return target
 
 
 def hashed_here(text: str) -> int:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, islice
 from multiprocessing import get_context
 
 import pyarrow as pa
@@ -66,14 +67,17 @@ class Job:
             yield pa.Table.from_batches(held)
 
     def _worked(self, chunks: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
-        if self.workers <= 1:
-            for chunk in chunks:
+        some, chunks = [], iter(chunks)
+        if self.workers > 1:
+            some = list(islice(chunks, 2))
+        if len(some) < 2:  # noqa: PLR2004 - a single one is done before a process has started
+            for chunk in chain(some, chunks):
                 yield chunk.num_rows, self.work(chunk)
             return
         # Forks of a process that has threads may hang, and an engine has threads.
         with ProcessPoolExecutor(self.workers, mp_context=get_context("spawn")) as pool:
             waiting: deque[tuple[int, Future[pa.Table]]] = deque()
-            for chunk in chunks:
+            for chunk in chain(some, chunks):
                 waiting.append((chunk.num_rows, pool.submit(self.work, chunk)))
                 if len(waiting) > 2 * self.workers:  # so that no more than these are in memory
                     size, first = waiting.popleft()

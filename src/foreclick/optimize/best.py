@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -97,9 +98,15 @@ class Optimized(Result):
         """
         return _contexts(self.answers)
 
-    def write_parquet(self, path: str) -> None:
-        """Write the policy: `context`, `item_1` …, `probability`, and whether it is `changed`."""
-        self.where.write_parquet(self.policy.table, str(path), {})
+    def write(self, path: str | Path) -> None:
+        """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
+
+        The columns are `context`, `item_1` …, `probability`, and whether the context is `changed`;
+        the lists of a context stand together, the likeliest first.
+        """
+        table = self.policy.table
+        items = [c for c in table.columns if c.startswith(f"{ITEM}_")]
+        self.where.write(table.order_by([CONTEXT, ibis.desc(PROBABILITY), *items]), path)
 
 
 def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords

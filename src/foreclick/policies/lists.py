@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import ibis
@@ -18,7 +19,7 @@ from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.models import MASS
 from foreclick.policies.base import Policy, View
-from foreclick.policies.serving import Picker, sample
+from foreclick.policies.serving import ITEMS, Picker, sample
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 
@@ -60,7 +61,8 @@ class Lists(_ListPolicy):
     Args:
         table: anything `read_log` accepts.
         context: the column of the context; None: one context for all.
-        items: the column with the list of items, or one column per position.
+        items: the column with the list of items, or one column per position; where there is no
+            column `items`, by default `item_1`, `item_2`, ….
         probability: the column of the list's probability.
 
     Examples:
@@ -81,7 +83,8 @@ class Lists(_ListPolicy):
         engine, table = open_source(self.table)
         if self.probability is not None:
             table = _likely(table, engine, self.context, self.probability)
-        roles = Roles(context=self.context, items=self.items, rewards={}, weight=self.probability)
+        items = listed_in(table, self.items)
+        roles = Roles(context=self.context, items=items, rewards={}, weight=self.probability)
         return compress(table, roles, engine, "refuse")
 
     def _check(self) -> None:
@@ -169,7 +172,8 @@ class Ranking(Lists):
     Args:
         table: anything `read_log` accepts.
         context: the column of the context; None: one context for all.
-        items: the column with the list of items, or one column per position.
+        items: the column with the list of items, or one column per position; where there is no
+            column `items`, by default `item_1`, `item_2`, ….
 
     Examples:
         >>> Ranking({"context": ["q"], "items": [[2, 1]]})
@@ -266,6 +270,15 @@ class Observed(_ListPolicy):
 
     def __repr__(self) -> str:
         return f"Observed({self._rows!r})"
+
+
+def listed_in(table: ir.Table, items: str | Sequence[str]) -> str | Sequence[str]:
+    """The columns of the items: as named, or `item_1` … where only these are there."""
+    if items != ITEMS or ITEMS in table.columns:
+        return items
+    return (
+        list(takewhile(lambda c: c in table.columns, numbered(ITEM, len(table.columns)))) or items
+    )
 
 
 def _likely(table: ir.Table, engine: Engine, context: str | None, probability: str) -> ir.Table:
