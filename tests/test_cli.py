@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv
@@ -856,3 +856,103 @@ class TestCompare:
     )
     def test_a_bad_question_is_exit_code_2(self, old, refuse, words, message):
         assert message in refuse(*self.ASKED, *words)
+
+
+class TestOptimize:
+    LOG: ClassVar[dict[str, list[Any]]] = {
+        "query": ["a"] * 200 + ["b"] * 200,
+        "items": [[1, 2, 3], [2, 1, 3]] * 200,
+        "clicks": [[0, 0, 0], [1, 0, 0]] * 100 + [[1, 0, 0], [0, 0, 0]] * 100,
+        "day": [1, 2, 3, 4] * 100,
+    }
+    WORDS: ClassVar[list[str]] = ["big.parquet", "--context", "query", "-m", "clicks@2"]
+    FAST: ClassVar[list[str]] = ["-e", "ip", "--judge", "ip", "--folds", "2"]
+
+    @pytest.fixture(autouse=True)
+    def log(self, folder):
+        write("big.parquet", self.LOG)
+
+    @pytest.mark.parametrize("path", ["policy.parquet", "policy.csv"])
+    def test_the_written_policy_is_a_candidate(self, run, folder, path):
+        words = ["--items", "items", "--period", "day", "--judge", "ip", "--workers", "1"]
+        [best] = run("optimize", *self.WORDS, *words, "--explore", "0.1", "-o", path)
+        library = fc.optimize(
+            fc.read_log(pa.table(self.LOG), context="query", period="day"),
+            metric="clicks@2",
+            judge="ip",
+            explore=0.1,
+        )
+        assert best == json.loads(library.to_json())["rows"][0]
+        assert best["changed"] == 2
+        rows = run("evaluate", *self.WORDS[:3], path, "--items", "items", *ASKED)
+        # The list that always wins, and half of the time among the explored.
+        assert rows[0]["value"] == pytest.approx(0.9 * 1 + 0.1 * 0.5)
+        assert sorted(file.name for file in folder.glob("policy*")) == [path]
+
+    def test_wishes(self, run):
+        write("pinned.parquet", {"query": ["a"], "item": [3], "position": [1]})
+        write("banned.parquet", {"query": ["b"], "item": [1]})
+        write("new.parquet", {"item": [3, 9]})
+        words = ["--pinned", "pinned.parquet", "--banned", "banned.parquet", "--no-fallback"]
+        words += ["--at-least", "new.parquet=0.4", "--max-lists", "3", "--pessimism", "0"]
+        write(
+            "big.parquet", self.LOG | {"items": [[1, 2, 3], [2, 3, 1], [3, 1, 2], [2, 1, 3]] * 100}
+        )
+        run("optimize", *self.WORDS, *words, *self.FAST, "-o", "p.parquet", "--contexts", "c.csv")
+        lists = pq.read_table("p.parquet").to_pylist()
+        assert {row["item_1"] for row in lists if row["context"] == "a"} == {3}
+        assert 1 not in {
+            row[c] for row in lists if row["context"] == "b" for c in ("item_1", "item_2")
+        }
+        contexts = pa.csv.read_csv("c.csv").to_pylist()
+        assert [(row["context"], row["why"]) for row in contexts] == [
+            ("a", "changed"),
+            ("b", "changed"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("words", "lists"),
+        [
+            (["--lists", "logged"], {"a": [2, 1], "b": [1, 2]}),
+            (["--lists", "logged", "--ban", "1"], {}),
+            (["--lists", "lists.parquet", "--ban", "1"], {"a": [2, 3]}),
+            (["--ban", "3"], {"a": [2, 1], "b": [1, 2]}),
+            (["--change", "0"], {}),
+            (["--seen", "101"], {}),
+        ],
+    )
+    def test_what_may_be_shown(self, run, words, lists):
+        write("lists.parquet", {"query": ["a"], "items": [[2, 3]]})
+        words = [*words, "--deterministic", "--no-fallback", "--clip", "5"]
+        run("optimize", *self.WORDS, *words, *self.FAST, "-o", "p.parquet")
+        rows = [row for row in pq.read_table("p.parquet").to_pylist() if row["changed"]]
+        assert {row["context"]: [row["item_1"], row["item_2"]] for row in rows} == lists
+
+    def test_a_table_says_what_was_done(self, folder, capsys):
+        assert main(["optimize", *self.WORDS, *self.FAST, "-o", "p.csv", "--workers", "2"]) == 0
+        out, err = capsys.readouterr()
+        assert "2 of 2 contexts get a new policy" in out
+        assert err == ""
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "--out"),
+            (["-o", "p.txt"], "'p.txt': give a file that ends in .parquet or .csv"),
+            (["-o", "nowhere/p.csv"], "a directory that exists"),
+            (["-o", "p.csv", "--contexts", "p.csv"], "Give each a file"),
+            (["-o", "p.csv", "-m", "mrr@3"], "first clicks"),
+            (["-o", "p.csv", "-e", "rctr"], "cannot choose a policy"),
+            (["-o", "p.csv", "--change", "2"], "share between 0 and 1"),
+            (["-o", "p.csv", "--pessimism", "-1"], "'-1' is not a number from 0 on"),
+            (["-o", "p.csv", "--at-least", "new.csv"], "is not FILE=SHARE"),
+            (["-o", "p.csv", "--at-least", "new.csv=2"], "is not FILE=SHARE"),
+            (["-o", "p.csv", "--at-least", "new.csv=0.2"], "--at-least: no file matches 'new.csv'"),
+            (["-o", "p.csv", "--pinned", "candidate.parquet"], "there is no column 'item' in"),
+            (["-o", "p.csv", "--ban", "1,x"], "'x' is none"),
+            (["-o", "p.csv", "--ban", "1", "--banned", "new.csv"], "new.csv"),
+        ],
+    )
+    def test_bad_input_is_exit_code_2(self, refuse, folder, words, message):
+        assert message in refuse("optimize", *self.WORDS, *words)
+        assert not (folder / "p.csv").exists()

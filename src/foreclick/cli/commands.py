@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ from foreclick.cli.inputs import (
     read_candidate,
     read_candidates,
     read_logs,
+    read_wishes,
     refuse_idle,
     roles_of,
 )
-from foreclick.engines import total
+from foreclick.engines import checked_file, total
 from foreclick.errors import SourceError
 from foreclick.logs import N
 from foreclick.reproduce import reproduce as paper
@@ -167,6 +169,30 @@ def backtest(args: argparse.Namespace, say: Say) -> Result:
     return fc.backtest(log, **options, progress=say)
 
 
+def optimize(args: argparse.Namespace, say: Say) -> Result:
+    """The best policy, into a file."""
+    files = [path for path in (args.out, args.contexts) if path is not None]
+    for path in files:  # before the work, not after
+        checked_file(path)
+    if len({Path(path).resolve() for path in files}) < len(files):
+        raise SourceError(f"--out and --contexts are both {args.out!r}. Give each a file.")
+    say("Reading the log")
+    log = read_logs(args, engine_of(args))
+    options = given(args, _OPTIMIZE) | read_wishes(args, log)
+    found = fc.optimize(log, workers=args.workers or os.cpu_count() or 1, **options)
+    say(f"Writing {Path(args.out).name}")
+    found.write(args.out)
+    if args.contexts is not None:
+        found.where.write(found.contexts.order_by("context"), args.contexts)
+    return found
+
+
+_OPTIMIZE = (
+    *("metric", "estimator", "clip", "pessimism", "fallback", "change", "explore", "seen"),
+    *("max_lists", "deterministic", "judge", "folds", "confidence"),
+)
+
+
 def examination(args: argparse.Namespace, say: Say) -> Result:
     """How much each position is looked at."""
     say("Reading the log")
@@ -236,6 +262,7 @@ COMMANDS = {
     "compare": compare,
     "support": support,
     "backtest": backtest,
+    "optimize": optimize,
     "examination": examination,
     "simulate": simulate,
     "reproduce": reproduce,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
 from foreclick._tally import is_tally
-from foreclick.engines import Engine, filter_by, laptop, open_source
+from foreclick.engines import Engine, filter_by, laptop, open_source, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 
 if TYPE_CHECKING:
@@ -226,4 +226,68 @@ def _role(args: argparse.Namespace, table: ir.Table, role: str) -> Any:  # noqa:
     if not logged:
         return role if logged is None else None
     there = {logged} if isinstance(logged, str) else set(logged)
-    return role if role in table.columns and not there <= set(table.columns) else logged
+    own_name = role in table.columns or (role == "items" and "item_1" in table.columns)
+    return role if own_name and not there <= set(table.columns) else logged
+
+
+# --- wishes -------------------------------------------------------------------------------------
+
+
+def read_wishes(args: argparse.Namespace, log: fc.Log | fc.Tally) -> dict[str, Any]:
+    """What is asked of a policy in files, as `optimize` takes it."""
+    found: dict[str, Any] = {}
+    if args.pinned is not None:
+        found["pinned"] = _wish("pinned", args, "context", "item", "position")
+    if args.banned is not None:
+        table = _wish("banned", args, "item")
+        found["banned"] = table if "context" in table.columns else _items(table)
+    if args.ban is not None:
+        if "banned" in found:
+            raise SourceError("--banned and --ban say the same. Give one of them.")
+        found["banned"] = _as_logged(args.ban, log)
+    if args.at_least is not None:
+        found["at_least"] = [
+            (_items(_wish("at_least", args, "item", path=path)), least)
+            for path, least in args.at_least
+        ]
+    if args.lists is not None:
+        found["lists"] = (
+            args.lists if args.lists == "logged" else _wish("lists", args, "context", "items")
+        )
+    return found
+
+
+def _wish(option: str, args: argparse.Namespace, *needed: str, path: str | None = None) -> ir.Table:
+    """A table whose columns are called by their roles; those not needed may be there too."""
+    path = path or getattr(args, option)
+    try:
+        table = open_source(path)[1]
+    except SourceError as error:
+        raise SourceError(f"--{option.replace('_', '-')}: {error}") from error
+    for role in ("context", "item", "position", "items"):
+        called = getattr(args, role)
+        if isinstance(called, str) and called in table.columns and role not in table.columns:
+            table = table.rename({role: called})
+    if "context" not in table.columns and args.context == "":
+        table = table.mutate(context=whole(0))
+    missing = [role for role in needed if role not in table.columns]
+    if missing:
+        raise SourceError(
+            f"--{option.replace('_', '-')}: there is no column {missing[0]!r} in {path!r}, which "
+            f"has {', '.join(table.columns)}; {', '.join(needed)} are needed."
+        )
+    return table
+
+
+def _items(table: ir.Table) -> list[Any]:
+    return [row["item"] for row in open_source(table)[0].rows(table.select("item").distinct())]
+
+
+def _as_logged(words: list[str], log: fc.Log | fc.Tally) -> list[Any]:
+    """Items that were written on the command line, as the log has them: text or numbers."""
+    if log.table["item_1"].type().is_string():
+        return list(words)
+    wrong = [word for word in words if not word.lstrip("-").isdecimal()]
+    if wrong:
+        raise SourceError(f"--ban: the items of the log are numbers, and {wrong[0]!r} is none.")
+    return [int(word) for word in words]

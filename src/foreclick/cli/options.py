@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import math
-import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 import foreclick
+from foreclick.cli.values import (
+    Columns,
+    above_zero,
+    amount,
+    candidate,
+    clips,
+    count,
+    from_zero,
+    least,
+    names,
+    ranks,
+    reward,
+    share,
+    size,
+    whole,
+)
 from foreclick.simulate import PRESETS
 
 if TYPE_CHECKING:
@@ -27,6 +39,7 @@ foreclick COMMAND --help explains a command. An example, from a log to an answer
   foreclick backtest tally.parquet --clip 1..1000 --chart backtest.png
   foreclick evaluate tally.parquet candidate.parquet --metric dcg@10
   foreclick compare  tally.parquet --candidate a=a.parquet --candidate b=b.parquet
+  foreclick optimize tally.parquet --metric dcg@10 -o policy.parquet
 
 {_SPELLING}"""
 
@@ -121,6 +134,12 @@ def build_parser() -> argparse.ArgumentParser:
         "LOG…",
         "which estimator would have been right on this log",
         [log, question, _clip(), _protocol(), _picture()],
+    )
+    add(
+        "optimize",
+        "LOG… -o FILE",
+        "the best ranking policy that a log supports, and what it is honestly worth",
+        [log, _choice(), _wishes(), _judgement(), _policy_file()],
     )
     add(
         "examination",
@@ -528,6 +547,107 @@ def _places() -> _Parser:
     return parent
 
 
+def _choice() -> _Parser:
+    """By what a policy is the best."""
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
+    add("-m", "--metric", metavar="METRIC", help="clicks@K, dcg@K, REWARD@K (default: dcg@10)")
+    add(
+        "-e",
+        "--estimator",
+        metavar="NAME",
+        help="ladder-ip (default), ip, item, pbm, list or prefix",
+    )
+    add("--clip", type=above_zero, metavar="M", help="of the paper's estimators (default: none)")
+    add(
+        "--pessimism",
+        type=from_zero,
+        metavar="N",
+        help="by how many standard errors click rates are lowered (default: 1)",
+    )
+    add(
+        "--no-fallback",
+        dest="fallback",
+        action="store_const",
+        const=False,
+        help="a new policy also where none is sure to be better than production",
+    )
+    return parent
+
+
+def _wishes() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group(
+        "wishes", "Columns of files are called context, item, position, items; or as in the log."
+    ).add_argument
+    add("--change", type=float, metavar="SHARE", help="how much of a list may change, such as 0.2")
+    add(
+        "--explore",
+        type=float,
+        metavar="SHARE",
+        help="how often production's own list is shown instead, such as 0.05",
+    )
+    add(
+        "--seen",
+        type=amount,
+        metavar="N",
+        help="show only what was shown so often before, at that position",
+    )
+    add("--pinned", metavar="FILE", help="context, item, position: what must be where")
+    add("--banned", metavar="FILE", help="item: what must not be shown; or context and item")
+    add("--ban", **_several(names), metavar="ITEM", help="the same, here; by commas or repeated")
+    add(
+        "--at-least",
+        action="append",
+        type=least,
+        metavar="FILE=SHARE",
+        help="item: those which together get so much of all slots, new.csv=0.1; repeatable",
+    )
+    add(
+        "--lists",
+        metavar="logged|FILE",
+        help="choose from the lists of the log, or from those of a file: context, items",
+    )
+    add("--max-lists", type=count, metavar="N", help="how many lists a context has at most")
+    add("--deterministic", action="store_const", const=True, help="one list a context")
+    return parent
+
+
+def _judgement() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group(
+        "judgement", "A policy is judged by records that had no say in choosing it."
+    ).add_argument
+    add("--judge", metavar="NAME", help="the estimator that judges (default: ladder)")
+    add(
+        "--folds",
+        type=count,
+        metavar="N",
+        help="in how many parts the records are; 1: no judgement (default: 5)",
+    )
+    add("--confidence", type=float, metavar="SHARE", help="of the intervals (default: 0.95)")
+    return parent
+
+
+def _policy_file() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("output").add_argument
+    add(
+        "-o",
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="where the policy goes, .parquet or .csv; `evaluate` reads it as a CANDIDATE",
+    )
+    add(
+        "--contexts",
+        metavar="FILE",
+        help="also what every context earns, would earn, and why it stays as it is",
+    )
+    add("--workers", type=count, metavar="N", help="processes that search (default: a core each)")
+    return parent
+
+
 def _picture() -> _Parser:
     parent = _Parser()
     add = parent.add_argument_group("output").add_argument
@@ -573,144 +693,6 @@ def _output(*, engine: bool) -> _Parser:
         add("--threads", type=count, metavar="N", help="of the engine (default: all)")
     add("-h", "--help", action="help", help="show this help")
     return parent
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-class Columns(argparse.Action):
-    """One column as a text; several, by commas or repetition, as a list. A trailing comma counts.
-
-    This is how `read_log` tells a column of lists from one column per position.
-    """
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
-        namespace: argparse.Namespace,
-        values: Any,  # noqa: ANN401
-        option_string: str | None = None,  # noqa: ARG002
-    ) -> None:
-        """Add to what was given before."""
-        before = getattr(namespace, self.dest) or []
-        if isinstance(before, str):
-            before = [before]
-        new = [*before, *names(values)]
-        setattr(namespace, self.dest, values if [values] == new else new)
-
-
-def names(text: str) -> list[str]:
-    """The names in a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def clips(text: str) -> list[float]:
-    """Values of M with commas; 1..1000 stands for twenty from 1 to 1000, evenly in ratio, and inf.
-
-    Examples:
-        >>> clips("1,10"), clips("1..1000")[-3:]
-        ([1.0, 10.0], [695.2, 1000.0, inf])
-    """
-    return [clip for part in names(text) for clip in _clips(part)]
-
-
-_RANGE = 20
-
-
-def _clips(text: str) -> list[float]:
-    low, dots, high = text.partition("..")
-    try:
-        first, last = float(low), float(high) if dots else math.inf
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number. Write 10, or inf for none, or 1..1000 for many"
-        ) from None
-    if not dots:
-        return [first]
-    if not 0 < first < last < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no range from low to high above 0")
-    # Four digits are enough, and make a table that can be read.
-    return [float(f"{m:.4g}") for m in np.geomspace(first, last, _RANGE)] + [math.inf]
-
-
-def ranks(text: str) -> int | tuple[int, int]:
-    """100 for the first hundred, 101-1000 for those from one rank to another."""
-    first, dash, last = text.partition("-")
-    if not dash:
-        return count(first)
-    found = count(first), count(last)
-    if found[0] > found[1]:
-        raise argparse.ArgumentTypeError(f"{text!r} is no range; write 101-1000")
-    return found
-
-
-def amount(text: str) -> float:
-    """A number of records, which need not be whole where they are weighted."""
-    found = _number(text)
-    if not 0 <= found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of records")
-    return found
-
-
-def share(text: str) -> float:
-    """A number between 0 and 1."""
-    found = above_zero(text)
-    if found >= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
-    return found
-
-
-def above_zero(text: str) -> float:
-    """A number above 0."""
-    found = _number(text)
-    if not 0 < found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return found
-
-
-def _number(text: str) -> float:
-    """The number that a text is; NaN, which is in no range, if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def count(text: str) -> int:
-    """A whole number above 0."""
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def whole(text: str) -> int:
-    """A whole number from 0 on."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def size(text: str) -> str:
-    """An amount of memory, with its unit."""
-    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b", text, re.IGNORECASE):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 2GB")
-    return text
-
-
-def reward(text: str) -> tuple[str, str | list[str]]:
-    """NAME=COLUMN, or NAME=COLUMN,COLUMN,… with one column per position."""
-    name, _, columns = text.partition("=")
-    if not (name and columns):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, such as orders=n_orders")
-    return name, names(columns) if "," in columns else columns
-
-
-def candidate(text: str) -> tuple[str, str]:
-    """NAME=FILE."""
-    name, _, path = text.partition("=")
-    if not (name and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE, such as new=new.parquet")
-    return name, path
 
 
 def _several(parse: Any) -> dict[str, Any]:  # noqa: ANN401
