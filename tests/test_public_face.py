@@ -11,7 +11,7 @@ from foreclick import errors
 
 HEAVY = ("polars", "pyspark", "torch", "matplotlib", "plotly", "altair")
 
-# DESIGN.md, "The public face", as far as it stands (optimize comes later), and what joined it.
+# DESIGN.md, "The public face", and what joined it.
 NAMES = {
     "ClickModel",
     "Lists",
@@ -43,6 +43,7 @@ TYPES = {
     "Evaluation",
     "Ladder",
     "Examination",
+    "Optimized",
     "Log",
     "Optimized",
     "Picker",
