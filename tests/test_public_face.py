@@ -45,7 +45,6 @@ TYPES = {
     "Examination",
     "Optimized",
     "Log",
-    "Optimized",
     "Picker",
     "Policy",
     "Resampling",
