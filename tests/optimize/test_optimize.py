@@ -353,16 +353,37 @@ def test_lists_can_be_given(log: fc.Log):
     logged = fc.optimize(log, estimator=LADDER, lists="logged", **PLAIN)
     seen = {(r.context, r.items) for r in records}
     assert all((c, a) in seen for c, lists in rows_of(logged).items() for a in lists)
-    new = next(a for a in itertools.permutations(range(ITEMS), K) if ("q0", a) not in seen)
-    more = fc.optimize(
-        log,
-        estimator=LADDER,
-        lists={"context": ["q0"], "items": [list(new)]},
-        banned={"context": ["q0"] * 2, "item": [a for a in range(ITEMS) if a not in new]},
-        **PLAIN,
-    )
-    allowed = {a for c, a in seen if c == "q0" and set(a) <= set(new)} | {new}
-    assert set(rows_of(more)["q0"]) <= allowed
+    new = [a for a in itertools.permutations(range(ITEMS), K) if ("q0", a) not in seen][:3]
+    given = {"context": ["q0"] * 3, "items": [list(a) for a in new]}
+    asked: dict[str, Any] = {"estimator": LADDER, "metric": METRIC, "folds": 1, "pessimism": 0}
+    best = fc.optimize(log, lists=given, fallback=False, **asked)
+    worth = {
+        a: answer(log, {"context": ["q0"], "items": [list(a)]}, LADDER, METRIC, missing="drop")
+        for a in new
+    }
+    (chosen,) = rows_of(best)["q0"]
+    assert chosen == max(worth, key=lambda a: worth[a]["value"])
+    assert best["kept"] == [2]  # of whom no list was given
+
+
+def test_what_breaks_a_wish_does_not_stay():
+    """Nothing is sure to be better, but what is banned must go all the same."""
+    rng = np.random.default_rng(5)
+    records = [
+        Record("q", tuple(rng.permutation(4)[:2].tolist()), (float(rng.random() < 0.3), 0.0))
+        for _ in range(300)
+    ]
+    log = fc.read_log(log_table(records))
+    asked: dict[str, Any] = {"metric": "clicks@2", "folds": 1, "pessimism": 5}
+    assert fc.optimize(log, **asked)["changed"] == [0]
+    wishes: list[dict[str, Any]] = [
+        {"banned": ["2"]},
+        {"pinned": {"context": ["q"], "item": [2], "position": [1]}},
+        {"at_least": [([2], 0.4)]},
+    ]
+    for wish in wishes:
+        assert fc.optimize(log, **asked, **wish)["changed"] == [1]
+    assert all(2 not in items for items in rows_of(fc.optimize(log, **asked, banned=[2]))["q"])
 
 
 # --- the same everywhere --------------------------------------------------------------------------
@@ -421,9 +442,19 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
         ({"change": 1.5}, PolicyError, "between 0 and 1"),
         ({"explore": -0.1}, PolicyError, "between 0 and 1"),
-        ({"max_lists": 0}, PolicyError, "at least one list"),
-        ({"folds": 0}, ModelError, "number of parts"),
+        ({"max_lists": 0}, PolicyError, "1 or more"),
+        ({"folds": 0}, PolicyError, "1 or more"),
+        ({"workers": 0}, PolicyError, "1 or more"),
+        ({"pessimism": math.nan}, ModelError, "standard errors"),
+        ({"at_least": [([1], 1.2)]}, PolicyError, "between 0 and 1"),
+        ({"banned": ["one"]}, PolicyError, "'one' is no item of the log"),
+        ({"banned": [1], "explore": 0.1}, PolicyError, "Leave one of them out"),
         ({"pinned": {"context": ["q0"], "item": [1]}}, PolicyError, "'position'"),
+        (
+            {"pinned": {"context": ["q0"], "item": [1], "position": [4]}},
+            PolicyError,
+            "lists have 3 positions",
+        ),
         (
             {"pinned": {"context": ["q0"] * 2, "item": [1, 2], "position": [1, 1]}},
             PolicyError,

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
-FOLD, CREDIT = "fold", "c"
+FOLD, CREDIT, OFFERED = "__fold", "c", "offered"
 ALL = -1
 """The fold of what was learnt from all records."""
 
@@ -32,11 +33,13 @@ class Lists(NamedTuple):
     Attributes:
         items: Shape (m, K): items by number, `NOBODY` for a hole.
         n, c: Shape (m,) and (m, K): how often each was shown, and its clicks.
+        offered: Shape (m,): which of them are to choose from; the others only tell of clicks.
     """
 
     items: Integers
     n: Floats
     c: Floats
+    offered: Bools
 
 
 class View(NamedTuple):
@@ -94,7 +97,7 @@ class Batch:
 
     @classmethod
     def of_lists(cls, rows: pa.Table, folds: int, depth: int) -> Batch:
-        """From (context, fold, item_1, …) → n, c_1, …."""
+        """From (context, fold, item_1, …) → n, c_1, …, and whether the list is offered."""
         contexts, context, fold, n = _read(rows)
         width = sum(name.startswith(f"{ITEM}_") for name in rows.column_names)
         columns = [rows[f"{ITEM}_{k}"] for k in range(1, width + 1)]
@@ -114,6 +117,8 @@ class Batch:
         cut = np.column_stack([context, shown[:, :depth]])
         lists, number = np.unique(cut, axis=0, return_inverse=True)
         number = number.ravel()
+        some = np.zeros(len(lists), dtype=np.bool_)
+        some[number[rows[OFFERED].to_numpy(zero_copy_only=False)]] = True
         found = []
         for part in range(folds):
             mine = fold == part
@@ -121,7 +126,7 @@ class Batch:
             np.add.at(list_n, number[mine], n[mine])
             list_c = np.zeros((len(lists), depth))
             np.add.at(list_c, number[mine], c[mine, :depth])
-            found.append(Lists(lists[:, 1:], list_n, list_c))
+            found.append(Lists(lists[:, 1:], list_n, list_c, some))
         return replace(batch, owner=lists[:, 0], lists=tuple(found))
 
     @classmethod
@@ -176,6 +181,7 @@ class Batch:
             np.where(items == NOBODY, NOBODY, items - first),
             np.sum([part.n[mine] for part in used], axis=0),
             np.sum([part.c[mine] for part in used], axis=0),
+            self.lists[0].offered[mine],
         )
 
 

@@ -150,7 +150,7 @@ class Model:
     def _prefixes(self, view: View) -> Cells:
         """An item below the same items: what lists share from the top."""
         assert view.lists is not None  # noqa: S101 - whoever has prefixes has lists
-        lists, n, c = view.lists
+        lists, n, c, _ = view.lists
         rows, clicks = [], []
         for k, theta in enumerate(self.theta):
             cell = np.unique(lists[:, : k + 1], axis=0, return_inverse=True)[1].ravel()

@@ -73,30 +73,46 @@ class Wish:
         """Whether a context has one list."""
         return self.lists == 1
 
-    def forbidden(self, view: View, model: Model) -> Bools:
+    def forbidden(self, view: View, depth: int) -> Bools:
         """Which items must not be where."""
-        found = np.zeros((len(view.items), model.depth), dtype=np.bool_)
+        found = np.zeros((len(view.items), depth), dtype=np.bool_)
         banned = self.banned | self.banned_in.get(view.context, frozenset())
         if banned:
             found[[item in banned for item in view.items]] = True
-        if self.seen > 0 and model.cell in ("ip", "item"):
-            n = view.n[:, : model.depth]
-            found |= (n if model.cell == "ip" else n.sum(axis=1, keepdims=True)) < self.seen
         for position, item in self.pinned.get(view.context, {}).items():
-            if position <= model.depth:
-                row = [value == item for value in view.items]
-                others = np.ones(len(row), dtype=np.bool_)
-                others[row] = found[row, position - 1]
-                found[row] = True
-                found[:, position - 1] = others
+            row = [value == item for value in view.items]
+            others = np.ones(len(row), dtype=np.bool_)
+            others[row] = found[row, position - 1]
+            found[row] = True
+            found[:, position - 1] = others
         return found
+
+    def unseen(self, view: View, model: Model) -> Bools:
+        """Which items were not shown often enough to be shown."""
+        n = view.n[:, : model.depth]
+        if model.cell == "item":
+            n = np.repeat(n.sum(axis=1, keepdims=True), model.depth, axis=1)
+        return n < self.seen if model.cell in ("ip", "item") else np.zeros(n.shape, np.bool_)
+
+    def kept_by_production(self, view: View, forbidden: Bools) -> bool:
+        """Whether what is shown today is as wished, so that it may stay."""
+        shown = view.n[:, : forbidden.shape[1]]
+        if shown[forbidden].any():
+            return False
+        slots = shown.sum()
+        mine = ((self._members(view, items), least) for items, least in self.groups)
+        return all(
+            shown[members].sum() >= least * slots - _TINY
+            for members, least in mine
+            if members.any()
+        )
+
+    def _members(self, view: View, items: frozenset[Hashable]) -> Bools:
+        return np.array([item in items for item in view.items])
 
     def limits(self, view: View, forbidden: Bools) -> Limits:
         """The same for the program."""
-        groups = [
-            (np.array([item in members for item in view.items]), least)
-            for members, least in self.groups
-        ]
+        groups = [(self._members(view, items), least) for items, least in self.groups]
         near = None
         if self.change is not None:
             near = view.n[:, : forbidden.shape[1]] / view.records, self.change
@@ -183,14 +199,16 @@ class Best:
     def best(self, view: View) -> Choice:
         """The best policy of a context, or that production stays."""
         production = self.model.production(view)
-        cells, forbidden = self.model.cells(view), self.wish.forbidden(view, self.model)
+        cells, wished = self.model.cells(view), self.wish.forbidden(view, self.model.depth)
+        forbidden = wished | self.wish.unseen(view, self.model) if self.wish.seen else wished
         found = (self._of_slots if view.lists is None else self._of_lists)(view, cells, forbidden)
         nothing = np.empty((0, self.model.depth), dtype=np.int64), np.empty(0)
         if found is None or self._too_short(view, found[0]):
             return Choice(*nothing, production, production, production, IMPOSSIBLE)
         v = _probabilities(view, *found)
         naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
-        if self.wish.fallback and sure <= production + _TINY:
+        may_stay = self.wish.fallback and self.wish.kept_by_production(view, wished)
+        if may_stay and sure <= production + _TINY:
             return Choice(*nothing, production, production, production, UNSURE)
         return Choice(*found, production, naive, sure)
 
@@ -250,11 +268,12 @@ class Best:
     def _of_lists(self, view: View, cells: Cells, forbidden: Bools) -> Found | None:
         """Of the given lists."""
         assert view.lists is not None  # noqa: S101 - see `best`
-        model, wish, (lists, n, _) = self.model, self.wish, view.lists
+        model, wish, (lists, n, _, offered) = self.model, self.wish, view.lists
         filled = lists != NOBODY
-        free = ~np.any(filled & forbidden[lists, np.arange(lists.shape[1])], axis=1)
+        bad = filled & forbidden[lists, np.arange(lists.shape[1])]
+        free = offered & ~bad.any(axis=1)
         for position in wish.pinned.get(view.context, {}):  # all else is forbidden there
-            free &= filled[:, position - 1] if position <= model.depth else True
+            free &= filled[:, position - 1]
         if model.cell in ("list", "prefix"):
             free &= n >= wish.seen
         if not free.any():

@@ -15,7 +15,7 @@ from foreclick.estimators.logged import Logged
 from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, slots_of, stacked
-from foreclick.optimize.batch import CREDIT, FOLD
+from foreclick.optimize.batch import CREDIT, FOLD, OFFERED
 from foreclick.optimize.cells import Model
 from foreclick.optimize.rates import Climbing
 from foreclick.policies.base import Policy, View
@@ -60,7 +60,7 @@ class Counted:
         return stacked([counted, whole_contexts])
 
     def listed(self, more: Policy | None) -> ir.Table:
-        """(context, fold, list) → n, c_1, …; lists that only `more` has with no records."""
+        """(context, fold, list) → n, c_1, …; to choose from are those of `more`, or of the log."""
         items, earned = numbered(ITEM, self.depth), numbered(CREDIT, self.depth)
         rewards = numbered(self.metric.reward, self.depth)
         lists = self.lists
@@ -70,13 +70,17 @@ class Counted:
             *items,
             **{N: lists[N].cast("float64")},
             **{c: lists[r].cast("float64") for c, r in zip(earned, rewards, strict=True)},
+            **{OFFERED: ibis.literal(more is None)},
         )
         if more is None:
             return logged
         here = lists.select(CONTEXT).distinct()
         given = more.lists(self.view).semi_join(here, CONTEXT)
         new = given.select(
-            CONTEXT, *items, **{FOLD: whole(0), N: real(0)}, **{c: real(0) for c in earned}
+            CONTEXT,
+            *items,
+            **{FOLD: whole(0), N: real(0), OFFERED: ibis.literal(True)},
+            **{c: real(0) for c in earned},
         )
         return stacked([logged, new.select(logged.columns)])
 
