@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy ladder reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy ladder optimize bench-optimize reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,13 @@ success: ## How well "at least one click" is known, in simulated worlds (2 minut
 
 ladder: ## How often intervals of the ladder and of auto hold the truth (an hour; ARGS="--logs 20")
 	$(VENV)/bin/python -m benchmarks.ladder $(ARGS)
+
+optimize: ## How good optimised policies really are, in simulated worlds (15 minutes)
+	$(VENV)/bin/python -m benchmarks.optimize $(ARGS)
+
+bench-optimize: ## How many contexts a second are optimised: the solvers, and all of it (20 minutes)
+	$(VENV)/bin/python -m benchmarks.optimize_solvers
+	$(VENV)/bin/python -m benchmarks.optimize_scale $(ARGS)
 
 accuracy: ## How far estimators are from the truth, in simulated worlds (an hour; ARGS="--seeds 11")
 	$(VENV)/bin/python -m benchmarks.accuracy $(ARGS)
