@@ -346,6 +346,10 @@ def test_exploring_mixes_production_in_and_says_what_it_tells():
     (row,) = best.contexts.to_pyarrow().to_pylist()
     assert row["se_next"] < row["se"]
     assert any("20% of the time" in note for note in best.notes)
+    # The more production is shown, the less is learnt of the new list; but something always is.
+    wholly = fc.optimize(log, metric="clicks@1", explore=1, folds=1)
+    (other,) = wholly.contexts.to_pyarrow().to_pylist()
+    assert row["se_next"] < other["se_next"] < 0.8 * other["se"]
 
 
 def test_lists_can_be_given(log: fc.Log):
