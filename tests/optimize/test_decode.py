@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from foreclick.optimize import decode as room
+from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.decode import decode
-from foreclick.optimize.solve import NOBODY, greedy, spread, transport
+from foreclick.optimize.solve import greedy, spread, transport
 from tests.optimize.oracle import capped, some_log
 
 

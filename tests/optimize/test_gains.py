@@ -11,7 +11,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import open_source
-from foreclick.optimize.contexts import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.optimize.answers import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.optimize.gains import COLUMNS, gains
 
 SMALL = pa.table(

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.decode import decode
 from foreclick.optimize.program import Limits, program
-from foreclick.optimize.solve import NOBODY, transport
+from foreclick.optimize.solve import transport
 from tests.optimize.oracle import (
     CLOSE,
     best_of_lists,

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.program import Limits
-from foreclick.optimize.solve import NOBODY, assign, greedy, knapsack, spread, transport
+from foreclick.optimize.solve import assign, greedy, knapsack, spread, transport
 from tests.optimize.oracle import (
     CLOSE,
     Context,

@@ -13,8 +13,8 @@ from foreclick.estimators import Ladder, Weighted, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, read_log
 from foreclick.metrics import Metric
 from foreclick.models import POSITION
-from foreclick.optimize.contexts import Wish
 from foreclick.optimize.counted import Counted
+from foreclick.optimize.wish import Wish
 from foreclick.policies import Observed
 
 

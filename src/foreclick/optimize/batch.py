@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from foreclick.logs import CONTEXT, ITEM, N
 from foreclick.models import POSITION
+from foreclick.optimize.answers import ALL, CREDIT, FOLD, NOBODY, OFFERED
 from foreclick.optimize.rates import Climbing, Counts
-from foreclick.optimize.solve import NOBODY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
     Bools = NDArray[np.bool_]
-
-FOLD, CREDIT, OFFERED = "__fold", "c", "offered"
-ALL = -1
-"""The fold of what was learnt from all records."""
 
 
 class Lists(NamedTuple):

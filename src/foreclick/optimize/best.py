@@ -18,9 +18,8 @@ from foreclick.errors import PolicyError
 from foreclick.estimators import check_columns
 from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.metrics import Metric
+from foreclick.optimize.answers import ALL, CHANGED, FOLD, PROBABILITY, schema
 from foreclick.optimize.asked import Wishes, check_numbers, chosen_by, offered, over_lists
-from foreclick.optimize.batch import ALL, FOLD
-from foreclick.optimize.contexts import CHANGED, PROBABILITY, Best, schema
 from foreclick.optimize.counted import Counted
 from foreclick.optimize.folds import apart, folded, named
 from foreclick.optimize.gains import gains
@@ -105,6 +104,8 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         >>> best.production, round(best.value, 2)
         (0.5, 1.0)
     """
+    from foreclick.optimize.contexts import Best  # noqa: PLC0415 - solvers are slow to import
+
     what, by = chosen_by(metric, estimator, clip)
     wishes = Wishes(pinned, banned, tuple(at_least))
     check_numbers(

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
+from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.rates import Climbing, ratio
-from foreclick.optimize.solve import NOBODY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +62,8 @@ class Cells(NamedTuple):
 
     def matrix(self) -> Any:  # noqa: ANN401 - dense or sparse
         """The exposure as a matrix."""
+        from scipy import sparse  # noqa: PLC0415 - slow to import, and needed by few
+
         if self.q is not None:
             return sparse.kron(sparse.eye_array(len(self.worth)), self.q[None])
         return sparse.diags_array(self.exposure) if self.exposure.ndim == 1 else self.exposure

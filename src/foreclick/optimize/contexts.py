@@ -6,24 +6,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from foreclick.logs import CONTEXT, ITEM, numbered
-from foreclick.optimize.batch import ALL, FOLD, Batch, View
+from foreclick.optimize.answers import (
+    ALL,
+    CHANGED,
+    FOLD,
+    IMPOSSIBLE,
+    NOBODY,
+    PROBABILITY,
+    UNSURE,
+    schema,
+)
+from foreclick.optimize.batch import Batch, View
 from foreclick.optimize.decode import decode
 from foreclick.optimize.program import Limits, program
 from foreclick.optimize.rates import Counts, ratio
-from foreclick.optimize.solve import NOBODY, assign, greedy, knapsack, spread, transport
+from foreclick.optimize.solve import assign, greedy, knapsack, spread, transport
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from foreclick.optimize.cells import Cells, Model
+    from foreclick.optimize.wish import Wish
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -31,93 +41,7 @@ if TYPE_CHECKING:
     Found = tuple[Integers, Floats]
     """Lists, items by number, and their masses."""
 
-PROBABILITY = "probability"
-CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
-_NUMBERS = ("records", "production", "naive", "sure", "se", "se_next")
 _TINY = 1e-9
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What people ask of a policy besides clicks.
-
-    Attributes:
-        pinned: by context, the item at a position.
-        banned: items that are shown nowhere; `banned_in`: by context.
-        groups: items, and the least share of the slots that they get in every context which has
-            any of them.
-        change: the share of the slots that may differ from production's.
-        lists: how many lists a context has at most; None for as many as it takes.
-        seen: how often a cell must have been shown to be used.
-        fallback: whether production stays where nothing is sure to be better.
-        explore: how often production's own lists are shown instead.
-    """
-
-    pinned: Mapping[Hashable, Mapping[int, Hashable]] = field(default_factory=dict)
-    banned: frozenset[Hashable] = frozenset()
-    banned_in: Mapping[Hashable, frozenset[Hashable]] = field(default_factory=dict)
-    groups: tuple[tuple[frozenset[Hashable], float], ...] = ()
-    change: float | None = None
-    lists: int | None = None
-    seen: float = 0.0
-    fallback: bool = True
-    explore: float = 0.0
-
-    @property
-    def by_share(self) -> bool:
-        """Whether something is asked of probabilities, for which there is only the program."""
-        return bool(self.groups) or self.change is not None
-
-    @property
-    def single(self) -> bool:
-        """Whether a context has one list."""
-        return self.lists == 1
-
-    def forbidden(self, view: View, depth: int) -> Bools:
-        """Which items must not be where."""
-        found = np.zeros((len(view.items), depth), dtype=np.bool_)
-        banned = self.banned | self.banned_in.get(view.context, frozenset())
-        if banned:
-            found[[item in banned for item in view.items]] = True
-        for position, item in self.pinned.get(view.context, {}).items():
-            row = [value == item for value in view.items]
-            others = np.ones(len(row), dtype=np.bool_)
-            others[row] = found[row, position - 1]
-            found[row] = True
-            found[:, position - 1] = others
-        return found
-
-    def unseen(self, view: View, model: Model) -> Bools:
-        """Which items were not shown often enough to be shown."""
-        n = view.n[:, : model.depth]
-        if model.cell == "item":
-            n = np.repeat(n.sum(axis=1, keepdims=True), model.depth, axis=1)
-        return n < self.seen if model.cell in ("ip", "item") else np.zeros(n.shape, np.bool_)
-
-    def kept_by_production(self, view: View, forbidden: Bools) -> bool:
-        """Whether what is shown today is as wished, so that it may stay."""
-        shown = view.n[:, : forbidden.shape[1]]
-        if shown[forbidden].any():
-            return False
-        slots = shown.sum()
-        mine = ((self._members(view, items), least) for items, least in self.groups)
-        return all(
-            shown[members].sum() >= least * slots - _TINY
-            for members, least in mine
-            if members.any()
-        )
-
-    def _members(self, view: View, items: frozenset[Hashable]) -> Bools:
-        return np.array([item in items for item in view.items])
-
-    def limits(self, view: View, forbidden: Bools) -> Limits:
-        """The same for the program."""
-        groups = [(self._members(view, items), least) for items, least in self.groups]
-        near = None
-        if self.change is not None:
-            near = view.n[:, : forbidden.shape[1]] / view.records, self.change
-        some = tuple(group for group in groups if group[0].any())
-        return Limits(forbidden, some, None, near, self.single)
 
 
 class Choice(NamedTuple):
@@ -244,7 +168,7 @@ class Best:
         """Of every order of the items."""
         model, wish, shape = self.model, self.wish, forbidden.shape
         if wish.by_share or (forbidden.any() and model.capped and not wish.single):
-            limits = wish.limits(view, forbidden)
+            limits = _limits(wish, view, forbidden)
             h = program(cells.worth, cells.cap, cells.matrix(), limits, shape)
             if h is None:
                 return None
@@ -281,7 +205,7 @@ class Best:
         some, cells = lists[free], cells.only(free)
         masses: Floats | None
         if wish.by_share:
-            limits = wish.limits(view, forbidden)
+            limits = _limits(wish, view, forbidden)
             masses = program(cells.worth, cells.cap, cells.matrix(), limits, forbidden.shape, some)
         elif wish.single or not model.capped:
             masses = np.zeros(len(some))
@@ -321,16 +245,11 @@ def _marginals(lists: Integers, masses: Floats, items: int) -> Floats:
     return h
 
 
-def schema(counted: pa.Schema, depth: int) -> pa.Schema:
-    """The columns of an answer, from those of the counts."""
-    item = ITEM if ITEM in counted.names else f"{ITEM}_1"
-    return pa.schema(
-        [
-            (CONTEXT, counted.field(CONTEXT).type),
-            (FOLD, pa.int64()),
-            *((name, counted.field(item).type) for name in numbered(ITEM, depth)),
-            (PROBABILITY, pa.float64()),
-            ("why", pa.string()),
-            *((name, pa.float64()) for name in _NUMBERS),
-        ]
-    )
+def _limits(wish: Wish, view: View, forbidden: Bools) -> Limits:
+    """What is wished, for the program."""
+    groups = [(wish.members(view, items), least) for items, least in wish.groups]
+    near = None
+    if wish.change is not None:
+        near = view.n[:, : forbidden.shape[1]] / view.records, wish.change
+    some = tuple(group for group in groups if group[0].any())
+    return Limits(forbidden, some, None, near, wish.single)

@@ -15,7 +15,7 @@ from foreclick.estimators.logged import Logged
 from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, slots_of, stacked
-from foreclick.optimize.batch import CREDIT, FOLD, OFFERED
+from foreclick.optimize.answers import CREDIT, FOLD, OFFERED
 from foreclick.optimize.cells import Model
 from foreclick.optimize.rates import Climbing
 from foreclick.policies.base import Policy, View

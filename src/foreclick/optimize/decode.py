@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from foreclick.optimize.solve import NOBODY
+from foreclick.optimize.answers import NOBODY
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

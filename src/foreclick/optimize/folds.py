@@ -12,12 +12,11 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
-from scipy import stats
 
 from foreclick._tally import FEW_PERIODS, Tally, count_periods
 from foreclick.engines import HASHES, Engine, Job, force, whole
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, N
-from foreclick.optimize.batch import FOLD
+from foreclick.optimize.answers import FOLD
 
 _SEED = "seed"
 _BETWEEN = ":"
@@ -90,7 +89,7 @@ def dealt(n: np.ndarray, seed: np.ndarray, folds: int) -> tuple[np.ndarray, np.n
     for fold in range(folds - 1):
         some = np.flatnonzero(left)
         u = _uniform(seed[some], fold)
-        counts[some, fold] = stats.binom.ppf(u, left[some], 1.0 / (folds - fold))
+        counts[some, fold] = _binomial(u, left[some], 1.0 / (folds - fold))
         left = left - counts[:, fold]
     counts[:, folds - 1] = left
     rest = n - np.floor(n)
@@ -98,6 +97,15 @@ def dealt(n: np.ndarray, seed: np.ndarray, folds: int) -> tuple[np.ndarray, np.n
     counts[np.arange(len(n)), last] += rest
     row, fold_of = np.nonzero(counts)
     return row, fold_of, counts[row, fold_of]
+
+
+def _binomial(u: np.ndarray, n: np.ndarray, p: float) -> np.ndarray:
+    """The smallest count of n whose probability to be that, or less, is at least u."""
+    from scipy import special  # noqa: PLC0415 - slow to import
+
+    found = np.clip(np.ceil(special.bdtrik(u, n, p)), 0, n)
+    less = np.maximum(found - 1, 0)  # where the inverse is off by rounding
+    return np.where(special.bdtr(less, n.astype(np.int64), p) >= u, less, found)
 
 
 def _uniform(seed: np.ndarray, stream: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import Engine, real
-from foreclick.optimize.contexts import CHANGED
+from foreclick.optimize.answers import CHANGED
 from foreclick.results import Result
 
 _STEPS = 5  # rows for gains that differ by a factor of e

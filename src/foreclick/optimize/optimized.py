@@ -14,8 +14,7 @@ from foreclick.engines import Engine, real
 from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import CONTEXT, ITEM
 from foreclick.metrics import Metric
-from foreclick.optimize.batch import ALL, FOLD
-from foreclick.optimize.contexts import CHANGED, IMPOSSIBLE, PROBABILITY, UNSURE
+from foreclick.optimize.answers import ALL, CHANGED, FOLD, IMPOSSIBLE, PROBABILITY, UNSURE
 from foreclick.policies import Lists
 from foreclick.results import Result, Value
 

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.highs import Rows, maximise
-from foreclick.optimize.solve import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
+from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.highs import TINY, Rows, maximise
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
-
-NOBODY = -1
-"""Marks a position that no item takes."""
 
 _ROUNDING = 1e-13
 """Differences of exposures below this, relative to all exposure, come from rounding."""
