@@ -325,6 +325,19 @@ def test_production_stays_where_nothing_is_sure():
     assert fc.optimize(log, metric="clicks@1", fallback=False, folds=1)["changed"] == [2]
 
 
+def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
+    """Some gain by all records, none by half of them: then nothing was shown to be gained."""
+    lists = [(1, 2), (2, 1)]
+    records = [Record("q", lists[i % 2], (float(i % 20 in (1, 3, 5, 2)), 0.0)) for i in range(200)]
+    log = fc.read_log(log_table(records))
+    best = fc.optimize(log, metric="clicks@1", pessimism=1.75)
+    assert best["changed"] == [1]
+    assert best.evaluation is None
+    assert best.value == best.production < best.naive
+    assert best["low"] == [None]
+    assert any("sure of nothing" in note for note in best.notes)
+
+
 def test_only_what_was_seen_often_enough_is_shown():
     often = [Record("q", (1, 2), (0.0, 0.0))] * 50 + [Record("q", (2, 1), (0.0, 1.0))] * 50
     rare = [Record("q", (3, 1), (1.0, 0.0))] * 3

@@ -151,11 +151,11 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         judged = None
         if folds > 1:
             judged = _judged(parts, home, answers, model.depth, what, judge, confidence)
-    row = summed_up(home, answers, judged, what, by, explore)
+    row = summed_up(home, answers, judged, what, by, explore, folds)
     return Optimized(
         (row,),
         tuple(row),
-        (*notes, *worded(row, home, answers, judged, explore)),
+        (*notes, *worded(row, home, answers, judged, explore, folds)),
         policy=Lists(table, items=numbered(ITEM, model.depth)),
         evaluation=judged,
         gains=gains(home, by_context(answers), 1 - explore),

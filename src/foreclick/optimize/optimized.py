@@ -109,6 +109,7 @@ def summed_up(
     what: Metric,
     by: Weighted | Ladder,
     explore: float,
+    folds: int,
 ) -> dict[str, Value]:
     """The one row: what all contexts earn together, by the naive estimate and honestly."""
     contexts = by_context(answers)
@@ -135,7 +136,8 @@ def summed_up(
         return None if value is None else left * float(value) + explore * start
 
     start = honest.get("production", production)
-    alone = production if judged is None and not sums["changed"] else naive
+    # Who found nothing sure in any part of the log was not rewarded there, but as production is.
+    alone = naive if folds == 1 else production
     ends: dict[str, Value] = {
         c: mixed(honest.get(c, alone if c == "value" else None), float(start or 0.0))
         for c in _JUDGED
@@ -166,6 +168,7 @@ def worded(
     answers: ir.Table,
     judged: Evaluation | None,
     explore: float,
+    folds: int,
 ) -> list[str]:
     """In words: what was changed, why the rest was not, and what flattery was taken away."""
     kept = answers.filter((answers[FOLD] == ALL) & (answers["why"] != CHANGED))
@@ -178,14 +181,16 @@ def worded(
         )
     ]
     if judged is None:
-        notes.append(
-            "The policy was not judged by records of its own"
-            + (
-                ", so value is the naive one, which flatters. Use folds=2."
-                if row["changed"]
-                else "."
+        if folds == 1:
+            notes.append(
+                "The policy was not judged by records of its own, so value is the naive one, which "
+                "flatters. Use folds=2."
             )
-        )
+        elif row["changed"]:
+            notes.append(
+                "Parts of the log alone are sure of nothing, so there is nothing to judge, and "
+                "value is production's. More records would tell."
+            )
         return notes + _learnt(home, answers, explore)
     notes.append(
         f"The estimate that it was chosen by says {row['naive']:.4g}; records that had no say in "
