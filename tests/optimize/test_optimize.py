@@ -138,6 +138,14 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
         assert close(worth[chosen], max(worth.values()), 1e-9)
 
 
+def test_other_ladders_choose_by_their_rungs_from_the_position_down():
+    log = fc.read_log(log_table(some_records(9)))
+    top = fc.Ladder("prefix", (9.0, *STRENGTHS), EXAMINED)
+    one, other = (fc.optimize(log, estimator=e, **PLAIN) for e in (top, LADDER))
+    assert one.to_dicts() == other.to_dicts()
+    assert rows_of(one) == rows_of(other)
+
+
 def test_pessimism_lowers_rates_by_what_they_may_be_off():
     """One item at one position, by hand: three rungs, each with its own doubt."""
     climbing = Climbing((4.0, 3.0, 2.0), (1.0,), 0.3)
@@ -455,7 +463,7 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"metric": "success@2"}, ModelError, "first clicks"),
         ({"estimator": "rctr"}, ModelError, "cannot choose a policy"),
         ({"estimator": fc.Window(2)}, ModelError, "cannot choose a policy"),
-        ({"estimator": "ladder"}, ModelError, r"Ladder\('ip'\)"),
+        ({"estimator": fc.Ladder("ip", segments="kind")}, ModelError, "on its own"),
         ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
         ({"change": 1.5}, PolicyError, "between 0 and 1"),
         ({"explore": -0.1}, PolicyError, "between 0 and 1"),

@@ -32,12 +32,12 @@ def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Met
         raise ModelError(f"estimator={estimator!r}: a policy is the best by one of them.")
     by = found[0]
     if isinstance(by, Ladder):
-        if by.top != "ip" or by.segments:
+        if by.segments:
             raise ModelError(
-                f"{by.name!r}: what an item is worth there depends on the rest of the list, or on "
-                "other contexts. Optimise by Ladder('ip'), and judge by any: judge='ladder'."
+                f"{by.name!r} with segments={by.segments!r} cannot choose a policy: a context is "
+                "optimised on its own. Leave them out, and judge by it: judge=Ladder(segments=…)."
             )
-        return what, by
+        return what, _from_position(by)
     if callable(by.model.cell) or not by.model.sees_items or len(by.clip or ()) > 1:
         raise ModelError(
             f"{by.name!r} cannot choose a policy: it needs one clip, and a cell of 'item', of "
@@ -45,6 +45,14 @@ def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Met
             "'list'."
         )
     return what, by
+
+
+def _from_position(ladder: Ladder) -> Ladder:
+    """The rungs that know an item and its position alone: the best list is found by these."""
+    if ladder.top == "ip":
+        return ladder
+    known = None if ladder.strengths is None else ladder.strengths[1:]
+    return Ladder("ip", known, ladder.examination)
 
 
 def over_lists(by: Weighted | Ladder, lists: object) -> bool:

@@ -63,8 +63,9 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         metric: what is to be large. Lists are as long as it counts, or as those of the log.
-        estimator: "ladder-ip", or one of the paper's with a cell of items, positions or lists:
-            "ip", "item", "pbm", "list", "prefix", or a `ClickModel` of that kind.
+        estimator: "ladder-ip" (which other ladders stand for too: the best list is found by what
+            an item earns at a position), or one of the paper's with a cell of items, positions or
+            lists: "ip", "item", "pbm", "list", "prefix", or a `ClickModel` of that kind.
         pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
         clip: M of the paper's estimators.
         seen: how often an item must have been shown (at the position, if the estimator tells
