@@ -6,12 +6,19 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import pytest
+
 import foreclick as fc
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Policy, Record
 
 # The engine and the oracle add a few dozen terms of size 1 to 100 in another order.
 SAME = 1e-12
+
+# What takes half a minute on Spark, and is asked of it elsewhere.
+NOT_ON_SPARK = pytest.mark.parametrize(
+    "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
 
 # `pytest.warns` hands on what it did not wait for, without the module that pyproject exempts.
 IBIS = "ignore:fetch_(arrow_table|record_batch):DeprecationWarning"
@@ -48,6 +55,15 @@ def settled(evaluation: fc.Evaluation) -> list[dict[str, Any]]:
         {name: float(f"{v:.12e}") if isinstance(v, float) else v for name, v in row.items()}
         for row in evaluation.to_dicts()
     ]
+
+
+def same(one: dict[str, Any], other: dict[str, Any], within: float = 1e-9) -> bool:
+    """Whether two rows are the same, but for rounding."""
+    both = [(one[name], other[name]) for name in one]
+    return one.keys() == other.keys() and all(
+        close(a, b, within) if isinstance(a, float) and isinstance(b, float) else a == b
+        for a, b in both
+    )
 
 
 def values(evaluation: fc.Evaluation) -> dict[Any, Any]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from tests.answers import NOT_ON_SPARK
 
 METRIC = fc.Metric([1.0, 0.5])
 
@@ -64,6 +65,7 @@ def exactly(log):
     )
 
 
+@NOT_ON_SPARK
 def test_the_other_sample_adds_its_variance(engine):
     rng = np.random.default_rng(4)
     log, other = records(rng, 400), records(rng, 60)

@@ -9,6 +9,7 @@ from foreclick.estimators import Question, estimate, parse_estimators, tail
 from foreclick.inference import pareto_k
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from tests.answers import NOT_ON_SPARK
 
 
 def ask(log, candidate, by=(), models=("list", "ip")):
@@ -26,6 +27,7 @@ LOG = {
 CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [1, 2]]}
 
 
+@NOT_ON_SPARK
 def test_weights_with_how_many_have_them(engine):
     """In q, [2, 1] is half of the lists and in r a third of them [1, 2]."""
     log, candidate = (engine.load(pa.table(t)) for t in (LOG, CANDIDATE))

@@ -15,10 +15,10 @@ import pytest
 import foreclick as fc
 from foreclick.errors import ModelError, PolicyError
 from foreclick.optimize import best as room
-from foreclick.optimize.folds import dealt
+from foreclick.optimize.folds import dealt, folded
 from foreclick.optimize.program import Limits
 from foreclick.optimize.rates import Climbing, Counts
-from tests.answers import answer, close
+from tests.answers import answer, close, same
 from tests.optimize.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
 from tests.servers import Engine
 from tests.truth import ladder as ladder_oracle
@@ -418,20 +418,30 @@ def test_it_is_the_same_on_every_engine(engine: Engine):
     records = some_records(12, records=80)
     days = [i % 4 for i in range(len(records))]
     table = log_table(records, day=days)
-    asked: dict[str, Any] = {"metric": METRIC, "folds": 2, "judge": "ip"}
+    # That evaluations are the same everywhere is known, and on Spark it takes a minute to see.
+    folds = 1 if engine.name == "spark" else 2
+    asked: dict[str, Any] = {"metric": METRIC, "folds": folds, "judge": "ip"}
     here = fc.optimize(fc.read_log(table, period="day"), **asked)
     there = fc.optimize(fc.read_log(engine.load(table), period="day"), **asked)
     assert rows_of(there) == rows_of(here)
-    for name in ("value", "naive", "production", "se"):
+    for name in ("value", "naive", "production", "low"):
         assert close(there[name][0], here[name][0], 1e-9), name
 
 
 def test_records_are_dealt_alike_on_every_engine(engine: Engine):
     table = log_table(some_records(13, records=40))
-    asked: dict[str, Any] = {"metric": METRIC, "folds": 2, "judge": "ip", "estimator": "ip"}
-    here = fc.optimize(fc.read_log(table), **asked)
-    there = fc.optimize(fc.read_log(engine.load(table)), **asked)
-    assert close(there.value, here.value, 1e-9)
+    here, there = (
+        folded(fc.tally(fc.read_log(source)), 3) for source in (table, engine.load(table))
+    )
+    keys = [c for c in here.table.columns if not c.startswith("clicks")]
+    sums = [
+        sorted(
+            (*(row[c] for c in keys if c != "n"), row["n"]) for row in some.engine.rows(some.table)
+        )
+        for some in (here, there)
+    ]
+    assert sums[0] == sums[1]
+    assert len({row[1] for row in sums[0]}) == 3
 
 
 def test_neither_processes_nor_the_size_of_their_portions_matter(
@@ -442,7 +452,7 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
     monkeypatch.setattr(room, "_CHUNK", 7)
     several = fc.optimize(log, workers=2, **asked)
     assert rows_of(several) == rows_of(one)
-    assert several.to_dicts() == one.to_dicts()
+    assert same(several.to_dicts()[0], one.to_dicts()[0])
 
 
 def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):

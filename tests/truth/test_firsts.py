@@ -16,6 +16,7 @@ import foreclick as fc
 from foreclick.estimators import Question, estimate, influence, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from tests.answers import NOT_ON_SPARK
 from tests.simulate import small
 from tests.truth import firsts, oracle, protocol, random_logs
 from tests.truth.protocol import Dated
@@ -111,6 +112,7 @@ def test_a_backtest_by_the_papers_protocol(forward):
     assert_backtest(log, read(log), forward=forward)
 
 
+@NOT_ON_SPARK
 def test_a_backtest_on_every_engine(engine):
     log = random_dates(8, days=3)
     assert_backtest(log, read(log, engine), models=SOME, metrics=("success@3",))

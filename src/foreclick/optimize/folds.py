@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick._tally import FEW_PERIODS, Tally, count_periods
-from foreclick.engines import HASHES, Engine, Job, force, whole
+from foreclick.engines import HASHES, Engine, Job, force, real, whole
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, N
 from foreclick.optimize.answers import FOLD
 
@@ -55,7 +55,10 @@ def _dealt(tally: Tally, folds: int) -> tuple[Engine, ir.Table]:
     engine, table = tally.engine, tally.table
     text: ir.StringValue = ibis.literal(FOLD)
     for column in tally.shape.keys:
-        text = text + _BETWEEN + table[column].cast("string").fill_null("")
+        value = table[column]
+        if value.type().is_floating():  # engines write 1.0 in ways of their own
+            value = force((value * real(2**20)).floor(), "int64")
+        text = text + _BETWEEN + value.cast("string").fill_null("")
     rows = table.mutate(**{N: table[N].cast("float64"), _SEED: engine.hashed(text)})
     fields = rows.schema().to_pyarrow()
     schema = fields.remove(fields.get_field_index(_SEED)).append(pa.field(FOLD, pa.int64()))
