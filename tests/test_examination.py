@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import MetricError, ModelError
+from tests.answers import NOT_ON_SPARK
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -125,6 +126,7 @@ def test_the_order_of_rows_changes_nothing():
     assert fc.examination(mixed)["examination"] == approx(fc.examination(log)["examination"])
 
 
+@NOT_ON_SPARK
 def test_engines_agree(engine):
     """The errors too, with periods and users."""
     log = random_log(np.random.default_rng(5), records=300, days=4, depth=3)

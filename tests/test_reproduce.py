@@ -26,7 +26,8 @@ from foreclick.reproduce import (
     reproduce,
 )
 
-pytestmark = pytest.mark.slow
+# One worker: what the module simulates takes twenty seconds.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("reproduce")]
 
 DAYS = 4
 ROUNDING = 1e-12

@@ -91,6 +91,8 @@ def test_a_known_logging_policy(clusters):
 
 @pytest.mark.parametrize("clusters", ["period", "record"])
 def test_every_engine(engine, clusters):
+    if clusters == "record" and engine.name == "spark":
+        pytest.skip("half a minute, for what the other engines say")
     records, days, candidate = make(30)
     models = ("list", "ip", "pbm")
     sums = ask(table_of(records, days), candidate, clusters, load=engine.load, models=models)
