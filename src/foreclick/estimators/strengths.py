@@ -77,15 +77,15 @@ def examined(sample: Sample) -> Floats:
     c = np.bincount(cell, sample.clicks[row, k])
     of_item, of_position = _first(cell, item), _first(cell, k)
     shown = np.bincount(of_position, n, depth)
-    p = _ratio(np.bincount(of_position, c, depth), shown)
+    p = ratio(np.bincount(of_position, c, depth), shown)
     moved = np.bincount(of_item)[of_item] > 1
     n, c, of_item, of_position = n[moved], c[moved], of_item[moved], of_position[moved]
     by_item, by_position = np.bincount(of_item, c), np.bincount(of_position, c, depth)
     for _ in range(_PASSES if len(n) else 0):
-        rate = _ratio(by_item, np.bincount(of_item, n * p[of_position]))
+        rate = ratio(by_item, np.bincount(of_item, n * p[of_position]))
         expected = np.bincount(of_position, n * rate[of_item], depth)
         # Where no item with clicks moved, nothing is known that was not before.
-        new = np.where(expected > 0, _ratio(by_position, expected), p)
+        new = np.where(expected > 0, ratio(by_position, expected), p)
         far = np.max(np.abs(new - p)) > _CLOSE * max(float(np.max(p)), _CLOSE)
         p = new
         if not far:
@@ -197,7 +197,7 @@ class _Tree:
             left_c = c[after.cell] - np.bincount(rung.pair_below, gone_c)
             left, left_c = np.maximum(left, 0), np.maximum(left_c, 0)  # of differences of sums
             climbed.append((left, left_c))
-        rate = _ratio(left_c, left)
+        rate = ratio(left_c, left)
         steps = list(zip(self.rungs[:-1], strengths, climbed[:-1], strict=True))
         for rung, s, (left, left_c) in reversed(steps):
             rate = (left_c + s * rate[rung.pair_below] * rung.exposed[rung.cell]) / (left + s)
@@ -238,6 +238,7 @@ def _first(code: Integers, values: Integers) -> Integers:
     return found
 
 
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """Part / whole, 0 where there is nothing."""
     out = np.zeros_like(part, dtype=np.float64)
     return np.asarray(np.divide(part, whole, out=out, where=whole > 0))

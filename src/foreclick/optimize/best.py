@@ -13,18 +13,19 @@ import ibis.expr.types as ir
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._progress import working
 from foreclick._tally import Tally, settle
-from foreclick.engines import Engine, Job, bring, real, total
+from foreclick.engines import Engine, Job, bring, real
 from foreclick.errors import PolicyError
 from foreclick.estimators import check_columns
-from foreclick.logs import CONTEXT, ITEM, N, numbered
+from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
+from foreclick.models import MASS
 from foreclick.optimize.answers import ALL, CHANGED, FOLD, PROBABILITY, schema
 from foreclick.optimize.asked import Wishes, check_numbers, chosen_by, offered, over_lists
 from foreclick.optimize.counted import Counted
 from foreclick.optimize.folds import apart, folded, named
 from foreclick.optimize.gains import gains
 from foreclick.optimize.optimized import Optimized, by_context, summed_up, worded
-from foreclick.policies import Lists
+from foreclick.policies import Lists, Observed
 
 _CHUNK = 50_000  # rows of counts that a process is given at a time
 
@@ -135,8 +136,7 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
             explore=explore,
         )
         by_list = over_lists(by, lists)
-        rows = source.listed(offered(lists)) if by_list else source.slots()
-        rows = keep(rows, "counts")
+        rows = keep(source.listed(offered(lists)), "counts") if by_list else source.slots
         every = parts.engine.rows(rows.aggregate(n=rows.count()))[0]["n"]
 
         def tell(done: int) -> None:
@@ -145,8 +145,9 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         columns = schema(rows.schema().to_pyarrow(), model.depth)
         job = Job(CONTEXT, Best(model, wish, folds, by_list), columns, workers, _CHUNK, tell)
         home, answers = parts.engine.worked(rows, job)
-        shown = bring(_production(source, model.depth), parts.engine, home)
-        shown = home.materialise(shown, "production")
+        view = replace(source.view, depth=model.depth)
+        shown = Observed(parts).lists(view).rename({PROBABILITY: MASS})
+        shown = home.materialise(bring(shown, parts.engine, home), "production")
         table = home.materialise(_policy(answers, shown, model.depth, explore), "policy")
         say("judging")
         judged = None
@@ -163,16 +164,6 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         where=home,
         answers=answers,
     )
-
-
-def _production(source: Counted, depth: int) -> ir.Table:
-    """What was shown, down to a depth: `context`, `item_1` …, `probability`."""
-    lists, items = source.lists, numbered(ITEM, depth)
-    counts = lists.group_by([CONTEXT, *items]).aggregate(**{N: total(lists[N])})
-    sums = lists.group_by(CONTEXT).aggregate(all=total(lists[N]))
-    both = counts.join(sums, CONTEXT)
-    share = both[N].cast("float64") / both["all"].cast("float64")
-    return both.select(CONTEXT, *items, **{PROBABILITY: share})
 
 
 def _policy(answers: ir.Table, production: ir.Table, depth: int, explore: float) -> ir.Table:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from foreclick.estimators.strengths import ratio
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimize.answers import (
     ALL,
@@ -26,7 +27,7 @@ from foreclick.optimize.answers import (
 from foreclick.optimize.batch import Batch, View
 from foreclick.optimize.decode import decode
 from foreclick.optimize.program import Limits, program
-from foreclick.optimize.rates import Counts, ratio
+from foreclick.optimize.rates import Counts
 from foreclick.optimize.solve import assign, greedy, knapsack, spread, transport
 
 if TYPE_CHECKING:

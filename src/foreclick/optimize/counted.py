@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import ibis
@@ -41,6 +42,7 @@ class Counted:
         apart = {FOLD: tally.table[FOLD]}
         self.lists = Logged(tally, [metric.reward], self.depth, keep, apart).lists
 
+    @cached_property
     def slots(self) -> ir.Table:
         """(context, fold, item, position) → n, c; at position 0 the records of the context."""
         keys = [CONTEXT, FOLD]
@@ -57,7 +59,7 @@ class Counted:
             **{N: slots[N].cast("float64"), CREDIT: slots[CREDIT].cast("float64")},
             **{POSITION: slots[POSITION]},
         )
-        return stacked([counted, whole_contexts])
+        return self.keep(stacked([counted, whole_contexts]), "slots")
 
     def listed(self, more: Policy | None) -> ir.Table:
         """(context, fold, list) → n, c_1, …; to choose from are those of `more`, or of the log."""
@@ -99,7 +101,7 @@ class Counted:
             name = "ip" if name == "item" and estimator.model.pins_position else name
             return Model(name, theta, examined, clip, None, pessimism)
         fit = fitted(self.tally, estimator, self.metric.reward, self.metric.depth)
-        slots = self.slots()
+        slots = self.slots
         shown = slots.filter(slots[POSITION] > 0)
         by = [CONTEXT, ITEM, POSITION]
         cells = shown.group_by(by).aggregate(**{c: shown[c].sum() for c in (N, CREDIT)})

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from foreclick.estimators.strengths import ratio
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -84,12 +86,7 @@ def _passed(n: Floats, s: float) -> Floats:
 
 def _shrunk(n: Floats, c: Floats, s: float, below: Floats, off: Floats) -> tuple[Floats, Floats]:
     passed = _passed(n, s)
-    own = (1.0 - passed) * np.divide(c, n, out=np.zeros_like(n), where=n > 0)
+    own = (1.0 - passed) * ratio(c, n)
     rate = own + passed * below
     alone = np.zeros_like(n) if np.isinf(s) else rate / (n + s)
     return rate, alone + passed * passed * off
-
-
-def ratio(part: Floats, whole: Floats) -> Floats:
-    """Part / whole, 0 where there is nothing."""
-    return np.divide(part, whole, out=np.zeros_like(part, dtype=np.float64), where=whole > 0)
