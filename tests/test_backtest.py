@@ -10,7 +10,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import BacktestError
-from foreclick.estimators import folds
+from foreclick.sqlkernel import folds
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 

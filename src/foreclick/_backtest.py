@@ -18,11 +18,11 @@ from foreclick._progress import working
 from foreclick._tally import Tally, settle
 from foreclick.engines import total, whole
 from foreclick.errors import BacktestError
-from foreclick.estimators import FoldErrors, Folds, Protocol, fold_errors, parse_estimators
 from foreclick.inference import student
 from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.results import Result
+from foreclick.sqlkernel import FoldErrors, Folds, Protocol, fold_errors, parse_estimators
 
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None

@@ -14,7 +14,9 @@ from typing import Any
 from foreclick._backtest import Backtest, backtest
 from foreclick._tally import Tally
 from foreclick.errors import BacktestError
-from foreclick.estimators import (
+from foreclick.metrics import Metric
+from foreclick.models import ClickModel
+from foreclick.sqlkernel import (
     Ladder,
     Question,
     Spread,
@@ -23,8 +25,6 @@ from foreclick.estimators import (
     clustered,
     parse_estimators,
 )
-from foreclick.metrics import Metric
-from foreclick.models import ClickModel
 
 AUTO = "auto"
 BY_DEFAULT = "ladder"

@@ -15,10 +15,10 @@ from foreclick import inference
 from foreclick._evaluate import clusters_of
 from foreclick._tally import settle
 from foreclick.errors import ModelError
-from foreclick.estimators import Clusters, Question, Sums, estimate, parse_estimators, together
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy
 from foreclick.results import Result
+from foreclick.sqlkernel import Clusters, Question, Sums, estimate, parse_estimators, together
 
 Floats = NDArray[np.float64]
 PRODUCTION = "production"

@@ -22,7 +22,10 @@ from foreclick._choice import (
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import FEW_PERIODS, Tally, contexts_repeat, count_periods, settle
 from foreclick.errors import ForeclickWarning, ModelError
-from foreclick.estimators import (
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.policies import Policy, as_policy
+from foreclick.results import Result
+from foreclick.sqlkernel import (
     Clusters,
     Estimate,
     Ladder,
@@ -32,9 +35,6 @@ from foreclick.estimators import (
     estimate,
     propensities_answer,
 )
-from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import Policy, as_policy
-from foreclick.results import Result
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""

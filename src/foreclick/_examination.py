@@ -16,7 +16,9 @@ from foreclick._evaluate import clusters_of
 from foreclick._tally import Tally, settle
 from foreclick.engines import total
 from foreclick.errors import ModelError
-from foreclick.estimators import (
+from foreclick.logs import PERIOD, N
+from foreclick.results import Result
+from foreclick.sqlkernel import (
     Clusters,
     Examined,
     check_columns,
@@ -24,9 +26,7 @@ from foreclick.estimators import (
     order_of,
     segments_of,
 )
-from foreclick.estimators.examined import Spread
-from foreclick.logs import PERIOD, N
-from foreclick.results import Result
+from foreclick.sqlkernel.examined import Spread
 
 Floats = NDArray[np.float64]
 Slots = Mapping[int, Any] | Sequence[Any] | None

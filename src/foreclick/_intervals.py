@@ -18,8 +18,8 @@ import numpy as np
 from foreclick import inference
 from foreclick._tally import Tally, largest_rewards
 from foreclick.errors import MetricError, ModelError
-from foreclick.estimators import Clusters, Question, Spread, Sums
 from foreclick.policies import Observed
+from foreclick.sqlkernel import Clusters, Question, Spread, Sums
 
 IntervalKind = Literal["sampling", "anytime", "bernstein", "hoeffding"]
 

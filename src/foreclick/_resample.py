@@ -14,9 +14,9 @@ from foreclick._progress import working
 from foreclick._tally import Tally, settle
 from foreclick.engines import whole, zero
 from foreclick.errors import ForeclickWarning, ModelError
-from foreclick.estimators import Clusters
 from foreclick.logs import BUCKET, PERIOD, N
 from foreclick.results import Result
+from foreclick.sqlkernel import Clusters
 
 Statistic = Callable[[Tally], float | Mapping[str, float]]
 Method = Literal["jackknife", "bootstrap"]

@@ -167,7 +167,7 @@ def _few_clusters(
     by_context: dict[Any, list[Record]],
     records: Sequence[tuple[Record, Any]],
 ) -> Floats:
-    """Σ (W², W, 1) n σ² h² + τ² Σ_xc (A Aᵀ − B Bᵀ), as `foreclick.estimators.hidden` says."""
+    """Σ (W², W, 1) n σ² h² + τ² Σ_xc (A Aᵀ − B Bᵀ), as `foreclick.sqlkernel.hidden` says."""
     usual = _usual(worlds, by_context)
     credit: dict[Any, float] = defaultdict(float)
     exposed: dict[Any, float] = defaultdict(float)

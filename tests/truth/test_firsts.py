@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 
 import foreclick as fc
-from foreclick.estimators import Question, estimate, influence, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.sqlkernel import Question, estimate, influence, parse_estimators
 from tests.answers import NOT_ON_SPARK
 from tests.simulate import small
 from tests.truth import firsts, oracle, protocol, random_logs

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.sqlkernel import Question, estimate, parse_estimators
 from tests.truth import oracle, random_logs, spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")

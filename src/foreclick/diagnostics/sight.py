@@ -9,7 +9,10 @@ from typing import Any
 from foreclick import inference
 from foreclick._tally import settle
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimators import (
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.policies import Marginals, Policy, as_policy
+from foreclick.results import Result, Value
+from foreclick.sqlkernel import (
     ENOUGH_PERIODS,
     Ladder,
     Missing,
@@ -19,9 +22,6 @@ from foreclick.estimators import (
     estimate,
     parse_estimators,
 )
-from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import Marginals, Policy, as_policy
-from foreclick.results import Result, Value
 
 LATTICE = ("list", "prefix", "ip", "item")
 """From the cells that are hardest to have seen to the easiest."""

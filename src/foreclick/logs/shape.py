@@ -45,6 +45,7 @@ class Shape:
     unit: bool = False
     propensity: str | None = None
     sample: tuple[str, float] | None = None
+    masks: tuple[str, ...] = ()
 
     @property
     def items(self) -> list[str]:
@@ -75,6 +76,12 @@ class Shape:
             *rewards,
             *self.propensities,
         ]
+
+    @property
+    def order(self) -> list[str]:
+        """The keys in the canonical order of rows: by context, then by list, then by the rest."""
+        first = [CONTEXT, *self.items]
+        return [*first, *(key for key in self.keys if key not in first)]
 
     @property
     def columns(self) -> list[str]:

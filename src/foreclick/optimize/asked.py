@@ -9,13 +9,13 @@ from typing import Any
 
 from foreclick.engines import open_source
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimators import Ladder, Weighted, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, read_log
 from foreclick.metrics import Metric
 from foreclick.models import POSITION
 from foreclick.optimize.counted import Counted
 from foreclick.optimize.wish import Wish
 from foreclick.policies import Observed
+from foreclick.sqlkernel import Ladder, Weighted, parse_estimators
 
 
 def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Metric, Any]:

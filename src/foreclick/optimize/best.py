@@ -15,7 +15,6 @@ from foreclick._progress import working
 from foreclick._tally import Tally, settle
 from foreclick.engines import Engine, Job, bring, real
 from foreclick.errors import PolicyError
-from foreclick.estimators import check_columns
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.models import MASS
@@ -26,6 +25,7 @@ from foreclick.optimize.folds import apart, folded, named
 from foreclick.optimize.gains import gains
 from foreclick.optimize.optimized import Optimized, by_context, summed_up, worded
 from foreclick.policies import Lists, Observed
+from foreclick.sqlkernel import check_columns
 
 _CHUNK = 50_000  # rows of counts that a process is given at a time
 

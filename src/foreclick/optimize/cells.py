@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from foreclick.estimators.strengths import ratio
 from foreclick.optimize.answers import NOBODY
 from foreclick.optimize.rates import Climbing
+from foreclick.sqlkernel.strengths import ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from foreclick.estimators.strengths import ratio
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimize.answers import (
     ALL,
@@ -29,6 +28,7 @@ from foreclick.optimize.decode import decode
 from foreclick.optimize.program import Limits, program
 from foreclick.optimize.rates import Counts
 from foreclick.optimize.solve import assign, greedy, knapsack, spread, transport
+from foreclick.sqlkernel.strengths import ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

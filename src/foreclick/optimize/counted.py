@@ -11,8 +11,6 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import real, total, whole
-from foreclick.estimators import Ladder, Weighted, climbed, fitted
-from foreclick.estimators.logged import Logged
 from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, slots_of, stacked
@@ -20,6 +18,8 @@ from foreclick.optimize.answers import CREDIT, FOLD, OFFERED
 from foreclick.optimize.cells import Model
 from foreclick.optimize.rates import Climbing
 from foreclick.policies.base import Policy, View
+from foreclick.sqlkernel import Ladder, Weighted, climbed, fitted
+from foreclick.sqlkernel.logged import Logged
 
 if TYPE_CHECKING:
     from collections.abc import Callable

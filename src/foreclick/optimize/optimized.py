@@ -11,12 +11,12 @@ import ibis.expr.types as ir
 
 from foreclick._evaluate import Evaluation
 from foreclick.engines import Engine, real
-from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import CONTEXT, ITEM
 from foreclick.metrics import Metric
 from foreclick.optimize.answers import ALL, CHANGED, FOLD, IMPOSSIBLE, PROBABILITY, UNSURE
 from foreclick.policies import Lists
 from foreclick.results import Result, Value
+from foreclick.sqlkernel import Ladder, Weighted
 
 _WHY = {
     UNSURE: "nothing is sure to be better",

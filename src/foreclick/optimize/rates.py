@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from foreclick.estimators.strengths import ratio
+from foreclick.sqlkernel.strengths import ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

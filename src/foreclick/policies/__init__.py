@@ -1,19 +1,23 @@
 """Policies: tables of lists, of marginals, or of scores, and what they would show."""
 
-from foreclick.policies.base import Policy, View
+from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, SlotRows, View
 from foreclick.policies.lists import Lists, Observed, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
 from foreclick.policies.plackett_luce import PlackettLuce
 from foreclick.policies.serving import Picker
 
 __all__ = [
+    "NO_ITEM",
+    "ListRows",
     "Lists",
+    "LogView",
     "Marginals",
     "Observed",
     "Picker",
     "PlackettLuce",
     "Policy",
     "Ranking",
+    "SlotRows",
     "View",
     "as_policy",
 ]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from foreclick.engines import Engine, bring
 from foreclick.errors import PolicyError
@@ -46,6 +52,167 @@ class View:
         return table.mutate(**{c: _as(table[c], kind, what) for c, kind in wanted.items()})
 
 
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+NO_ITEM = -1
+"""Marks a position that shows nothing."""
+
+
+class ListRows(NamedTuple):
+    """Lists with probabilities, in the numbers of a `LogView`; a list may stand in several rows.
+
+    Attributes:
+        context: Shape (M,).
+        items: Shape (M, D): `NO_ITEM` where nothing is shown.
+        mass: Shape (M,): how likely the list is in its context.
+    """
+
+    context: Ints
+    items: Ints
+    mass: Floats
+
+
+class SlotRows(NamedTuple):
+    """Items at positions with probabilities, in the numbers of a `LogView`.
+
+    Attributes:
+        context: Shape (S,).
+        item: Shape (S,).
+        position: Shape (S,), from 0.
+        mass: Shape (S,): how likely the item is at the position of its context.
+    """
+
+    context: Ints
+    item: Ints
+    position: Ints
+    mass: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LogView:
+    """Some contexts of a log as a policy sees them, and the numbers it is to answer in.
+
+    Attributes:
+        contexts: (X,) values, rising: integers or text.
+        items: (I,) values, rising: what these contexts have shown. Other items get higher numbers.
+        depth: D, down to which position the policy is asked.
+        list_context: Shape (L,): the context of each logged list.
+        lists: Shape (L, K): the logged lists, items by number.
+        extra: the values of items that only policies show, in the order of their numbers.
+    """
+
+    contexts: pa.Array
+    items: pa.Array
+    depth: int
+    list_context: Ints
+    lists: Ints
+    extra: list[pa.Array] = field(default_factory=list)
+
+    def within(self, sorted_contexts: pa.Array) -> slice:
+        """The part of a rising column of contexts that may be among these."""
+        if not len(self.contexts):
+            return slice(0, 0)
+        values = _Values(sorted_contexts)
+        low, high = self.contexts[0].as_py(), self.contexts[-1].as_py()
+        return slice(bisect_left(values, low), bisect_right(values, high))
+
+    def context_numbers(self, column: pa.Array) -> Ints:
+        """Shape (M,): the number of each context, -1 for those that the log does not have here."""
+        found = pc.index_in(column, value_set=_plain(self.contexts))
+        return np.asarray(found.fill_null(-1))
+
+    def item_numbers(self, columns: Sequence[pa.Array]) -> Ints:
+        """Shape (M, columns): the number of each item, `NO_ITEM` where there is none."""
+        values = pa.concat_arrays(list(columns))
+        there = np.asarray(values.is_valid())
+        found = pc.index_in(values, value_set=self.values)
+        if found.null_count > values.null_count:
+            new = values.filter(pc.and_(found.is_null(), values.is_valid())).unique()
+            self.extra.append(new.take(pc.sort_indices(new)))
+            found = pc.index_in(values, value_set=self.values)
+        number = np.where(there, np.asarray(found.fill_null(0)), NO_ITEM)
+        return number.reshape(len(columns), -1).T
+
+    @property
+    def values(self) -> pa.Array:
+        """The value behind each number: items of the log, then others that policies show."""
+        return pa.concat_arrays([_plain(self.items), *self.extra])
+
+
+@dataclass(frozen=True)
+class _Values(Sequence[Any]):
+    """An Arrow array as a sequence of Python values."""
+
+    array: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as in a sequence
+        return self.array[at].as_py()
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Integers of 64 bits, or text."""
+    return values.cast(pa.int64() if pa.types.is_integer(values.type) else pa.string())
+
+
+@dataclass(eq=False)
+class Rows:
+    """A policy's table in Arrow, sorted by context, in the types of the log that asks.
+
+    Attributes:
+        table: `context`, columns of items, and numbers.
+        what: the policy's name, for messages.
+    """
+
+    table: pa.Table
+    what: str
+    _typed: dict[tuple[bool, bool], pa.Table] = field(default_factory=dict)
+
+    def of(self, view: LogView) -> pa.Table:
+        """The rows whose context may be among those of the view."""
+        text = _is_text(view.contexts), _is_text(view.items)
+        if text not in self._typed:
+            self._typed[text] = self._as(*text)
+        table = self._typed[text]
+        part = view.within(table[CONTEXT].chunk(0)) if table.num_rows else slice(0, 0)
+        return table.slice(part.start, part.stop - part.start)
+
+    def _as(self, text_contexts: bool, text_items: bool) -> pa.Table:  # noqa: FBT001
+        table = self.table
+        columns = {}
+        for name in table.column_names:
+            column = table[name].combine_chunks()
+            if isinstance(column, pa.ChunkedArray):
+                column = pa.concat_arrays(column.chunks)
+            if name == CONTEXT or _is_item(name):
+                text = text_contexts if name == CONTEXT else text_items
+                column = _column_as(column, name, self.what, text=text)
+            columns[name] = column
+        typed = pa.table(columns)
+        keys = [(name, "ascending") for name in columns]
+        return typed.sort_by(keys).combine_chunks()
+
+
+def _is_text(values: pa.Array) -> bool:
+    return not pa.types.is_integer(values.type)
+
+
+def _column_as(column: pa.Array, name: str, what: str, *, text: bool) -> pa.Array:
+    """A policy's column as the log's type: the same, or text if the log has text."""
+    if text:
+        return column.cast(pa.string())
+    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
+        return column.cast(pa.int64())
+    raise PolicyError(
+        f"{name!r} is {column.type} in the {what} and int64 in the log, so nothing would match. "
+        f"Convert one of them, for instance the {what}'s column to int64."
+    )
+
+
 class Policy:
     """A conditional distribution of lists, given the context.
 
@@ -60,6 +227,28 @@ class Policy:
     def contexts(self, view: View) -> ir.Table:
         """The contexts that the policy has an answer for: one column, `context`."""
         raise NotImplementedError
+
+    def context_count(self) -> int:
+        """How many contexts the policy has an answer for."""
+        raise NotImplementedError
+
+    def known(self, view: LogView) -> Bools:
+        """Shape (X,): for which contexts of the view the policy has an answer."""
+        raise NotImplementedError
+
+    def list_rows(self, view: LogView) -> ListRows:  # noqa: ARG002 - for those who have lists
+        """The lists that the policy shows in the contexts of the view."""
+        raise PolicyError(
+            f"{type(self).__name__} does not say how likely whole lists are, which the click "
+            "models 'list' and 'prefix' need. Use Lists or Ranking, or the estimators 'ip', "
+            "'item', 'pbm'."
+        )
+
+    def slot_rows(self, view: LogView) -> SlotRows:
+        """The items that the policy shows at each position, in the contexts of the view."""
+        context, items, mass = self.list_rows(view)
+        row, position = np.nonzero(items != NO_ITEM)
+        return SlotRows(context[row], items[row, position], position, mass[row])
 
     def lists(self, view: View) -> ir.Table:  # noqa: ARG002 - for those who have lists
         """`context`, `item_1` … `item_depth`, `mass`: the probability of each list."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from foreclick._tally import Tally, tally
@@ -18,7 +19,7 @@ from foreclick.engines import Engine, open_source, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.models import MASS
-from foreclick.policies.base import Policy, View
+from foreclick.policies.base import NO_ITEM, Bools, ListRows, LogView, Policy, Rows, View
 from foreclick.policies.serving import ITEMS, Picker, sample
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
@@ -52,6 +53,41 @@ class _ListPolicy(Policy):
     @property
     def _what(self) -> str:
         return type(self).__name__
+
+    @cached_property
+    def _arrow(self) -> Rows:
+        rows = self._rows
+        table = rows.table
+        listed = table.group_by([CONTEXT, *rows.shape.items]).aggregate(**{N: total(table[N])})
+        return Rows(rows.engine.fetch(listed), self._what)
+
+    @cached_property
+    def _context_count(self) -> int:
+        return len(self._arrow.table[CONTEXT].unique())
+
+    def context_count(self) -> int:
+        """How many contexts have a list."""
+        return self._context_count
+
+    def known(self, view: LogView) -> Bools:
+        """The contexts that have a list."""
+        found = np.zeros(len(view.contexts), dtype=np.bool_)
+        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
+        found[number[number >= 0]] = True
+        return found
+
+    def list_rows(self, view: LogView) -> ListRows:
+        """The lists of the table, down to the view's depth."""
+        table = self._arrow.of(view)
+        context = view.context_numbers(table[CONTEXT].combine_chunks())
+        here = np.flatnonzero(context >= 0)
+        context, table = context[here], table.take(pa.array(here))
+        n = np.asarray(table[N].combine_chunks()).astype(np.float64)
+        mass = n / np.bincount(context, n, len(view.contexts))[context]
+        items = np.full((len(here), view.depth), NO_ITEM)
+        columns = [table[c].combine_chunks() for c in self._rows.shape.items[: view.depth]]
+        items[:, : len(columns)] = view.item_numbers(columns)
+        return ListRows(context, items, mass)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,13 @@ from functools import cached_property, partial
 from typing import Any
 
 import ibis.expr.types as ir
+import numpy as np
 
 from foreclick.engines import open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.models import MASS, POSITION
-from foreclick.policies.base import Policy, View
+from foreclick.policies.base import Bools, LogView, Policy, Rows, SlotRows, View
 from foreclick.policies.lists import TOLERANCE, refuse
 
 _PLACE = "place"  # the position, under a name that is free in a compressed table
@@ -115,6 +116,31 @@ class Marginals(Policy):
         """The table itself, down to the view's depth."""
         slots = view.settle(self.to_slots(), self._log.engine, "Marginals")
         return slots.filter(slots[POSITION] <= view.depth)
+
+    @cached_property
+    def _arrow(self) -> Rows:
+        return Rows(self._log.engine.fetch(self.to_slots()), "Marginals")
+
+    def context_count(self) -> int:
+        """How many contexts the table has."""
+        return len(self._arrow.table[CONTEXT].unique())
+
+    def known(self, view: LogView) -> Bools:
+        """The contexts in the table."""
+        found = np.zeros(len(view.contexts), dtype=np.bool_)
+        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
+        found[number[number >= 0]] = True
+        return found
+
+    def slot_rows(self, view: LogView) -> SlotRows:
+        """The table itself, down to the view's depth."""
+        table = self._arrow.of(view)
+        context = view.context_numbers(table[CONTEXT].combine_chunks())
+        position = np.asarray(table[POSITION].combine_chunks()) - 1
+        here = np.flatnonzero((context >= 0) & (position < view.depth))
+        item = view.item_numbers([table[ITEM].combine_chunks()])[:, 0]
+        mass = np.asarray(table[MASS].combine_chunks())
+        return SlotRows(context[here], item[here], position[here], mass[here])
 
 
 def _too_likely(key: str, row: dict[str, Any]) -> str:

@@ -18,7 +18,17 @@ from foreclick.engines import open_source
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log
 from foreclick.models import MASS, POSITION
-from foreclick.policies.base import Policy, View
+from foreclick.policies.base import (
+    NO_ITEM,
+    Bools,
+    Ints,
+    ListRows,
+    LogView,
+    Policy,
+    Rows,
+    SlotRows,
+    View,
+)
 from foreclick.policies.lists import scored
 from foreclick.policies.race import list_probabilities, marginals
 
@@ -133,6 +143,68 @@ class PlackettLuce(Policy):
         for context, *items in zip(*rows.values(), strict=True):
             found.setdefault(context, []).append(tuple(items))
         return found
+
+    @cached_property
+    def _arrow(self) -> Rows:
+        log, rows = self._scores
+        return Rows(log.engine.fetch(rows.select(CONTEXT, ITEM, "score")), "PlackettLuce")
+
+    def context_count(self) -> int:
+        """How many contexts have scores."""
+        return len(self._arrow.table[CONTEXT].unique())
+
+    def known(self, view: LogView) -> Bools:
+        """The contexts that have scores."""
+        found = np.zeros(len(view.contexts), dtype=np.bool_)
+        found[[context for context, _, _ in self._by_context(view)]] = True
+        return found
+
+    def slot_rows(self, view: LogView) -> SlotRows:
+        """The exact marginals of each context."""
+        parts = []
+        for context, items, log_weights in self._by_context(view):
+            depth = min(view.depth, len(items), self.k or len(items))
+            mass = marginals(log_weights, depth)
+            item, position = (index.ravel() for index in np.indices(mass.shape))
+            parts.append((np.full(mass.size, context), items[item], position, mass.ravel()))
+        if not parts:
+            none = np.zeros(0, dtype=np.int64)
+            return SlotRows(none, none, none, np.zeros(0))
+        return SlotRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def list_rows(self, view: LogView) -> ListRows:
+        """The policy seen from the log: whatever the log never showed is one unseen item.
+
+        A logged list or prefix has its exact probability; where the policy leaves what was logged,
+        the rest of its list is unseen, so that no probability is lost.
+        """
+        unseen = int(max(view.lists.max(initial=-1), len(view.items))) + 1
+        starts = np.searchsorted(view.list_context, np.arange(len(view.contexts) + 1))
+        contexts, rows, masses = [], [], []
+        for context, items, log_weights in self._by_context(view):
+            depth = min(view.depth, len(items), self.k or len(items))
+            logged = view.lists[starts[context] : starts[context + 1], :depth]
+            listed = [tuple(one) for one in logged.tolist()]
+            for prefix, mass in _pooled(items.tolist(), log_weights, listed, depth):
+                row = [*prefix, *([unseen] * (depth - len(prefix)))]
+                rows.append(row + [NO_ITEM] * (view.depth - depth))
+                contexts.append(context)
+                masses.append(mass)
+        items = np.array(rows, dtype=np.int64).reshape(len(rows), view.depth)
+        return ListRows(np.array(contexts, dtype=np.int64), items, np.array(masses))
+
+    def _by_context(self, view: LogView) -> Iterator[tuple[int, Ints, Floats]]:
+        """(context, items, log w), in the numbers of the view."""
+        table = self._arrow.of(view)
+        context = view.context_numbers(table[CONTEXT].combine_chunks())
+        item = view.item_numbers([table[ITEM].combine_chunks()])[:, 0]
+        weight = np.asarray(table["score"].combine_chunks()) / self.temperature
+        order = np.lexsort((item, context))
+        context, item, weight = context[order], item[order], weight[order]
+        starts = np.searchsorted(context, np.arange(len(view.contexts) + 1))
+        for x in np.flatnonzero(np.diff(starts)):
+            mine = slice(starts[x], starts[x + 1])
+            yield int(x), item[mine], weight[mine]
 
     @staticmethod
     def _upload(view: View, columns: dict[str, list[Any]]) -> ir.Table:

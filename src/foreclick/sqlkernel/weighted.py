@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from foreclick.errors import ModelError
-from foreclick.estimators.ladder import LADDERS, Ladder
 from foreclick.models import ClickModel, Examination, click_model
+from foreclick.sqlkernel.ladder import LADDERS, Ladder
 
 
 @dataclass(frozen=True, init=False)

@@ -15,11 +15,11 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask, credit
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import KNOWN, Code, Prepared, per
-from foreclick.estimators.question import Stratum
-from foreclick.estimators.weighed import Weighed, names
+from foreclick.sqlkernel.cells import Ask, credit
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import KNOWN, Code, Prepared, per
+from foreclick.sqlkernel.question import Stratum
+from foreclick.sqlkernel.weighed import Weighed, names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,21 +27,21 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import real, total
-from foreclick.estimators import hazard
-from foreclick.estimators.cells import Ask
-from foreclick.estimators.drawn import drawn
-from foreclick.estimators.firsts import with_firsts
-from foreclick.estimators.influence import Influence, Spread
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
-from foreclick.estimators.question import Question, Stratum, check_question
-from foreclick.estimators.rated import Rated
-from foreclick.estimators.sampled import sampled
-from foreclick.estimators.sight import Look, Sight
-from foreclick.estimators.weighed import Weighed, rate_of, worth
 from foreclick.logs import PROPENSITY, N
 from foreclick.metrics import Metric
 from foreclick.models import MASS, ClickModel
+from foreclick.sqlkernel import hazard
+from foreclick.sqlkernel.cells import Ask
+from foreclick.sqlkernel.drawn import drawn
+from foreclick.sqlkernel.firsts import with_firsts
+from foreclick.sqlkernel.influence import Influence, Spread
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import LOGGING, Code, Prepared, per
+from foreclick.sqlkernel.question import Question, Stratum, check_question
+from foreclick.sqlkernel.rated import Rated
+from foreclick.sqlkernel.sampled import sampled
+from foreclick.sqlkernel.sight import Look, Sight
+from foreclick.sqlkernel.weighed import Weighed, rate_of, worth
 
 if TYPE_CHECKING:
     import numpy as np

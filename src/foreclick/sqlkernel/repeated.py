@@ -9,11 +9,11 @@ from __future__ import annotations
 import ibis.expr.types as ir
 
 from foreclick.engines import real, total
-from foreclick.estimators.cells import CLUSTER, Ask
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import Code, Prepared, per
-from foreclick.estimators.weighed import Weighed
 from foreclick.models import MASS
+from foreclick.sqlkernel.cells import CLUSTER, Ask
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import Code, Prepared, per
+from foreclick.sqlkernel.weighed import Weighed
 
 ENOUGH_PERIODS = 5
 """In so many periods a cell must have been seen for its click rate to be more than theirs."""

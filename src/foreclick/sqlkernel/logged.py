@@ -15,10 +15,10 @@ import ibis.expr.types as ir
 
 from foreclick._tally import Tally
 from foreclick.engines import total, whole, zero
-from foreclick.estimators.cells import SQUARE, credit, prefixes_of, square_of
 from foreclick.logs import CONTEXT, ITEM, PROPENSITY, N, numbered, numbered_all
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, ClickModel, slots_of, stacked
+from foreclick.sqlkernel.cells import SQUARE, credit, prefixes_of, square_of
 
 Keep = Callable[[ir.Table, str], ir.Table]
 """Materialises a step of a calculation, under its name."""

@@ -20,12 +20,12 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask
-from foreclick.estimators.prepared import LOGGING, Code, Prepared, per
-from foreclick.estimators.question import Stratum
-from foreclick.estimators.weighed import Weighed, earned, names, rate_of, ratio
 from foreclick.logs import N
 from foreclick.models import MASS
+from foreclick.sqlkernel.cells import Ask
+from foreclick.sqlkernel.prepared import LOGGING, Code, Prepared, per
+from foreclick.sqlkernel.question import Stratum
+from foreclick.sqlkernel.weighed import Weighed, earned, names, rate_of, ratio
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

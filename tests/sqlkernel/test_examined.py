@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.engines import engine_of
-from foreclick.estimators.examined import examine_slots
+from foreclick.sqlkernel.examined import examine_slots
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 

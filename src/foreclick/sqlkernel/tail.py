@@ -10,10 +10,10 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask
-from foreclick.estimators.prepared import Code, Prepared, per
-from foreclick.estimators.weighed import Weighed
 from foreclick.logs import N
+from foreclick.sqlkernel.cells import Ask
+from foreclick.sqlkernel.prepared import Code, Prepared, per
+from foreclick.sqlkernel.weighed import Weighed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

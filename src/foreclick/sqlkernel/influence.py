@@ -22,9 +22,10 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick.engines import real
-from foreclick.estimators.cells import CLUSTER, Ask, credit, grouped_cells, spread_out
-from foreclick.estimators.climb import CREDIT
-from foreclick.estimators.hidden import (
+from foreclick.logs import PROPENSITY, N
+from foreclick.sqlkernel.cells import CLUSTER, Ask, credit, grouped_cells, spread_out
+from foreclick.sqlkernel.climb import CREDIT
+from foreclick.sqlkernel.hidden import (
     few_clusters,
     fits_rates,
     moments,
@@ -34,12 +35,11 @@ from foreclick.estimators.hidden import (
     small_cells,
     still_shown,
 )
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import KNOWN, LOGGING, Code, Prepared, per
-from foreclick.estimators.question import Clusters, Stratum
-from foreclick.estimators.repeated import ENOUGH_PERIODS, in_periods, repeated
-from foreclick.estimators.weighed import Weighed, earned, names, rate_of, unclipped, worth
-from foreclick.logs import PROPENSITY, N
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import KNOWN, LOGGING, Code, Prepared, per
+from foreclick.sqlkernel.question import Clusters, Stratum
+from foreclick.sqlkernel.repeated import ENOUGH_PERIODS, in_periods, repeated
+from foreclick.sqlkernel.weighed import Weighed, earned, names, rate_of, unclipped, worth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

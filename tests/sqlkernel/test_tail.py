@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimators import Question, estimate, parse_estimators, tail
 from foreclick.inference import pareto_k
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.sqlkernel import Question, estimate, parse_estimators, tail
 from tests.answers import NOT_ON_SPARK
 
 

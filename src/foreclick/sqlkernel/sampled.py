@@ -13,13 +13,13 @@ from __future__ import annotations
 import ibis.expr.types as ir
 
 from foreclick.engines import real, whole
-from foreclick.estimators.cells import Ask, spread_out
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import Code, Prepared, per
-from foreclick.estimators.weighed import Weighed, names, ratio, unclipped
 from foreclick.logs import CONTEXT, N, numbered_all
 from foreclick.models import MASS
 from foreclick.policies import Observed
+from foreclick.sqlkernel.cells import Ask, spread_out
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import Code, Prepared, per
+from foreclick.sqlkernel.weighed import Weighed, names, ratio, unclipped
 
 LIST = "list_id"
 

@@ -19,11 +19,11 @@ import ibis.expr.types as ir
 
 from foreclick.engines import real, total, whole, zero
 from foreclick.errors import ModelError
-from foreclick.estimators.ladder import Ladder
-from foreclick.estimators.weighted import Weighted
 from foreclick.logs import ITEM, PROPENSITY, N, numbered
 from foreclick.metrics import Metric
 from foreclick.models import MODELS, POSITION, ClickModel, stacked
+from foreclick.sqlkernel.ladder import Ladder
+from foreclick.sqlkernel.weighted import Weighted
 
 CLUSTER = "cluster"
 """The column of what keeps records apart that vary together."""

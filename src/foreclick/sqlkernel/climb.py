@@ -18,14 +18,14 @@ import pyarrow as pa
 from foreclick._tally import FEW_PERIODS, Tally, count_periods
 from foreclick.engines import Engine, real, whole
 from foreclick.errors import ModelError
-from foreclick.estimators.cells import filler, list_key, looked_up
-from foreclick.estimators.ladder import Fitted, Ladder
-from foreclick.estimators.logged import Keep
-from foreclick.estimators.prepared import code_of, per
-from foreclick.estimators.question import check_columns
-from foreclick.estimators.strengths import Integers, Sample, dealt, examined, strengths
 from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
 from foreclick.models import POSITION, ClickModel, stacked
+from foreclick.sqlkernel.cells import filler, list_key, looked_up
+from foreclick.sqlkernel.ladder import Fitted, Ladder
+from foreclick.sqlkernel.logged import Keep
+from foreclick.sqlkernel.prepared import code_of, per
+from foreclick.sqlkernel.question import check_columns
+from foreclick.sqlkernel.strengths import Integers, Sample, dealt, examined, strengths
 
 CREDIT, RATE, CLASS = "c", "rate", "class"
 SAMPLE_ROWS = 60_000

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foreclick.estimators.ladder import Ladder
+from foreclick.sqlkernel.ladder import Ladder
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

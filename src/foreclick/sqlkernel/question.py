@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from foreclick.errors import MetricError, ModelError
-from foreclick.estimators.cells import by_hazard, exposure
-from foreclick.estimators.ladder import Ladder
-from foreclick.estimators.weighted import Weighted
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
+from foreclick.sqlkernel.cells import by_hazard, exposure
+from foreclick.sqlkernel.ladder import Ladder
+from foreclick.sqlkernel.weighted import Weighted
 
 Missing = Literal["error", "production", "drop"]
 Clusters = Literal["period", "unit", "record"]

@@ -25,12 +25,12 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import real, whole
-from foreclick.estimators.cells import Ask, cell_columns
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import Prepared
-from foreclick.estimators.weighed import Weighed, rate_of, ratio
 from foreclick.logs import ITEM
 from foreclick.models import MASS, POSITION, stacked
+from foreclick.sqlkernel.cells import Ask, cell_columns
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import Prepared
+from foreclick.sqlkernel.weighed import Weighed, rate_of, ratio
 
 LIST = "list_id"
 _PARTS = ("worth", "slope")

@@ -32,18 +32,18 @@ import pyarrow as pa
 
 from foreclick._tally import Tally
 from foreclick.engines import force, real, total, whole
-from foreclick.estimators.cells import Ask, credit, grouped_cells, looked_up
-from foreclick.estimators.climb import CREDIT, RATE, Climb, classes_of, fitted
-from foreclick.estimators.firsts import with_firsts
-from foreclick.estimators.hazard import LIST, scores
-from foreclick.estimators.ladder import Fitted, Ladder
-from foreclick.estimators.logged import RECORDS, Keep, Logged
-from foreclick.estimators.question import check_clips
-from foreclick.estimators.weighed import ratio
-from foreclick.estimators.weighted import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.metrics import Metric
 from foreclick.models import POSITION, ClickModel
+from foreclick.sqlkernel.cells import Ask, credit, grouped_cells, looked_up
+from foreclick.sqlkernel.climb import CREDIT, RATE, Climb, classes_of, fitted
+from foreclick.sqlkernel.firsts import with_firsts
+from foreclick.sqlkernel.hazard import LIST, scores
+from foreclick.sqlkernel.ladder import Fitted, Ladder
+from foreclick.sqlkernel.logged import RECORDS, Keep, Logged
+from foreclick.sqlkernel.question import check_clips
+from foreclick.sqlkernel.weighed import ratio
+from foreclick.sqlkernel.weighted import Weighted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

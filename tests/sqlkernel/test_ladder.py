@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ModelError
-from foreclick.estimators.climb import CLASS, fitted
-from foreclick.estimators.strengths import Sample, _Tree, dealt, examined, strengths
+from foreclick.sqlkernel.climb import CLASS, fitted
+from foreclick.sqlkernel.strengths import Sample, _Tree, dealt, examined, strengths
 from tests.answers import answer, close
 from tests.servers import Engine
 from tests.truth import ladder as oracle

@@ -21,15 +21,15 @@ from typing import Any
 import ibis.expr.types as ir
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask, looked_up
-from foreclick.estimators.climb import CREDIT, RATE, Climb, classes_of, fitted, own, told
-from foreclick.estimators.hazard import LIST
-from foreclick.estimators.ladder import Ladder
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import KNOWN, Code, Prepared, per
-from foreclick.estimators.weighed import Weighed
 from foreclick.logs import N
 from foreclick.models import MASS, POSITION, stacked
+from foreclick.sqlkernel.cells import Ask, looked_up
+from foreclick.sqlkernel.climb import CREDIT, RATE, Climb, classes_of, fitted, own, told
+from foreclick.sqlkernel.hazard import LIST
+from foreclick.sqlkernel.ladder import Ladder
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import KNOWN, Code, Prepared, per
+from foreclick.sqlkernel.weighed import Weighed
 
 EXPECTED = "expected"
 

@@ -12,14 +12,14 @@ import ibis.expr.types as ir
 from foreclick._tally import Tally, largest_rewards
 from foreclick.engines import Engine, real, total, zero
 from foreclick.errors import PolicyError
-from foreclick.estimators.cells import CLUSTER, Ask, grouped_cells, prefixes_of
-from foreclick.estimators.ladder import Ladder
-from foreclick.estimators.logged import RECORDS, SHOWN, Keep, Logged
-from foreclick.estimators.question import Clusters, Part, Question, Stratum
 from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, numbered, numbered_all
 from foreclick.metrics import Metric
 from foreclick.models import MASS, POSITION, ClickModel
 from foreclick.policies import Policy, View
+from foreclick.sqlkernel.cells import CLUSTER, Ask, grouped_cells, prefixes_of
+from foreclick.sqlkernel.ladder import Ladder
+from foreclick.sqlkernel.logged import RECORDS, SHOWN, Keep, Logged
+from foreclick.sqlkernel.question import Clusters, Part, Question, Stratum
 
 Code = tuple[str, ...]
 """The values of the `by` columns, coded as text."""

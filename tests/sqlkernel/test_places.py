@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foreclick.estimators.places import Graph, bradley_terry, newton_step
+from foreclick.sqlkernel.places import Graph, bradley_terry, newton_step
 
 
 def graph(won, both=None):

@@ -30,19 +30,19 @@ from numpy.typing import NDArray
 
 from foreclick._tally import Tally
 from foreclick.engines import Engine, real, total, whole, zero
-from foreclick.estimators.influence import clustered
-from foreclick.estimators.logged import Keep, Logged
-from foreclick.estimators.places import (
+from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
+from foreclick.models import POSITION
+from foreclick.sqlkernel.influence import clustered
+from foreclick.sqlkernel.logged import Keep, Logged
+from foreclick.sqlkernel.places import (
     Graph,
     bradley_terry,
     matrix_of,
     newton_step,
     vector_of,
 )
-from foreclick.estimators.prepared import Code, code_of, per
-from foreclick.estimators.question import Clusters
-from foreclick.logs import BUCKET, CONTEXT, ITEM, PERIOD, N, numbered
-from foreclick.models import POSITION
+from foreclick.sqlkernel.prepared import Code, code_of, per
+from foreclick.sqlkernel.question import Clusters
 
 Floats = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import real
-from foreclick.estimators.cells import Ask
+from foreclick.sqlkernel.cells import Ask
 
 if TYPE_CHECKING:
-    from foreclick.estimators.rated import Rated
+    from foreclick.sqlkernel.rated import Rated
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import real, total, unordered, whole, zero
-from foreclick.estimators.cells import Ask, told
-from foreclick.estimators.influence import Influence
-from foreclick.estimators.logged import RECORDS
-from foreclick.estimators.prepared import Code, Prepared, per
-from foreclick.estimators.question import Stratum
-from foreclick.estimators.repeated import repeated
-from foreclick.estimators.tail import Tail, tails
-from foreclick.estimators.weighed import Weighed, names
 from foreclick.logs import CONTEXT, N
 from foreclick.models import MASS
+from foreclick.sqlkernel.cells import Ask, told
+from foreclick.sqlkernel.influence import Influence
+from foreclick.sqlkernel.logged import RECORDS
+from foreclick.sqlkernel.prepared import Code, Prepared, per
+from foreclick.sqlkernel.question import Stratum
+from foreclick.sqlkernel.repeated import repeated
+from foreclick.sqlkernel.tail import Tail, tails
+from foreclick.sqlkernel.weighed import Weighed, names
 
 Row = dict[str, Any]
 

@@ -1,0 +1,26 @@
+"""Batches: a tally as integer-coded arrays, and policies in the same numbers."""
+
+from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
+from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
+from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
+from foreclick.batches.source import Batches, Totals, batches_of
+
+__all__ = [
+    "EMPTY",
+    "Batch",
+    "Batches",
+    "Bools",
+    "Candidate",
+    "Cluster",
+    "CodedLists",
+    "CodedSlots",
+    "Coding",
+    "Floats",
+    "Ints",
+    "Reward",
+    "Totals",
+    "batches_of",
+    "padded",
+    "ratio",
+    "sums",
+]

@@ -1,0 +1,63 @@
+"""Array types, and the few array operations that every room above shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
+
+
+def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
+    """Part / whole, and 0 where the whole is 0."""
+    part, whole = np.broadcast_arrays(part, whole)
+    out = np.zeros(part.shape)
+    np.divide(part, whole, out=out, where=whole > 0)
+    return out
+
+
+def sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
+    """Shape (count,): the sum of the values of each group, added in their order."""
+    found = np.bincount(group.ravel(), values.ravel(), count)[:count]
+    return np.asarray(found, dtype=np.float64)
+
+
+def starts_of(sorted_groups: Ints, count: int) -> Ints:
+    """Shape (count + 1,): where each group of a sorted column begins; its end is the next."""
+    return np.searchsorted(sorted_groups, np.arange(count + 1))
+
+
+def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
+    """The distinct keys in order, and the number of each one's; keys are below `size`."""
+    if size <= 8 * len(key) + 1024:  # a table of all keys is smaller than sorting them
+        there = np.zeros(size, dtype=np.bool_)
+        there[key] = True
+        found = np.flatnonzero(there)
+        number = np.cumsum(there, dtype=np.int64) - 1
+        return found, number[key]
+    # Arrow numbers keys by hashing, which is several times faster than sorting them all.
+    encoded = pa.array(key).dictionary_encode()
+    values = encoded.dictionary.to_numpy()
+    order = np.argsort(values)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return values[order], rank[encoded.indices.to_numpy()]
+
+
+def expanded(start: Ints, size: Ints) -> Ints:
+    """The numbers start, start + 1, … of every range, one range after the other."""
+    before = np.cumsum(size) - size
+    return np.asarray(np.arange(int(size.sum())) + np.repeat(start - before, size))
+
+
+def padded(values: Any, length: int) -> Floats:  # noqa: ANN401 - any sequence of numbers
+    """Shape (length,): the values, cut or followed by zeros."""
+    found = np.zeros(length)
+    some = np.asarray(values, dtype=np.float64)[:length]
+    found[: len(some)] = some
+    return found

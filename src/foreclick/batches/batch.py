@@ -1,0 +1,260 @@
+"""The batch: the records of some contexts, as integer-coded arrays.
+
+Rows come in the tally's canonical order, so contexts, lists and prefixes are *runs*: one comparison
+of neighbours numbers them. A (context, item) **pair** has a number; a **slot** is a pair at a
+position, `pair * K + position`. Pairs are numbered in the order of context and item, so the lists
+of a context are in lexicographic order of their pairs and can be found by bisection.
+
+Sizes: R rows, L lists, P pairs, X contexts, K positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from foreclick.batches.arrays import Bools, Floats, Ints, expanded, numbered, starts_of, sums
+
+Cluster = Literal["period", "unit"]
+"""Whose records vary together: those of a day (or week), or of a user."""
+
+EMPTY = -1
+"""The pair of a position that shows nothing."""
+
+
+class Reward(NamedTuple):
+    """A reward of the log where it is not 0, row after row.
+
+    Attributes:
+        row: Shape (E,).
+        position: Shape (E,), from 0.
+        value: Shape (E,).
+    """
+
+    row: Ints
+    position: Ints
+    value: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The records of some contexts.
+
+    Attributes:
+        depth: K, the positions of a list.
+        contexts: values, rising.
+        context_value: Shape (X,): which of the values a context has; parts of a split context have
+            the same.
+        items: (I,) values, rising.
+        pair_context: Shape (P,).
+        pair_item: Shape (P,).
+        lists: Shape (L, K): the pair of each slot, `EMPTY` where nothing is shown.
+        list_context: Shape (L,).
+        row_list: Shape (R,).
+        n: Shape (R,): how many records a row stands for.
+        rewards: by name.
+        clusters: Shape (R,) each: the number of each row's period, or bucket of units.
+        cluster_count: how many of them the whole log has.
+        segments: Shape (R,) each: the number of the segment's value.
+        propensity: Shape (R,) or (R, K), if the log has them.
+        stratum: Shape (X,): the part of the log that a context belongs to.
+    """
+
+    depth: int
+    contexts: pa.Array
+    context_value: Ints
+    items: pa.Array
+    pair_context: Ints
+    pair_item: Ints
+    lists: Ints
+    list_context: Ints
+    row_list: Ints
+    n: Floats
+    rewards: Mapping[str, Reward]
+    clusters: Mapping[Cluster, Ints]
+    cluster_count: Mapping[Cluster, int]
+    segments: Mapping[str, Ints]
+    propensity: Floats | None
+    stratum: Ints
+    kept: dict[object, object] = field(default_factory=dict)
+
+    @property
+    def context_count(self) -> int:
+        """X."""
+        return len(self.stratum)
+
+    @property
+    def pair_count(self) -> int:
+        """P."""
+        return len(self.pair_context)
+
+    # --- counts, made once ------------------------------------------------------------------------
+
+    @cached_property
+    def row_context(self) -> Ints:
+        """Shape (R,)."""
+        return self.list_context[self.row_list]
+
+    @cached_property
+    def list_n(self) -> Floats:
+        """Shape (L,): records of each list."""
+        return sums(self.row_list, self.n, len(self.lists))
+
+    @cached_property
+    def context_n(self) -> Floats:
+        """Shape (X,): records of each context."""
+        return sums(self.list_context, self.list_n, self.context_count)
+
+    @cached_property
+    def context_lists(self) -> Ints:
+        """Shape (X + 1,): where the lists of each context begin."""
+        return starts_of(self.list_context, self.context_count)
+
+    @cached_property
+    def context_pairs(self) -> Ints:
+        """Shape (X + 1,): where the pairs of each context begin."""
+        return starts_of(self.pair_context, self.context_count)
+
+    @cached_property
+    def pair_key(self) -> Ints:
+        """Shape (P,): context and item as one number, rising."""
+        return self.pair_context.astype(np.int64) * max(len(self.items), 1) + self.pair_item
+
+    @cached_property
+    def slot(self) -> Ints:
+        """Shape (L, K): pair * K + position; P * K, one beyond the last, where nothing is shown."""
+        at = self.lists.astype(np.int64) * self.depth + np.arange(self.depth)
+        return np.where(self.lists == EMPTY, self.pair_count * self.depth, at)
+
+    @cached_property
+    def shown(self) -> Floats:
+        """Shape (P, K): how many records show each pair at each position."""
+        return self._by_slot(self.slot, np.repeat(self.list_n, self.depth))
+
+    @cached_property
+    def prefix(self) -> Ints:
+        """Shape (L, K): the number of the list's beginning down to each position."""
+        new = np.ones((len(self.lists), self.depth), dtype=np.bool_)
+        if len(self.lists):
+            new[1:] = self.lists[1:] != self.lists[:-1]
+            new[1:] |= (self.list_context[1:] != self.list_context[:-1])[:, None]
+            np.logical_or.accumulate(new, axis=1, out=new)
+        return np.cumsum(new, axis=0, dtype=np.int32) - 1
+
+    def _by_slot(self, slot: Ints, values: Floats) -> Floats:
+        size = self.pair_count * self.depth
+        return sums(slot, values, size + 1)[:size].reshape(self.pair_count, self.depth)
+
+    # --- rewards ----------------------------------------------------------------------------------
+
+    def keep(self, key: object, make: object) -> object:
+        """What `make()` gives, made once."""
+        if key not in self.kept:
+            self.kept[key] = make()  # type: ignore[operator]
+        return self.kept[key]
+
+    def first(self, name: str) -> Reward:
+        """The first reward of each row, as a reward of 1."""
+
+        def make() -> Reward:
+            reward = self.rewards[name]
+            new = np.ones(len(reward.row), dtype=np.bool_)
+            new[1:] = reward.row[1:] != reward.row[:-1]
+            return Reward(reward.row[new], reward.position[new], np.ones(int(new.sum())))
+
+        return self.keep(("first", name), make)  # type: ignore[return-value]
+
+    def at_risk(self, name: str) -> Bools:
+        """Shape (R, K): whether something is shown there, and no reward is above it."""
+
+        def make() -> Bools:
+            first = self.first(name)
+            last = np.full(len(self.n), self.depth)
+            last[first.row] = first.position
+            shown = (self.lists != EMPTY)[self.row_list]
+            return np.asarray(shown & (np.arange(self.depth) <= last[:, None]))
+
+        return self.keep(("at risk", name), make)  # type: ignore[return-value]
+
+    def earned_slot(self, reward: Reward) -> Ints:
+        """Shape (E,): the slot of every entry of a reward."""
+        return self.slot[self.row_list[reward.row], reward.position]
+
+    # --- other batches of the same records --------------------------------------------------------
+
+    def take(self, rows: Ints, n: Floats) -> Batch:
+        """Some rows, or the same rows several times, in rising order, with other counts."""
+        rewards = {}
+        for name, reward in self.rewards.items():
+            start = starts_of(reward.row, len(self.n))
+            size = (start[1:] - start[:-1])[rows]
+            entry = expanded(start[:-1][rows], size)
+            row = np.repeat(np.arange(len(rows)), size)
+            rewards[name] = Reward(row, reward.position[entry], reward.value[entry])
+        return replace(
+            self,
+            row_list=self.row_list[rows],
+            n=n,
+            rewards=rewards,
+            clusters={kind: code[rows] for kind, code in self.clusters.items()},
+            segments={name: code[rows] for name, code in self.segments.items()},
+            propensity=None if self.propensity is None else self.propensity[rows],
+            kept={},
+        )
+
+    def split(self, part: Ints, strata: int) -> Batch:
+        """Every part of a context as a context of its own.
+
+        Args:
+            part: Shape (R,): the part of each row, below `strata`.
+            strata: how many parts there are.
+        """
+        key = self.row_context.astype(np.int64) * strata + part
+        order = np.lexsort((self.row_list, key))
+        rows = self.take(order, self.n[order])
+        groups, context = numbered(key[order], self.context_count * strata)
+        new = np.ones(len(order), dtype=np.bool_)
+        new[1:] = (context[1:] != context[:-1]) | (rows.row_list[1:] != rows.row_list[:-1])
+        first = np.flatnonzero(new)
+        lists, list_context = self.lists[rows.row_list[first]], context[first]
+        item = np.where(lists == EMPTY, EMPTY, self.pair_item[lists])
+        pair_context, pair_item, lists = paired(list_context, item, len(self.items))
+        return replace(
+            rows,
+            context_value=self.context_value[groups // strata],
+            pair_context=pair_context,
+            pair_item=pair_item,
+            lists=lists,
+            list_context=list_context,
+            row_list=np.cumsum(new) - 1,
+            stratum=groups % strata,
+            kept={},
+        )
+
+    def only(self, contexts: Bools) -> Batch:
+        """The records of some contexts; the others stay, without records."""
+        rows = np.flatnonzero(contexts[self.row_context])
+        return self.take(rows, self.n[rows])
+
+
+def paired(list_context: Ints, items: Ints, count: int) -> tuple[Ints, Ints, Ints]:
+    """Number the (context, item) pairs of lists: context and item of each, and the lists in pairs.
+
+    Args:
+        list_context: Shape (L,).
+        items: Shape (L, K): items by number, `EMPTY` for none.
+        count: how many items there are.
+    """
+    size = max(count, 1)
+    filled = items != EMPTY
+    key = (list_context.astype(np.int64)[:, None] * size + items)[filled]
+    most = (int(list_context.max(initial=-1)) + 1) * size
+    found, number = numbered(key, most)
+    lists = np.full(items.shape, EMPTY, dtype=np.int32)
+    lists[filled] = number
+    return (found // size).astype(np.int32), (found % size).astype(np.int32), lists

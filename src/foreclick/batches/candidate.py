@@ -1,0 +1,182 @@
+"""A policy in the numbers of a batch: its lists and its slots, by pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from foreclick.batches.arrays import Bools, Floats, Ints, expanded, numbered, starts_of, sums
+from foreclick.batches.batch import EMPTY, Batch
+from foreclick.policies import NO_ITEM, ListRows, LogView, Policy, SlotRows
+
+Rows = TypeVar("Rows", ListRows, SlotRows)
+_ITEMS = 2**32  # more than there are items of a context
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLists:
+    """The lists of a policy, in lexicographic order of their pairs, each once.
+
+    Attributes:
+        context: Shape (M,).
+        pairs: Shape (M, D): the pair of each slot, `EMPTY` where nothing is shown.
+        mass: Shape (M,): how likely each is.
+    """
+
+    context: Ints
+    pairs: Ints
+    mass: Floats
+
+    @cached_property
+    def prefix(self) -> Ints:
+        """Shape (M, D): the number of the list's beginning down to each position."""
+        new = np.ones(self.pairs.shape, dtype=np.bool_)
+        if len(self.pairs):
+            new[1:] = self.pairs[1:] != self.pairs[:-1]
+            new[1:] |= (self.context[1:] != self.context[:-1])[:, None]
+            np.logical_or.accumulate(new, axis=1, out=new)
+        return np.cumsum(new, axis=0) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class CodedSlots:
+    """The pairs that a policy shows, and how likely each is at each position.
+
+    Attributes:
+        pair: Shape (Q,), rising.
+        context: Shape (Q,).
+        mass: Shape (Q, D).
+    """
+
+    pair: Ints
+    context: Ints
+    mass: Floats
+
+
+class Coding:
+    """The numbers in which policies are compared with a batch, and with each other.
+
+    Pairs that the log never showed have numbers from P on, the same for every policy.
+
+    Args:
+        batch: the log's records.
+        depth: D, down to which position policies are asked.
+    """
+
+    def __init__(self, batch: Batch, depth: int) -> None:
+        self.batch, self.depth = batch, depth
+        items = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
+        value = batch.context_value
+        self.view = LogView(batch.contexts, batch.items, depth, value[batch.list_context], items)
+        self._starts = starts_of(value, len(batch.contexts))
+        self._keys: Ints = np.zeros(0, dtype=np.int64)
+        self._numbers: Ints = np.zeros(0, dtype=np.int64)
+
+    def spread(self, rows: Rows) -> Rows:
+        """Rows of context values as rows of contexts: of a split context, once for each part."""
+        if len(self.batch.contexts) == self.batch.context_count:
+            return rows
+        size = (self._starts[1:] - self._starts[:-1])[rows.context]
+        context = expanded(self._starts[:-1][rows.context], size)
+        row = np.repeat(np.arange(len(rows.context)), size)
+        others: list[Any] = [column[row] for column in rows[1:]]
+        return type(rows)(context, *others)
+
+    def pairs(self, context: Ints, item: Ints) -> Ints:
+        """The pair of each slot, `EMPTY` where there is no item."""
+        batch = self.batch
+        found = np.full(len(item), EMPTY, dtype=np.int64)
+        logged = np.flatnonzero((item >= 0) & (item < len(batch.items)))
+        key = context[logged].astype(np.int64) * max(len(batch.items), 1) + item[logged]
+        at = np.searchsorted(batch.pair_key, key)
+        hit = at < batch.pair_count
+        hit[hit] = batch.pair_key[at[hit]] == key[hit]
+        found[logged[hit]] = at[hit]
+        new = np.flatnonzero((found == EMPTY) & (item >= 0))
+        if len(new):
+            found[new] = self._unseen(context[new].astype(np.int64) * _ITEMS + item[new])
+        return found
+
+    def _unseen(self, keys: Ints) -> Ints:
+        """The numbers of pairs that the log never showed."""
+        more = np.setdiff1d(keys, self._keys)
+        if len(more):
+            numbers = self.batch.pair_count + len(self._keys) + np.arange(len(more))
+            both = np.concatenate([self._keys, more])
+            order = np.argsort(both)
+            self._keys = both[order]
+            self._numbers = np.concatenate([self._numbers, numbers])[order]
+        return self._numbers[np.searchsorted(self._keys, keys)]
+
+    def items_of(self, pair: Ints) -> Ints:
+        """The item of each pair, by the numbers of the view."""
+        found = np.empty(len(pair), dtype=np.int64)
+        logged = pair < self.batch.pair_count
+        found[logged] = self.batch.pair_item[pair[logged]]
+        if not logged.all():
+            by_number = np.empty(len(self._keys), dtype=np.int64)
+            by_number[self._numbers - self.batch.pair_count] = self._keys % _ITEMS
+            found[~logged] = by_number[pair[~logged] - self.batch.pair_count]
+        return found
+
+
+class Candidate:
+    """A policy in the numbers of a batch.
+
+    Args:
+        coding: the numbers.
+        policy: any policy.
+    """
+
+    def __init__(self, coding: Coding, policy: Policy) -> None:
+        self.coding, self.policy, self.depth = coding, policy, coding.depth
+        self.batch = coding.batch
+
+    @cached_property
+    def _known(self) -> Bools:
+        return self.policy.known(self.coding.view)
+
+    @cached_property
+    def known(self) -> Bools:
+        """Shape (X,): the contexts that the policy has an answer for."""
+        return self._known[self.batch.context_value]
+
+    @property
+    def shared(self) -> int:
+        """How many values of contexts the policy and the batch have in common."""
+        return int(self._known.sum())
+
+    @cached_property
+    def lists(self) -> CodedLists:
+        """The lists that the policy shows."""
+        rows = self.coding.spread(self.policy.list_rows(self.coding.view))
+        pairs = self.coding.pairs(np.repeat(rows.context, self.depth), rows.items.ravel())
+        pairs = pairs.reshape(rows.items.shape)
+        order = np.lexsort((*pairs.T[::-1], rows.context))
+        context, pairs, mass = rows.context[order], pairs[order], rows.mass[order]
+        new = np.ones(len(order), dtype=np.bool_)
+        new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1) | (context[1:] != context[:-1])
+        return CodedLists(context[new], pairs[new], sums(np.cumsum(new) - 1, mass, int(new.sum())))
+
+    @cached_property
+    def slots(self) -> CodedSlots:
+        """The pairs that the policy shows."""
+        if self.policy.complete:
+            row, at = np.nonzero(self.lists.pairs != EMPTY)
+            mass = self.lists.mass[row]
+            context: Ints = self.lists.context[row]
+            position: Ints = at
+            pair = self.lists.pairs[row, at]
+        else:
+            rows = self.coding.spread(self.policy.slot_rows(self.coding.view))
+            context, position, mass = rows.context, rows.position, rows.mass
+            pair = self.coding.pairs(context, rows.item)
+        found, number = numbered(pair, int(pair.max(initial=-1)) + 1)
+        of = np.zeros(len(found), dtype=np.int64)
+        of[number] = context
+        shape = len(found), self.depth
+        at = number * self.depth + position
+        return CodedSlots(found, of, sums(at, mass, shape[0] * shape[1]).reshape(shape))

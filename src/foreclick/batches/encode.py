@@ -1,0 +1,170 @@
+"""From rows of a tally to a batch: columns become codes.
+
+Rows come in canonical order (`Shape.order`). Values that the whole log shares, periods and
+segments, have one number everywhere (`Codes`); contexts and items are numbered within the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foreclick.batches.arrays import Bools, Floats, Ints
+from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward, paired
+from foreclick.engines import BUCKETS
+from foreclick.logs import BUCKET, CONTEXT, PERIOD, N, Shape
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The values of a column that the whole log shares, rising, NULL last."""
+
+    values: pa.Array
+
+    @classmethod
+    def of(cls, values: pa.Array | pa.ChunkedArray) -> Codes:
+        """Of all values that occur."""
+        distinct = _whole(pc.unique(values))
+        return cls(distinct.take(pc.sort_indices(distinct)))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def number(self, column: pa.ChunkedArray) -> Ints:
+        """Shape (R,): the number of each row's value."""
+        found = pc.index_in(column, value_set=self.values)
+        return np.asarray(_whole(found), dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """What is numbered alike in all batches of a log.
+
+    Attributes:
+        periods: None for a log without.
+        segments: by column.
+    """
+
+    periods: Codes | None = None
+    segments: dict[str, Codes] = field(default_factory=dict)
+
+
+def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
+    """The batch of some whole contexts, from their rows in canonical order."""
+    rows = _merged(rows, shape)
+    new_context = _changes(rows[CONTEXT])
+    new_list = new_context.copy()
+    for column in shape.items:
+        new_list |= _changes(rows[column])
+    first = np.flatnonzero(new_list)
+    context = np.cumsum(new_context, dtype=np.int32) - 1
+    items, shown = _items([_taken(rows[column], first) for column in shape.items])
+    pair_context, pair_item, lists = paired(context[first], shown, len(items))
+    clusters: dict[Cluster, Ints] = {}
+    counts: dict[Cluster, int] = {}
+    if codebook.periods is not None:
+        clusters["period"] = codebook.periods.number(rows[PERIOD])
+        counts["period"] = len(codebook.periods)
+    if shape.unit:
+        clusters["unit"] = _numbers(rows[BUCKET]).astype(np.int32)
+        counts["unit"] = BUCKETS
+    contexts = _taken(rows[CONTEXT], np.flatnonzero(new_context))
+    return Batch(
+        depth=shape.depth,
+        contexts=contexts,
+        context_value=np.arange(len(contexts)),
+        items=items,
+        pair_context=pair_context,
+        pair_item=pair_item,
+        lists=lists,
+        list_context=context[first],
+        row_list=np.cumsum(new_list, dtype=np.int32) - 1,
+        n=_numbers(rows[N]).astype(np.float64),
+        rewards={name: _reward(rows, shape, name) for name in shape.rewards},
+        clusters=clusters,
+        cluster_count=counts,
+        segments={name: codes.number(rows[name]) for name, codes in codebook.segments.items()},
+        propensity=_propensity(rows, shape),
+        stratum=np.zeros(len(contexts), dtype=np.int32),
+    )
+
+
+def _merged(rows: pa.Table, shape: Shape) -> pa.Table:
+    """Rows with equal keys, from several files or tallies, as one."""
+    new = np.zeros(rows.num_rows, dtype=np.bool_)
+    for column in shape.order:
+        new |= _changes(rows[column])
+        if new.all():
+            return rows
+    first = np.flatnonzero(new)
+    n = np.add.reduceat(_numbers(rows[N]), first)
+    found = pa.table({c: _taken(rows[c], first) for c in shape.order})
+    return found.append_column(N, pa.array(n))
+
+
+def _changes(column: pa.ChunkedArray) -> Bools:
+    """Shape (R,): whether a value is another than that of the row before; NULL equals NULL."""
+    found = np.ones(len(column), dtype=np.bool_)
+    if len(column) > 1:
+        values = _whole(column)
+        differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
+        if values.null_count:
+            there = np.asarray(values.is_valid())
+            found[1:] = np.asarray(differs.fill_null(False)) | (there[1:] != there[:-1])
+        else:
+            found[1:] = differs
+    return found
+
+
+def _items(columns: Sequence[pa.Array]) -> tuple[pa.Array, Ints]:
+    """The items that lists show, rising, and of each list (L, K) their numbers."""
+    encoded = _whole(pa.chunked_array(columns)).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    rank = np.full(len(order) + 1, EMPTY, dtype=np.int32)  # the last is that of no item, -1
+    rank[np.asarray(order)] = np.arange(len(order))
+    number = rank[np.asarray(encoded.indices.fill_null(EMPTY))]
+    return encoded.dictionary.take(order), number.reshape(len(columns), -1).T
+
+
+def _reward(rows: pa.Table, shape: Shape, name: str) -> Reward:
+    """The entries of a reward that are not 0, row after row."""
+    depth = shape.depth
+    if name in shape.masks:
+        mask = _numbers(rows[name]).astype(np.int64)
+        some = np.flatnonzero(mask)
+        bits = (mask[some, None] >> np.arange(depth)) & 1 == 1
+        at = np.flatnonzero(bits)
+        return Reward(some[at // depth], at % depth, np.ones(len(at)))
+    values = np.stack([_numbers(rows[c]) for c in shape.reward(name)], axis=1).astype(np.float64)
+    row, position = np.nonzero(values)
+    return Reward(row, position, values[row, position])
+
+
+def _propensity(rows: pa.Table, shape: Shape) -> Floats | None:
+    if shape.propensity is None:
+        return None
+    columns = [_numbers(rows[c]).astype(np.float64) for c in shape.propensities]
+    return columns[0] if shape.propensity == "list" else np.stack(columns, axis=1)
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:  # noqa: ANN401 - integers or doubles
+    """A column of numbers, 0 where there is none."""
+    values = _whole(column)
+    return np.asarray(values.fill_null(0) if values.null_count else values)
+
+
+def _taken(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
+    return _whole(column).take(pa.array(rows))
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
