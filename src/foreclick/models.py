@@ -21,16 +21,36 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import ibis
-import ibis.expr.operations as ops
 import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
 
 from foreclick.engines import total, whole
 from foreclick.errors import ModelError
 
-Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[ir.Table], Sequence[ir.Value]]
+
+class Slots:
+    """Displayed slots, as a user's click model sees them.
+
+    Attributes:
+        position: Shape (S,): from 1.
+        asked: whether the model asked for the items.
+    """
+
+    def __init__(self, item: NDArray[Any], position: NDArray[Any]) -> None:
+        self._item, self.position, self.asked = item, position, False
+
+    @property
+    def item(self) -> NDArray[Any]:
+        """Shape (S,): the items, integers or text."""
+        self.asked = True
+        return self._item
+
+
+Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[Any], Any]
 Examination = Sequence[float] | Callable[[int], float] | None
 
 _SLOT = ("item", "position")
@@ -43,8 +63,8 @@ class ClickModel:
     Args:
         name: what the `estimator` column of results shows.
         cell: what slots have in common when they share a click rate: ``"list"``, ``"prefix"``, any
-            of ``"item"`` and ``"position"``, or a function from the slots (an Ibis table with the
-            integer column `position` and the column `item`) to a list of Ibis expressions.
+            of ``"item"`` and ``"position"``, or a function of the slots, whose arrays `slot.item`
+            and `slot.position` (from 1) it turns into an array, or a list of arrays.
         examination: how much position k is looked at: a sequence p_1, p_2, … or a function of k;
             everywhere 1 by default. Only its shape matters, not its scale.
 
@@ -93,11 +113,11 @@ class ClickModel:
         """Whether the cell depends on which items are shown; `rctr` and `rcm` are blind to them."""
         if not callable(self.cell):
             return self.over_lists or "item" in self.cell
-        for kind in ("int64", "string"):  # a user's function may fit only one of them
-            slots = ibis.table({"item": kind, "position": "int64"}, name="slots")
-            with suppress(Exception):
-                fields = [f for value in self.cell_of(slots) for f in value.op().find(ops.Field)]
-                return any(field.name == "item" for field in fields)
+        for item in (np.arange(2), np.array(["a", "b"], dtype=object)):
+            slots = Slots(item, np.array([1, 2]))
+            with suppress(Exception):  # a user's function may fit only one of them
+                self.cell(slots)
+                return slots.asked
         return True
 
     def examined(self, depth: int) -> tuple[float, ...]:
@@ -121,12 +141,12 @@ class ClickModel:
             )
         return values
 
-    def cell_of(self, slots: ir.Table) -> list[ir.Value]:
-        """The expressions that name the cell of each row of `slots` (item, position)."""
+    def cell_of(self, slots: Any) -> list[Any]:  # noqa: ANN401 - Slots, or a table of them
+        """What names the cell of each slot."""
         if callable(self.cell):
             found = self.cell(slots)
-            return [found] if isinstance(found, ir.Value) else list(found)
-        return [slots[name] for name in self.cell]
+            return list(found) if isinstance(found, list | tuple) else [found]
+        return [getattr(slots, name) for name in self.cell]
 
     def __str__(self) -> str:
         return self.name
@@ -171,9 +191,7 @@ def Window(width: int) -> ClickModel:  # noqa: N802 - a model, named as one
     """
     if width < 1:
         raise ModelError(f"Window({width}): a window has 1 position at least, which is 'ip'.")
-    return ClickModel(
-        f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // whole(width)]
-    )
+    return ClickModel(f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // width])
 
 
 MASS = "mass"

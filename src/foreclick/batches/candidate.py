@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from pyarrow.types import is_integer
 
 from foreclick.batches.arrays import Bools, Floats, Ints, expanded, numbered, starts_of, sums
 from foreclick.batches.batch import EMPTY, Batch
@@ -68,12 +69,16 @@ class Coding:
 
     def __init__(self, batch: Batch, depth: int) -> None:
         self.batch, self.depth = batch, depth
-        items = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
-        value = batch.context_value
-        self.view = LogView(batch.contexts, batch.items, depth, value[batch.list_context], items)
-        self._starts = starts_of(value, len(batch.contexts))
+        self.view = LogView(batch.contexts, batch.items, depth, self._logged)
+        self._starts = starts_of(batch.context_value, len(batch.contexts))
         self._keys: Ints = np.zeros(0, dtype=np.int64)
         self._numbers: Ints = np.zeros(0, dtype=np.int64)
+
+    def _logged(self) -> tuple[Ints, Ints]:
+        """The contexts and the items of the logged lists, in the numbers of the view."""
+        batch = self.batch
+        items = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
+        return batch.context_value[batch.list_context], items
 
     def spread(self, rows: Rows) -> Rows:
         """Rows of context values as rows of contexts: of a split context, once for each part."""
@@ -122,6 +127,16 @@ class Coding:
             found[~logged] = by_number[pair[~logged] - self.batch.pair_count]
         return found
 
+    def values(self, item: Ints) -> Any:  # noqa: ANN401 - integers or text
+        """The values of items: an array of integers, or of text."""
+        values = self.view.values
+        found = (
+            np.asarray(values)
+            if is_integer(values.type)
+            else np.array(values.to_pylist(), dtype=object)
+        )
+        return found[item]
+
 
 class Candidate:
     """A policy in the numbers of a batch.
@@ -129,11 +144,12 @@ class Candidate:
     Args:
         coding: the numbers.
         policy: any policy.
+        within: Shape (X,): the contexts that it is asked for; all by default.
     """
 
-    def __init__(self, coding: Coding, policy: Policy) -> None:
+    def __init__(self, coding: Coding, policy: Policy, within: Bools | None = None) -> None:
         self.coding, self.policy, self.depth = coding, policy, coding.depth
-        self.batch = coding.batch
+        self.batch, self.within = coding.batch, within
 
     @cached_property
     def _known(self) -> Bools:
@@ -141,8 +157,9 @@ class Candidate:
 
     @cached_property
     def known(self) -> Bools:
-        """Shape (X,): the contexts that the policy has an answer for."""
-        return self._known[self.batch.context_value]
+        """Shape (X,): the contexts that the policy has an answer for, of those it is asked for."""
+        found = self._known[self.batch.context_value]
+        return found if self.within is None else found & self.within
 
     @property
     def shared(self) -> int:
@@ -152,7 +169,7 @@ class Candidate:
     @cached_property
     def lists(self) -> CodedLists:
         """The lists that the policy shows."""
-        rows = self.coding.spread(self.policy.list_rows(self.coding.view))
+        rows = self._asked(self.coding.spread(self.policy.list_rows(self.coding.view)))
         pairs = self.coding.pairs(np.repeat(rows.context, self.depth), rows.items.ravel())
         pairs = pairs.reshape(rows.items.shape)
         order = np.lexsort((*pairs.T[::-1], rows.context))
@@ -171,7 +188,7 @@ class Candidate:
             position: Ints = at
             pair = self.lists.pairs[row, at]
         else:
-            rows = self.coding.spread(self.policy.slot_rows(self.coding.view))
+            rows = self._asked(self.coding.spread(self.policy.slot_rows(self.coding.view)))
             context, position, mass = rows.context, rows.position, rows.mass
             pair = self.coding.pairs(context, rows.item)
         found, number = numbered(pair, int(pair.max(initial=-1)) + 1)
@@ -180,3 +197,11 @@ class Candidate:
         shape = len(found), self.depth
         at = number * self.depth + position
         return CodedSlots(found, of, sums(at, mass, shape[0] * shape[1]).reshape(shape))
+
+    def _asked(self, rows: Rows) -> Rows:
+        """The rows of the contexts that are asked for."""
+        if self.within is None:
+            return rows
+        some = np.flatnonzero(self.within[rows.context])
+        kept: list[Any] = [column[some] for column in rows]
+        return type(rows)(*kept)

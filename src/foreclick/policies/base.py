@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
@@ -18,9 +18,6 @@ from foreclick.engines import Engine, bring
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.models import MASS, slots_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -98,16 +95,14 @@ class LogView:
         contexts: (X,) values, rising: integers or text.
         items: (I,) values, rising: what these contexts have shown. Other items get higher numbers.
         depth: D, down to which position the policy is asked.
-        list_context: Shape (L,): the context of each logged list.
-        lists: Shape (L, K): the logged lists, items by number.
+        logged: gives the logged lists: (L,) their contexts, and (L, K) their items by number.
         extra: the values of items that only policies show, in the order of their numbers.
     """
 
     contexts: pa.Array
     items: pa.Array
     depth: int
-    list_context: Ints
-    lists: Ints
+    logged: Callable[[], tuple[Ints, Ints]]
     extra: list[pa.Array] = field(default_factory=list)
 
     def within(self, sorted_contexts: pa.Array) -> slice:
@@ -120,25 +115,44 @@ class LogView:
 
     def context_numbers(self, column: pa.Array) -> Ints:
         """Shape (M,): the number of each context, -1 for those that the log does not have here."""
-        found = pc.index_in(column, value_set=_plain(self.contexts))
-        return np.asarray(found.fill_null(-1))
+        return number_in(column, _plain(self.contexts))
 
     def item_numbers(self, columns: Sequence[pa.Array]) -> Ints:
         """Shape (M, columns): the number of each item, `NO_ITEM` where there is none."""
         values = pa.concat_arrays(list(columns))
         there = np.asarray(values.is_valid())
-        found = pc.index_in(values, value_set=self.values)
-        if found.null_count > values.null_count:
-            new = values.filter(pc.and_(found.is_null(), values.is_valid())).unique()
+        found = number_in(values, _plain(self.items))
+        unseen = there & (found < 0)
+        if unseen.any():
+            found[unseen] = self._unseen(values.filter(pa.array(unseen)))
+        return np.where(there, found, NO_ITEM).reshape(len(columns), -1).T
+
+    def _unseen(self, values: pa.Array) -> Ints:
+        """The numbers of items that the log never showed."""
+        extra = pa.concat_arrays([values[:0], *self.extra])
+        new = values.filter(pc.index_in(values, value_set=extra).is_null()).unique()
+        if len(new):
             self.extra.append(new.take(pc.sort_indices(new)))
-            found = pc.index_in(values, value_set=self.values)
-        number = np.where(there, np.asarray(found.fill_null(0)), NO_ITEM)
-        return number.reshape(len(columns), -1).T
+            extra = pa.concat_arrays(self.extra)
+        return len(self.items) + np.asarray(pc.index_in(values, value_set=extra))
 
     @property
     def values(self) -> pa.Array:
         """The value behind each number: items of the log, then others that policies show."""
         return pa.concat_arrays([_plain(self.items), *self.extra])
+
+
+def number_in(column: pa.Array, rising: pa.Array) -> Ints:
+    """Shape (M,): where each value is in an array that rises, -1 for none."""
+    if not pa.types.is_integer(column.type) or not len(rising):
+        found = pc.index_in(column, value_set=rising).fill_null(-1)
+        return np.array(found, dtype=np.int64)
+    values, keys = np.asarray(column.fill_null(0)), np.asarray(rising)
+    at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
+    hit = keys[at] == values
+    if column.null_count:
+        hit &= np.asarray(column.is_valid())
+    return np.where(hit, at, -1)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from foreclick._tally import Tally, tally
 from foreclick.engines import Engine, open_source, real, total
@@ -297,6 +298,14 @@ class Observed(_ListPolicy):
     def counted(self) -> Tally:
         """The tally whose frequencies these are."""
         return self._rows
+
+    def records(self, view: LogView) -> NDArray[np.float64]:
+        """Shape (X,): how many records of each context the frequencies were counted in."""
+        table = self._arrow.of(view)
+        context = view.context_numbers(table[CONTEXT].combine_chunks())
+        n = np.asarray(table[N].combine_chunks()).astype(np.float64)
+        here = context >= 0
+        return np.bincount(context[here], n[here], len(view.contexts)).astype(np.float64)
 
     def sizes(self, view: View) -> ir.Table:
         """`context`, `size`: how many records the frequencies were counted in."""

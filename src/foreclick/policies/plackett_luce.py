@@ -33,6 +33,9 @@ from foreclick.policies.lists import scored
 from foreclick.policies.race import list_probabilities, marginals
 
 Floats = npt.NDArray[np.float64]
+UNSEEN = 2**31 - 1
+"""The number of the one item that stands for all that the log never showed."""
+
 UNSEEN_NUMBER, UNSEEN_TEXT = -(2**63) + 1, "(unseen)"
 """The one item that stands for all that the log never showed."""
 
@@ -178,15 +181,15 @@ class PlackettLuce(Policy):
         A logged list or prefix has its exact probability; where the policy leaves what was logged,
         the rest of its list is unseen, so that no probability is lost.
         """
-        unseen = int(max(view.lists.max(initial=-1), len(view.items))) + 1
-        starts = np.searchsorted(view.list_context, np.arange(len(view.contexts) + 1))
+        list_context, lists = view.logged()
+        starts = np.searchsorted(list_context, np.arange(len(view.contexts) + 1))
         contexts, rows, masses = [], [], []
         for context, items, log_weights in self._by_context(view):
             depth = min(view.depth, len(items), self.k or len(items))
-            logged = view.lists[starts[context] : starts[context + 1], :depth]
+            logged = lists[starts[context] : starts[context + 1], :depth]
             listed = [tuple(one) for one in logged.tolist()]
             for prefix, mass in _pooled(items.tolist(), log_weights, listed, depth):
-                row = [*prefix, *([unseen] * (depth - len(prefix)))]
+                row = [*prefix, *([UNSEEN] * (depth - len(prefix)))]
                 rows.append(row + [NO_ITEM] * (view.depth - depth))
                 contexts.append(context)
                 masses.append(mass)

@@ -1,0 +1,210 @@
+"""How far an estimate would move if the log were drawn again: influence functions, as arrays.
+
+For a record t of context x, with u_g = 1 where the weight of a cell is not clipped
+(STATISTICS, section 2):
+
+    ψ_t = Σ_g W_g (c_g(t) − u_g r_g e_g(t)) − Σ_g (1 − u_g) M C_g  +  V_x − V
+
+and V̂ − V is about the mean of ψ. The reward of the record itself, φ_t = f_t − F, is production's.
+Both are summed over clusters of records that vary together (a day, a bucket of users); where
+records are independent, every record is a cluster of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from foreclick.batches import Batch, Bools, Cluster, Floats, ratio, sums
+from foreclick.estimators.cells import row_credit
+from foreclick.estimators.kernel import (
+    Clustered,
+    ClusteredSlots,
+    WeighedCells,
+    context_rows,
+    row_scores,
+)
+from foreclick.estimators.question import Clusters
+from foreclick.metrics import Metric
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The covariance of an estimate and production's mean, over samples like the log.
+
+    Attributes:
+        covariance: Shape (2, 2): of V̂ and F̂.
+        freedom: degrees of freedom of Student's t; infinite for independent records.
+        clusters: over how many clusters it was taken.
+        sums: Shape (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other
+            candidates; None for independent records.
+        present: Shape (clusters,): the numbers of these clusters in the log.
+        kind: whose records vary together.
+        alone: what of the variance of V̂ is the candidate's own: of its sample, if it is one, and of
+            what a ladder borrowed from other cells.
+    """
+
+    covariance: Floats
+    freedom: float
+    clusters: float
+    sums: Floats | None
+    kind: Clusters = "record"
+    alone: float = 0.0
+    present: Any = None
+
+    def wider(self, alone: float) -> Spread:
+        """The same with a variance that the candidate shares with no other."""
+        more = np.array([[alone, 0.0], [0.0, 0.0]])
+        return replace(self, covariance=self.covariance + more, alone=alone)
+
+    def against(self, other: Spread | None) -> Floats | None:
+        """Shape (2, 2): the covariance with another candidate's estimate instead of production's.
+
+        Clusters tell it exactly. Of independent records only the two variances are known here, and
+        the covariance is taken to be 0, which makes the difference look more uncertain than it is.
+        """
+        if other is None:
+            return None
+        pairs = self.sums is not None and other.sums is not None and self.kind == other.kind
+        if pairs and self.clusters == other.clusters:
+            return joint_covariance([self, other])[:2, :2]
+        return np.diag([self.covariance[0, 0], other.covariance[0, 0]])
+
+
+def joint_covariance(spreads: Sequence[Spread]) -> Floats:
+    """The covariance of several candidates and production, which is last, from the same clusters.
+
+    The sums over clusters give it. What cells hide that were hardly seen is known of each candidate
+    against production; two candidates share it as far as their clusters move together. What comes
+    of a candidate's own sample it shares with nobody.
+    """
+    own = [spread.sums for spread in spreads if spread.sums is not None]
+    columns = np.stack([*(each[:, 0] for each in own), own[0][:, 1]], axis=1)
+    count, last = len(columns), len(spreads)
+    shown = columns.T @ columns * (count / max(count - 1, 1))
+    hidden = np.zeros(last)
+    for j, spread in enumerate(spreads):
+        extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
+        extra[0, 0] -= spread.alone
+        # Only differences are asked for, so all that a difference hides may stand with one side.
+        hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
+    scale = np.sqrt(np.diag(shown)[:last])
+    both = np.outer(scale, scale)
+    alike = shown[:last, :last] / np.where(both > 0, both, 1.0)
+    np.fill_diagonal(alike, 1.0)
+    found = shown.copy()
+    found[:last, :last] += alike * np.sqrt(np.outer(hidden, hidden))
+    found[:last, :last] += np.diag([spread.alone for spread in spreads])
+    return np.asarray(found, dtype=np.float64)
+
+
+def clustered(sums_by_cluster: Floats) -> Spread:
+    """The covariance of totals of independent clusters: G / (G − 1) Σ_c s_c s_cᵀ."""
+    count = len(sums_by_cluster)
+    covariance = sums_by_cluster.T @ sums_by_cluster * (count / max(count - 1, 1))
+    return Spread(covariance, count - 1, count, sums_by_cluster)
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Which contexts of a batch count, and how.
+
+    Attributes:
+        batch: the log's records.
+        known: Shape (X,): the contexts that the candidate has lists for.
+        used: whether the others count too, as production does.
+        fixed_mix: whether the mix of contexts is fixed by design.
+    """
+
+    batch: Batch
+    known: Bools
+    used: bool
+    fixed_mix: bool
+
+    @property
+    def counts(self) -> Bools:
+        """Shape (X,): the contexts that count."""
+        return np.ones_like(self.known) if self.used else self.known
+
+    def rewards(self, metric: Metric) -> Floats:
+        """Shape (R,): f_t, less the mean of its context where the mix of contexts is fixed."""
+        f, batch = row_credit(self.batch, metric), self.batch
+        if not self.fixed_mix:
+            return f
+        mean = ratio(context_rows(batch, batch.n * f), batch.context_n)
+        return f - mean[batch.row_context]
+
+    def by_cluster(self, values: Floats, kind: Cluster) -> Floats:
+        """Shape (X, T): n × values of the records of each context and cluster."""
+        batch, count = self.batch, self.batch.cluster_count[kind]
+        at = batch.row_context.astype(np.int64) * count + batch.clusters[kind]
+        size = batch.context_count * count
+        found = sums(at, batch.n * values, size).reshape(batch.context_count, count)
+        return found * self.counts[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """The influence of one ask's records, before V and F are subtracted.
+
+    Attributes:
+        counting: which contexts count.
+        weighed: the candidate's cells.
+    """
+
+    counting: Counting
+    weighed: WeighedCells
+
+    def common(self, m: int) -> Floats:
+        """Shape (X,): what all records of a context have in common, V_x less what M cut off."""
+        w, batch = self.weighed, self.counting.batch
+        value, clip = w.value(m), w.ask.clips[m]
+        cut = 0.0 if math.isinf(clip) else w.credit * clip
+        taken = value if w.known else np.where(w.unclipped(m) > 0, 0.0, cut)
+        total = -taken if self.counting.fixed_mix else value - taken
+        return ratio(sums(w.context, total, batch.context_count), batch.context_n)
+
+    def rows(self, m: int) -> Floats:
+        """Shape (R,): ψ_t + V; of contexts that the candidate does not know, f_t."""
+        batch = self.counting.batch
+        own = row_scores(self.weighed, m) + self.common(m)[batch.row_context]
+        other = self.counting.rewards(self.weighed.ask.metric)
+        return np.where(self.counting.known[batch.row_context], own, other)
+
+    def clusters(self, m: int, cells: Clustered, clustering: Clustering) -> Floats:
+        """Shape (X, T): Σ (ψ_t + V) over the records of each context and cluster."""
+        a, b = self.weighed.factors(m)
+        records = clustering.records
+        values = a[cells.cell] * cells.earned - b[cells.cell] * cells.exposed
+        own = sums(cells.at, values, records.size).reshape(records.shape)
+        own += records * self.common(m)[:, None]
+        known = self.counting.known
+        if known.all():
+            return own
+        return np.where(known[:, None], own, clustering.rewards(self.weighed.ask.metric))
+
+
+class Clustering:
+    """What the asks of a batch share about clusters of one kind."""
+
+    def __init__(self, counting: Counting, kind: Cluster) -> None:
+        self.counting, self.kind = counting, kind
+        self.slots = ClusteredSlots(kind)
+        self._rewards: dict[Metric, Floats] = {}
+
+    @cached_property
+    def records(self) -> Floats:
+        """Shape (X, T): how many records each context has in each cluster."""
+        return self.counting.by_cluster(np.ones(len(self.counting.batch.n)), self.kind)
+
+    def rewards(self, metric: Metric) -> Floats:
+        """Shape (X, T): what the records of each context and cluster earned."""
+        if metric not in self._rewards:
+            f = self.counting.rewards(metric)
+            self._rewards[metric] = self.counting.by_cluster(f, self.kind)
+        return self._rewards[metric]

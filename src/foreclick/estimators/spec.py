@@ -1,0 +1,82 @@
+"""Estimators as values: a click model and the clip M of its weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from foreclick.errors import ModelError
+from foreclick.estimators.ladder.spec import LADDERS, Ladder
+from foreclick.models import ClickModel, Examination, click_model
+
+
+@dataclass(frozen=True, init=False)
+class Weighted:
+    """The paper's estimator for a click model: Σ_g r_g · min(H_g, M·P_g).
+
+    Args:
+        model: the name of a click model, or a `ClickModel`.
+        clip: M; a number, or several to see each. None: whatever `evaluate` was asked for.
+        examination: how much each position is looked at, for `pbm`.
+
+    Examples:
+        >>> Weighted("ip", clip=100).name
+        'ip'
+    """
+
+    model: ClickModel
+    clip: tuple[float, ...] | None
+
+    def __init__(
+        self,
+        model: str | ClickModel,
+        clip: float | Sequence[float] | None = None,
+        examination: Examination = None,
+    ) -> None:
+        object.__setattr__(self, "model", click_model(model, examination))
+        object.__setattr__(self, "clip", None if clip is None else clips(clip))
+
+    @property
+    def name(self) -> str:
+        """What the `estimator` column shows."""
+        return self.model.name
+
+
+def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
+    """One value of M or several, as a tuple without repeats."""
+    listed: list[Any] = list(clip) if isinstance(clip, list | tuple) else [clip]
+    values = [float(m) for m in listed if isinstance(m, int | float) and m > 0]
+    if len(values) < len(listed) or not values:
+        raise ModelError(
+            f"clip must be a number above 0, math.inf for none, or a list of such; got {clip!r}."
+        )
+    return tuple(dict.fromkeys(values))
+
+
+def parse_estimators(
+    estimators: object, clip: float | Sequence[float] = math.inf
+) -> list[Weighted | Ladder]:
+    """One estimator or several, in any accepted spelling, each with its clips filled in."""
+    if isinstance(estimators, str | ClickModel | Weighted | Ladder):
+        estimators = [estimators]
+    if not isinstance(estimators, Iterable):
+        raise ModelError(f"estimators must be names or estimators, not {estimators!r}.")
+    default = clips(clip)
+    found: list[Weighted | Ladder] = []
+    for one in estimators:
+        ladder = LADDERS.get(one) if isinstance(one, str) else one
+        if isinstance(ladder, Ladder):
+            found.append(ladder)
+            continue
+        if not isinstance(one, str | ClickModel | Weighted):
+            raise ModelError(
+                f"{one!r} is no estimator. Give a name such as 'ip' or 'ladder', a ClickModel, "
+                "Weighted('ip', clip=100) or Ladder()."
+            )
+        weighted = one if isinstance(one, Weighted) else Weighted(one)
+        found.append(Weighted(weighted.model, weighted.clip or default))
+    if not found:
+        raise ModelError("estimators is empty. Name at least one, for instance 'ip'.")
+    return found
