@@ -1,0 +1,139 @@
+"""The ladder: an estimator that climbs from fine cells to coarse ones, as far as counts carry it.
+
+A slot's click rate is that of its own cell as far as the cell was seen often, and otherwise backed
+off to cells that share fewer of its circumstances:
+
+    rung        what shares a click rate
+    top         the same items above it (`prefix`), or the same list (`list`)
+    position    the item at this position
+    item        the item at any position, times how much the position is examined
+    context     any item of the context
+    log         anything
+
+A rung of *strength* s lets the one below it count as much as s records of its own. With n records
+and c clicks in a cell, and a rate r' of the rung below,
+
+    r = (c + s r') / (n + s)                                                        (downwards)
+
+and a cell counts on the rung below as n s / (n + s) records, at most s of them: a list shown a
+million times is still one list,
+
+    n' = Σ n s / (n + s),    c' = Σ c s / (n + s)                                       (upwards)
+
+This is the mean of every rate, given all counts, if rates vary around those of the rung below with
+variance r'/s: belief propagation on a tree. With s = ∞ a rung has no rate of its own. The ladder is
+`item`, `pbm` or `ip` where these are right, and departs from them where the log says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from foreclick.errors import ModelError
+from foreclick.models import ClickModel, Examination
+
+Top = Literal["prefix", "list", "ip"]
+
+_CELLS: dict[Top, str | tuple[str, ...]] = {
+    "prefix": "prefix",
+    "list": "list",
+    "ip": ("item", "position"),
+}
+
+
+@dataclass(frozen=True, init=False)
+class Ladder:
+    """Click rates by as much of the circumstances as the log has seen often enough.
+
+    What was never shown gets the rate of what is most like it; `evaluate` says how much of an
+    estimate came from which rung.
+
+    Args:
+        top: the finest cells: "prefix" (an item below the same items), "list" (in the same list)
+            or "ip" (at the same position). A candidate with marginal probabilities needs "ip".
+        strengths: for each rung from the top, as how many records the one below it counts. None:
+            those that predict the log's own periods best, each from the others.
+        examination: how much each position is looked at; None: learnt from items that moved.
+        segments: what contexts have in common, from the finest to the coarsest (a query's class,
+            its language): segment columns of the log, of which each context has one value. They
+            are rungs between the context and the log, for contexts with little traffic.
+
+    Examples:
+        >>> Ladder().name, Ladder("ip").name
+        ('ladder', 'ladder-ip')
+        >>> Ladder("ip", strengths=[20, 5, 5]).rungs
+        ('position', 'item', 'context', 'log')
+        >>> Ladder("ip", segments="class").rungs
+        ('position', 'item', 'context', 'class', 'log')
+    """
+
+    top: Top
+    strengths: tuple[float, ...] | None
+    examination: Examination
+    segments: tuple[str, ...]
+
+    def __init__(
+        self,
+        top: Top = "prefix",
+        strengths: Sequence[float] | None = None,
+        examination: Examination = None,
+        segments: str | Sequence[str] = (),
+    ) -> None:
+        if top not in _CELLS:
+            raise ModelError(f"top={top!r}: say 'prefix', 'list' or 'ip'.")
+        object.__setattr__(self, "top", top)
+        given = None if strengths is None else tuple(float(s) for s in strengths)
+        object.__setattr__(self, "strengths", given)
+        if isinstance(examination, list):
+            examination = tuple(examination)
+        object.__setattr__(self, "examination", examination)
+        named = (segments,) if isinstance(segments, str) else tuple(segments)
+        object.__setattr__(self, "segments", named)
+        wanted = len(self.rungs) - 1
+        if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
+            raise ModelError(
+                f"strengths={strengths!r}: give {wanted} numbers above 0, for the rungs "
+                f"{', '.join(self.rungs[:-1])}; math.inf for a rung without a rate of its own."
+            )
+
+    @property
+    def name(self) -> str:
+        """What the `estimator` column shows."""
+        return "ladder" if self.top == "prefix" else f"ladder-{self.top}"
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """Names of the rungs, finest first."""
+        coarse = ("position", "item", "context", *self.segments, "log")
+        return coarse if self.top == "ip" else (self.top, *coarse)
+
+    @property
+    def model(self) -> ClickModel:
+        """The click model of its finest cells, under the ladder's name."""
+        return ClickModel(self.name, cell=_CELLS[self.top])
+
+    @property
+    def clip(self) -> tuple[float, ...]:
+        """Infinite: shrinkage does what clipping is for."""
+        return (math.inf,)
+
+
+LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("list"), Ladder("ip"))}
+"""The ladders that an estimator's name may request."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A ladder with its strengths and examination, given or learnt.
+
+    Attributes:
+        strengths: s of each rung but the coarsest, finest first.
+        examined: p_1, p_2, …, down to the last position of the log, or as deep as it was given.
+    """
+
+    ladder: Ladder
+    strengths: tuple[float, ...]
+    examined: tuple[float, ...]
