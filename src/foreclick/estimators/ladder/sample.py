@@ -202,8 +202,7 @@ def _dealt(sample: Sample) -> Sample:
 def dealt(rows: Ints, n: Floats) -> tuple[Ints, Ints, Floats]:
     """Equal records dealt out to `PARTS` parts as evenly as may be: rows, parts, and how many.
 
-    Rows are numbered in an order that does not depend on clicks of others; each row's remainder
-    starts with another part.
+    What is left over of row j, fewer than `PARTS` records, goes to the parts from j mod `PARTS` on.
     """
     at = np.arange(PARTS)
     share = np.floor(n / PARTS)[:, None] + ((at - rows[:, None]) % PARTS < (n % PARTS)[:, None])
