@@ -66,7 +66,7 @@ def predicted(
         if cell[0] == len(strengths):
             return c[cell] / n[cell] if n[cell] > 0 else 0.0
         s = strengths[cell[0]]
-        return (c[cell] + s * rate(below[cell]) * exposed.get(cell, 1.0)) / (n[cell] + s)
+        return float((c[cell] + s * rate(below[cell]) * exposed.get(cell, 1.0)) / (n[cell] + s))
 
     return {(r, k): rate(path(sample, ladder, r, k)[0]) for r, k in slots if sample.part[r] == part}
 

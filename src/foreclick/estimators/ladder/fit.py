@@ -148,23 +148,19 @@ def _descend(loss: Callable[[list[int]], float], at: list[int], rung: int) -> li
 
 
 class _Rung(NamedTuple):
-    """The cells of a rung, and its *shares*: a cell with a part that has records in it.
+    """The G cells of a rung, and its S *shares*: a cell with a part that has records in it.
 
     Attributes:
         cell: Shape (S,): the cell of each share.
-        below: Shape (G,): the cell of the next rung that each cell belongs to.
-        share_below: Shape (S,): the share of the next rung that each share belongs to.
         exposed: Shape (G,): how much a record of a cell exposes the cell below.
-        below_count: how many cells the next rung has.
-        share_count: how many shares the next rung has.
+        of_cell: the cell that each cell of the rung above backs off to; unused for the top.
+        of_share: the share that each share of the rung above belongs to; for the top, each slot.
     """
 
     cell: Ints
-    below: Ints
-    share_below: Ints
     exposed: Floats
-    below_count: int
-    share_count: int
+    of_cell: Ints
+    of_share: Ints
 
 
 class _Climbed(NamedTuple):
@@ -198,67 +194,46 @@ class HeldOut:
     def __init__(self, ladder: Ladder, sample: Sample, p: Floats) -> None:
         row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
         keys = _cell_keys(ladder, sample, row, k)
-        part = sample.part[row]
-        parts = int(part.max()) + 1
-        cells, shares = zip(*_numbered_rungs(keys, part, parts), strict=True)
-        size = [int(cell.max()) + 1 for cell in cells]
-        first = sums(shares[0], sample.n[row], int(shares[0].max()) + 1)
-        clicks = sums(shares[0], sample.clicks[row, k], len(first))
-        self.rungs = []
-        position: Ints = k
-        for j, name in enumerate(ladder.rungs[:-1]):
-            share, next_cell, next_share = shares[j], cells[j + 1], shares[j + 1]
-            cell = _of_each(share, cells[j])
-            position = _of_each(share, position)
-            exposed = np.ones(size[j])
-            if name == "position":
-                exposed[cell] = p[position]
-            below = _of_each(cell, next_cell)
-            self.rungs.append(
-                _Rung(cell, below, next_share, exposed, size[j + 1], int(next_share.max()) + 1)
-            )
-        self.last = _of_each(shares[-1], cells[-1])
-        cell = self.rungs[0].cell
-        n, c = sums(cell, first, size[0]), sums(cell, clicks, size[0])
-        top = _Climbed(n, c, n[cell] - first, c[cell] - clicks, first, -2 * clicks, 0.0)
+        self.rungs = _rungs(ladder, keys, sample.part[row], k, p)
+        cell, exposed, _, share = self.rungs[0]
+        own_n = sums(share, sample.n[row], len(cell))
+        own_c = sums(share, sample.clicks[row, k], len(cell))
+        n, c = sums(cell, own_n, len(exposed)), sums(cell, own_c, len(exposed))
+        self._top = _Climbed(n, c, n[cell] - own_n, c[cell] - own_c, own_n, -2 * own_c, 0.0)
         self._known: list[tuple[float, _Climbed]] = []
-        self._top = top
 
     def loss(self, strengths: tuple[float, ...]) -> float:
         """The squared errors of all clicks, but for what does not depend on strengths."""
         at = self._top
         for j, s in enumerate(strengths):
             if j >= len(self._known) or self._known[j][0] != s:
-                self._known[j:] = [(s, _climb(at, self.rungs[j], s, self._cell(j + 1)))]
+                self._known[j:] = [(s, _climb(at, self.rungs[j], self.rungs[j + 1], s))]
             at = self._known[j][1]
         rate = ratio(at.others_c, at.others_n)
         return at.error + float(np.sum((at.square * rate + at.linear) * rate))
 
-    def _cell(self, j: int) -> Ints:
-        return self.rungs[j].cell if j < len(self.rungs) else self.last
 
-
-def _climb(at: _Climbed, rung: _Rung, s: float, cell: Ints) -> _Climbed:
-    """Counts and error on the rung below; `cell` is the cell of each of its shares."""
+def _climb(at: _Climbed, rung: _Rung, below: _Rung, s: float) -> _Climbed:
+    """Counts and error on the rung below one of strength s."""
+    cells, shares = len(below.exposed), len(below.cell)
     passed, passed_others = borrowed(at.n, s), borrowed(at.others_n, s)
     exposed = rung.exposed[rung.cell]
-    # Sums over all cells but for what the part itself adds: its cells with it less without it.
-    n = sums(rung.below, at.n * passed * rung.exposed, rung.below_count)
-    c = sums(rung.below, at.c * passed, rung.below_count)
+    n = sums(below.of_cell, at.n * passed * rung.exposed, cells)
+    c = sums(below.of_cell, at.c * passed, cells)
+    # What the other parts pass on: everything, less what a part's own cells pass on due to it.
     own_n = ((at.n * passed)[rung.cell] - at.others_n * passed_others) * exposed
     own_c = (at.c * passed)[rung.cell] - at.others_c * passed_others
-    others_n = n[cell] - sums(rung.share_below, own_n, rung.share_count)
-    others_c = c[cell] - sums(rung.share_below, own_c, rung.share_count)
+    others_n = n[below.cell] - sums(below.of_share, own_n, shares)
+    others_c = c[below.cell] - sums(below.of_share, own_c, shares)
     # r = own + slope r': the error in r becomes an error in r'.
     own, slope = at.others_c * own_weight(at.others_n, s), passed_others * exposed
-    linear = (2 * at.square * own + at.linear) * slope
     return _Climbed(
         n,
         c,
         np.maximum(others_n, 0),  # differences of sums may round below 0
         np.maximum(others_c, 0),
-        sums(rung.share_below, at.square * slope * slope, rung.share_count),
-        sums(rung.share_below, linear, rung.share_count),
+        sums(below.of_share, at.square * slope * slope, shares),
+        sums(below.of_share, (2 * at.square * own + at.linear) * slope, shares),
         at.error + float(np.sum((at.square * own + at.linear) * own)),
     )
 
@@ -275,15 +250,28 @@ def _cell_keys(ladder: Ladder, sample: Sample, row: Ints, k: Ints) -> list[Ints]
     return [own * depth + k, *coarse]
 
 
-def _numbered_rungs(keys: list[Ints], part: Ints, parts: int) -> list[tuple[Ints, Ints]]:
-    """By rung, the cell and the share that each share of the rung above (or slot) belongs to."""
-    found = []
-    for j, key in enumerate(keys):
-        cells, cell = numbered(key, int(key.max()) + 1)
-        shares, share = numbered(cell * parts + part, len(cells) * parts)
-        found.append((cell, share))
-        part = shares % parts
-        keys[j + 1 :] = [_of_each(share, other) for other in keys[j + 1 :]]
+def _rungs(ladder: Ladder, keys: list[Ints], part: Ints, k: Ints, p: Floats) -> list[_Rung]:
+    """The rungs of slots.
+
+    Args:
+        ladder: its rungs.
+        keys: Shape (slots,) each: by rung, the cell of every slot.
+        part: Shape (slots,).
+        k: Shape (slots,): the position.
+        p: the examination.
+    """
+    found: list[_Rung] = []
+    parts = int(part.max()) + 1
+    cell: Ints = np.arange(len(part))
+    for j, name in enumerate(ladder.rungs):
+        cells, of_member = numbered(keys[j], int(keys[j].max()) + 1)
+        shares, of_share = numbered(of_member * parts + part, len(cells) * parts)
+        of_cell = _of_each(cell, of_member)
+        # From here on a share stands for its members.
+        cell, part, k = shares // parts, shares % parts, _of_each(of_share, k)
+        keys = [_of_each(of_share, key) for key in keys]
+        exposed = p[_of_each(cell, k)] if name == "position" else np.ones(len(cells))
+        found.append(_Rung(cell, exposed, of_cell, of_share))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Candidate, Floats, Ints, Reward, padded, sums
+from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Reward, padded, sums
 from foreclick.batches.arrays import numbered
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
@@ -182,36 +182,49 @@ def log_cells(batch: Batch, fit: Fitted, reward: str, end: int) -> LogCells:
 
 def _log_cells(batch: Batch, fit: Fitted, reward: str, end: int) -> LogCells:
     shown = batch.lists[:, :end] != EMPTY
-    slot = batch.slot[:, :end][shown]
-    slots, number = numbered(slot, batch.pair_count * batch.depth)
-    listed, k = np.nonzero(shown)
-    top, starts = np.full(shown.shape, -1, dtype=np.int64), np.zeros(end, dtype=np.int64)
-    below: list[Ints] = []
+    slots, slot = numbered(batch.slot[:, :end][shown], batch.pair_count * batch.depth)
+    below: list[Ints] = [slots // batch.depth, batch.pair_context, np.arange(batch.context_count)]
+    examined = padded(fit.examined, batch.depth)[slots % batch.depth]
+    exposed: list[Floats | float] = [examined, 1.0, 1.0]
+    starts: Ints = np.zeros(end, dtype=np.int64)
     if fit.ladder.top == "ip":
-        top[shown], count = number, len(slots)
+        number, count = slot, len(slots)
     else:
-        prefix = batch.prefix[:, :end]
-        if fit.ladder.top == "prefix":
-            size = prefix.max(axis=0, initial=-1).astype(np.int64) + 1
-            starts[1:] = np.cumsum(size)[:-1]
-            top[shown], count = (starts + prefix)[shown], int(size.sum())
-        else:
-            top[shown] = prefix[listed, end - 1].astype(np.int64) * end + k
-            count = (int(prefix[:, -1].max(initial=-1)) + 1) * end
+        number, count, starts = _list_cells(batch, shown, whole=fit.ladder.top == "list")
         own = np.zeros(count, dtype=np.int64)
-        own[top[shown]] = number
-        below.append(own)
-    top[~shown] = count
-    n = sums(top[shown], batch.list_n[listed], count)
+        own[number] = slot
+        below, exposed = [own, *below], [1.0, *exposed]
+    top = np.full(shown.shape, count, dtype=np.int64)
+    top[shown] = number
+    n = sums(top, np.repeat(batch.list_n, end), count)
     earned = reward_of(batch, reward)
     inside = earned.position < end
-    row, at = earned.row[inside], earned.position[inside]
-    c = sums(top[batch.row_list[row], at], earned.value[inside] * batch.n[row], count + 1)[:count]
-    below += [slots // batch.depth, batch.pair_context, np.arange(batch.context_count)]
-    examined = padded(fit.examined, batch.depth)[slots % batch.depth]
-    exposed: list[Floats | float] = [*[1.0] * (len(below) - 3), examined, 1.0, 1.0]
-    rungs = Rungs.climbed(fit.strengths[: len(below)], n, c, below, exposed, batch.context_count)
+    row, k = earned.row[inside], earned.position[inside]
+    c = sums(top[batch.row_list[row], k], earned.value[inside] * batch.n[row], count)
+    strengths = fit.strengths[: len(below)]
+    rungs = Rungs.climbed(strengths, n, c, below, exposed, batch.context_count)
     return LogCells(rungs, top, slots, starts)
+
+
+def _list_cells(batch: Batch, shown: Bools, *, whole: bool) -> tuple[Ints, int, Ints]:
+    """The top's cells of the tops "list" (`whole`) and "prefix".
+
+    Args:
+        batch: the records.
+        shown: Shape (L, E): which slots show something.
+        whole: whether a cell is a slot of a list, rather than of a prefix.
+
+    Returns:
+        The cell of every slot that is shown, how many numbers cells have, and `LogCells.starts`.
+    """
+    end = shown.shape[1]
+    prefix = batch.prefix[:, :end].astype(np.int64)
+    size = prefix.max(axis=0, initial=-1) + 1
+    starts = np.cumsum(size) - size
+    if whole:
+        cell = prefix[:, -1:] * end + np.arange(end)
+        return cell[shown], int(size[-1]) * end, starts
+    return (prefix + starts)[shown], int(size.sum()), starts
 
 
 # --- the candidate's cells ------------------------------------------------------------------------
@@ -267,16 +280,15 @@ def candidate_cells(
     found, rungs = _with_slots(batch, fit, log, pair, k, context)
     if fit.ladder.top != "ip":
         known = _matched_cells(batch, candidate, fit, log, end)[at, k]
-        last = candidate.lists.prefix[at, end - 1]
-        own = candidate.lists.prefix[at, k] if fit.ladder.top == "prefix" else last
-        key = np.where(known < 0, own * end + k, -1)
-        new, number = np.unique(key, return_inverse=True)
-        number = number - int(len(new) > 0 and new[0] < 0)
-        below = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.int64)
-        below[number[known < 0]] = found[known < 0]
-        count = len(log.rungs.n[0])
-        rungs = _extended(rungs, 0, below, 1.0)
-        found = np.where(known < 0, count + number, known)
+        upto = k if fit.ladder.top == "prefix" else end - 1
+        new = known < 0
+        keys, number = np.unique(
+            (candidate.lists.prefix[at, upto] * end + k)[new], return_inverse=True
+        )
+        below = np.zeros(len(keys), dtype=np.int64)
+        below[number] = found[new]
+        known[new] = len(log.rungs.n[0]) + number
+        found, rungs = known, _extended(rungs, 0, below, 1.0)
     return CandidateCells(rungs, found, k, context, mass, at)
 
 
