@@ -152,15 +152,21 @@ class _Rung(NamedTuple):
 
     Attributes:
         cell: Shape (S,): the cell of each share.
-        exposed: Shape (G,): how much a record of a cell exposes the cell below.
+        size: G.
+        exposed: Shape (G,) or 1: how much a record of a cell exposes the cell below.
         of_cell: the cell that each cell of the rung above backs off to; unused for the top.
         of_share: the share that each share of the rung above belongs to; for the top, each slot.
     """
 
     cell: Ints
-    exposed: Floats
+    size: int
+    exposed: Floats | float
     of_cell: Ints
     of_share: Ints
+
+    def of_each_share(self) -> Floats | float:
+        """Shape (S,) or 1: the exposure of each share's cell."""
+        return self.exposed if isinstance(self.exposed, float) else self.exposed[self.cell]
 
 
 class _Climbed(NamedTuple):
@@ -195,10 +201,10 @@ class HeldOut:
         row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
         keys = _cell_keys(ladder, sample, row, k)
         self.rungs = _rungs(ladder, keys, sample.part[row], k, p)
-        cell, exposed, _, share = self.rungs[0]
+        cell, count, _, _, share = self.rungs[0]
         own_n = sums(share, sample.n[row], len(cell))
         own_c = sums(share, sample.clicks[row, k], len(cell))
-        n, c = sums(cell, own_n, len(exposed)), sums(cell, own_c, len(exposed))
+        n, c = sums(cell, own_n, count), sums(cell, own_c, count)
         self._top = _Climbed(n, c, n[cell] - own_n, c[cell] - own_c, own_n, -2 * own_c, 0.0)
         self._known: list[tuple[float, _Climbed]] = []
 
@@ -215,26 +221,27 @@ class HeldOut:
 
 def _climb(at: _Climbed, rung: _Rung, below: _Rung, s: float) -> _Climbed:
     """Counts and error on the rung below one of strength s."""
-    cells, shares = len(below.exposed), len(below.cell)
+    shares, exposed = len(below.cell), rung.of_each_share()
     passed, passed_others = borrowed(at.n, s), borrowed(at.others_n, s)
-    exposed = rung.exposed[rung.cell]
-    n = sums(below.of_cell, at.n * passed * rung.exposed, cells)
-    c = sums(below.of_cell, at.c * passed, cells)
+    passed_n, passed_c = at.n * passed, at.c * passed
+    n = sums(below.of_cell, passed_n * rung.exposed, below.size)
+    c = sums(below.of_cell, passed_c, below.size)
     # What the other parts pass on: everything, less what a part's own cells pass on due to it.
-    own_n = ((at.n * passed)[rung.cell] - at.others_n * passed_others) * exposed
-    own_c = (at.c * passed)[rung.cell] - at.others_c * passed_others
+    own_n = (passed_n[rung.cell] - at.others_n * passed_others) * exposed
+    own_c = passed_c[rung.cell] - at.others_c * passed_others
     others_n = n[below.cell] - sums(below.of_share, own_n, shares)
     others_c = c[below.cell] - sums(below.of_share, own_c, shares)
     # r = own + slope r': the error in r becomes an error in r'.
     own, slope = at.others_c * own_weight(at.others_n, s), passed_others * exposed
+    bent = at.square * own
     return _Climbed(
         n,
         c,
         np.maximum(others_n, 0),  # differences of sums may round below 0
         np.maximum(others_c, 0),
         sums(below.of_share, at.square * slope * slope, shares),
-        sums(below.of_share, (2 * at.square * own + at.linear) * slope, shares),
-        at.error + float(np.sum((at.square * own + at.linear) * own)),
+        sums(below.of_share, (2 * bent + at.linear) * slope, shares),
+        at.error + float(np.sum((bent + at.linear) * own)),
     )
 
 
@@ -263,15 +270,15 @@ def _rungs(ladder: Ladder, keys: list[Ints], part: Ints, k: Ints, p: Floats) -> 
     found: list[_Rung] = []
     parts = int(part.max()) + 1
     cell: Ints = np.arange(len(part))
-    for j, name in enumerate(ladder.rungs):
-        cells, of_member = numbered(keys[j], int(keys[j].max()) + 1)
+    for name in ladder.rungs:
+        cells, of_member = numbered(keys[0], int(keys[0].max()) + 1)
         shares, of_share = numbered(of_member * parts + part, len(cells) * parts)
         of_cell = _of_each(cell, of_member)
         # From here on a share stands for its members.
         cell, part, k = shares // parts, shares % parts, _of_each(of_share, k)
-        keys = [_of_each(of_share, key) for key in keys]
-        exposed = p[_of_each(cell, k)] if name == "position" else np.ones(len(cells))
-        found.append(_Rung(cell, exposed, of_cell, of_share))
+        keys = [_of_each(of_share, key) for key in keys[1:]]
+        exposed = p[_of_each(cell, k)] if name == "position" else 1.0
+        found.append(_Rung(cell, len(cells), exposed, of_cell, of_share))
     return found
 
 
