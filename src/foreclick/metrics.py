@@ -103,6 +103,11 @@ class Metric:
     __repr__ = __str__
 
 
+def first_of(reward: str) -> str | None:
+    """The reward whose first click a derived reward counts; None for a reward of the log."""
+    return reward.removeprefix(_FIRST) if reward.startswith(_FIRST) else None
+
+
 def parse_metrics(metrics: object) -> tuple[Metric, ...]:
     """One metric or several, in any accepted spelling, without repeats."""
     if isinstance(metrics, str | Metric):

@@ -1,4 +1,6 @@
-"""Moved to `estimators.ladder.spec`."""
+"""The value `Ladder`, which lives with the estimators on arrays."""
+
+from __future__ import annotations
 
 from foreclick.estimators.ladder.spec import LADDERS, Fitted, Ladder, Top
 

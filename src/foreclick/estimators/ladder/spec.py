@@ -1,7 +1,7 @@
 """The ladder: an estimator that climbs from fine cells to coarse ones, as far as counts carry it.
 
-A slot's click rate is looked up where it was seen under the very same circumstances, and, as far as
-that was rare, where it was seen under similar ones:
+A slot's click rate is that of its own cell as far as the cell was seen often, and otherwise backed
+off to cells that share fewer of its circumstances:
 
     rung        what shares a click rate
     top         the same items above it (`prefix`), or the same list (`list`)
@@ -15,14 +15,14 @@ and c clicks in a cell, and a rate r' of the rung below,
 
     r = (c + s r') / (n + s)                                                        (downwards)
 
-and a cell tells the rung below as much as n s / (n + s) records do, for what it saw is as good as
-itself at most: a list shown a million times is one list,
+and a cell counts on the rung below as n s / (n + s) records, at most s of them: a list shown a
+million times is still one list,
 
     n' = Σ n s / (n + s),    c' = Σ c s / (n + s)                                       (upwards)
 
 This is the mean of every rate, given all counts, if rates vary around those of the rung below with
-variance r'/s: belief propagation on a tree. With s = ∞ a rung says nothing of its own, so that the
-ladder is `item`, `pbm` or `ip` where these are right, and finds out where they are not.
+variance r'/s: belief propagation on a tree. With s = ∞ a rung has no rate of its own. The ladder is
+`item`, `pbm` or `ip` where these are right, and departs from them where the log says otherwise.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _CELLS: dict[Top, str | tuple[str, ...]] = {
 class Ladder:
     """Click rates by as much of the circumstances as the log has seen often enough.
 
-    It answers for what was never shown, too, from what is most like it; `evaluate` says how much of
-    the answer came from which rung.
+    What was never shown gets the rate of what is most like it; `evaluate` says how much of an
+    estimate came from which rung.
 
     Args:
         top: the finest cells: "prefix" (an item below the same items), "list" (in the same list)
             or "ip" (at the same position). A candidate with marginal probabilities needs "ip".
         strengths: for each rung from the top, as how many records the one below it counts. None:
             those that predict the log's own periods best, each from the others.
-        examination: how much each position is looked at; None: as items that moved tell.
+        examination: how much each position is looked at; None: learnt from items that moved.
         segments: what contexts have in common, from the finest to the coarsest (a query's class,
             its language): segment columns of the log, of which each context has one value. They
             are rungs between the context and the log, for contexts with little traffic.
@@ -96,7 +96,7 @@ class Ladder:
         if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
             raise ModelError(
                 f"strengths={strengths!r}: give {wanted} numbers above 0, for the rungs "
-                f"{', '.join(self.rungs[:-1])}; math.inf for a rung that says nothing of its own."
+                f"{', '.join(self.rungs[:-1])}; math.inf for a rung without a rate of its own."
             )
 
     @property
@@ -106,32 +106,32 @@ class Ladder:
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """The names of the rungs, from the finest to the coarsest."""
+        """Names of the rungs, finest first."""
         coarse = ("position", "item", "context", *self.segments, "log")
         return coarse if self.top == "ip" else (self.top, *coarse)
 
     @property
     def model(self) -> ClickModel:
-        """Its finest cells, as a click model of its name."""
+        """The click model of its finest cells, under the ladder's name."""
         return ClickModel(self.name, cell=_CELLS[self.top])
 
     @property
     def clip(self) -> tuple[float, ...]:
-        """A ladder clips nothing: shrinkage does what clipping is for."""
+        """Infinite: shrinkage does what clipping is for."""
         return (math.inf,)
 
 
 LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("list"), Ladder("ip"))}
-"""By the names that estimators are asked for."""
+"""The ladders that an estimator's name may request."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A ladder with all that it had to learn.
+    """A ladder with its strengths and examination, given or learnt.
 
     Attributes:
-        strengths: s of each rung but the coarsest, from the top.
-        examined: p_1, p_2, …, as deep as the log goes.
+        strengths: s of each rung but the coarsest, finest first.
+        examined: p_1, p_2, …, down to the last position of the log, or as deep as it was given.
     """
 
     ladder: Ladder

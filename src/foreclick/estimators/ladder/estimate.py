@@ -1,0 +1,382 @@
+"""What a ladder estimates of a candidate, where that comes from, and how far records move it.
+
+The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells. Strengths given, a rate moves with the
+counts of its own cell and with the rate of the rung below, which moves with all of its cells. So
+the estimate moves by A_g (c_g(t) − r_g n_g(t)) for a record t, summed over the cells of the top:
+the influence function of a weighted estimator, with A for the weight.
+
+A comes down the ladder as rates do. With H the candidate's exposure that gets its rate from a cell,
+of its own or by backing off,
+
+    A = H / (n + s) + A' s / (n + s),        A = H / n on the last rung.
+
+Rates of classes and of the log need the counts of all contexts, and A there needs what of the
+candidate reaches them: three maps over batches, `count`, `values`, `influence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from foreclick.batches import Batch, Batches, Bools, Candidate, Cluster, Floats, Ints, padded, sums
+from foreclick.batches.arrays import numbered
+from foreclick.estimators.ladder.classes import classes_of
+from foreclick.estimators.ladder.rates import (
+    CandidateCells,
+    LogCells,
+    Rungs,
+    candidate_cells,
+    log_cells,
+    reward_of,
+    sums_of_each,
+)
+from foreclick.estimators.ladder.shrinkage import base_rate
+from foreclick.estimators.ladder.spec import Fitted
+from foreclick.metrics import Metric
+
+
+class Counted(NamedTuple):
+    """What the contexts of a batch pass on to the rungs that contexts share.
+
+    Attributes:
+        n: Shape (X,): records.
+        c: Shape (X,): clicks.
+        classes: Shape (C, X): the classes of each context, finest first.
+        stratum: Shape (X,).
+    """
+
+    n: Floats
+    c: Floats
+    classes: Ints
+    stratum: Ints
+
+
+class Coarse(NamedTuple):
+    """The rungs that contexts share, by stratum.
+
+    Attributes:
+        rungs: classes, if any.
+        first: Shape (all contexts,): the cell of the first of these rungs, or of the log.
+        n: Shape (strata,): records that reach the log's rung.
+        rates: Shape (G,) each: by rung, the log's last.
+        expected: Shape (G,) each: what the rung below expects of each class.
+    """
+
+    rungs: Rungs
+    first: Ints
+    n: Floats
+    rates: list[Floats]
+    expected: list[Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """How far the records of a batch move the estimates of M metrics.
+
+    Attributes:
+        factor: Shape (M, G): A of each cell of the log's top.
+        rate: Shape (G,): r of each cell of the log's top.
+        unsettled: Shape (X, M): the variance of Σ h r that shrinkage hides, but for classes.
+        weighted: Shape (X, M): Σ n A over the cells of the top.
+        squared: Shape (X, M): Σ n A².
+    """
+
+    batch: Batch
+    reward: str
+    log: LogCells
+    factor: Floats
+    rate: Floats
+    unsettled: Floats
+    weighted: Floats
+    squared: Floats
+
+    def per_record(self, i: int) -> Floats:
+        """Shape (R,): Σ A (w − r) over the slots of one record of each row, for metric i."""
+        top, batch = self.log.top, self.batch
+        factor = np.append(self.factor[i], 0.0)  # of the cell beyond the last: nothing is shown
+        expected = (factor * np.append(self.rate, 0.0))[top].sum(axis=1)
+        earned = reward_of(batch, self.reward)
+        inside = earned.position < top.shape[1]
+        row, k = earned.row[inside], earned.position[inside]
+        moved = factor[top[batch.row_list[row], k]] * earned.value[inside]
+        return np.asarray(sums(row, moved, len(batch.n)) - expected[batch.row_list])
+
+    def by_cluster(self, i: int, kind: Cluster) -> Floats:
+        """Shape (X, T): Σ A (w − r) over the records of each context in each cluster."""
+        batch, count = self.batch, self.batch.cluster_count[kind]
+        key = batch.row_context.astype(np.int64) * count + batch.clusters[kind]
+        moved = self.per_record(i) * batch.n
+        return sums(key, moved, batch.context_count * count).reshape(-1, count)
+
+
+class _Placed(NamedTuple):
+    """A candidate's cells in a batch, with rates and with its exposure on every rung.
+
+    Attributes:
+        cells: of the batch and the candidate.
+        rates: Shape (G_j,) by rung.
+        expected: Shape (G_j,) by rung: what the rung below expects.
+        used: Shape (Q,): the top's cells that the candidate shows.
+        h: Shape (M, Q): their exposure, times records.
+    """
+
+    cells: CandidateCells
+    rates: list[Floats]
+    expected: list[Floats]
+    used: Ints
+    h: Floats
+
+
+class LadderEstimate:
+    """The estimates of one ladder for one candidate, by maps over the batches of a log.
+
+    First `count` every batch, then take `values` of every batch, then `influence` of every batch;
+    the numbers of batches say which is which. Exposures and credits are times records, n_x.
+
+    Args:
+        fit: the ladder.
+        metrics: M metrics of the same reward; with the top "list", of the same depth.
+        batches: the log, for the number of its classes.
+        strata: how many parts of the log are estimated apart.
+        counted: what `count` found for the same fit, reward and batches; to share among candidates.
+    """
+
+    def __init__(
+        self,
+        fit: Fitted,
+        metrics: Sequence[Metric],
+        batches: Batches,
+        strata: int = 1,
+        counted: dict[int, Counted] | None = None,
+    ) -> None:
+        self.fit, self.metrics, self.batches, self.strata = fit, list(metrics), batches, strata
+        self.counted: dict[int, Counted] = {} if counted is None else counted
+        self._taken: dict[int, Bools] = {}
+        self._reach: dict[int, Floats] = {}
+        self._placed: tuple[int, Candidate, _Placed] | None = None
+
+    # --- first map: counts ------------------------------------------------------------------------
+
+    def count(self, number: int, batch: Batch, taken: Bools | None = None) -> None:
+        """Note what a batch passes on to the rungs that contexts share.
+
+        Args:
+            number: of the batch.
+            batch: its records.
+            taken: Shape (X,): the contexts that take part; others are left out of everything.
+        """
+        if taken is not None:
+            self._taken[number] = taken
+        if number not in self.counted:
+            classes = classes_of(batch, self.fit.ladder.segments, self.batches)
+            passed = self._log(batch).rungs.passed_on()
+            self.counted[number] = Counted(*passed, classes, batch.stratum.astype(np.int64))
+
+    def _log(self, batch: Batch) -> LogCells:
+        return log_cells(batch, self.fit, self.metrics[0].reward, self._end(batch.depth))
+
+    def _end(self, depth: int) -> int:
+        """Where the cells of the top end: a list's where its metric does."""
+        return self.metrics[0].depth if self.fit.ladder.top == "list" else depth
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        """Where the contexts of each batch begin among all contexts."""
+        order = sorted(self.counted)
+        sizes = [len(self.counted[number].n) for number in order]
+        return dict(zip(order, np.cumsum([0, *sizes]).tolist(), strict=False))
+
+    @cached_property
+    def coarse(self) -> Coarse:
+        """The rungs that contexts share; sums are taken in the order of contexts."""
+        found = [self.counted[number] for number in sorted(self.counted)]
+        n, c, stratum = (
+            np.concatenate([getattr(f, k) for f in found]) for k in ("n", "c", "stratum")
+        )
+        classes = np.concatenate([f.classes for f in found], axis=1)
+        if self._taken:
+            taken = np.concatenate([self._taken[number] for number in sorted(self.counted)])
+            n, c = n * taken, c * taken
+        cells = [_by_stratum(row, stratum, self.strata) for row in classes]
+        below = [
+            _of_each(cell, other) for cell, other in zip(cells, [*cells, stratum][1:], strict=True)
+        ]
+        first, count = (cells[0], len(below[0])) if cells else (stratum, self.strata)
+        n, c = sums(first, n, count), sums(first, c, count)
+        if not cells:
+            rungs = Rungs((), (), (), (), (), self.strata)
+        else:
+            given = self.fit.strengths[-len(cells) :]
+            rungs = Rungs.climbed(given, n, c, below, [1.0] * len(below), self.strata)
+            n, c = (sums(below[-1], passed, self.strata) for passed in rungs.passed_on())
+        rates, expected = rungs.rates(base_rate(n, c))
+        return Coarse(rungs, first, n, [*rates, base_rate(n, c)], expected)
+
+    def _first(self, number: int) -> Ints:
+        """Shape (X,): the cell of the first rung below each context of a batch."""
+        start = self._starts[number]
+        return self.coarse.first[start : start + len(self.counted[number].n)]
+
+    def _base(self, number: int) -> Floats:
+        """Shape (X,): the rate that each context of a batch backs off to."""
+        return self.coarse.rates[0][self._first(number)]
+
+    # --- second map: values -----------------------------------------------------------------------
+
+    def values(self, number: int, batch: Batch, candidate: Candidate) -> dict[str, Floats]:
+        """What each context adds to the estimates, and on which rungs its rates were found.
+
+        Returns:
+            Shape (X, M): `credit` Σ h r; `mass` Σ h; `covered`, the part of it whose items were
+            shown; `cells`, how many the candidate uses; `seen`, how many of them were logged. Shape
+            (X, M, J): `share`, the part of the mass whose rate comes from each of J rungs.
+        """
+        placed = self._place(number, batch, candidate)
+        rungs, used, h = placed.cells.rungs, placed.used, placed.h
+        context, count = rungs.end[0][used], batch.context_count
+        shares, reach = self._shares(number, placed)
+        self._reach[number] = sums_of_each(context, reach, count)
+        item = rungs.below[0][used]
+        for j in range(1, len(rungs) - 2):
+            item = rungs.below[j][item]
+        counted = (h > 0).astype(np.float64)
+        found = {
+            "credit": h * placed.rates[0][used],
+            "mass": h,
+            "covered": h * (rungs.n[-2][item] > 0),
+            "cells": counted,
+            "seen": counted * (rungs.n[0][used] > 0),
+        }
+        by_context = {name: sums_of_each(context, v, count).T for name, v in found.items()}
+        share = np.stack([sums_of_each(context, h * row, count).T for row in shares], axis=2)
+        return by_context | {"share": share}
+
+    def _place(self, number: int, batch: Batch, candidate: Candidate) -> _Placed:
+        """The candidate's cells in a batch; the last result is kept."""
+        if self._placed is not None and self._placed[:2] == (number, candidate):
+            return self._placed[2]
+        end = self._end(candidate.depth)
+        cells = candidate_cells(batch, candidate, self.fit, self._log(batch), end)
+        rates, expected = cells.rungs.rates(self._base(number))
+        used, at = numbered(cells.cell, len(cells.rungs.n[0]))
+        shown = batch.context_n[cells.context] * cells.mass
+        if number in self._taken:
+            shown = shown * self._taken[number][cells.context]
+        counted = shown * self._theta(candidate.depth)[:, cells.position]
+        h = sums_of_each(at, counted, len(used))
+        found = _Placed(cells, rates, expected, used, h)
+        self._placed = number, candidate, found
+        return found
+
+    def _theta(self, depth: int) -> Floats:
+        """Shape (M, depth)."""
+        return np.stack([padded(metric.theta, depth) for metric in self.metrics])
+
+    def _shares(self, number: int, placed: _Placed) -> tuple[list[Floats], Floats]:
+        """By rung, shape (Q,): which share of a used cell's rate comes from it.
+
+        And shape (M, Q): the exposure of used cells that reaches the rung below the contexts.
+        """
+        left, reach, found = np.ones(len(placed.used)), placed.h, []
+        at: Ints = placed.used
+        for rungs in (placed.cells.rungs, self.coarse.rungs):
+            for j in range(len(rungs)):
+                passed = rungs.borrowed[j][at]
+                found.append(left * (1 - passed))
+                left = left * passed
+                if rungs is not self.coarse.rungs:
+                    reach = reach * (passed * _at(rungs.exposed[j], at))
+                at = rungs.below[j][at]
+            if rungs is not self.coarse.rungs:
+                at = self._first(number)[at]
+        return [*found, left], reach
+
+    def scored(self, number: int, batch: Batch, candidate: Candidate) -> Floats:
+        """Shape (lists, M): the value of each of the candidate's lists, Σ_k θ_k r."""
+        end, base = self._end(candidate.depth), self._base(number)
+        log = self._log(batch)
+        cells = candidate_cells(batch, candidate, self.fit, log, end, by_list=True)
+        rate = cells.rungs.rates(base)[0][0][cells.cell]
+        worth = rate * self._theta(candidate.depth)[:, cells.position]
+        return sums_of_each(cells.listed, worth, len(candidate.lists.mass)).T
+
+    # --- third map: influence ---------------------------------------------------------------------
+
+    @cached_property
+    def _coarse_factors(self) -> tuple[list[Floats], list[Floats]]:
+        """Shape (M, G) by coarse rung: what of the candidate reaches its cells, and their A."""
+        coarse = self.coarse
+        total = np.concatenate([self._reach[number] for number in sorted(self.counted)], axis=1)
+        count = len(coarse.rungs.n[0]) if len(coarse.rungs) else self.strata
+        reach = [sums_of_each(coarse.first, total, count)]
+        for j in range(len(coarse.rungs)):
+            size = len(coarse.rungs.n[j + 1]) if j + 1 < len(coarse.rungs) else self.strata
+            passed = reach[-1] * coarse.rungs.borrowed[j]
+            reach.append(sums_of_each(coarse.rungs.below[j], passed, size))
+        base = np.divide(reach[-1], coarse.n, out=np.zeros_like(reach[-1]), where=coarse.n > 0)
+        return reach, coarse.rungs.factors(reach, base)
+
+    def influence(self, number: int, batch: Batch, candidate: Candidate) -> Influence:
+        """How far the records of a batch move the estimates."""
+        placed = self._place(number, batch, candidate)
+        rungs = placed.cells.rungs
+        base = self._coarse_factors[1][0][:, self._first(number)]
+        if number in self._taken:
+            base = base * self._taken[number]
+        reach = self._local_reach(placed)
+        factors = rungs.factors(reach, base)
+        log = self._log(batch)
+        count = len(log.rungs.n[0])
+        factor, n = factors[0][:, :count], log.rungs.n[0]
+        context = rungs.end[0][:count]
+        return Influence(
+            batch=batch,
+            reward=self.metrics[0].reward,
+            log=log,
+            factor=factor,
+            rate=placed.rates[0][:count],
+            unsettled=rungs.unsettled(reach, factors, placed.expected).T,
+            weighted=sums_of_each(context, n * factor, batch.context_count).T,
+            squared=sums_of_each(context, n * factor * factor, batch.context_count).T,
+        )
+
+    def _local_reach(self, placed: _Placed) -> list[Floats]:
+        """Shape (M, G_j) by rung: the candidate's exposure that gets its rate from each cell."""
+        rungs, at, left = placed.cells.rungs, placed.used, placed.h
+        found = []
+        for j in range(len(rungs)):
+            found.append(sums_of_each(at, left, len(rungs.n[j])))
+            left = left * (rungs.borrowed[j][at] * _at(rungs.exposed[j], at))
+            at = rungs.below[j][at]
+        return found
+
+    def coarse_unsettled(self) -> Floats:
+        """Shape (strata, M): the variance of Σ h r that shrinkage hides in classes of contexts."""
+        rungs = self.coarse.rungs
+        if not len(rungs):
+            return np.zeros((self.strata, len(self.metrics)))
+        reach, factors = self._coarse_factors
+        found = rungs.unsettled(reach, factors, self.coarse.expected)
+        return sums_of_each(rungs.below[-1], found, self.strata).T
+
+
+def _at(values: Floats | float, at: Ints) -> Floats | float:
+    return values[at] if isinstance(values, np.ndarray) else values
+
+
+def _by_stratum(key: Ints, stratum: Ints, strata: int) -> Ints:
+    """Consecutive numbers of keys, apart by stratum."""
+    both = key * strata + stratum
+    return numbered(both, int(both.max(initial=-1)) + 1)[1]
+
+
+def _of_each(group: Ints, values: Ints) -> Ints:
+    """The value of each group, where all members of a group have the same."""
+    found = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    found[group] = values
+    return found

@@ -1,0 +1,340 @@
+"""The cells of a ladder over a batch, rung by rung: their counts, and which cell each backs off to.
+
+Within a batch the rungs go from the top to the context; classes of contexts and the log are sums
+over all contexts and live in `Rungs` of their own. A candidate's cells that the log never showed
+follow those of the log, without records, so that every formula is one array expression for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Reward, padded, sums
+from foreclick.batches.arrays import numbered
+from foreclick.batches.matching import matched_prefixes
+from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
+from foreclick.estimators.ladder.spec import Fitted
+from foreclick.metrics import first_of
+
+
+def reward_of(batch: Batch, name: str) -> Reward:
+    """A reward of the log, or the first clicks that a metric of these weighs."""
+    source = first_of(name)
+    return batch.rewards[name] if source is None else batch.first(source)
+
+
+def sums_of_each(group: Ints, values: Floats, count: int) -> Floats:
+    """Shape (M, count): the sums of M rows of values, shape (M, G), by group, shape (G,)."""
+    return np.stack([sums(group, row, count) for row in values])
+
+
+# --- rungs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Rungs:
+    """Some rungs of a ladder, finest first, above a coarser rung that is kept elsewhere.
+
+    Attributes:
+        strengths: s of each rung.
+        n: Shape (G_j,) of rung j: records of each cell.
+        c: Shape (G_j,): clicks of each cell.
+        below: Shape (G_j,): the cell of the next rung that each cell backs off to.
+        exposed: Shape (G_j,) or 1: how much a record of a cell exposes the cell below.
+        base: how many cells the rung below the last has.
+    """
+
+    strengths: Sequence[float]
+    n: Sequence[Floats]
+    c: Sequence[Floats]
+    below: Sequence[Ints]
+    exposed: Sequence[Floats | float]
+    base: int
+
+    @classmethod
+    def climbed(
+        cls,
+        strengths: Sequence[float],
+        n: Floats,
+        c: Floats,
+        below: Sequence[Ints],
+        exposed: Sequence[Floats | float],
+        base: int,
+    ) -> Rungs:
+        """The rungs above which cells of the finest have n records and c clicks."""
+        records, clicks = [n], [c]
+        for j, s in enumerate(strengths[:-1]):
+            n, c = climb(n, c, s, below[j], len(below[j + 1]), exposed[j])
+            records.append(n)
+            clicks.append(c)
+        return cls(strengths, records, clicks, below, exposed, base)
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    @cached_property
+    def borrowed(self) -> list[Floats]:
+        """Shape (G_j,): which share of a cell's rate comes from the rung below."""
+        return [borrowed(n, s) for n, s in zip(self.n, self.strengths, strict=True)]
+
+    @cached_property
+    def own_weight(self) -> list[Floats]:
+        """Shape (G_j,): how far one click of a cell moves its rate."""
+        return [own_weight(n, s) for n, s in zip(self.n, self.strengths, strict=True)]
+
+    @cached_property
+    def end(self) -> list[Ints]:
+        """Shape (G_j,): the cell of the last of these rungs that each cell leads to."""
+        found: list[Ints] = [np.arange(len(self.n[-1]))]
+        for below in reversed(self.below[:-1]):
+            found.append(found[-1][below])
+        return found[::-1]
+
+    def passed_on(self) -> tuple[Floats, Floats]:
+        """Shape (G,) of the last rung: records and clicks each cell passes on to the rung below."""
+        share = self.borrowed[-1]
+        return self.n[-1] * share * self.exposed[-1], self.c[-1] * share
+
+    def rates(self, base: Floats) -> tuple[list[Floats], list[Floats]]:
+        """The rates of all cells, and what the rung below expects of them.
+
+        Args:
+            base: Shape (base,): the rates below the last rung.
+        """
+        rates, expected = [], []
+        for j in reversed(range(len(self))):
+            expected.append(base[self.below[j]] * self.exposed[j])
+            base = descend(self.n[j], self.c[j], self.strengths[j], expected[-1])
+            rates.append(base)
+        return rates[::-1], expected[::-1]
+
+    def factors(self, reach: Sequence[Floats], base: Floats) -> list[Floats]:
+        """Shape (M, G_j): A, how far one click of a cell moves each of M estimates.
+
+        Args:
+            reach: Shape (M, G_j): how much exposure of the candidate gets its rate from a cell.
+            base: Shape (M, base): the factors below the last rung, which also stand last in what is
+                returned.
+        """
+        found = [base]
+        for j in reversed(range(len(self))):
+            lower = found[-1][:, self.below[j]]
+            found.append(reach[j] * self.own_weight[j] + lower * self.borrowed[j])
+        return found[::-1]
+
+    def unsettled(
+        self, reach: Sequence[Floats], factors: Sequence[Floats], expected: Sequence[Floats]
+    ) -> Floats:
+        """Shape (M, G) of the last rung: the variance of M estimates that shrinkage hides.
+
+        What is a cell's own and shrinkage takes from it is wrong in every log alike. A cell differs
+        from the rung below with variance r'/s. For each click that a cell has more than the rung
+        below expects, the estimate is off by slip: the candidate's slots miss s / (n + s) of it,
+        and the rung below takes it for its own. So the variance is Σ slip² r'/s.
+        """
+        total = np.zeros((len(reach[0]), len(self.n[-1])))
+        for j, s in enumerate(self.strengths):
+            if np.isinf(s):
+                continue
+            lower = factors[j + 1][:, self.below[j]]
+            slip = (reach[j] - lower * self.n[j]) * self.borrowed[j]
+            total += sums_of_each(self.end[j], slip * slip * (expected[j] / s), total.shape[1])
+        return total
+
+
+# --- the log's cells ------------------------------------------------------------------------------
+
+
+class LogCells(NamedTuple):
+    """The cells of a batch.
+
+    Attributes:
+        rungs: from the top to the context; below each context stands a base of its own.
+        top: Shape (L, E): the top's cell of each slot, one beyond the last where nothing is shown.
+        slots: Shape (S,), rising: `pair * K + position` of each cell of the rung "position".
+        starts: Shape (E,): of the top "prefix", the cell of the first prefix down to each position.
+    """
+
+    rungs: Rungs
+    top: Ints
+    slots: Ints
+    starts: Ints
+
+
+def log_cells(batch: Batch, fit: Fitted, reward: str, end: int) -> LogCells:
+    """The cells of a batch, kept with it.
+
+    Args:
+        batch: the records.
+        fit: the ladder.
+        reward: whose rates are estimated.
+        end: E, the positions that the top's cells have; those further down are left out.
+    """
+    end = min(end, batch.depth)
+    key = "ladder cells", fit, reward, end
+    return cast("LogCells", batch.keep(key, lambda: _log_cells(batch, fit, reward, end)))
+
+
+def _log_cells(batch: Batch, fit: Fitted, reward: str, end: int) -> LogCells:
+    shown = batch.lists[:, :end] != EMPTY
+    slots, slot = numbered(batch.slot[:, :end][shown], batch.pair_count * batch.depth)
+    below: list[Ints] = [slots // batch.depth, batch.pair_context, np.arange(batch.context_count)]
+    examined = padded(fit.examined, batch.depth)[slots % batch.depth]
+    exposed: list[Floats | float] = [examined, 1.0, 1.0]
+    starts: Ints = np.zeros(end, dtype=np.int64)
+    if fit.ladder.top == "ip":
+        number, count = slot, len(slots)
+    else:
+        number, count, starts = _list_cells(batch, shown, whole=fit.ladder.top == "list")
+        own = np.zeros(count, dtype=np.int64)
+        own[number] = slot
+        below, exposed = [own, *below], [1.0, *exposed]
+    top = np.full(shown.shape, count, dtype=np.int64)
+    top[shown] = number
+    n = sums(top, np.repeat(batch.list_n, end), count)
+    earned = reward_of(batch, reward)
+    inside = earned.position < end
+    row, k = earned.row[inside], earned.position[inside]
+    c = sums(top[batch.row_list[row], k], earned.value[inside] * batch.n[row], count)
+    strengths = fit.strengths[: len(below)]
+    rungs = Rungs.climbed(strengths, n, c, below, exposed, batch.context_count)
+    return LogCells(rungs, top, slots, starts)
+
+
+def _list_cells(batch: Batch, shown: Bools, *, whole: bool) -> tuple[Ints, int, Ints]:
+    """The top's cells of the tops "list" (`whole`) and "prefix".
+
+    Args:
+        batch: the records.
+        shown: Shape (L, E): which slots show something.
+        whole: whether a cell is a slot of a list, rather than of a prefix.
+
+    Returns:
+        The cell of every slot that is shown, how many numbers cells have, and `LogCells.starts`.
+    """
+    end = shown.shape[1]
+    prefix = batch.prefix[:, :end].astype(np.int64)
+    size = prefix.max(axis=0, initial=-1) + 1
+    starts = np.cumsum(size) - size
+    if whole:
+        cell = prefix[:, -1:] * end + np.arange(end)
+        return cell[shown], int(size[-1]) * end, starts
+    return (prefix + starts)[shown], int(size.sum()), starts
+
+
+# --- the candidate's cells ------------------------------------------------------------------------
+
+
+class CandidateCells(NamedTuple):
+    """The cells of a batch and those that only a candidate has, and the candidate's slots in them.
+
+    Attributes:
+        rungs: the log's cells, followed by the candidate's new ones.
+        cell: Shape (S,): the top's cell of each slot that the candidate shows.
+        position: Shape (S,), from 0.
+        context: Shape (S,).
+        mass: Shape (S,): how likely the slot is in its context.
+        listed: Shape (S,): the candidate's list that has the slot, where lists are kept apart.
+    """
+
+    rungs: Rungs
+    cell: Ints
+    position: Ints
+    context: Ints
+    mass: Floats
+    listed: Ints
+
+
+def candidate_cells(
+    batch: Batch,
+    candidate: Candidate,
+    fit: Fitted,
+    log: LogCells,
+    end: int,
+    *,
+    by_list: bool = False,
+) -> CandidateCells:
+    """The cells of a batch together with those of a candidate.
+
+    Args:
+        batch: the records.
+        candidate: in the batch's numbers.
+        fit: the ladder.
+        log: the batch's cells.
+        end: E, the positions that the candidate's cells have.
+        by_list: whether slots of different lists are kept apart with the top "ip", too.
+    """
+    if fit.ladder.top == "ip" and not by_list:
+        slots = candidate.slots
+        at, k = np.nonzero(slots.mass[:, :end] > 0)
+        pair, context, mass = slots.pair[at], slots.context[at], slots.mass[at, k]
+    else:
+        lists = candidate.lists
+        at, k = np.nonzero((lists.pairs[:, :end] != EMPTY) & (lists.mass > 0)[:, None])
+        pair, context, mass = lists.pairs[at, k], lists.context[at], lists.mass[at]
+    found, rungs = _with_slots(batch, fit, log, pair, k, context)
+    if fit.ladder.top != "ip":
+        known = _matched_cells(batch, candidate, fit, log, end)[at, k]
+        upto = k if fit.ladder.top == "prefix" else end - 1
+        new = known < 0
+        keys, number = np.unique(
+            (candidate.lists.prefix[at, upto] * end + k)[new], return_inverse=True
+        )
+        below = np.zeros(len(keys), dtype=np.int64)
+        below[number] = found[new]
+        known[new] = len(log.rungs.n[0]) + number
+        found, rungs = known, _extended(rungs, 0, below, 1.0)
+    return CandidateCells(rungs, found, k, context, mass, at)
+
+
+def _with_slots(
+    batch: Batch, fit: Fitted, log: LogCells, pair: Ints, k: Ints, context: Ints
+) -> tuple[Ints, Rungs]:
+    """The cell of each slot on the rung "position", and the rungs with new slots and new pairs."""
+    inside = (k < batch.depth) & (pair < batch.pair_count)
+    key = np.where(inside, pair * batch.depth + k, -1)
+    at = np.searchsorted(log.slots, key)
+    hit = inside & (at < len(log.slots))
+    hit[hit] = log.slots[at[hit]] == key[hit]
+    width = int(k.max(initial=0)) + 1
+    new, number = np.unique((pair * width + k)[~hit], return_inverse=True)
+    at[~hit] = len(log.slots) + number
+    examined = padded(fit.examined, max(width, len(fit.examined)))[new % width]
+    items = max(int(pair.max(initial=-1)) + 1 - batch.pair_count, 0)
+    contexts = np.zeros(items, dtype=np.int64)
+    unseen = pair >= batch.pair_count
+    contexts[pair[unseen] - batch.pair_count] = context[unseen]
+    position = len(log.rungs) - 3
+    rungs = _extended(log.rungs, position, new // width, examined)
+    return at, _extended(rungs, position + 1, contexts, 1.0)
+
+
+def _extended(rungs: Rungs, j: int, below: Ints, exposed: Floats | float) -> Rungs:
+    """The rungs with further cells on rung j that the log never showed."""
+    nothing = np.zeros(len(below))
+    n, c, down, e = list(rungs.n), list(rungs.c), list(rungs.below), list(rungs.exposed)
+    n[j], c[j] = np.concatenate([n[j], nothing]), np.concatenate([c[j], nothing])
+    down[j] = np.concatenate([down[j], below])
+    if isinstance(e[j], np.ndarray):
+        e[j] = np.concatenate([e[j], np.broadcast_to(exposed, below.shape)])
+    return replace(rungs, n=n, c=c, below=down, exposed=e)
+
+
+def _matched_cells(
+    batch: Batch, candidate: Candidate, fit: Fitted, log: LogCells, end: int
+) -> Ints:
+    """Shape (lists, E): the log's cell of the top that equals each slot of the candidate, or -1."""
+    prefix = matched_prefixes(batch, candidate.lists, end)
+    k = np.arange(end)
+    if fit.ladder.top == "list":
+        whole = prefix[:, -1:]
+        logged = log.top.shape[1]
+        return np.where((whole >= 0) & (k < logged), whole * logged + k, -1)
+    starts = np.zeros(end, dtype=np.int64)
+    starts[: len(log.starts)] = log.starts[:end]
+    return np.where((prefix >= 0) & (k < len(log.starts)), starts + prefix, -1)

@@ -1,0 +1,195 @@
+"""The ladder on arrays, against rates solved for all at once, and against its own derivative."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.batches import Batch, Batches, Candidate, Coding
+from foreclick.errors import ModelError
+from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
+from foreclick.estimators.ladder.fit import fitted
+from foreclick.metrics import Metric
+from tests.truth import ladder as oracle
+from tests.truth.oracle import Policy, clicks_at, dcg_at
+from tests.truth.random_logs import (
+    DEEPEST,
+    lists_table,
+    log_table,
+    marginals_table,
+    merged,
+    random_case,
+)
+
+STRENGTHS = {"prefix": (7.0, 3.0, 2.0, 1.5), "list": (4.0, 3.0, 2.0, 1.5), "ip": (3.0, 2.0, 1.5)}
+P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
+THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
+CASES = [random_case(f"case{seed}", np.random.default_rng(seed)) for seed in (11, 12, 13)]
+CANDIDATE = merged(case.candidate for case in CASES)
+RECORDS = [record for case in CASES for record in case.records] * 2
+DAYS = [i * 7 % 5 for i in range(len(RECORDS))]
+CLASSES = {c: f"class {int(c[-1]) % 2}" for c in {record.context for record in RECORDS}}
+
+
+@pytest.fixture(scope="module")
+def tally() -> fc.Tally:
+    kinds = [CLASSES[record.context] for record in RECORDS]
+    table = log_table(RECORDS, day=DAYS, kind=kinds)
+    return fc.tally(fc.read_log(table, period="day", segments=("kind", "day")))
+
+
+class Answer(NamedTuple):
+    """What the three maps found, by batch."""
+
+    estimate: LadderEstimate
+    batches: list[Batch]
+    candidates: list[Candidate]
+    values: list[dict[str, Any]]
+    influence: list[Influence]
+
+    def total(self, name: str) -> Any:  # noqa: ANN401
+        return sum(values[name].sum(axis=0) for values in self.values)
+
+
+def asked(
+    tally: fc.Tally,
+    ladder: fc.Ladder,
+    metrics: list[str],
+    policy: fc.Policy,
+    *,
+    drop: bool = True,
+    slots: int = 10_000,
+    strata: str | None = None,
+) -> Answer:
+    batches = Batches(tally, slots)
+    parts = len(batches.codebook.segments[strata]) if strata else 1
+    some = [b.split(b.segments[strata], parts) if strata else b for b in batches]
+    wanted = [Metric(metric) for metric in metrics]
+    fit = fitted(tally, ladder, "clicks", DEEPEST)
+    estimate = LadderEstimate(fit, wanted, batches, parts)
+    candidates = [Candidate(Coding(batch, DEEPEST), policy) for batch in some]
+    both = list(enumerate(zip(some, candidates, strict=True)))
+    for i, (batch, candidate) in both:
+        estimate.count(i, batch, candidate.known if drop else None)
+    values = [estimate.values(i, batch, candidate) for i, (batch, candidate) in both]
+    influence = [estimate.influence(i, batch, candidate) for i, (batch, candidate) in both]
+    return Answer(estimate, some, candidates, values, influence)
+
+
+def ladder_of(top: Any, *, classes: bool = False) -> fc.Ladder:  # noqa: ANN401
+    if classes:
+        return fc.Ladder(top, (*STRENGTHS[top], 2.5), P, "kind")
+    return fc.Ladder(top, STRENGTHS[top], P)
+
+
+def solved(what: Any, top: str, metric: str, weights: Any = None, **more: Any) -> float:  # noqa: ANN401
+    records = [
+        record._replace(weight=1.0 if weights is None else weights[day])
+        for record, day in zip(RECORDS, DAYS, strict=True)
+        if record.context in CANDIDATE
+    ]
+    strengths = (*STRENGTHS[top], 2.5) if more else STRENGTHS[top]
+    depth = len(THETA[metric]) if top == "list" else DEEPEST
+    return float(what(top, records, CANDIDATE, THETA[metric], strengths, P, depth, **more))
+
+
+def known_records() -> int:
+    return sum(record.context in CANDIDATE for record in RECORDS)
+
+
+def policy(candidate: Policy = CANDIDATE) -> fc.Policy:
+    return fc.Lists(lists_table(candidate))
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("metric", THETA)
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_value_and_hidden_variance_solve_the_least_squares(
+    tally: fc.Tally, top: str, metric: str, *, classes: bool
+):
+    found = asked(tally, ladder_of(top, classes=classes), [metric], policy())
+    more = {"classes": CLASSES} if classes else {}
+    n = known_records()
+    assert found.total("credit")[0] / n == pytest.approx(
+        solved(oracle.value, top, metric, **more), rel=1e-10
+    )
+    hidden = sum(i.unsettled.sum(axis=0) for i in found.influence)
+    hidden = hidden + found.estimate.coarse_unsettled().sum(axis=0)
+    right = solved(oracle.unsettled, top, metric, **more)
+    assert hidden[0] / n**2 == pytest.approx(right, rel=1e-9)
+    shares = found.total("share")[0]
+    assert shares.sum() == pytest.approx(found.total("mass")[0], rel=1e-12)
+    assert len(shares) == len(ladder_of(top, classes=classes).rungs)
+
+
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_influence_is_the_derivative_by_each_day(tally: fc.Tally, top: str):
+    (batch,), (candidate,), (values,), (influence,) = asked(
+        tally, ladder_of(top), ["clicks@2"], policy()
+    )[1:]
+    n, step = known_records(), 1e-4
+    value = values["credit"].sum() / n
+    moved = influence.by_cluster(0, "period").sum(axis=0)
+    rows = batch.n * candidate.known[batch.row_context]
+    in_common = values["credit"][:, 0] / batch.context_n
+    for day in range(5):
+        mine = rows * (batch.clusters["period"] == day)
+        found = moved[day] + (mine * (in_common[batch.row_context] - value)).sum()
+        up, down = ({d: 1.0 + sign * step * (d == day) for d in range(5)} for sign in (1, -1))
+        slope = solved(oracle.value, top, "clicks@2", up) - solved(
+            oracle.value, top, "clicks@2", down
+        )
+        assert found / n == pytest.approx(slope / (2 * step), abs=1e-7)
+
+
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_one_context_a_batch_gives_the_same_bits(tally: fc.Tally, top: str):
+    metrics = ["dcg@6", "clicks@6"]
+    one = asked(tally, ladder_of(top, classes=True), metrics, policy(), drop=False)
+    many = asked(tally, ladder_of(top, classes=True), metrics, policy(), drop=False, slots=1)
+    assert len(many.batches) > len(one.batches) == 1
+    for name, values in one.values[0].items():
+        assert np.array_equal(values, np.concatenate([v[name] for v in many.values])), name
+    for name in ("unsettled", "weighted", "squared"):
+        whole = getattr(one.influence[0], name)
+        assert np.array_equal(whole, np.concatenate([getattr(i, name) for i in many.influence]))
+    for i in range(len(metrics)):
+        rows = np.concatenate([part.per_record(i) for part in many.influence])
+        assert np.array_equal(one.influence[0].per_record(i), rows)
+
+
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_a_list_is_worth_its_rates(tally: fc.Tally, top: str):
+    found = asked(tally, ladder_of(top), ["dcg@6"], policy())
+    (batch,), (candidate,) = found.batches, found.candidates
+    worth = found.estimate.scored(0, batch, candidate)[:, 0]
+    lists = candidate.lists
+    by_list = batch.context_n[lists.context] * lists.mass * worth
+    assert by_list.sum() == pytest.approx(found.total("credit")[0], rel=1e-12)
+
+
+def test_strata_are_logs_of_their_own(tally: fc.Tally):
+    both = asked(tally, ladder_of("prefix"), ["dcg@6"], policy(), strata="kind")
+    (batch,) = both.batches
+    for stratum, kind in enumerate(sorted(set(CLASSES.values()))):
+        some = [r for r in RECORDS if CLASSES[r.context] == kind]
+        alone = fc.tally(fc.read_log(log_table(some)))
+        right = asked(alone, ladder_of("prefix"), ["dcg@6"], policy())
+        mine = both.values[0]["credit"][batch.stratum == stratum].sum()
+        assert mine == pytest.approx(right.total("credit")[0], rel=1e-12)
+
+
+def test_marginals_say_all_that_the_top_ip_needs(tally: fc.Tally):
+    lists = asked(tally, ladder_of("ip"), ["dcg@6"], policy())
+    slots = fc.Marginals(marginals_table(CANDIDATE))
+    marginals = asked(tally, ladder_of("ip"), ["dcg@6"], slots)
+    for name in ("credit", "mass", "covered", "cells", "seen"):
+        assert marginals.total(name) == pytest.approx(lists.total(name), rel=1e-12)
+
+
+def test_a_segment_with_several_values_in_a_context_is_no_class(tally: fc.Tally):
+    with pytest.raises(ModelError, match="contexts have several values of day"):
+        fitted(tally, fc.Ladder("ip", segments="day"), "clicks")
