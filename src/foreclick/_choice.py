@@ -14,9 +14,7 @@ from typing import Any
 from foreclick._backtest import Backtest, backtest
 from foreclick._tally import Tally
 from foreclick.errors import BacktestError
-from foreclick.metrics import Metric
-from foreclick.models import ClickModel
-from foreclick.sqlkernel import (
+from foreclick.estimators import (
     Ladder,
     Question,
     Spread,
@@ -25,6 +23,7 @@ from foreclick.sqlkernel import (
     clustered,
     parse_estimators,
 )
+from foreclick.metrics import Metric
 
 AUTO = "auto"
 BY_DEFAULT = "ladder"
@@ -149,7 +148,7 @@ def all_chosen(said: Iterable[Sums], choices: Mapping[Metric, Choice]) -> list[S
     """
     answers: dict[Metric, dict[Any, dict[str, Sums]]] = {metric: {} for metric in choices}
     for s in said:
-        answers[s.metric].setdefault(s.stratum.code, {})[s.model.name] = s
+        answers[s.metric].setdefault(s.stratum.number, {})[s.estimator] = s
     return [as_chosen(choices[m], mine) for m, parts in answers.items() for mine in parts.values()]
 
 
@@ -161,7 +160,7 @@ def as_chosen(choice: Choice, answers: dict[str, Sums]) -> Sums:
         answers: what everybody said, by name: the same metric and part of the log.
     """
     mine = answers[choice.chosen]
-    return replace(mine, model=ClickModel(AUTO, mine.model.cell), spread=_spread(choice, answers))
+    return replace(mine, name=AUTO, spread=_spread(choice, answers))
 
 
 def _spread(choice: Choice, answers: dict[str, Sums]) -> Spread | None:
@@ -174,7 +173,7 @@ def _spread(choice: Choice, answers: dict[str, Sums]) -> Spread | None:
     spread = mine.spread
     if spread is None or spread.kind != "period" or spread.sums is None or mine.value is None:
         return spread
-    periods = sorted(choice.without, key=repr)
+    periods = sorted(choice.without, key=lambda period: (period is None, period))
     if len(periods) != len(spread.sums):
         return spread
     sums = spread.sums.copy()

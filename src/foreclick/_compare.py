@@ -15,10 +15,17 @@ from foreclick import inference
 from foreclick._evaluate import clusters_of
 from foreclick._tally import settle
 from foreclick.errors import ModelError
+from foreclick.estimators import (
+    Clusters,
+    Question,
+    Sums,
+    estimate,
+    joint_covariance,
+    parse_estimators,
+)
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy
 from foreclick.results import Result
-from foreclick.sqlkernel import Clusters, Question, Sums, estimate, parse_estimators, together
 
 Floats = NDArray[np.float64]
 PRODUCTION = "production"
@@ -129,7 +136,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         widest = max(by_kind, key=lambda c, i=i: float(c.se[i] * c.reach))  # type: ignore[misc]
         row = _row(seen[one], seen[other], widest, i)
         evidence = inference.Evidence(
-            estimator=next(iter(first.values())).model.name,
+            estimator=next(iter(first.values())).estimator,
             metric=str(metric),
             change=row["change"],
             # What the other would show and nobody saw is on its side.
@@ -174,7 +181,7 @@ def _covariance(sums: Sequence[Sums]) -> Floats:
     spreads = [s.spread for s in sums if s.spread is not None and s.spread.sums is not None]
     if len(spreads) < len(sums):
         raise ModelError("the log has too few periods or units to pair differences.")
-    return together(spreads)
+    return joint_covariance(spreads)
 
 
 def _freedom(found: dict[str, dict[Clusters, Sums]], kind: Clusters) -> float:

@@ -22,10 +22,7 @@ from foreclick._choice import (
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick._tally import FEW_PERIODS, Tally, contexts_repeat, count_periods, settle
 from foreclick.errors import ForeclickWarning, ModelError
-from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import Policy, as_policy
-from foreclick.results import Result
-from foreclick.sqlkernel import (
+from foreclick.estimators import (
     Clusters,
     Estimate,
     Ladder,
@@ -35,6 +32,9 @@ from foreclick.sqlkernel import (
     estimate,
     propensities_answer,
 )
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.policies import Policy, as_policy
+from foreclick.results import Result
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""
@@ -160,9 +160,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         metrics=parse_metrics(metrics),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
-        beside=beside,
+        baseline=beside,
         clusters=varying,
-        fixed=mix == "fixed",
+        fixed_mix=mix == "fixed",
     )
     choosing = asks_for_choice(estimators)
     among = put_to_candidates(question) if choosing else []
@@ -281,7 +281,7 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
 
 def _turned(parts: list[Question], baseline: Policy) -> list[Question]:
     """The same of the baseline, beside the candidate."""
-    return [replace(q, candidate=baseline, beside=q.candidate) for q in parts]
+    return [replace(q, candidate=baseline, baseline=q.candidate) for q in parts]
 
 
 def _ask(counted: Tally, parts: list[Question]) -> Estimate:
@@ -343,7 +343,7 @@ def _row(
     found = ends(sums, baseline, production, *asked) if sums.asked else {}
     margin = {"margin": sums.margin(cap)} if sums.asked else {}
     return {
-        "estimator": sums.model.name,
+        "estimator": sums.estimator,
         "metric": sums.metric.name,
         "clip": sums.clip,
         **stratum.segment,
@@ -388,7 +388,7 @@ def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice])
     """By how much whoever answered was off in the backtest, if there is one."""
     if backtest is None:
         return 0.0
-    name = choices[sums.metric].chosen if sums.model.name == AUTO else sums.model.name
+    name = choices[sums.metric].chosen if sums.estimator == AUTO else sums.estimator
     return backtest.error(name, sums.metric.name, sums.clip)
 
 
@@ -437,7 +437,7 @@ def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
             f"({', '.join(thin)}), and the rest counts as no clicks. Trust an estimator with more "
             "coverage, or see fc.support."
         )
-    lost = {s.model.name: s.unlogged for s in answer.sums if s.unlogged}
+    lost = {s.estimator: s.unlogged for s in answer.sums if s.unlogged}
     if lost:
         named = ", ".join(f"{name} {count:,.0f}" for name, count in lost.items())
         notes.append(
@@ -469,8 +469,8 @@ def _order(rung: str) -> int:
 def _looked_up(answer: Estimate) -> list[str]:
     """Of each ladder, in plain words, what its answer rests on."""
     notes = []
-    for name in dict.fromkeys(s.model.name for s in answer.sums if s.rungs):
-        mine = [s for s in answer.sums if s.model.name == name and s.rungs]
+    for name in dict.fromkeys(s.estimator for s in answer.sums if s.rungs):
+        mine = [s for s in answer.sums if s.estimator == name and s.rungs]
         names = sorted({rung for s in mine for rung in s.rungs or {}}, key=_order)
         totals = {rung: sum((s.rungs or {}).get(rung, 0.0) for s in mine) for rung in names}
         whole = sum(totals.values())

@@ -18,8 +18,8 @@ import numpy as np
 from foreclick import inference
 from foreclick._tally import Tally, largest_rewards
 from foreclick.errors import MetricError, ModelError
+from foreclick.estimators import Clusters, Question, Spread, Sums
 from foreclick.policies import Observed
-from foreclick.sqlkernel import Clusters, Question, Spread, Sums
 
 IntervalKind = Literal["sampling", "anytime", "bernstein", "hoeffding"]
 
@@ -80,7 +80,7 @@ def check_rewards(kind: IntervalKind, counted: Tally, question: Question) -> Non
     """Refuse rewards without a bound; clicks are 0 or 1."""
     if not _guaranteed(kind):
         return
-    known = [r for r in question.rewards if r in counted.shape.rewards]
+    known = [m.source for m in question.metrics if not m.first]
     for reward, largest in largest_rewards(counted, known).items():
         if largest > 1:
             raise MetricError(
@@ -130,7 +130,7 @@ def ends(
         return found | _bounded(sums, baseline, confidence, kind)
     reach = _reach(sums, spread, confidence, kind)
     found |= inference.value(value, spread.covariance, reach)._asdict()
-    joint = spread.covariance if baseline is None else spread.beside(baseline.spread)
+    joint = spread.covariance if baseline is None else spread.against(baseline.spread)
     if production is None or joint is None:
         return found
     between = inference.change(value, production, joint, reach)

@@ -47,6 +47,7 @@ class Batches:
         self.limit = max(slots // self.shape.depth, 1)
         self._rows = rows
         self._kept: list[Batch] | None = None
+        self.kept: dict[object, Any] = {}
 
     def __iter__(self) -> Iterator[Batch]:
         if self._kept is not None:
@@ -140,6 +141,10 @@ class Totals:
         else:
             np.add.at(before, stratum, values)
             self._sums[name] = before
+
+    def more(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
+        """Add what does not come from contexts, shape (strata,)."""
+        self._sums[name] = self.sum(name) + values
 
     def most(self, name: Any, values: Floats, stratum: Ints) -> None:  # noqa: ANN401 - a dict's key
         """Take the largest of the values of contexts, shape (X,), which are at least 0."""

@@ -9,10 +9,7 @@ from typing import Any
 from foreclick import inference
 from foreclick._tally import settle
 from foreclick.errors import ModelError, PolicyError
-from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import Marginals, Policy, as_policy
-from foreclick.results import Result, Value
-from foreclick.sqlkernel import (
+from foreclick.estimators import (
     ENOUGH_PERIODS,
     Ladder,
     Missing,
@@ -22,6 +19,9 @@ from foreclick.sqlkernel import (
     estimate,
     parse_estimators,
 )
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.policies import Marginals, Policy, as_policy
+from foreclick.results import Result, Value
 
 LATTICE = ("list", "prefix", "ip", "item")
 """From the cells that are hardest to have seen to the easiest."""
@@ -119,7 +119,7 @@ def support(
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
     notes += skipped
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    question = Question(policy, wanted, parse_metrics(metrics), missing, None, segments, look=TOP)
+    question = Question(policy, wanted, parse_metrics(metrics), missing, None, segments, top=TOP)
     found = estimate(counted, question).sums
     rows = [_row(sums, cap) for sums in found]
     columns = ("estimator", "metric", *segments)
@@ -161,7 +161,7 @@ def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
     elif sight is not None:
         out, records, repeated = sight.contexts, sight.records, sight.repeated
     return {
-        "estimator": sums.model.name,
+        "estimator": sums.estimator,
         "metric": sums.metric.name,
         **stratum.segment,
         "covered": sums.covered_share,
@@ -190,7 +190,7 @@ def _named(
 ) -> Result:
     """The cells or contexts that were named, of all estimators, metrics and segments."""
     rows = [
-        {"estimator": sums.model.name, "metric": sums.metric.name, **sums.stratum.segment, **one}
+        {"estimator": sums.estimator, "metric": sums.metric.name, **sums.stratum.segment, **one}
         for sums in found
         if sums.sight is not None and sums.covered > 0
         for one in getattr(sums.sight, which)

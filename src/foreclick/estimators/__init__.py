@@ -1,1 +1,36 @@
-"""Estimators: the kernel on arrays, and the values that say how it is used."""
+"""Estimators: one kernel on arrays, and the values that say how it is used."""
+
+from foreclick.estimators.estimate import Estimate, Seen, Sums, estimate
+from foreclick.estimators.influence import Spread, clustered, joint_covariance
+from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimators.question import (
+    Clusters,
+    Missing,
+    Question,
+    Stratum,
+    check_columns,
+    propensities_answer,
+)
+from foreclick.estimators.spec import Weighted, clips, parse_estimators
+from foreclick.estimators.variance import ENOUGH_PERIODS
+
+__all__ = [
+    "ENOUGH_PERIODS",
+    "Clusters",
+    "Estimate",
+    "Ladder",
+    "Missing",
+    "Question",
+    "Seen",
+    "Spread",
+    "Stratum",
+    "Sums",
+    "Weighted",
+    "check_columns",
+    "clips",
+    "clustered",
+    "estimate",
+    "joint_covariance",
+    "parse_estimators",
+    "propensities_answer",
+]

@@ -34,9 +34,13 @@ from foreclick.estimators.kernel import (
     largest_weight,
     weigh,
 )
+from foreclick.estimators.ladder.estimate import LadderEstimate
+from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimators.ladder.work import LadderWork, Placed
 from foreclick.estimators.question import Part, Question, Stratum, check_question
 from foreclick.estimators.slots import context_slots
+from foreclick.estimators.support import Sight, Tail, context_support, sights
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
@@ -45,6 +49,30 @@ from foreclick.policies import Observed, Policy
 _EXAMPLES = 3
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")
 _CLIP_SUMS = ("credit", "clipped", "weighted", "squared", "lost")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What of a candidate the log sees, for one ask, clip and stratum.
+
+    Attributes:
+        repeated: the share of the covered exposure that was seen in several periods; None if the
+            log has no periods, or sees nothing.
+        contexts: how many contexts are out of sight: nothing is covered that is shown there.
+        records: how many records they have.
+        heaviest: the cells with the largest weights: context, cell, weight, exposure, records, and
+            their share of Σ E W².
+        darkest: the contexts that hold most of the uncovered exposure: context, records, covered,
+            and their share of it.
+        tail: the largest weights of all.
+    """
+
+    repeated: float | None
+    contexts: int
+    records: float
+    heaviest: list[dict[str, Any]]
+    darkest: list[dict[str, Any]]
+    tail: Tail
 
 
 @dataclass(frozen=True)
@@ -62,6 +90,7 @@ class Sums:
         lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
         asked: whether the variance was asked for.
         spread: how far the value would move from log to log, where that can be told.
+        sight: what of the candidate the log sees, if that was asked.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
     """
@@ -85,6 +114,7 @@ class Sums:
     spread: Spread | None = None
     repeated: float | None = None
     rungs: dict[str, float] | None = None
+    sight: Seen | None = None
     name: str | None = None
 
     @property
@@ -171,7 +201,34 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     for found in batches.map(work):
         found.add_to(totals)
         facts.add(found.facts)
-    return Answer(question, tally.shape, strata, totals, facts).estimate()
+    answer = Answer(question, tally.shape, strata, totals, facts)
+    answer.check()
+    for ladder, asks in question.ladders:
+        _climb(tally, work, ladder, asks, totals)
+    return answer.estimate()
+
+
+def _climb(
+    tally: Tally, work: BatchWork, ladder: Ladder, asks: list[tuple[int, Ask]], totals: Totals
+) -> None:
+    """Add what a ladder says, for asks of one reward."""
+    question, batches = work.question, batches_of(tally)
+    metrics = [ask.metric for _, ask in asks]
+    fit = fitted(tally, ladder, metrics[0].reward, work.depth)
+    end = metrics[0].depth if ladder.top == "list" else None
+    key = "ladder counts", fit, metrics[0].reward, end, question.by
+    counts = batches.kept.setdefault(key, {})
+    estimate = LadderEstimate(fit, metrics, batches, work.strata.count, counts)
+    drops = question.missing == "drop"
+    sample = tally.shape.sample
+    drawn = sample is not None and sample[0] == "context"
+    climb = LadderWork(estimate, asks, question.clusters, drops, work.sample, drawn)
+    placed = [work.placed(batch) for batch in batches]
+    for each, values in climb.values(placed):
+        Found(each.counting.batch.stratum, values).add_to(totals)
+    if question.clusters:
+        for j, (i, _) in enumerate(asks):
+            totals.more((i, 0, "alone"), estimate.coarse_unsettled()[:, j])
 
 
 # --- strata -------------------------------------------------------------------------------------
@@ -234,10 +291,12 @@ class Facts:
     Attributes:
         shared: how many contexts the log and the candidate have in common.
         missing: contexts without an answer, by who has none: how many, and some of them.
+        sights: what is seen of the candidate, by the number of the ask and the stratum.
     """
 
     shared: int = 0
     missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
+    sights: dict[tuple[int, int], Sight] = field(default_factory=dict)
 
     def add(self, other: Facts) -> None:
         """Those of other contexts too."""
@@ -245,6 +304,11 @@ class Facts:
         for who, (count, some) in other.missing.items():
             before, first = self.missing.get(who, (0, []))
             self.missing[who] = before + count, (first + some)[:_EXAMPLES]
+        for key, sight in other.sights.items():
+            if key in self.sights:
+                self.sights[key].add(sight)
+            else:
+                self.sights[key] = sight
 
     def note_missing(self, who: str, batch: Batch, known: Any) -> None:  # noqa: ANN401 - (X,) booleans
         """Note the contexts of a batch that somebody has no answer for."""
@@ -298,15 +362,22 @@ class BatchWork:
         """Down to which position policies are asked."""
         return policy_depth(self.question, self.shape)
 
-    def __call__(self, batch: Batch) -> Found:
-        """What the batch adds to the answer."""
+    def placed(self, batch: Batch) -> Placed:
+        """The batch by strata, with the candidate in its numbers."""
         q, batch = self.question, self.strata.split(batch)
         coding = Coding(batch, self.depth)
-        candidate, within = Candidate(coding, q.candidate), None
+        within = None
         if q.baseline is not None and q.missing == "drop":
             within = Candidate(coding, q.baseline).known
-            candidate = Candidate(coding, q.candidate, within)
+        candidate = Candidate(coding, q.candidate, within)
         counting = Counting(batch, candidate.known, q.missing == "production", q.fixed_mix)
+        return Placed(candidate, counting)
+
+    def __call__(self, batch: Batch) -> Found:
+        """What the batch adds to the answer."""
+        q, placed = self.question, self.placed(batch)
+        candidate, counting, coding = placed.candidate, placed.counting, placed.candidate.coding
+        batch = counting.batch
         found = Found(batch.stratum)
         found.facts.shared = candidate.shared
         found.facts.note_missing("candidate", batch, candidate.known)
@@ -354,14 +425,15 @@ class BatchWork:
         counting: Counting,
         logging: Any,  # noqa: ANN401
     ) -> None:
-        clusterings = {
-            kind: Clustering(counting, kind) for kind in self.question.clusters if kind != "record"
-        }
-        for kind, clustering in clusterings.items():
+        kinds: list[Any] = [kind for kind in self.question.clusters if kind != "record"]
+        clusterings = {kind: Clustering(counting, kind) for kind in kinds}
+        if self.question.top and self.shape.period:
+            clusterings.setdefault("period", Clustering(counting, "period"))
+        for kind, clustering in clusterings.items() if kinds else ():
             found.sums[kind, "n"] = clustering.records
             for metric in self.question.metrics:
                 found.sums[kind, "f", metric] = clustering.rewards(metric)
-        asks = list(enumerate(self.question.asks))
+        asks = [(i, ask) for i, ask in enumerate(self.question.asks) if ask.ladder is None]
         for cell in dict.fromkeys(ask.cell for _, ask in asks):
             same = [(i, ask) for i, ask in asks if ask.cell == cell]
             mine = [ask for _, ask in same]
@@ -388,6 +460,8 @@ class AskWork:
         values = context_sums(w)
         found.sums.update({(i, *name): each for name, each in values.items()})
         found.largest[i] = largest_weight(w)
+        if question.top:
+            self._support(found, question.top)
         if not question.clusters:
             return
         hides = w.ask.model.sees_items and not w.known
@@ -400,6 +474,15 @@ class AskWork:
         for kind, clustering in self.clusterings.items():
             self._clusters(found, influence, residual, kind, clustering)
         self._samples(found, values)
+
+    def _support(self, found: Found, top: int) -> None:
+        w = self.weighed
+        self._note(found, context_support(w))
+        for stratum, sight in sights(w, self.candidate, top).items():
+            found.facts.sights[self.number, stratum] = sight
+        if "period" in self.clusterings:
+            periods = _periods(w, self.clusterings["period"].slots.of(w))
+            self._note(found, variance.repeated(w, periods), "period")
 
     def _records(
         self, found: Found, influence: Influence, residual: variance.Residuals | None
@@ -494,13 +577,16 @@ class Answer:
     totals: Totals
     facts: Facts
 
+    def check(self) -> None:
+        """Refuse contexts that have no answer."""
+        self._refuse_missing(self._strata())
+
     def estimate(self) -> Estimate:
         """One entry per estimator, metric, clip and stratum."""
         strata = self._strata()
-        self._refuse_missing(strata)
         asks = self.question.asks
         found = [
-            self._seen(self._with_spread(i, m, self._finish(i, m, ask, clip, stratum)))
+            self._in_sight(i, m, self._with_spread(i, m, self._finish(i, m, ask, clip, stratum)))
             for i, ask in enumerate(asks)
             for m, clip in enumerate(ask.clips)
             for stratum in strata
@@ -577,15 +663,21 @@ class Answer:
             exposed = sum(e * n for e, n in zip(ask.exposure, filled, strict=False))
         elif self.question.logging == "propensity":
             largest = math.inf
+        rungs = None
+        if ask.ladder is not None:
+            # As if all positions counted alike: then production is worth as many as it has.
+            found["squared"] *= stratum.known.unevenness(ask.metric)
+            shares = self.totals.sum((i, "rungs"))[s].tolist()
+            rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
         if stratum.used:
             shown, absent = stratum.unknown.exposure(ask), stratum.unknown.counted(ask)
             added = {"mass": shown, "covered": shown, "weighted": absent, "squared": absent}
             added["credit"] = stratum.unknown.credit(ask.metric)
             found |= {name: found[name] + more for name, more in added.items()}
             exposed += absent
-        return Sums(ask, clip, stratum, exposure=exposed, largest=largest, **found)
+        return Sums(ask, clip, stratum, exposure=exposed, largest=largest, rungs=rungs, **found)
 
-    def _seen(self, found: Sums) -> Sums:
+    def _in_sight(self, i: int, m: int, found: Sums) -> Sums:
         """Where no item of the candidate was ever shown, nothing of it is covered.
 
         A model that is blind to items, or a logging policy that could have shown them, says
@@ -593,8 +685,25 @@ class Answer:
         """
         doubtful = isinstance(self.question.logging, Policy) or not found.model.sees_items
         if doubtful and not self._number(found.stratum.number, "in sight"):
-            return replace(found, covered=0.0, spread=None)
-        return found
+            found = replace(found, covered=0.0, spread=None)
+        sight = self.facts.sights.get((i, found.stratum.number))
+        return found if sight is None else replace(found, sight=self._seen(i, m, found, sight))
+
+    def _seen(self, i: int, m: int, found: Sums, sight: Sight) -> Seen:
+        s = found.stratum.number
+        squared, dark = self._number(s, i, m, "squared"), self._number(s, i, "dark")
+        covered = self._number(s, i, "period", "covered")
+        return Seen(
+            repeated=self._number(s, i, "period", "often") / covered if covered else None,
+            contexts=round(self._number(s, i, "out")),
+            records=whole_number(self._number(s, i, "out records")),
+            heaviest=[
+                row | {"share": row["squared"][m] / squared if squared else None}
+                for _, row in sight.heaviest.rows
+            ],
+            darkest=[row | {"share": row["dark"] / dark} for _, row in sight.darkest.rows],
+            tail=sight.tail,
+        )
 
     # --- variance ---------------------------------------------------------------------------------
 
@@ -657,14 +766,15 @@ class Answer:
         if sample is not None and sample[0] == "context":
             names = ("count", "n", "nn", "v", "f", "vv", "vf", "ff", "vn", "fn")
             moments = {name: self._number(s, i, m, "drawn", name) for name in names}
-            more = variance.drawn_covariance(moments, sample[1])
-            spread = replace(spread, covariance=spread.covariance + more)
+            between = variance.drawn_covariance(moments, sample[1])
+            spread = replace(spread, covariance=spread.covariance + between)
         own, squares, freedom, alone = (
             self._number(s, i, m, f"sample{name}")
             for name in ("", " squares", " freedom", " alone")
         )
-        variance_ = own + (squares / freedom if freedom else 0.0) * alone
-        return spread.wider(variance_ / found.stratum.records**2) if variance_ else spread
+        more = own + (squares / freedom if freedom else 0.0) * alone
+        more += self._number(s, i, m, "alone")
+        return spread.wider(more / found.stratum.records**2) if more else spread
 
 
 _MOMENTS = ("n", "v", "f", "vv", "vf", "ff")

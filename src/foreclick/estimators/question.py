@@ -57,6 +57,15 @@ class Question:
         return [Ask.of(e, metric) for e in self.estimators for metric in self.metrics]
 
     @property
+    def ladders(self) -> list[tuple[Ladder, list[tuple[int, Ask]]]]:
+        """Asks of ladders, by number, in groups that are answered together."""
+        groups: dict[object, tuple[Ladder, list[tuple[int, Ask]]]] = {}
+        for i, ask in enumerate(self.asks):
+            if ask.ladder is not None:
+                groups.setdefault(ask.cell, (ask.ladder, []))[1].append((i, ask))
+        return list(groups.values())
+
+    @property
     def depth(self) -> int:
         """The last position that any metric counts."""
         return max(metric.depth for metric in self.metrics)

@@ -10,7 +10,7 @@ import numpy as np
 from foreclick.batches import Candidate, Floats, Ints, sums
 from foreclick.estimators.cells import Cells
 from foreclick.estimators.kernel import WeighedCells
-from foreclick.models import ClickModel
+from foreclick.models import ClickModel, Slots
 
 TAIL = 10_000
 """Cells that are kept; 3 √n of n records, the tail to look at, is below it up to 10 million."""
@@ -160,9 +160,7 @@ def _tail(weighed: WeighedCells, mine: Any) -> Tail:  # noqa: ANN401 - (G,) bool
 def cell_name(cells: Cells, candidate: Candidate, model: ClickModel, g: int) -> str:
     """A cell as a person would name it: "shoes at 2", or "7, –, 9" for a list."""
     coding, depth = candidate.coding, candidate.depth
-    key = int(
-        cells.key[np.searchsorted(cells.cell, g)] if cells.size < len(cells.cell) else cells.key[g]
-    )
+    key = int(cells.key[np.flatnonzero(cells.cell == g)[0]])
     unit, position = divmod(key, depth)
     if model.over_lists:
         row = int(np.searchsorted(candidate.lists.prefix[:, position], unit))
@@ -186,7 +184,5 @@ def _value(candidate: Candidate, pair: int) -> object:
 
 
 def _one_slot(candidate: Candidate, model: ClickModel, unit: int, position: int) -> Any:  # noqa: ANN401
-    from foreclick.models import Slots  # noqa: PLC0415
-
     item = np.array([_value(candidate, unit) if model.sees_items else 0])
     return Slots(item, np.array([position + 1]))

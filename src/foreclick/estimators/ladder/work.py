@@ -1,0 +1,134 @@
+"""A ladder's part of an answer: three maps over batches, from records to values of contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foreclick.batches import Candidate, Floats, ratio
+from foreclick.estimators import variance
+from foreclick.estimators.cells import Ask, row_credit
+from foreclick.estimators.influence import Clustering, Counting
+from foreclick.estimators.kernel import context_rows
+from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
+from foreclick.policies import Observed
+
+Values = dict[Any, Floats]
+"""Shape (X, …) each, by the number of the ask and a name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A batch with the candidate in its numbers, and which of its contexts count."""
+
+    candidate: Candidate
+    counting: Counting
+
+
+@dataclass(frozen=True, eq=False)
+class LadderWork:
+    """One ladder, asked for metrics of one reward.
+
+    Attributes:
+        estimate: the ladder over the batches of the log.
+        asks: what is asked, by number.
+        clusters: whose records vary together.
+        drops: whether contexts that the candidate does not know are left out of everything.
+        sample: whether the candidate is the frequencies of another log.
+        drawn: whether only some contexts of the log were read.
+    """
+
+    estimate: LadderEstimate
+    asks: list[tuple[int, Ask]]
+    clusters: tuple[str, ...]
+    drops: bool
+    sample: bool
+    drawn: bool
+
+    def values(self, placed: list[Placed]) -> Iterator[tuple[Placed, Values]]:
+        """What every batch adds to the answer.
+
+        Args:
+            placed: the batches of the log; each is looked at three times.
+        """
+        for number, each in enumerate(placed):
+            known = each.counting.known if self.drops else None
+            self.estimate.count(number, each.counting.batch, known)
+        earned = []
+        for number, each in enumerate(placed):
+            found = self.estimate.values(number, each.counting.batch, each.candidate)
+            earned.append(found["credit"])
+            yield each, self._sums(found)
+        if not self.clusters:
+            return
+        for number, (each, credit) in enumerate(zip(placed, earned, strict=True)):
+            influence = self.estimate.influence(number, each.counting.batch, each.candidate)
+            yield each, self._variance(number, each, influence, credit)
+
+    def _sums(self, found: dict[str, Floats]) -> Values:
+        values: Values = {}
+        for j, (i, _) in enumerate(self.asks):
+            for name in ("mass", "covered", "cells", "seen"):
+                values[i, None, name] = found[name][:, j]
+            values[i, 0, "credit"] = found["credit"][:, j]
+            values[i, "rungs"] = found["share"][:, j]
+        return values
+
+    def _variance(
+        self, number: int, placed: Placed, influence: Influence, credit: Floats
+    ) -> Values:
+        counting, batch = placed.counting, placed.counting.batch
+        values: Values = {}
+        worth = None
+        if self.sample:
+            worth = self.estimate.scored(number, batch, placed.candidate)
+        for j, (i, ask) in enumerate(self.asks):
+            values[i, 0, "weighted"] = influence.weighted[:, j]
+            values[i, 0, "squared"] = influence.squared[:, j]
+            values[i, 0, "alone"] = influence.unsettled[:, j]
+            common = ratio(credit[:, j], batch.context_n)
+            if counting.fixed_mix:
+                common = np.zeros_like(common)
+            for kind in self.clusters:
+                values |= self._cluster(kind, j, i, ask, counting, influence, common)
+            own: dict[Any, Floats] = {}
+            if worth is not None and isinstance(placed.candidate.policy, Observed):
+                sizes = placed.candidate.policy.records(placed.candidate.coding.view)
+                own = variance.sampled_candidate(
+                    placed.candidate, sizes[batch.context_value], [worth[:, j]]
+                )
+            if self.drawn:
+                reward = context_rows(batch, batch.n * row_credit(batch, ask.metric))
+                moments = variance.drawn_contexts(counting, credit[:, j], reward)
+                own |= {(0, *name): each for name, each in moments.items()}
+            values |= {(i, *name): each for name, each in own.items()}
+        return values
+
+    def _cluster(
+        self,
+        kind: Any,  # noqa: ANN401 - a kind of clusters
+        j: int,
+        i: int,
+        ask: Ask,
+        counting: Counting,
+        influence: Influence,
+        common: Floats,
+    ) -> Values:
+        """Σ (ψ_t + V) of records or clusters; contexts not known are worth what they were.
+
+        Records of all contexts move the rates of the rungs that contexts share.
+        """
+        batch = counting.batch
+        if kind == "record":
+            own = np.where(counting.known, common, 0.0)[batch.row_context]
+            f = counting.rewards(ask.metric)
+            psi = influence.per_record(j) + np.where(counting.known[batch.row_context], own, f)
+            moments = variance.record_moments(counting, psi, f)
+            return {(i, 0, kind, name): each for name, each in moments.items()}
+        clustering = Clustering(counting, kind)
+        known = counting.known[:, None]
+        own = np.where(known, clustering.records * common[:, None], clustering.rewards(ask.metric))
+        return {(i, 0, kind, "psi"): influence.by_cluster(j, kind) + own}
