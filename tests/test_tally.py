@@ -233,8 +233,9 @@ def test_the_file_is_ordinary_parquet_with_its_version(tmp_path):
     file = pq.read_table(path)
     assert sum(file["n"].to_pylist()) == len(LISTS)
     meta = json.loads(file.schema.metadata[b"foreclick"])
-    assert (meta["version"], meta["shape"]["depth"]) == (1, 3)
-    assert file.schema.field("n").type == pa.int64()
+    assert (meta["version"], meta["sorted"], meta["shape"]["depth"]) == (2, True, 3)
+    assert meta["shape"]["masks"] == ["clicks"]
+    assert file.column_names == ["context", "item_1", "item_2", "item_3", "clicks", "n"]
 
 
 def test_a_glob_of_tallies_is_their_sum(tmp_path):

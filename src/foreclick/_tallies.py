@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foreclick._progress import working
-from foreclick._tally import Tally, metadata_of, read_tally, tally
+from foreclick._tally import Tally, read_tally, tally
+from foreclick._tally_files import metadata_of
 from foreclick.engines import files_of, filter_by, open_source, read_schemas, sweep_partial
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import PERIOD, period_of, read_log

@@ -23,7 +23,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 import foreclick as fc
-from foreclick.engines import laptop
+from foreclick.engines import Engine, laptop
 from foreclick.engines.duckdb import DuckDB
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "engines.md"
@@ -144,6 +144,8 @@ class Recorder(DuckDB):
     def __init__(self) -> None:
         super().__init__(laptop().backend)
         self.asked: list[tuple[str, ir.Table]] = []
+
+    extremes = Engine.extremes  # as a warehouse has it
 
     def materialise(self, expr: ir.Table, step: str) -> ir.Table:
         self.asked.append((step, expr))

@@ -4,6 +4,7 @@ from foreclick.engines.base import (
     BUCKETS,
     HASHES,
     Engine,
+    ScratchFile,
     absent,
     checked_file,
     force,
@@ -13,6 +14,7 @@ from foreclick.engines.base import (
     total,
     unordered,
     whole,
+    whole_file,
     zero,
 )
 from foreclick.engines.duckdb import default_engine, laptop
@@ -31,6 +33,7 @@ __all__ = [
     "HASHES",
     "Engine",
     "Job",
+    "ScratchFile",
     "absent",
     "bring",
     "checked_file",
@@ -48,5 +51,6 @@ __all__ = [
     "total",
     "unordered",
     "whole",
+    "whole_file",
     "zero",
 ]

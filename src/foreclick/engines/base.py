@@ -80,6 +80,17 @@ def _unfused() -> Iterator[None]:
         options.fuse_selects = before
 
 
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end: a file is there completely or not."""
+    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
     for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
@@ -106,6 +117,25 @@ def _alive(pid: int) -> bool:
     except PermissionError:  # somebody else's
         return True
     return True
+
+
+class ScratchFile:
+    """A file that is there as long as this object; `laptop` removes what killed processes left.
+
+    Attributes:
+        path: where it is to be written.
+    """
+
+    def __init__(self, name: str) -> None:
+        folder = f"{Engine.unique('scratch')}-foreclick-{platform.node()}-{os.getpid()}"
+        place = Path(tempfile.gettempdir()) / folder
+        place.mkdir()
+        self.path = str(place / name)
+        self._removed = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove it now."""
+        self._removed()
 
 
 class Engine:
@@ -177,7 +207,7 @@ class Engine:
 
         def keep(expr: ir.Table, step: str) -> ir.Table:
             table = self.materialise(expr, step)
-            names.append(table.get_name())
+            names.append(table.op().name)  # without its database, which `get_name` has in front
             return table
 
         try:
@@ -216,19 +246,12 @@ class Engine:
 
         home = default_engine() if self.far else self
         ordered = expr if job.key is None else expr.order_by(job.key)
-        name = f"{self.unique('worked')}-foreclick-{platform.node()}-{os.getpid()}"
-        place = Path(tempfile.gettempdir()) / name  # `laptop` removes it if this process is killed
-        place.mkdir()
-        try:
-            file = str(place / "rows.parquet")
-            with pq.ParquetWriter(file, job.schema, compression="zstd") as writer:
-                for batch in job.done(self.batches(ordered)):
-                    writer.write_batch(batch)
-            table = home.read_parquet([file])
-        except BaseException:
-            shutil.rmtree(place, ignore_errors=True)
-            raise
-        weakref.finalize(table.op(), shutil.rmtree, place, ignore_errors=True)
+        scratch = ScratchFile("rows.parquet")
+        with pq.ParquetWriter(scratch.path, job.schema, compression="zstd") as writer:
+            for batch in job.done(self.batches(ordered)):
+                writer.write_batch(batch)
+        table = home.read_parquet([scratch.path])
+        weakref.finalize(table.op(), scratch.remove)  # a bound method: the file stays until then
         return home, table
 
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
@@ -252,14 +275,9 @@ class Engine:
     def _write(
         self, expr: ir.Table, path: str, schema: pa.Schema, opened: Callable[[Path], Any]
     ) -> None:
-        partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
-        try:
-            with opened(partial) as writer:
-                for batch in self.batches(expr):
-                    writer.write_batch(batch.cast(schema))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with whole_file(path) as partial, opened(partial) as writer:
+            for batch in self.batches(expr):
+                writer.write_batch(batch.cast(schema))
 
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `show`."""
@@ -302,6 +320,16 @@ class Engine:
     def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
         """Element k (from 1) of an array, NULL where the array is shorter."""
         return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
+
+    def extremes(self, values: Sequence[ir.NumericValue]) -> tuple[ir.Value, ir.Value]:
+        """The least and the greatest of some numbers, where NULL counts as 0.
+
+        On some engines one NULL makes the least of all numbers NULL.
+        """
+        filled = [value.fill_null(0) for value in values]
+        if len(filled) == 1:
+            return filled[0], filled[0]
+        return ibis.least(*filled), ibis.greatest(*filled)
 
     def identified(self, table: ir.Table, name: str) -> ir.Table:
         """The rows with a number each, no two the same; to be materialised."""

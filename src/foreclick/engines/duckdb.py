@@ -34,10 +34,25 @@ class DuckDB(Engine):
         """DuckDB answers NULL beyond the end by itself."""
         return array[k - 1]
 
+    def extremes(self, values: Sequence[ir.NumericValue]) -> tuple[ir.Value, ir.Value]:
+        """DuckDB leaves NULLs out by itself, which saves a tenth of the tally."""
+        if len(values) == 1:
+            return values[0], values[0]
+        return ibis.least(*values), ibis.greatest(*values)
+
+    def fetch(self, expr: ir.Table) -> pa.Table:
+        """Ask DuckDB itself: Ibis imports pandas to fetch a table."""
+        with self._explained(expr):
+            return self._relation(expr).to_arrow_table().cast(expr.schema().to_pyarrow())
+
     def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
         """Ibis 12 misses the batch reader of DuckDB 2.0, so ask DuckDB itself."""
         with self._explained(expr):
-            yield from self.backend.con.sql(self.backend.compile(expr)).to_arrow_reader(_BATCH)
+            yield from self._relation(expr).to_arrow_reader(_BATCH)
+
+    def _relation(self, expr: ir.Table) -> Any:  # noqa: ANN401 - a DuckDB relation
+        self.backend._run_pre_execute_hooks(expr)  # noqa: SLF001 - registers memtables
+        return self.backend.con.sql(self.backend.compile(expr))
 
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
         """One scan of them all; a directory's name is no column."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import ibis
@@ -16,13 +17,14 @@ from foreclick.logs.layouts import (
     REPEATED,
     WEIGHT,
     Columns,
-    Layout,
     Roles,
     key_of,
     lay_out,
     period_of,
     rewards_of,
+    some_rows,
 )
+from foreclick.logs.masks import maskable, packed, spread, unpackable
 from foreclick.logs.shape import (
     BUCKET,
     CONTEXT,
@@ -34,10 +36,21 @@ from foreclick.logs.shape import (
     numbered,
     numbered_all,
 )
-from foreclick.logs.validate import BAD_WEIGHT, ROWS, check, complain, not_a_reward, rules, valid
+from foreclick.logs.validate import (
+    BAD_WEIGHT,
+    ROWS,
+    any_of,
+    check,
+    complain,
+    not_a_reward,
+    rules,
+    valid,
+)
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
+
+ODD = "__odd"
 
 __all__ = [
     "BUCKET",
@@ -53,8 +66,10 @@ __all__ = [
     "key_of",
     "numbered",
     "numbered_all",
+    "packed",
     "period_of",
     "read_log",
+    "spread",
 ]
 
 
@@ -64,24 +79,31 @@ class Log:
 
     Attributes:
         engine: where the log lives.
-        shape: what the columns of `table` are.
-        table: the compressed rows, one per distinct (context, …, list, rewards), with the count
-            `n`: an Ibis table in the log's engine.
-        rows: how many valid raw rows `table` stands for.
+        shape: what the columns of `stored` are.
+        stored: the compressed rows, one per distinct (context, …, list, rewards), with the count
+            `n`: an Ibis table in the log's engine. Rewards that are 0 or 1 are masks (see `Shape`).
+        rows: how many valid raw rows `stored` stands for.
         dropped: how many rows were left out, by cause (`invalid="drop"`).
         dropped_rows: how many rows were left out; a row with two causes counts once.
         raw: the source's own rows, after `where`, unexecuted.
         roles: which column of `raw` plays which part.
+        kept: what was computed of the log and is needed again, such as its tally.
     """
 
     engine: Engine
     shape: Shape
-    table: ir.Table
+    stored: ir.Table
     rows: int
     dropped: dict[str, int]
     dropped_rows: int
     raw: ir.Table
     roles: Roles
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
+
+    @cached_property
+    def table(self) -> ir.Table:
+        """The compressed rows with one column a position of every reward."""
+        return spread(self.stored, self.shape).select(self.shape.columns)
 
     def __repr__(self) -> str:
         s = self.shape
@@ -222,12 +244,7 @@ def compress(
     `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
     tables that are no logs.
     """
-    layout = lay_out(raw, roles, engine)
-    if depth is None:
-        shown, table = _fathom(layout, engine)
-    else:
-        shown, table = depth, engine.materialise(_grouped(layout, depth), "log")
-    shape = layout.shape(shown)
+    shape, table = _Pass(raw, roles, engine, depth).rows()
     broken = rules(table, shape, roles.weight)
     rows, causes, invalid_rows = check(table, broken, engine)
     if not rows:
@@ -246,10 +263,11 @@ def compress(
                 f"invalid='drop'. Causes: {causes}."
             )
         table = valid(table, broken)
+    shape, table = _packed_after_all(shape, table, engine)
     return Log(
         engine=engine,
         shape=shape,
-        table=table.select(shape.columns),
+        stored=table.select(shape.stored),
         rows=rows - invalid_rows,
         dropped=causes,
         dropped_rows=invalid_rows,
@@ -258,35 +276,102 @@ def compress(
     )
 
 
-def _fathom(layout: Layout, engine: Engine) -> tuple[int, ir.Table]:
-    """Group with as many positions as the longest list has.
+class _Pass:
+    """The one group-by over the raw log.
 
-    How many that are is only known after the pass. A guess from some rows is nearly always right,
-    and if it was not, the pass is made again with the length that was found.
+    How long the longest list is, and whether rewards are 0 or 1 everywhere, is only known after the
+    pass. A guess from some rows is nearly always right; if it was not, the pass is made again.
     """
-    depth = _longest(engine, layout.probe)
-    while True:
-        table = engine.materialise(_grouped(layout, depth), "log")
-        longest = _longest(engine, table)
-        if longest <= depth:
-            return depth, table
-        depth = longest
+
+    def __init__(self, raw: ir.Table, roles: Roles, engine: Engine, depth: int | None) -> None:
+        self.engine, self.depth = engine, depth
+        self.layout = lay_out(raw, roles, engine)
+        self.some = lay_out(some_rows(raw, roles), roles, engine)
+
+    def rows(self) -> tuple[Shape, ir.Table]:
+        """The shape and the groups of the raw rows."""
+        guess = self.depth or _longest(self.engine, self.some.lengths)
+        found = self._with_masks(guess) if self.layout.shape(guess).rewards else None
+        return found or self._with_columns(guess)
+
+    def _with_masks(self, depth: int) -> tuple[Shape, ir.Table] | None:
+        """Group by masks; None if some row has rewards that do not fit in one."""
+        masks = self._guess_masks(depth)
+        while masks:
+            shape = replace(self.layout.shape(depth), masks=masks)
+            table = self.engine.materialise(self._by_masks(shape), "log")
+            if not _any_row(self.engine, table, table[ODD]):
+                return shape, table
+            longest = depth if self.depth else _longest(self.engine, self.layout.lengths)
+            if longest == depth:
+                return None
+            depth, masks = longest, self._guess_masks(longest)
+        return None
+
+    def _guess_masks(self, depth: int) -> tuple[str, ...]:
+        """Rewards that are 0 or 1 in some rows, and thus probably in all."""
+        shape = self.some.shape(depth)
+        names = maskable(shape)
+        if not names:
+            return ()
+        records = self.some.records(depth)
+        odd = {name: unpackable(records, shape, name, self.engine).any() for name in names}
+        answer = self.engine.rows(records.aggregate(**odd))[0]
+        return tuple(name for name in names if not answer[name])
+
+    def _by_masks(self, shape: Shape) -> ir.Table:
+        """Rows that a mask cannot tell, or that are longer than expected, are marked as odd."""
+        records = self.layout.records(shape.depth)
+        odd = any_of(unpackable(records, shape, name, self.engine) for name in shape.masks)
+        if self.depth is None:
+            odd = odd | (records[LENGTH] > shape.depth)
+        return _grouped(packed(records.mutate(**{ODD: odd}), shape), [*shape.order, ODD])
+
+    def _with_columns(self, depth: int) -> tuple[Shape, ir.Table]:
+        """Group by one column a position of every reward."""
+        while True:
+            shape, records = self.layout.shape(depth), self.layout.records(depth)
+            longest = {LENGTH: records[LENGTH].max()}
+            table = self.engine.materialise(_grouped(records, shape.order, **longest), "log")
+            found = self.depth or _longest(self.engine, table)
+            if found <= depth:
+                return shape, table
+            depth = found
 
 
-def _grouped(layout: Layout, depth: int) -> ir.Table:
-    """The one group-by over the raw log."""
-    records = layout.records(depth)
-    keys = [*layout.shape(depth).keys, *([REPEATED] if REPEATED in records.columns else [])]
-    longest = {LENGTH: records[LENGTH].max()}
+def _grouped(records: ir.Table, keys: list[str], **further: ir.Scalar) -> ir.Table:
+    """Count the records by their keys."""
+    keys = [*keys, *([REPEATED] if REPEATED in records.columns else [])]
     if WEIGHT not in records.columns:
-        return records.group_by(keys).aggregate(**longest, **{N: records.count()})
+        return records.group_by(keys).aggregate(**further, **{N: records.count()})
     weight = records[WEIGHT]
     wrong = (weight.isnull() | not_a_reward(weight) | (weight == 0)).fill_null(True)
     usable = wrong.ifelse(ibis.null(weight.type()), weight)
     judged = records.mutate(**{BAD_WEIGHT: wrong, WEIGHT: usable})
     return judged.group_by([*keys, BAD_WEIGHT]).aggregate(
-        **longest, **{N: total(judged[WEIGHT]), ROWS: judged.count()}
+        **further, **{N: total(judged[WEIGHT]), ROWS: judged.count()}
     )
+
+
+def _packed_after_all(shape: Shape, table: ir.Table, engine: Engine) -> tuple[Shape, ir.Table]:
+    """Pack rewards that are 0 or 1 in all rows that are left.
+
+    Whether a reward has a mask must not depend on which rows an engine happened to show for the
+    first guess, nor on rows that were dropped.
+    """
+    names = [name for name in maskable(shape) if name not in shape.masks]
+    if not names:
+        return shape, table
+    odd = {name: unpackable(table, shape, name, engine).any() for name in names}
+    answer = engine.rows(table.aggregate(**odd))[0]
+    late = tuple(name for name in names if not answer[name])
+    wide = replace(shape, masks=late)
+    kept = tuple(name for name in shape.rewards if name in (*shape.masks, *late))
+    return replace(shape, masks=kept), packed(table, wide)
+
+
+def _any_row(engine: Engine, table: ir.Table, condition: ir.BooleanValue) -> bool:
+    return bool(engine.rows(table.aggregate(found=condition.any()))[0]["found"])
 
 
 def _longest(engine: Engine, lengths: ir.Table) -> int:

@@ -76,7 +76,7 @@ class Layout:
 
     shape: Callable[[int], Shape]
     records: Callable[[int], ir.Table]
-    probe: ir.Table = field(repr=False)  # one column, `length`, of some rows: a first guess of K
+    lengths: ir.Table = field(repr=False)  # one column, `length`: its maximum is K
 
 
 def lay_out(table: ir.Table, roles: Roles, engine: Engine) -> Layout:
@@ -85,6 +85,11 @@ def lay_out(table: ir.Table, roles: Roles, engine: Engine) -> Layout:
     if roles.layout == "long":
         return _Long(table, roles, engine).layout()
     return _Listed(table, roles, engine).layout()
+
+
+def some_rows(table: ir.Table, roles: Roles) -> ir.Table:
+    """Rows for a first guess of how long lists are and whether rewards are 0 or 1."""
+    return table.limit(100_000 if roles.layout == "long" else 10_000)
 
 
 def _check_columns(table: ir.Table, roles: Roles) -> None:
@@ -208,7 +213,7 @@ class _Listed(_Reader):
         return Layout(
             shape=lambda depth: self.shape(depth, kind),
             records=lambda depth: self._records(depth, length),
-            probe=self.table.select(**{LENGTH: length}).limit(10_000),
+            lengths=self.table.select(**{LENGTH: length}),
         )
 
     def _length(self, items: Columns) -> ir.Value:
@@ -274,9 +279,9 @@ class _Long(_Reader):
         if not position.type().is_integer():
             raise SourceError(f"the position must be an integer, not {position.type()}.")
         kind = None if self.roles.propensity is None else "slot"
-        probe = self.table.select(**{LENGTH: position.cast("int64")}).limit(100_000)
+        lengths = self.table.select(**{LENGTH: position.cast("int64")})
         return Layout(
-            shape=lambda depth: self.shape(depth, kind), records=self._records, probe=probe
+            shape=lambda depth: self.shape(depth, kind), records=self._records, lengths=lengths
         )
 
     def _records(self, depth: int) -> ir.Table:

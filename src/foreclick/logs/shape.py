@@ -24,9 +24,10 @@ def numbered_all(stems: Iterable[str], depth: int) -> list[str]:
 class Shape:
     """What the columns of a compressed log are.
 
-    A list is spread over scalar columns, `item_1` … `item_K`, and so is each reward
-    (`clicks_1` … `clicks_K`): grouping by scalars is about twice as fast as grouping by arrays,
-    and an empty position is simply NULL.
+    A list is spread over scalar columns, `item_1` … `item_K`: grouping by scalars is about twice
+    as fast as grouping by arrays, and an empty position is simply NULL. A reward that is 0 or 1
+    everywhere is stored as one integer, its *mask*, named as the reward: bit k − 1 is the reward
+    at position k. Other rewards have one column a position (`price_1` … `price_K`).
 
     Attributes:
         depth: K, the longest list.
@@ -36,6 +37,7 @@ class Shape:
         propensity: whether propensities were given, and for what: "list", "slot" or None.
         sample: what the log is a sample of ("context" or "unit") and the share that was read; None
             if all of it was.
+        masks: the names of the rewards that are stored as masks.
     """
 
     depth: int
@@ -64,8 +66,34 @@ class Shape:
         return numbered(name, self.depth)
 
     @property
+    def order(self) -> list[str]:
+        """The keys of the compact rows, in the order in which they are sorted.
+
+        Ascending, NULLs first, text by its bytes. Contexts, lists and the tops of lists are then
+        runs of neighbouring rows.
+        """
+        return [
+            CONTEXT,
+            *self.items,
+            *([PERIOD] if self.period else []),
+            *self.segments,
+            *([BUCKET] if self.unit else []),
+            *(c for name in self.rewards for c in self.stored_reward(name)),
+            *self.propensities,
+        ]
+
+    @property
+    def stored(self) -> list[str]:
+        """The columns of the compact rows: the keys and the count."""
+        return [*self.order, N]
+
+    def stored_reward(self, name: str) -> list[str]:
+        """The columns that hold one reward in the compact rows: its mask, or one a position."""
+        return [name] if name in self.masks else self.reward(name)
+
+    @property
     def keys(self) -> list[str]:
-        """Everything that a row of the compressed log is counted by."""
+        """Everything that a row of the compressed log is counted by, one column a position."""
         rewards = [column for name in self.rewards for column in self.reward(name)]
         return [
             CONTEXT,

@@ -19,7 +19,7 @@ import ibis.expr.types as ir
 from foreclick.engines import Engine, absent, real, total
 from foreclick.errors import InvalidLogError
 from foreclick.logs.layouts import REPEATED
-from foreclick.logs.shape import CONTEXT, N, Shape
+from foreclick.logs.shape import CONTEXT, N, Shape, numbered
 
 ROWS = "rows"
 BAD_WEIGHT = "bad_weight"
@@ -44,22 +44,25 @@ def rules(table: ir.Table, shape: Shape, weight: str | None = None) -> list[Rule
         Rule("null or empty list", empty, "leave out requests that showed nothing"),
         Rule(
             "an item twice in a list",
-            _any(a == b for a, b in combinations(items, 2)),
+            any_of(a == b for a, b in combinations(items, 2)),
             "keep the first of each item, or make the items distinct",
         ),
     ]
     for name in shape.rewards:
+        if name in shape.masks:  # whose rows are 0 or 1 where an item is, and NULL elsewhere
+            continue
         values = [table[c] for c in shape.reward(name)]
         found += [
             Rule(
                 f"items and {name} of different length, or with a null between",
                 # An empty list is its own cause; it should not be counted twice.
-                _any(i.isnull() != absent(v) for i, v in zip(items, values, strict=True)) & ~empty,
+                any_of(i.isnull() != absent(v) for i, v in zip(items, values, strict=True))
+                & ~empty,
                 f"give every item one value in {name} (0 where nothing happened)",
             ),
             Rule(
                 f"negative or NaN {name}",
-                _any(not_a_reward(v) for v in values),
+                any_of(not_a_reward(v) for v in values),
                 f"{name} must be finite and at least 0",
             ),
         ]
@@ -67,7 +70,7 @@ def rules(table: ir.Table, shape: Shape, weight: str | None = None) -> list[Rule
         found.append(_propensity(_not_a_probability(table[shape.propensities[0]])))
     elif shape.propensity == "slot":
         slots = zip(items, (table[c] for c in shape.propensities), strict=True)
-        found.append(_propensity(_any(i.notnull() & _not_a_probability(p) for i, p in slots)))
+        found.append(_propensity(any_of(i.notnull() & _not_a_probability(p) for i, p in slots)))
     if BAD_WEIGHT in table.columns:
         remedy = f"{weight} must be finite and above 0; leave other rows out"
         found.append(Rule(f"{weight} null, NaN, or not above 0", table[BAD_WEIGHT], remedy))
@@ -84,7 +87,7 @@ def check(table: ir.Table, broken: list[Rule], engine: Engine) -> tuple[int, dic
     judged = table.select(n=rows, **{f"b{i}": r.broken for i, r in enumerate(broken)})
     flags = [judged[f"b{i}"] for i in range(len(broken))]
     counts = {f"c{i}": total(flag.ifelse(judged["n"], 0)) for i, flag in enumerate(flags)}
-    any_broken = total(_any(flags).ifelse(judged["n"], 0))
+    any_broken = total(any_of(flags).ifelse(judged["n"], 0))
     answer = engine.rows(judged.aggregate(all=total(judged["n"]), any=any_broken, **counts))[0]
     causes = {r.cause: answer[f"c{i}"] for i, r in enumerate(broken) if answer[f"c{i}"]}
     return answer["all"], causes, answer["any"]
@@ -115,13 +118,13 @@ def complain(
 
 def valid(table: ir.Table, broken: list[Rule]) -> ir.Table:
     """The rows that break no rule."""
-    return table.filter(~_any(r.broken for r in broken))
+    return table.filter(~any_of(r.broken for r in broken))
 
 
 def _describe(row: dict[str, Any], shape: Shape) -> str:
     parts = [f"context={row[CONTEXT]!r}"]
     for name in ("item", *shape.rewards):
-        values = [row[f"{name}_{k}"] for k in range(1, shape.depth + 1)]
+        values = _values(row, shape, name)
         while values and values[-1] is None:
             values.pop()
         shown = ", ".join(str(v) for v in values[:_ITEMS]) + (", …" if values[_ITEMS:] else "")
@@ -130,7 +133,15 @@ def _describe(row: dict[str, Any], shape: Shape) -> str:
     return " ".join(parts)
 
 
-def _any(conditions: Any) -> ir.BooleanValue:  # noqa: ANN401 - an iterable of conditions
+def _values(row: dict[str, Any], shape: Shape, name: str) -> list[Any]:
+    """What stands at each position of a row: the items, or the rewards of this name."""
+    if name not in shape.masks:
+        return [row[column] for column in numbered(name, shape.depth)]
+    bits = [(row[name] >> k) & 1 for k in range(shape.depth)]
+    return [None if row[i] is None else bit for i, bit in zip(shape.items, bits, strict=True)]
+
+
+def any_of(conditions: Any) -> ir.BooleanValue:  # noqa: ANN401 - an iterable of conditions
     """Whether one holds; a comparison with NULL holds nowhere (see `rules`)."""
     listed = list(conditions)
     while len(listed) > 1:  # as a balanced tree: lists of 100 have 4,950 pairs of items

@@ -4,19 +4,68 @@ SELECT
 FROM (
   SELECT
     GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS "length"
-  FROM "foreclick_source" AS "t0"
-  LIMIT 10000
+  FROM (
+    SELECT
+      *
+    FROM "foreclick_source" AS "t0"
+    LIMIT 10000
+  ) AS "t1"
+) AS "t2";
+
+-- fetch
+SELECT
+  MAX(
+    COALESCE(
+      (
+        LEAST(COALESCE("t2"."clicks_1", 0), COALESCE("t2"."clicks_2", 0)) < 0
+      )
+      OR (
+        GREATEST(COALESCE("t2"."clicks_1", 0), COALESCE("t2"."clicks_2", 0)) > 1
+      ),
+      FALSE
+    )
+    OR (
+      (
+        (
+          "t2"."item_1" IS NULL
+        ) <> (
+          "t2"."clicks_1" IS NULL
+        )
+      )
+      OR (
+        (
+          "t2"."item_2" IS NULL
+        ) <> (
+          "t2"."clicks_2" IS NULL
+        )
+      )
+    )
+  ) AS "clicks"
+FROM (
+  SELECT
+    "t1"."context",
+    "t1"."day" AS "period",
+    GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS "length",
+    "t1"."i0" AS "item_1",
+    "t1"."i1" AS "item_2",
+    "t1"."c0" AS "clicks_1",
+    "t1"."c1" AS "clicks_2"
+  FROM (
+    SELECT
+      *
+    FROM "foreclick_source" AS "t0"
+    LIMIT 10000
+  ) AS "t1"
 ) AS "t2";
 
 -- log
 SELECT
   "t1"."context",
-  "t1"."period",
   "t1"."item_1",
   "t1"."item_2",
-  "t1"."clicks_1",
-  "t1"."clicks_2",
-  MAX("t1"."length") AS "length",
+  "t1"."period",
+  "t1"."clicks",
+  "t1"."__odd",
   COUNT(*) AS "n"
 FROM (
   SELECT
@@ -25,8 +74,35 @@ FROM (
     GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS "length",
     "t0"."i0" AS "item_1",
     "t0"."i1" AS "item_2",
-    "t0"."c0" AS "clicks_1",
-    "t0"."c1" AS "clicks_2"
+    COALESCE(
+      (
+        LEAST(COALESCE("t0"."c0", 0), COALESCE("t0"."c1", 0)) < 0
+      )
+      OR (
+        GREATEST(COALESCE("t0"."c0", 0), COALESCE("t0"."c1", 0)) > 1
+      ),
+      FALSE
+    )
+    OR (
+      (
+        (
+          "t0"."i0" IS NULL
+        ) <> (
+          "t0"."c0" IS NULL
+        )
+      )
+      OR (
+        (
+          "t0"."i1" IS NULL
+        ) <> (
+          "t0"."c1" IS NULL
+        )
+      )
+    )
+    OR (
+      GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) > 2
+    ) AS "__odd",
+    IFF("t0"."c0" = 1, CAST(1 AS BIGINT), CAST(0 AS BIGINT)) + IFF("t0"."c1" = 1, CAST(2 AS BIGINT), CAST(0 AS BIGINT)) AS "clicks"
   FROM "foreclick_source" AS "t0"
 ) AS "t1"
 GROUP BY
@@ -39,25 +115,16 @@ GROUP BY
 
 -- fetch
 SELECT
-  MAX("t0"."length") AS "length"
+  MAX("t0"."__odd") AS "found"
 FROM "temp"."main"."foreclick_log" AS "t0";
 
 -- fetch
 SELECT
   CAST(COALESCE(SUM("t1"."n"), 0) AS BIGINT) AS "all",
-  CAST(COALESCE(
-    SUM(
-      IFF("t1"."b0" OR "t1"."b1" OR (
-        "t1"."b2" OR "t1"."b3"
-      ) OR "t1"."b4", "t1"."n", 0)
-    ),
-    0
-  ) AS BIGINT) AS "any",
+  CAST(COALESCE(SUM(IFF("t1"."b0" OR "t1"."b1" OR "t1"."b2", "t1"."n", 0)), 0) AS BIGINT) AS "any",
   CAST(COALESCE(SUM(IFF("t1"."b0", "t1"."n", 0)), 0) AS BIGINT) AS "c0",
   CAST(COALESCE(SUM(IFF("t1"."b1", "t1"."n", 0)), 0) AS BIGINT) AS "c1",
-  CAST(COALESCE(SUM(IFF("t1"."b2", "t1"."n", 0)), 0) AS BIGINT) AS "c2",
-  CAST(COALESCE(SUM(IFF("t1"."b3", "t1"."n", 0)), 0) AS BIGINT) AS "c3",
-  CAST(COALESCE(SUM(IFF("t1"."b4", "t1"."n", 0)), 0) AS BIGINT) AS "c4"
+  CAST(COALESCE(SUM(IFF("t1"."b2", "t1"."n", 0)), 0) AS BIGINT) AS "c2"
 FROM (
   SELECT
     "t0"."n",
@@ -67,38 +134,7 @@ FROM (
     ) AND (
       "t0"."item_2" IS NULL
     ), FALSE) AS "b1",
-    COALESCE("t0"."item_1" = "t0"."item_2", FALSE) AS "b2",
-    COALESCE(
-      (
-        (
-          (
-            "t0"."item_1" IS NULL
-          ) <> (
-            "t0"."clicks_1" IS NULL
-          )
-        )
-        OR (
-          (
-            "t0"."item_2" IS NULL
-          ) <> (
-            "t0"."clicks_2" IS NULL
-          )
-        )
-      )
-      AND NOT (
-        (
-          "t0"."item_1" IS NULL
-        ) AND (
-          "t0"."item_2" IS NULL
-        )
-      ),
-      FALSE
-    ) AS "b3",
-    COALESCE((
-      "t0"."clicks_1" < 0
-    ) OR (
-      "t0"."clicks_2" < 0
-    ), FALSE) AS "b4"
+    COALESCE("t0"."item_1" = "t0"."item_2", FALSE) AS "b2"
   FROM "temp"."main"."foreclick_log" AS "t0"
 ) AS "t1";
 
@@ -116,8 +152,24 @@ FROM (
       "t0"."period",
       "t0"."item_1",
       "t0"."item_2",
-      "t0"."clicks_1",
-      "t0"."clicks_2",
+      CASE
+        WHEN "t0"."item_1" IS NULL
+        THEN CAST(NULL AS BIGINT)
+        WHEN (
+          BITAND("t0"."clicks", CAST(1 AS BIGINT))
+        ) <> CAST(0 AS BIGINT)
+        THEN CAST(1 AS BIGINT)
+        ELSE CAST(0 AS BIGINT)
+      END AS "clicks_1",
+      CASE
+        WHEN "t0"."item_2" IS NULL
+        THEN CAST(NULL AS BIGINT)
+        WHEN (
+          BITAND("t0"."clicks", CAST(2 AS BIGINT))
+        ) <> CAST(0 AS BIGINT)
+        THEN CAST(1 AS BIGINT)
+        ELSE CAST(0 AS BIGINT)
+      END AS "clicks_2",
       "t0"."n"
     FROM "temp"."main"."foreclick_log" AS "t0"
   ) AS "t1"
@@ -141,8 +193,30 @@ FROM (
     "t0"."item_1",
     "t0"."item_2",
     "t0"."n",
-    "t0"."n" * COALESCE("t0"."clicks_1", 0) AS "clicks_1",
-    "t0"."n" * COALESCE("t0"."clicks_2", 0) AS "clicks_2"
+    "t0"."n" * COALESCE(
+      CASE
+        WHEN "t0"."item_1" IS NULL
+        THEN CAST(NULL AS BIGINT)
+        WHEN (
+          BITAND("t0"."clicks", CAST(1 AS BIGINT))
+        ) <> CAST(0 AS BIGINT)
+        THEN CAST(1 AS BIGINT)
+        ELSE CAST(0 AS BIGINT)
+      END,
+      0
+    ) AS "clicks_1",
+    "t0"."n" * COALESCE(
+      CASE
+        WHEN "t0"."item_2" IS NULL
+        THEN CAST(NULL AS BIGINT)
+        WHEN (
+          BITAND("t0"."clicks", CAST(2 AS BIGINT))
+        ) <> CAST(0 AS BIGINT)
+        THEN CAST(1 AS BIGINT)
+        ELSE CAST(0 AS BIGINT)
+      END,
+      0
+    ) AS "clicks_2"
   FROM "temp"."main"."foreclick_log" AS "t0"
 ) AS "t1"
 GROUP BY

@@ -1,0 +1,139 @@
+"""Files of tallies: Parquet, with the rows in order, written and read part by part.
+
+The rows of a file are sorted by `Shape.order`, and a row group ends where a context does, so a
+reader that holds one row group in memory sees whole contexts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from foreclick.engines import read_schemas, whole_file
+from foreclick.errors import SourceError, TallyError
+from foreclick.logs import CONTEXT, N, Shape
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
+"""Versions that are read. Version 1 had no masks, and its rows were in no order."""
+
+GROUP_ROWS = 250_000
+"""Rows of a row group, about."""
+
+_METADATA = "foreclick"
+_INT32 = range(-(2**31), 2**31)
+
+
+def described(path: str | list[str]) -> dict[str, tuple[dict[str, Any], pa.Schema]]:
+    """What each tally says of itself, and its columns, by file."""
+    try:
+        schemas = read_schemas(path)
+    except SourceError as error:
+        raise TallyError(f"no tally: {error}") from error
+    found = {}
+    for file, schema in schemas.items():
+        meta = metadata_of(schema)
+        if meta is None:
+            raise TallyError(f"{file!r} is not a tally. Make one with fc.tally(log).write_parquet.")
+        if meta["version"] not in READABLE:
+            raise TallyError(
+                f"{file!r} has the tally schema {meta['version']}, this foreclick reads "
+                f"{' and '.join(map(str, READABLE))}. Tally the log again with this version."
+            )
+        found[file] = (meta, schema.remove_metadata())
+    return found
+
+
+def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
+    """What a tally's file says of itself; None if it is the file of something else."""
+    text = (schema.metadata or {}).get(_METADATA.encode())
+    found: dict[str, Any] | None = json.loads(text) if text else None
+    return found
+
+
+def count_rows(files: Iterable[str]) -> int:
+    """How many rows some Parquet files have, by their footers."""
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a sorted file in batches of at most so many; in memory is one row group."""
+    with pq.ParquetFile(file) as opened:
+        for number in range(opened.num_row_groups):
+            group = opened.read_row_group(number, columns=schema.names)
+            yield from in_batches(group.select(schema.names).cast(schema), rows)
+
+
+def in_batches(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """A table in batches of at most so many rows."""
+    yield from table.combine_chunks().to_batches(max_chunksize=rows)
+
+
+def write_sorted(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: str | Path, meta: dict[str, Any]
+) -> None:
+    """Write rows that come in order to one Parquet file; it is there completely or not at all."""
+    described_by = schema.with_metadata({_METADATA: json.dumps(meta)})
+    with (
+        whole_file(path) as partial,
+        pq.ParquetWriter(partial, described_by, compression="zstd") as writer,
+    ):
+        for group in whole_contexts(batches, GROUP_ROWS):
+            writer.write_table(group.cast(described_by), row_group_size=group.num_rows)
+
+
+def whole_contexts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Rows in order of contexts, in tables of about so many that end where a context does.
+
+    A context with more rows than that is cut.
+    """
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        if count < rows:
+            continue
+        table = pa.Table.from_batches(held)
+        # The last context may go on in the next batch.
+        end = pc.index(table[CONTEXT], table[CONTEXT][-1]).as_py() or count
+        yield table.slice(0, end)
+        held, count = table.slice(end).to_batches(), count - end
+    if count:
+        yield pa.Table.from_batches(held)
+
+
+def integer_columns(schema: pa.Schema, shape: Shape) -> list[list[str]]:
+    """Columns that are 64-bit integers in memory and may be narrower in a file; items together."""
+    together = [[CONTEXT], shape.items, *([name] for name in shape.masks), [N]]
+    return [names for names in together if pa.types.is_integer(schema.field(names[0]).type)]
+
+
+def narrowed(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """The schema with 32-bit integers for these columns."""
+    return _typed(schema, columns, pa.int32())
+
+
+def widened(schema: pa.Schema, shape: Shape) -> pa.Schema:
+    """The schema with 64-bit integers for columns that a file may have narrowed."""
+    columns = [name for names in integer_columns(schema, shape) for name in names]
+    return _typed(schema, columns, pa.int64())
+
+
+def fits(least: int | None, greatest: int | None) -> bool:
+    """Whether numbers in these bounds are 32-bit integers; bounds of nothing are None."""
+    return all(bound is None or bound in _INT32 for bound in (least, greatest))
+
+
+def _typed(schema: pa.Schema, columns: Sequence[str], kind: pa.DataType) -> pa.Schema:
+    return pa.schema(
+        [field.with_type(kind) if field.name in columns else field for field in schema]
+    )

@@ -1,0 +1,302 @@
+"""A tally's rows come in one order, from memory, from a file and from any engine."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick import _tally, _tally_files
+from tests.engines.looking import kept
+from tests.logs.samples import LISTS, Row, counted, reference, table
+from tests.test_tally import ROLES, rows
+
+WORDS = ["b", "B", "é", "z", "", "ab", "東京", "a b"]
+"""Texts that a language sorts otherwise than their bytes."""
+
+
+def words(count: int = 60) -> list[Row]:
+    """Contexts, items and segments of such texts, with NULLs, and every other role."""
+    return [
+        row
+        | {
+            "context": WORDS[i % 8],
+            "items": [f"{WORDS[i * 5 % 7]}{k}" for k in range(len(row["items"]))],
+            "land": [None, *WORDS][i % 9],
+            "day": [None, date(2024, 5, 1), date(2023, 1, 2)][i % 3],
+        }
+        for i, row in enumerate(rows(count, 3))
+    ]
+
+
+def arrow(tally: fc.Tally, size: int = 250_000) -> pa.Table:
+    return pa.Table.from_batches(tally.sorted_batches(size))
+
+
+def in_python(rows: pa.Table, keys: list[str]) -> list[Row]:
+    """The rows sorted by hand: NULLs first, text by bytes."""
+
+    def key(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - of any column
+        if value is None:
+            return (0,)
+        return (1, value.encode() if isinstance(value, str) else value)
+
+    found: list[Row] = sorted(rows.to_pylist(), key=lambda row: [key(row[c]) for c in keys])
+    return found
+
+
+def test_rows_ascend_with_nulls_first_and_text_by_bytes():
+    tally = fc.tally(fc.read_log(words(), **ROLES))
+    found = arrow(tally)
+    assert found.column_names == [*tally.shape.order, "n"]
+    assert tally.shape.order == [
+        *("context", "item_1", "item_2", "item_3", "period", "land", "bucket"),
+        *("clicks", "orders", "propensity"),
+    ]
+    assert found.to_pylist() == in_python(found, tally.shape.order)
+
+
+def test_every_engine_gives_the_same_rows_to_the_last_bit(engine):
+    log = pa.Table.from_pylist(words())
+    there = fc.tally(fc.read_log(engine.load(log), **ROLES))
+    here = fc.tally(fc.read_log(log, **ROLES))
+    assert there.shape == here.shape
+    assert arrow(there).equals(arrow(here))
+    assert there.row_count() == here.row_count() == arrow(here).num_rows
+
+
+def test_graded_rewards_are_ordered_by_their_columns():
+    tally = fc.tally([{**row, "clicks": [c / 2 for c in row["clicks"]]} for row in rows(40, 3)])
+    assert tally.shape.masks == ()
+    found = arrow(tally)
+    assert found.to_pylist() == in_python(found, tally.shape.order)
+
+
+def test_integers_are_of_64_bits_whatever_the_file_has(tmp_path):
+    tally = fc.tally(fc.read_log(rows(40, 3), **ROLES))
+    tally.write_parquet(tmp_path / "t.parquet")
+    back = fc.read_tally(tmp_path / "t.parquet")
+    assert arrow(back).equals(arrow(tally))
+    kinds = {arrow(back).schema.field(name).type for name in ("item_1", "clicks", "orders", "n")}
+    assert kinds == {pa.int64()}
+
+
+def test_a_sorted_file_is_read_without_a_query(tmp_path, monkeypatch):
+    tally = fc.tally(fc.read_log(words(), **ROLES))
+    tally.write_parquet(tmp_path / "t.parquet")
+    back = fc.read_tally(tmp_path / "t.parquet")
+    expected = arrow(tally)
+    monkeypatch.setattr(type(back.engine), "fetch", None)
+    monkeypatch.setattr(type(back.engine), "batches", None)
+    assert arrow(back).equals(expected)
+    assert back.row_count() == expected.num_rows
+
+
+@pytest.mark.parametrize("most", [0, 2_000_000])
+def test_other_queries_may_be_made_between_two_batches(most, monkeypatch):
+    monkeypatch.setattr(_tally, "SORT_ROWS", most)
+    tally = fc.tally(fc.read_log(words(), **ROLES))
+    sizes = []
+    for batch in tally.sorted_batches(7):
+        assert tally.row_count() > batch.num_rows
+        sizes.append(batch.num_rows)
+    assert set(sizes[:-1]) == {7}
+    assert sum(sizes) == tally.row_count()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_file_is_sorted_and_narrow(tmp_path):
+    tally = fc.tally(fc.read_log(words(), **ROLES))
+    tally.write_parquet(tmp_path / "t.parquet")
+    file = pq.read_table(tmp_path / "t.parquet")
+    assert file.column_names == tally.shape.stored
+    assert file.to_pylist() == arrow(tally).to_pylist()
+    assert {file.schema.field(c).type for c in ("clicks", "orders", "n")} == {pa.int32()}
+    assert (
+        pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+    )
+
+
+@pytest.mark.parametrize("large", [2**31, -(2**31) - 1])
+def test_integers_that_do_not_fit_stay_wide(tmp_path, large):
+    log = {"context": [1, 2], "items": [[1, 2], [1, large]], "clicks": [[0, 1], [1, 1]]}
+    tally = fc.tally(log)
+    tally.write_parquet(tmp_path / "t.parquet")
+    schema = pq.read_schema(tmp_path / "t.parquet")
+    assert schema.field("context").type == schema.field("clicks").type == pa.int32()
+    assert schema.field("item_1").type == schema.field("item_2").type == pa.int64()
+    assert arrow(fc.read_tally(tmp_path / "t.parquet")).equals(arrow(tally))
+
+
+def test_a_mask_of_many_positions_stays_wide(tmp_path):
+    log = {"context": [1], "items": [list(range(40))], "clicks": [[0] * 39 + [1]]}
+    fc.tally(log).write_parquet(tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet")["clicks"].to_pylist() == [2**39]
+
+
+def test_a_row_group_ends_where_a_context_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(_tally_files, "GROUP_ROWS", 12)
+    monkeypatch.setattr("foreclick.engines.duckdb._BATCH", 5)
+    fc.tally(fc.read_log(words(90), **ROLES)).write_parquet(tmp_path / "t.parquet")
+    file = pq.ParquetFile(tmp_path / "t.parquet")
+    groups = [file.read_row_group(i)["context"].to_pylist() for i in range(file.num_row_groups)]
+    assert len(groups) > 3
+    assert all(a[-1] < b[0] for a, b in itertools.pairwise(groups))
+
+
+def test_a_context_larger_than_a_row_group_is_cut():
+    batches = pa.table({"context": ["a"] * 2 + ["b"] * 30 + ["c"]}).to_batches(max_chunksize=4)
+    parts = list(_tally_files.whole_contexts(batches, 8))
+    assert max(part.num_rows for part in parts) < 16
+    assert [c for part in parts for c in part["context"].to_pylist()] == ["a"] * 2 + ["b"] * 30 + [
+        "c"
+    ]
+
+
+def test_files_of_version_1_are_read(tmp_path):
+    """One column a position, in no order."""
+    log = fc.read_log(rows(40, 3), **ROLES)
+    tally = fc.tally(log)
+    shape = tally.shape.to_dict()
+    del shape["masks"]
+    meta = {"version": 1, "shape": shape, "dropped": {}, "dropped_rows": 0, "periods": ["0", "1"]}
+    wide = tally.to_arrow()
+    shuffled = wide.take(list(range(wide.num_rows))[::-1])
+    old = shuffled.replace_schema_metadata({"foreclick": json.dumps(meta)})
+    pq.write_table(old, tmp_path / "old.parquet")
+    back = fc.read_tally(tmp_path / "old.parquet")
+    assert back.shape.masks == ()
+    assert back.to_arrow().equals(wide)
+    assert arrow(back).to_pylist() == in_python(arrow(back), back.shape.order)
+    tally.write_parquet(tmp_path / "new.parquet")
+    both = fc.read_tally(tmp_path / "*.parquet")
+    assert counted(both) == {key: 2 * n for key, n in counted(tally).items()}
+
+
+# --- adding ---------------------------------------------------------------------------------------
+
+
+def test_masks_add_to_masks_of_another_depth():
+    both = fc.tally(rows(20, 2)) + fc.tally(rows(20, 4))
+    assert (both.shape.depth, both.shape.masks) == (4, ("clicks",))
+    assert arrow(both).equals(arrow(fc.tally(rows(20, 2) + rows(20, 4))))
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_mask_and_graded_clicks_add_to_graded_clicks(flip):
+    graded = [{**row, "clicks": [c * 3 for c in row["clicks"]]} for row in LISTS]
+    parts = [fc.tally(LISTS), fc.tally(graded)]
+    both = parts[1] + parts[0] if flip else parts[0] + parts[1]
+    assert both.shape.masks == ()
+    assert counted(both) == reference([*LISTS, *graded])
+    assert arrow(both).equals(arrow(fc.tally([*LISTS, *graded])))
+
+
+def test_files_of_different_periods_are_read_where_they_lie(tmp_path, monkeypatch):
+    """Of another depth, with large numbers, with graded clicks: no row is copied."""
+    days = [
+        [{"context": 1, "items": [1, 2], "clicks": [0, 1], "day": 1}] * 2,
+        [{"context": 1, "items": [2**40], "clicks": [1], "day": 2}],
+        [{"context": 7, "items": [1, 2, 3], "clicks": [0, 4, 1], "day": 3}],
+    ]
+    for day in days:
+        log = fc.read_log(day, period="day")
+        fc.tally(log).write_parquet(tmp_path / f"{day[0]['day']}.parquet")
+    whole = fc.tally(fc.read_log([row for day in days for row in day], period="day"))
+    monkeypatch.setattr(type(whole.engine), "materialise", None)
+    back = fc.read_tally(tmp_path)
+    assert back.shape == whole.shape
+    assert back.row_count() == 3
+    assert arrow(back).equals(arrow(whole))
+    two = fc.read_tally([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+    assert two.shape.masks == ("clicks",)
+
+
+def test_equal_rows_of_several_files_are_neighbours(tmp_path):
+    tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
+    tally.write_parquet(tmp_path / "1.parquet")
+    twice = fc.read_tally([tmp_path / "1.parquet"] * 2)
+    assert counted(twice) == counted(tally)  # one file, named twice
+    assert arrow(tally + tally)["n"].to_pylist() == [2 * n for n in arrow(tally)["n"].to_pylist()]
+
+
+def test_weights_keep_the_masks():
+    tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
+    weighed = tally.weigh(weights={0: 0.5})
+    assert weighed.shape == tally.shape
+    assert arrow(weighed)["n"].type == pa.float64()
+    assert sum(arrow(weighed)["n"].to_pylist()) == 15
+    assert weighed.row_count() == tally.row_count()
+
+
+def test_a_replaced_table_is_packed_again():
+    """As the bootstrap does: other counts, the same columns."""
+    tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
+    fewer = replace(tally, table=tally.table.filter(tally.table["period"] == 0))
+    assert fewer.stored.columns == tally.stored.columns
+    expected = [row for row in arrow(tally).to_pylist() if row["period"] == 0]
+    assert arrow(fewer).to_pylist() == expected
+
+
+# --- a log and its tally --------------------------------------------------------------------------
+
+
+def test_a_log_has_one_tally():
+    log = fc.read_log(LISTS)
+    assert fc.tally(log) is fc.tally(log)
+    assert fc.tally(fc.read_log(LISTS)) is not fc.tally(log)
+
+
+def test_what_is_learnt_of_a_log_is_kept():
+    log = fc.read_log(rows(60, 3), period="day")
+    candidate = {"context": ["q0"], "items": [[0, 11]]}
+    fc.evaluate(log, candidate, estimators="ladder", missing="drop")
+    learnt = dict(fc.tally(log).learnt)
+    assert learnt
+    fc.evaluate(log, candidate, estimators="ladder", missing="drop")
+    assert fc.tally(log).learnt.keys() == learnt.keys()
+
+
+def test_an_evaluation_leaves_no_table_behind(engine):
+    log = fc.read_log(engine.load(pa.Table.from_pylist(rows(30, 2))), period="day")
+    gc.collect()
+    before = kept(engine)
+    candidate = {"context": ["q0"], "items": [[0, 11]]}
+    alive = fc.evaluate(
+        log, candidate, estimators=["ip", "list"], missing="drop", clusters="period"
+    )
+    left = set(kept(engine)) - set(before)
+    assert not [name for name in left if "_source_" not in name], alive
+
+
+def test_pandas_is_not_imported(tmp_path):
+    pq.write_table(table(), tmp_path / "log.parquet")
+    code = (
+        "import sys, foreclick as fc\n"
+        "tally = fc.tally(fc.read_log(sys.argv[1]))\n"
+        "assert tally.to_arrow().num_rows == 5\n"
+        "assert [b.num_rows for b in tally.sorted_batches()] == [5]\n"
+        "assert 'pandas' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "log.parquet")], check=True)
+
+
+def test_steps_of_a_calculation_are_dropped_at_its_end_though_somebody_holds_them(engine):
+    tally = fc.tally(engine.load(pa.Table.from_pylist(rows(3, 2))))
+    before = kept(engine)
+    with tally.engine.scratch() as keep:
+        held = keep(tally.table, "step")
+        assert len(kept(engine)) == len(before) + 1
+    assert kept(engine) == before, held
