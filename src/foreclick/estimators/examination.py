@@ -1,0 +1,490 @@
+"""How much each place is examined, from items that stood at several places of one context.
+
+Under the position-based model an item a of context x earns w_xak clicks in n_xak records at place
+k, with mean n_xak μ_xa p_k. With μ_xa profiled out, the Poisson log-likelihood is
+
+    ℓ(p) = Σ_k w_k log p_k − Σ_xa c_xa log D_xa,     D_xa = Σ_k p_k n_xak,     c_xa = Σ_k w_xak,
+
+concave in log p, and the same as that of which place got each click of an item: no number of items
+biases it. A *pair* (x, a) that stood at one place only, or that was never clicked, says nothing;
+the others are counted once, and every pass of Newton's method sums score and information over them.
+
+The second opinion is AllPairs (Agarwal et al., WSDM 2019): the click rates of items that stood at
+both of two places, for all pairs of places. Here an item is weighed by n_k n_j / (n_k + n_j), as
+Mantel and Haenszel did, and the pairs of places are brought to one curve as Bradley and Terry did.
+
+Sizes: M pairs that moved, S places, R rows, L lists, K positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
+from foreclick.batches.arrays import accumulate
+from foreclick.estimators.places import (
+    Graph,
+    bradley_terry,
+    bradley_terry_information,
+    newton_step,
+)
+
+KEPT_NUMBERS = 50_000_000
+"""Counts of pairs that stay in memory between passes, 400 MB; more are counted anew each time."""
+
+_PASSES = 60  # of Newton's method; half a dozen are usual
+_CLOSE = 1e-9  # a step so small leaves an error of its square, which is less than rounding
+
+Segment = tuple[int, ...]
+"""The numbers of a segment's values, one per column, as the log's codebook has them."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A covariance of log p.
+
+    Attributes:
+        covariance: Shape (S, S): NaN where p has none; that of the reference is 0.
+        freedom: its degrees of freedom.
+    """
+
+    covariance: Floats
+    freedom: float
+
+
+@dataclass(frozen=True)
+class Examined:
+    """How much the places of one segment are examined.
+
+    Attributes:
+        p: Shape (S,): 1 at the reference; 0 where nothing was clicked; NaN where the log cannot
+            tell.
+        spreads: the covariance of log p, by everything that may make it vary.
+        allpairs: Shape (S,): the same as `p`, by AllPairs.
+        apart: Shape (S,): the standard error of log allpairs − log p; NaN where it is not known.
+        graph: which places exchanged items, and which of them are told.
+        records: Shape (S,): how many records filled each place.
+        converged: whether the maximum was found.
+    """
+
+    p: Floats
+    spreads: tuple[Spread, ...]
+    allpairs: Floats
+    apart: Floats
+    graph: Graph
+    records: Floats
+    converged: bool
+
+
+def examine(
+    batches: Batches,
+    *,
+    reward: str,
+    places: Sequence[int],
+    by: Sequence[str] = (),
+    dated: bool = False,
+    clusters: Sequence[Cluster] = (),
+) -> dict[Segment, Examined]:
+    """How much each place is examined, by segment, in the order of their values.
+
+    Args:
+        batches: the log.
+        reward: what is counted as clicks.
+        places: for each position its place, from 0, which positions may share; −1 for positions
+            that are left out, as those beyond the last are.
+        by: the columns that make segments.
+        dated: whether an item's attraction may be another in each period: then only moves within
+            a period count.
+        clusters: whose records vary together; without, clicks are taken as independent.
+    """
+    log = _Log(batches, reward, tuple(places), tuple(by), tuple(clusters), dated=dated)
+    fits = maximum(log, log.graphs())
+    scores = log.scores(fits)
+    independent = not clusters or set(clusters) - ({"period"} if dated else set())
+    return {
+        segment: _result(
+            fits[s], log.records[s], [found[s] for found in scores], independent=bool(independent)
+        )
+        for s, segment in enumerate(log.segments)
+        if log.filled[s]
+    }
+
+
+def examination_curve(n: Floats, w: Floats) -> Floats:
+    """Shape (K,): p_1 … p_K of all positions, for a ladder, from counts of all pairs.
+
+    Positions that items with clicks moved between have the p of `examine`: the maximum of the same
+    likelihood. Where they fall into several parts that no such item connects, each part, a single
+    position included, keeps the height that the positions' click rates give it: their geometric
+    mean, weighted by clicks, stays. Positions that lose every exchange have p = 0.
+
+    Args:
+        n: Shape (P, K): how many records show each pair at each position.
+        w: Shape (P, K): the clicks there.
+
+    Examples:
+        >>> n = np.array([[10.0, 10.0], [20.0, 20.0]])
+        >>> examination_curve(n, np.array([[4.0, 2.0], [6.0, 3.0]])).tolist()
+        [1.0, 0.5]
+    """
+    p = ratio(w.sum(axis=0), n.sum(axis=0))
+    moves = Moves.of(n, w, np.zeros(len(n), dtype=np.intp))
+    (graph,) = graphs_of([moves], 1, n.shape[1])
+    p[(graph.items > 0) & (graph.clicks == 0)] = 0.0
+    for part in np.unique(graph.comparable, axis=0):
+        places = np.flatnonzero(part)
+        if len(places) > 1:
+            inner = graph.at(places)
+            (fit,) = maximum([moves.at(places)], [inner])
+            height = np.average(np.log(p[places] / fit.p), weights=inner.clicks)
+            p[places] = fit.p * np.exp(height)
+    scale = p[0] if p[0] > 0 else p.max()
+    return np.asarray(p / scale if scale > 0 else np.ones(len(p)))
+
+
+# --- the maximum ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Pairs that stood at several places and were clicked.
+
+    Attributes:
+        pair: Shape (M,): the number of each in its batch.
+        stratum: Shape (M,): the segment that it belongs to.
+        n: Shape (M, S): how many records show it at each place.
+        w: Shape (M, S): the clicks there.
+    """
+
+    pair: Ints
+    stratum: Ints
+    n: Floats
+    w: Floats
+
+    @classmethod
+    def of(cls, n: Floats, w: Floats, stratum: Ints) -> Moves:
+        """Those of the pairs, with counts of shape (P, S), that say something about p."""
+        pair = np.flatnonzero(((n > 0).sum(axis=1) > 1) & (w.sum(axis=1) > 0))
+        return cls(pair, stratum[pair], n[pair], w[pair])
+
+    def at(self, places: Ints) -> Moves:
+        """The counts at some of the places."""
+        return Moves(self.pair, self.stratum, self.n[:, places], self.w[:, places])
+
+    def rates(self, p: Floats) -> tuple[Floats, Floats]:
+        """Shape (M,) each: D = Σ p n and μ = c / D, over the places that are told (p > 0).
+
+        Args:
+            p: Shape (strata, S), 0 where it is not told.
+        """
+        mine = p[self.stratum]
+        total = (mine * self.n).sum(axis=1)
+        return total, ratio(np.where(mine > 0, self.w, 0.0).sum(axis=1), total)
+
+
+@dataclass
+class Fit:
+    """Where the search for the maximum of one segment is.
+
+    Attributes:
+        graph: which places can be compared.
+        p: Shape (S,): 0 where it is not told.
+        allpairs: Shape (S,): the same, by AllPairs.
+        information: Shape (S, S): about log p.
+        done: whether the maximum was found.
+    """
+
+    graph: Graph
+    p: Floats
+    allpairs: Floats
+    information: Floats
+    done: bool
+
+
+def graphs_of(parts: Iterable[Moves], strata: int, size: int) -> list[Graph]:
+    """Of each segment, which places exchanged items, and how clicks were shared between them."""
+    clicks, items = np.zeros((2, strata, size))
+    both, won = np.zeros((2, size, strata, size))
+    for moves in parts:
+        n, w, shown = moves.n, moves.w, moves.n > 0
+        accumulate(clicks, moves.stratum, w)
+        accumulate(items, moves.stratum, shown)
+        for j in range(size):
+            accumulate(both[j], moves.stratum, shown & shown[:, [j]])
+            accumulate(won[j], moves.stratum, w[:, [j]] * ratio(n, n + n[:, [j]]))
+    return [Graph(clicks[s], items[s], both[:, s], won[:, s]) for s in range(strata)]
+
+
+def maximum(parts: Iterable[Moves], graphs: Sequence[Graph]) -> list[Fit]:
+    """Newton's method, for all segments at once, from the answers of AllPairs.
+
+    Args:
+        parts: the pairs, in the order of contexts; gone through once per pass.
+        graphs: of each segment, which places can be compared.
+    """
+    fits = [_start(graph) for graph in graphs]
+    for _ in range(_PASSES):
+        if all(fit.done for fit in fits):
+            break
+        g, h = _pass(parts, np.stack([fit.p for fit in fits]))
+        for s, fit in enumerate(fits):
+            if not fit.done:
+                step, fit.information = newton_step(fit.graph, fit.p, g[s], h[:, s])
+                fit.p = fit.p * np.exp(step)
+                fit.done = bool(np.abs(step).max(initial=0.0) < _CLOSE)
+    return fits
+
+
+def _start(graph: Graph) -> Fit:
+    p = bradley_terry(graph)
+    alone = len(graph.free) == 0  # a single place is examined as much as itself
+    return Fit(graph, p, p, np.zeros_like(graph.won), done=alone)
+
+
+def _pass(parts: Iterable[Moves], p: Floats) -> tuple[Floats, Floats]:
+    """The sums Σ c/D n_k, shape (strata, S), and Σ c/D² n_j n_k, shape (S, strata, S)."""
+    strata, size = p.shape
+    g, h = np.zeros((strata, size)), np.zeros((size, strata, size))
+    for moves in parts:
+        total, rate = moves.rates(p)
+        over = ratio(rate, total)
+        accumulate(g, moves.stratum, rate[:, None] * moves.n)
+        for j in range(size):
+            accumulate(h[j], moves.stratum, (over * moves.n[:, j])[:, None] * moves.n)
+    return g, h
+
+
+# --- pairs of a log -------------------------------------------------------------------------------
+
+
+class _Log:
+    """The pairs of a log that moved: gone through batch by batch, and kept if they are few."""
+
+    def __init__(
+        self,
+        batches: Batches,
+        reward: str,
+        places: tuple[int, ...],
+        by: tuple[str, ...],
+        clusters: tuple[Cluster, ...],
+        *,
+        dated: bool,
+    ) -> None:
+        self.batches, self.reward, self.places = batches, reward, places
+        self.by, self.dated, self.clusters = by, dated, clusters
+        self.size = max(places) + 1
+        self.periods = batches.codebook.periods
+        self.radix = [len(batches.codebook.column(name)) for name in by]
+        self.codes = self._codes()
+        self.records = np.zeros((len(self.codes), self.size))
+        self.filled = np.zeros(len(self.codes), dtype=np.bool_)
+        self._kept: list[Moves] | None = None
+
+    # --- segments -----
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The numbers of the values of each segment."""
+        columns = np.unravel_index(self.codes, self.radix) if self.by else ()
+        return [tuple(int(c[s]) for c in columns) for s in range(len(self.codes))]
+
+    def _codes(self) -> Ints:
+        """All segments that occur, each as one number, in their order."""
+        found = [np.unique(self._code(batch)) for batch in self.batches] if self.by else []
+        return np.unique(np.concatenate(found)) if found else np.zeros(1, dtype=np.int64)
+
+    def _code(self, batch: Batch) -> Ints:
+        """Shape (R,): the segment of each row, as one number."""
+        columns = [
+            batch.segments[b] if b in batch.segments else batch.clusters["period"] for b in self.by
+        ]
+        return np.asarray(np.ravel_multi_index(columns, self.radix))
+
+    def split(self, batch: Batch) -> tuple[Batch, Ints]:
+        """Every segment, and period if moves are to be within one, of a context on its own.
+
+        Returns:
+            The batch, and of each of its contexts (X,) the segment.
+        """
+        if self.periods is not None and (self.dated or "period" in self.clusters):
+            rows = np.flatnonzero(batch.clusters["period"] < self.periods.known)
+            batch = batch.take(rows, batch.n[rows])
+        if not self.by and not self.dated:
+            return batch, np.zeros(batch.context_count, dtype=np.intp)
+        zero = np.zeros(len(batch.n), dtype=np.int64)
+        part = np.searchsorted(self.codes, self._code(batch)) if self.by else zero
+        periods = 1
+        if self.dated and self.periods is not None:
+            periods = len(self.periods)
+            part = part * periods + batch.clusters["period"]
+        found = batch.split(part, len(self.codes) * periods)
+        return found, found.stratum // periods
+
+    # --- counts -----
+
+    def __iter__(self) -> Iterator[Moves]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        for batch in self.batches:
+            yield self._moves(*self.split(batch))
+
+    def graphs(self) -> list[Graph]:
+        """Of each segment, how places exchanged items; counts what else is counted once."""
+        return graphs_of(self._first(), len(self.codes), self.size)
+
+    def _first(self) -> Iterator[Moves]:
+        """The pairs, kept for the next pass as long as they are few."""
+        kept: list[Moves] = []
+        numbers = 0
+        for whole in self.batches:
+            batch, stratum = self.split(whole)
+            moves = self._moves(batch, stratum)
+            of_pair = stratum[batch.pair_context]
+            accumulate(self.records, of_pair, self._by_place(batch.shown))
+            self.filled[of_pair[(batch.shown[:, : len(self.places)] > 0).any(axis=1)]] = True
+            numbers += 2 * moves.n.size
+            if numbers <= KEPT_NUMBERS:
+                kept.append(moves)
+            yield moves
+        if numbers <= KEPT_NUMBERS:
+            self._kept = kept
+
+    def _moves(self, batch: Batch, stratum: Ints) -> Moves:
+        reward = batch.rewards[self.reward]
+        size = batch.pair_count * batch.depth
+        worth = reward.value * batch.n[reward.row]
+        clicked = sums(batch.earned_slot(reward), worth, size + 1)[:size]
+        w = self._by_place(clicked.reshape(batch.pair_count, batch.depth))
+        return Moves.of(self._by_place(batch.shown), w, stratum[batch.pair_context])
+
+    def _by_place(self, counts: Floats) -> Floats:
+        """Counts by position (P, K) as counts by place (P, S)."""
+        found = np.zeros((len(counts), self.size))
+        for position, place in enumerate(self.places):
+            if place >= 0:
+                found[:, place] += counts[:, position]
+        return found
+
+    # --- errors -----
+
+    def scores(self, fits: Sequence[Fit]) -> list[list[Floats]]:
+        """What each cluster adds to the scores: for each kind, for each segment (clusters, 2 S).
+
+        The first S columns are of the likelihood, the others of AllPairs. Clusters without a record
+        of a pair that moved are left out.
+        """
+        counts = {kind: self.batches.codebook.clusters(kind) for kind in self.clusters}
+        strata, width = len(self.codes), 2 * self.size
+        found = {kind: np.zeros((strata * counts[kind], width)) for kind in self.clusters}
+        there = {kind: np.zeros(strata * counts[kind], np.bool_) for kind in self.clusters}
+        for whole in self.batches if self.clusters else ():
+            batch, stratum = self.split(whole)
+            influence, concerned = self._influence(batch, self._moves(batch, stratum), fits)
+            of_row = stratum[batch.row_context[concerned]]
+            for kind in self.clusters:
+                group = of_row * counts[kind] + batch.clusters[kind][concerned]
+                accumulate(found[kind], group, influence[concerned])
+                there[kind][group] = True
+        return [
+            [
+                mine[some]
+                for mine, some in zip(
+                    found[kind].reshape(strata, -1, width),
+                    there[kind].reshape(strata, -1),
+                    strict=True,
+                )
+            ]
+            for kind in self.clusters
+        ]
+
+    def _influence(self, batch: Batch, moves: Moves, fits: Sequence[Fit]) -> tuple[Floats, Bools]:
+        """What each row adds to both scores, shape (R, 2 S), and the rows with pairs that moved.
+
+        A row adds what its clicks add, less what its list was expected to earn.
+        """
+        count = len(moves.pair)
+        number = np.full(batch.pair_count + 1, count)  # the last is that of an empty position
+        number[moves.pair] = np.arange(count)
+        pair = number[batch.lists[:, : len(self.places)]]
+        of_list = np.zeros((len(pair), 2 * self.size))
+        of_row = np.zeros((len(batch.n), 2 * self.size))
+        reward = batch.rewards[self.reward]
+        for place in range(self.size):
+            click, record = _gradients(moves, fits, place)
+            for k in np.flatnonzero(np.array(self.places) == place):
+                of_list += record[pair[:, k]]
+                some = reward.position == k
+                row = reward.row[some]
+                of_row[row] += reward.value[some, None] * click[pair[batch.row_list[row], k]]
+        of_row += of_list[batch.row_list]
+        of_row *= batch.n[:, None]
+        return of_row, np.asarray((pair < count).any(axis=1))[batch.row_list]
+
+
+def _gradients(moves: Moves, fits: Sequence[Fit], place: int) -> tuple[Floats, Floats]:
+    """What one click, and one record, at place i add to the scores, shape (M + 1, 2 S) each.
+
+    A click at i adds flows f_k to the score of i and takes them from those of the other places k:
+    q_k = p_k n_k / D by the likelihood, and the share p_k / (p_i + p_k) times n_k / (n_i + n_k) by
+    AllPairs. A record there is expected to earn μ p_i clicks; for AllPairs it is the derivative of
+    its sums. The last row is that of a pair that never moved: nothing.
+    """
+    s, n, w = moves.stratum, moves.n, moves.w
+    p = np.stack([fit.p for fit in fits])
+    total, rate = moves.rates(p)
+    q = ratio(p[s] * n, total[:, None])
+    earns, mine = (rate * p[s, place])[:, None], p[s, place][:, None] > 0
+    shares = np.stack([fit.graph.share(fit.allpairs) for fit in fits])
+    theirs, ours = shares[s, :, place], shares[s, place, :]
+    both = n + n[:, [place]]
+    click = np.hstack([q * mine, ratio(n, both) * theirs])
+    record = np.hstack([-earns * q, -ratio(n, both**2) * (w[:, [place]] * theirs + w * ours)])
+    return _balanced(click, place), _balanced(record, place)
+
+
+def _balanced(flows: Floats, place: int) -> Floats:
+    """Shape (M + 1, 2 S): what a place gets from the others, it gains and they lose."""
+    size = flows.shape[1] // 2
+    found = np.zeros((len(flows) + 1, 2 * size))
+    found[:-1] = -flows
+    found[:-1, place] += flows[:, :size].sum(axis=1)
+    found[:-1, size + place] += flows[:, size:].sum(axis=1)
+    return found
+
+
+def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent: bool) -> Examined:
+    """What was found of a segment.
+
+    Where a pair is spread over several clusters, its rate hides part of how much they differ: half
+    of it, if they are two. So the variance of independent clicks is a floor there.
+    """
+    graph, size = fit.graph, len(fit.p)
+    inverse = graph.inverse(fit.information)
+    other = graph.inverse(bradley_terry_information(graph, fit.allpairs))
+    spreads = [_spread(graph, score[:, :size] @ inverse) for score in scores]
+    if independent:
+        spreads.append(Spread(graph.only(inverse), np.inf))
+    apart = np.full(size, np.nan)
+    if scores:
+        difference = scores[0][:, size:] @ other - scores[0][:, :size] @ inverse
+        apart = np.sqrt(np.diag(_spread(graph, difference).covariance))
+    return Examined(
+        p=graph.with_zeros(fit.p),
+        spreads=tuple(spreads),
+        allpairs=graph.with_zeros(fit.allpairs),
+        apart=apart,
+        graph=graph,
+        records=records,
+        converged=fit.done,
+    )
+
+
+def _spread(graph: Graph, influence: Floats) -> Spread:
+    """The covariance over G clusters, G / (G − 1) Σ ψ ψᵀ; unknown if there is only one."""
+    count = len(influence)
+    covariance = influence.T @ influence * (count / (count - 1) if count > 1 else np.nan)
+    return Spread(graph.only(covariance), count - 1)
