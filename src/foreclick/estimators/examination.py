@@ -363,6 +363,8 @@ class _Log:
 
     def _by_place(self, counts: Floats) -> Floats:
         """Counts by position (P, K) as counts by place (P, S)."""
+        if self.places == tuple(range(self.size)):
+            return counts[:, : self.size]
         found = np.zeros((len(counts), self.size))
         for position, place in enumerate(self.places):
             if place >= 0:
@@ -381,9 +383,10 @@ class _Log:
         strata, width = len(self.codes), 2 * self.size
         found = {kind: np.zeros((strata * counts[kind], width)) for kind in self.clusters}
         there = {kind: np.zeros(strata * counts[kind], np.bool_) for kind in self.clusters}
-        for whole in self.batches if self.clusters else ():
+        for number, whole in enumerate(self.batches if self.clusters else ()):
             batch, stratum = self.split(whole)
-            influence, concerned = self._influence(batch, self._moves(batch, stratum), fits)
+            moves = self._kept[number] if self._kept else self._moves(batch, stratum)
+            influence, concerned = self._influence(batch, _Gradients(moves, fits))
             of_row = stratum[batch.row_context[concerned]]
             for kind in self.clusters:
                 group = of_row * counts[kind] + batch.clusters[kind][concerned]
@@ -401,59 +404,77 @@ class _Log:
             for kind in self.clusters
         ]
 
-    def _influence(self, batch: Batch, moves: Moves, fits: Sequence[Fit]) -> tuple[Floats, Bools]:
+    def _influence(self, batch: Batch, gradients: _Gradients) -> tuple[Floats, Bools]:
         """What each row adds to both scores, shape (R, 2 S), and the rows with pairs that moved.
 
         A row adds what its clicks add, less what its list was expected to earn.
         """
-        count = len(moves.pair)
-        number = np.full(batch.pair_count + 1, count)  # the last is that of an empty position
-        number[moves.pair] = np.arange(count)
+        moved = gradients.moves.pair
+        number = np.full(batch.pair_count + 1, len(moved))  # the last: that of an empty position
+        number[moved] = np.arange(len(moved))
         pair = number[batch.lists[:, : len(self.places)]]
         of_list = np.zeros((len(pair), 2 * self.size))
         of_row = np.zeros((len(batch.n), 2 * self.size))
         reward = batch.rewards[self.reward]
         for place in range(self.size):
-            click, record = _gradients(moves, fits, place)
+            at, click, record = gradients.at(place)
             for k in np.flatnonzero(np.array(self.places) == place):
-                of_list += record[pair[:, k]]
-                some = reward.position == k
-                row = reward.row[some]
-                of_row[row] += reward.value[some, None] * click[pair[batch.row_list[row], k]]
+                here = at[pair[:, k]]
+                of_list += np.take(record, here, axis=0)
+                entries = np.flatnonzero(reward.position == k)
+                row = reward.row[entries]
+                earned = np.take(click, here[batch.row_list[row]], axis=0)
+                of_row[row] += reward.value[entries, None] * earned
         of_row += of_list[batch.row_list]
         of_row *= batch.n[:, None]
-        return of_row, np.asarray((pair < count).any(axis=1))[batch.row_list]
+        return of_row, np.asarray((pair < len(moved)).any(axis=1))[batch.row_list]
 
 
-def _gradients(moves: Moves, fits: Sequence[Fit], place: int) -> tuple[Floats, Floats]:
-    """What one click, and one record, at place i add to the scores, shape (M + 1, 2 S) each.
+class _Gradients:
+    """What one click, and one record, of a pair at a place add to the scores of all places.
 
-    A click at i adds flows f_k to the score of i and takes them from those of the other places k:
-    q_k = p_k n_k / D by the likelihood, and the share p_k / (p_i + p_k) times n_k / (n_i + n_k) by
-    AllPairs. A record there is expected to earn μ p_i clicks; for AllPairs it is the derivative of
-    its sums. The last row is that of a pair that never moved: nothing.
+    A click at place i adds flows f_k to the score of i and takes them from those of the other
+    places k: q_k = p_k n_k / D by the likelihood, and by AllPairs the share p_k / (p_i + p_k)
+    times n_k / (n_i + n_k). A record there is expected to earn μ p_i clicks; for AllPairs it is
+    the derivative of its sums.
     """
-    s, n, w = moves.stratum, moves.n, moves.w
-    p = np.stack([fit.p for fit in fits])
-    total, rate = moves.rates(p)
-    q = ratio(p[s] * n, total[:, None])
-    earns, mine = (rate * p[s, place])[:, None], p[s, place][:, None] > 0
-    shares = np.stack([fit.graph.share(fit.allpairs) for fit in fits])
-    theirs, ours = shares[s, :, place], shares[s, place, :]
-    both = n + n[:, [place]]
-    click = np.hstack([q * mine, ratio(n, both) * theirs])
-    record = np.hstack([-earns * q, -ratio(n, both**2) * (w[:, [place]] * theirs + w * ours)])
-    return _balanced(click, place), _balanced(record, place)
+
+    def __init__(self, moves: Moves, fits: Sequence[Fit]) -> None:
+        p = np.stack([fit.p for fit in fits])
+        total, rate = moves.rates(p)
+        self.moves, self.p = moves, p[moves.stratum]
+        self.expected = rate[:, None] * self.p
+        self.q = ratio(self.p * moves.n, total[:, None])
+        self.shares = np.stack([fit.graph.share(fit.allpairs) for fit in fits])
+
+    def at(self, place: int) -> tuple[Ints, Floats, Floats]:
+        """Of the G pairs that stood at a place, the gradients by a click and by a record.
+
+        Returns:
+            Shape (M + 1,): the number of each pair among them, G for the others and for none; and
+            the two gradients by the likelihood and by AllPairs, shape (G + 1, 2 S), of which the
+            last row is 0.
+        """
+        some = np.flatnonzero(self.moves.n[:, place] > 0)
+        number = np.full(len(self.moves.pair) + 1, len(some))
+        number[some] = np.arange(len(some))
+        n, w, s = self.moves.n[some], self.moves.w[some], self.moves.stratum[some]
+        theirs, ours = self.shares[s, :, place], self.shares[s, place, :]
+        q, apart = self.q[some], ratio(n, n + n[:, [place]])
+        of_click = q * (self.p[some, place] > 0)[:, None], apart * theirs
+        lost = apart / (n + n[:, [place]]) * (w[:, [place]] * theirs + w * ours)
+        of_record = -self.expected[some, place][:, None] * q, -lost
+        return number, _balanced(of_click, place), _balanced(of_record, place)
 
 
-def _balanced(flows: Floats, place: int) -> Floats:
-    """Shape (M + 1, 2 S): what a place gets from the others, it gains and they lose."""
-    size = flows.shape[1] // 2
-    found = np.zeros((len(flows) + 1, 2 * size))
-    found[:-1] = -flows
-    found[:-1, place] += flows[:, :size].sum(axis=1)
-    found[:-1, size + place] += flows[:, size:].sum(axis=1)
-    return found
+def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
+    """Shape (G + 1, 2 S): what a place gets from the others, it gains and they lose."""
+    count, size = flows[0].shape
+    found = np.zeros((count + 1, 2, size))
+    for which, flow in enumerate(flows):
+        found[:-1, which] = -flow
+        found[:-1, which, place] += flow.sum(axis=1)
+    return found.reshape(count + 1, 2 * size)
 
 
 def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent: bool) -> Examined:
