@@ -3,7 +3,7 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
-from foreclick.batches.source import Batches, Totals, batches_of
+from foreclick.batches.source import Batches, Totals, batches_of, reweighted
 
 __all__ = [
     "EMPTY",
@@ -22,5 +22,6 @@ __all__ = [
     "batches_of",
     "padded",
     "ratio",
+    "reweighted",
     "sums",
 ]

@@ -298,10 +298,7 @@ class _Log:
 
     def _code(self, batch: Batch) -> Ints:
         """Shape (R,): the segment of each row, as one number."""
-        columns = [
-            batch.segments[b] if b in batch.segments else batch.clusters["period"] for b in self.by
-        ]
-        return np.asarray(np.ravel_multi_index(columns, self.radix))
+        return np.asarray(np.ravel_multi_index([batch.codes(b) for b in self.by], self.radix))
 
     def split(self, batch: Batch) -> tuple[Batch, Ints]:
         """Every segment, and period if moves are to be within one, of a context on its own.
