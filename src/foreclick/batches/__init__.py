@@ -3,6 +3,7 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
+from foreclick.batches.facts import contexts_repeat, count_periods, largest_rewards
 from foreclick.batches.source import Batches, Totals, batches_of, reweighted
 
 __all__ = [
@@ -20,6 +21,9 @@ __all__ = [
     "Reward",
     "Totals",
     "batches_of",
+    "contexts_repeat",
+    "count_periods",
+    "largest_rewards",
     "padded",
     "ratio",
     "reweighted",
