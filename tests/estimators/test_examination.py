@@ -1,5 +1,7 @@
 """The likelihood of examination on arrays, compared with loops over the same slots."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -98,7 +100,7 @@ def log():
         "half": rng.integers(0, 2, count).tolist(),
         "weight": rng.choice([0.3, 1.0, 2.7], count).tolist(),
     }
-    roles = {"period": "day", "unit": "user", "weight": "weight", "segments": ("half",)}
+    roles: Any = {"period": "day", "unit": "user", "weight": "weight", "segments": ("half",)}
     return fc.tally(fc.read_log(table, **roles))
 
 
@@ -145,8 +147,9 @@ def sample_of(n, w):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_ladders_curve_is_the_maximum_of_the_same_likelihood(seed):
     rng = np.random.default_rng(seed)
-    n = rng.integers(1, 40, (200, 5)) * (rng.random((200, 5)) < 0.4) * 1.0
-    w = rng.binomial(n.astype(int), 0.5 / np.arange(1, 6)) * 1.0
+    shown = rng.integers(1, 40, (200, 5)) * (rng.random((200, 5)) < 0.4)
+    clicked = rng.binomial(shown, 0.5 / np.arange(1, 6))
+    n, w = shown.astype(np.float64), clicked.astype(np.float64)
     found = examination_curve(n, w)
     assert found == pytest.approx(examined(sample_of(n, w)), rel=1e-6)
     assert found[0] == 1

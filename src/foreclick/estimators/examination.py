@@ -18,25 +18,18 @@ Sizes: M pairs that moved, S places, R rows, L lists, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import accumulate
-from foreclick.estimators.places import (
-    Graph,
-    bradley_terry,
-    bradley_terry_information,
-    newton_step,
-)
+from foreclick.estimators.moves import Fit, Moves, graphs_of, maximum
+from foreclick.estimators.places import Graph, bradley_terry_information
 
 KEPT_NUMBERS = 50_000_000
 """Counts of pairs that stay in memory between passes, 400 MB; more are counted anew each time."""
-
-_PASSES = 60  # of Newton's method; half a dozen are usual
-_CLOSE = 1e-9  # a step so small leaves an error of its square, which is less than rounding
 
 Segment = tuple[int, ...]
 """The numbers of a segment's values, one per column, as the log's codebook has them."""
@@ -117,9 +110,10 @@ def examination_curve(n: Floats, w: Floats) -> Floats:
     """Shape (K,): p_1 … p_K of all positions, for a ladder, from counts of all pairs.
 
     Positions that items with clicks moved between have the p of `examine`: the maximum of the same
-    likelihood. Where they fall into several parts that no such item connects, each part, a single
-    position included, keeps the height that the positions' click rates give it: their geometric
-    mean, weighted by clicks, stays. Positions that lose every exchange have p = 0.
+    likelihood, which maximising p and μ in turn also reaches, to about 1e-6. Where they fall into
+    several parts that no such item connects, each part, a single position included, keeps the
+    height that the positions' click rates give it: their geometric mean, weighted by clicks, stays
+    (in turn it does so to second order). A position whose moved items got no click there has p = 0.
 
     Args:
         n: Shape (P, K): how many records show each pair at each position.
@@ -143,118 +137,6 @@ def examination_curve(n: Floats, w: Floats) -> Floats:
             p[places] = fit.p * np.exp(height)
     scale = p[0] if p[0] > 0 else p.max()
     return np.asarray(p / scale if scale > 0 else np.ones(len(p)))
-
-
-# --- the maximum ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Pairs that stood at several places and were clicked.
-
-    Attributes:
-        pair: Shape (M,): the number of each in its batch.
-        stratum: Shape (M,): the segment that it belongs to.
-        n: Shape (M, S): how many records show it at each place.
-        w: Shape (M, S): the clicks there.
-    """
-
-    pair: Ints
-    stratum: Ints
-    n: Floats
-    w: Floats
-
-    @classmethod
-    def of(cls, n: Floats, w: Floats, stratum: Ints) -> Moves:
-        """Those of the pairs, with counts of shape (P, S), that say something about p."""
-        pair = np.flatnonzero(((n > 0).sum(axis=1) > 1) & (w.sum(axis=1) > 0))
-        return cls(pair, stratum[pair], n[pair], w[pair])
-
-    def at(self, places: Ints) -> Moves:
-        """The counts at some of the places."""
-        return Moves(self.pair, self.stratum, self.n[:, places], self.w[:, places])
-
-    def rates(self, p: Floats) -> tuple[Floats, Floats]:
-        """Shape (M,) each: D = Σ p n and μ = c / D, over the places that are told (p > 0).
-
-        Args:
-            p: Shape (strata, S), 0 where it is not told.
-        """
-        mine = p[self.stratum]
-        total = (mine * self.n).sum(axis=1)
-        return total, ratio(np.where(mine > 0, self.w, 0.0).sum(axis=1), total)
-
-
-@dataclass
-class Fit:
-    """Where the search for the maximum of one segment is.
-
-    Attributes:
-        graph: which places can be compared.
-        p: Shape (S,): 0 where it is not told.
-        allpairs: Shape (S,): the same, by AllPairs.
-        information: Shape (S, S): about log p.
-        done: whether the maximum was found.
-    """
-
-    graph: Graph
-    p: Floats
-    allpairs: Floats
-    information: Floats
-    done: bool
-
-
-def graphs_of(parts: Iterable[Moves], strata: int, size: int) -> list[Graph]:
-    """Of each segment, which places exchanged items, and how clicks were shared between them."""
-    clicks, items = np.zeros((2, strata, size))
-    both, won = np.zeros((2, size, strata, size))
-    for moves in parts:
-        n, w, shown = moves.n, moves.w, moves.n > 0
-        accumulate(clicks, moves.stratum, w)
-        accumulate(items, moves.stratum, shown)
-        for j in range(size):
-            accumulate(both[j], moves.stratum, shown & shown[:, [j]])
-            accumulate(won[j], moves.stratum, w[:, [j]] * ratio(n, n + n[:, [j]]))
-    return [Graph(clicks[s], items[s], both[:, s], won[:, s]) for s in range(strata)]
-
-
-def maximum(parts: Iterable[Moves], graphs: Sequence[Graph]) -> list[Fit]:
-    """Newton's method, for all segments at once, from the answers of AllPairs.
-
-    Args:
-        parts: the pairs, in the order of contexts; gone through once per pass.
-        graphs: of each segment, which places can be compared.
-    """
-    fits = [_start(graph) for graph in graphs]
-    for _ in range(_PASSES):
-        if all(fit.done for fit in fits):
-            break
-        g, h = _pass(parts, np.stack([fit.p for fit in fits]))
-        for s, fit in enumerate(fits):
-            if not fit.done:
-                step, fit.information = newton_step(fit.graph, fit.p, g[s], h[:, s])
-                fit.p = fit.p * np.exp(step)
-                fit.done = bool(np.abs(step).max(initial=0.0) < _CLOSE)
-    return fits
-
-
-def _start(graph: Graph) -> Fit:
-    p = bradley_terry(graph)
-    alone = len(graph.free) == 0  # a single place is examined as much as itself
-    return Fit(graph, p, p, np.zeros_like(graph.won), done=alone)
-
-
-def _pass(parts: Iterable[Moves], p: Floats) -> tuple[Floats, Floats]:
-    """The sums Σ c/D n_k, shape (strata, S), and Σ c/D² n_j n_k, shape (S, strata, S)."""
-    strata, size = p.shape
-    g, h = np.zeros((strata, size)), np.zeros((size, strata, size))
-    for moves in parts:
-        total, rate = moves.rates(p)
-        over = ratio(rate, total)
-        accumulate(g, moves.stratum, rate[:, None] * moves.n)
-        for j in range(size):
-            accumulate(h[j], moves.stratum, (over * moves.n[:, j])[:, None] * moves.n)
-    return g, h
 
 
 # --- pairs of a log -------------------------------------------------------------------------------
