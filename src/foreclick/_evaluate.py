@@ -20,7 +20,8 @@ from foreclick._choice import (
     put_to_candidates,
 )
 from foreclick._intervals import IntervalKind, check_interval, check_rewards, ends, in_words
-from foreclick._tally import FEW_PERIODS, Tally, contexts_repeat, count_periods, settle
+from foreclick._tally import FEW_PERIODS, Tally, settle
+from foreclick.batches import contexts_repeat, count_periods
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
     Clusters,

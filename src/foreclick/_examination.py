@@ -14,19 +14,11 @@ from numpy.typing import NDArray
 from foreclick import inference
 from foreclick._evaluate import clusters_of
 from foreclick._tally import Tally, settle
-from foreclick.engines import total
+from foreclick.batches import Batches, batches_of
 from foreclick.errors import ModelError
-from foreclick.logs import PERIOD, N
+from foreclick.estimators.examination import Examined, Segment, Spread, examine
 from foreclick.results import Result
-from foreclick.sqlkernel import (
-    Clusters,
-    Examined,
-    check_columns,
-    examine,
-    order_of,
-    segments_of,
-)
-from foreclick.sqlkernel.examined import Spread
+from foreclick.sqlkernel import Clusters, check_columns
 
 Floats = NDArray[np.float64]
 Slots = Mapping[int, Any] | Sequence[Any] | None
@@ -152,25 +144,27 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
     check_columns(counted.shape, [reward], strata)
     labels, places = _places(counted, depth, slots)
     varying, doubts = clusters_of(counted, clusters)
+    batches = batches_of(counted)
 
-    def ask(*, dated: bool) -> dict[tuple[str, ...], Examined]:
+    def ask(*, dated: bool) -> Answer:
+        kinds = [kind for kind in varying if kind != "record"]
         return examine(
-            counted, reward=reward, places=places, by=strata, dated=dated, clusters=varying
+            batches, reward=reward, places=places, by=strata, dated=dated, clusters=kinds
         )
 
     found, said = _asked(counted, within, ask)
     if not any(one.graph.told.sum() > 1 for one in found.values()):
         raise ModelError(_NOTHING)
-    segments = segments_of(counted, strata)
-    codes = sorted(found, key=lambda code: order_of(segments[code]))
     name = "position" if slots is None else "slot"
+    segments = {code: _values(batches, strata, code) for code in found}
     rows = [
         segments[code] | {name: label} | row
-        for code in codes
-        for label, row in zip(labels, _rows(found[code], confidence), strict=True)
+        for code, one in found.items()
+        for label, row in zip(labels, _rows(one, confidence), strict=True)
     ]
-    notes += doubts + said + _undated(counted, within, varying)
-    notes += _told([(_named(segments[code]), _notes(found[code], labels, name)) for code in codes])
+    notes += doubts + said + _undated(batches, within, varying)
+    about = [(_named(segments[code]), _notes(one, labels, name)) for code, one in found.items()]
+    notes += _told(about)
     return Examination(tuple(rows), tuple(rows[0]), tuple(notes), places=places)
 
 
@@ -207,7 +201,16 @@ def _places(counted: Tally, depth: int | None, slots: Slots) -> tuple[list[Any],
     )
 
 
-Answer = dict[tuple[str, ...], Examined]
+def _values(batches: Batches, by: Sequence[str], segment: Segment) -> dict[str, Any]:
+    """The values of a segment, by column."""
+    columns = [batches.codebook.column(name) for name in by]
+    return {
+        name: column.values[number].as_py()
+        for name, column, number in zip(by, columns, segment, strict=True)
+    }
+
+
+Answer = dict[Segment, Examined]
 
 
 def _asked(counted: Tally, within: str, ask: Callable[..., Answer]) -> tuple[Answer, list[str]]:
@@ -297,12 +300,13 @@ def _number(value: float) -> float | None:
 # --- notes --------------------------------------------------------------------------------------
 
 
-def _undated(counted: Tally, within: str, varying: Sequence[Clusters]) -> list[str]:
+def _undated(batches: Batches, within: str, varying: Sequence[Clusters]) -> list[str]:
     """Records that belong to no period, where periods are told apart."""
-    if not counted.shape.period or (within == "context" and "period" not in varying):
+    periods = batches.codebook.periods
+    if periods is None or (within == "context" and "period" not in varying):
         return []
-    without = counted.table.filter(counted.table[PERIOD].isnull())
-    lost = counted.engine.rows(without.aggregate(n=total(without[N])))[0]["n"]
+    without = batches.map(lambda b: b.n[b.clusters["period"] == periods.known].sum())
+    lost = sum(without) if periods.known < len(periods) else 0
     return [f"{lost:,.0f} records without a period were left out."] if lost else []
 
 

@@ -16,7 +16,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from foreclick import inference
-from foreclick._tally import Tally, largest_rewards
+from foreclick._tally import Tally
+from foreclick.batches import largest_rewards
 from foreclick.errors import MetricError, ModelError
 from foreclick.estimators import Clusters, Question, Spread, Sums
 from foreclick.policies import Observed

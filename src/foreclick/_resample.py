@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
 
 from foreclick import inference
 from foreclick._evaluate import clusters_of
 from foreclick._progress import working
 from foreclick._tally import Tally, settle
+from foreclick.batches import Cluster, batches_of, reweighted
 from foreclick.engines import whole, zero
 from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.logs import BUCKET, PERIOD, N
 from foreclick.results import Result
-from foreclick.sqlkernel import Clusters
 
 Statistic = Callable[[Tally], float | Mapping[str, float]]
 Method = Literal["jackknife", "bootstrap"]
@@ -91,14 +93,15 @@ def resample(
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
     notes += doubts
-    if kinds == ("record",):
+    clustered: list[Cluster] = [kind for kind in kinds if kind != "record"]
+    if not clustered:
         raise ModelError(
             "the log has no unit, and no period or too few of them, so there is nothing to leave "
             "out or to draw. Read it with period= or unit=."
         )
     values = _numbers(statistic(counted))
     rows: dict[str, dict[str, Any]] = {}
-    for kind in kinds:
+    for kind in clustered:
         drawn = _replicates(counted, statistic, kind, method, replicates, seed)
         for name, value in values.items():
             found = _row(name, value, [numbers.get(name) for numbers in drawn], method, confidence)
@@ -130,15 +133,13 @@ def _check(method: str, clusters: str, replicates: int, confidence: float) -> No
 def _replicates(
     counted: Tally,
     statistic: Statistic,
-    kind: Clusters,
+    kind: Cluster,
     method: Method,
     replicates: int,
     seed: int,
 ) -> list[dict[str, float | None]]:
     """The statistic of every altered log."""
-    column = PERIOD if kind == "period" else BUCKET
-    values = counted.engine.rows(counted.table.select(column).distinct())
-    clusters = sorted((row[column] for row in values), key=lambda c: (c is None, c))
+    clusters = _clusters(counted, kind)
     if len(clusters) < 2:  # noqa: PLR2004
         raise ModelError(
             f"the log has only one {kind}, so there is nothing to leave out or to draw. Use a log "
@@ -154,24 +155,38 @@ def _replicates(
         warnings.simplefilter("ignore", ForeclickWarning)
         for number, each in enumerate(times, start=1):
             say(f"{method.capitalize()} by {kind}, replicate {number} of {len(times)}")
-            altered = _altered(counted, column, dict(zip(clusters, each, strict=True)))
+            altered = _altered(counted, kind, clusters, each)
             found.append(_numbers(statistic(altered)))
     return found
 
 
-def _altered(counted: Tally, column: str, times: dict[Any, int]) -> Tally:
+def _clusters(counted: Tally, kind: Cluster) -> dict[int, Any]:
+    """The numbers of all clusters, with their values: periods, or buckets."""
+    batches = batches_of(counted)
+    if kind == "period":
+        periods = batches.codebook.column(PERIOD)
+        return dict(enumerate(periods.values.to_pylist()))
+    there = np.unique(np.concatenate(list(batches.map(lambda b: np.unique(b.clusters["unit"])))))
+    return {bucket: bucket for bucket in there.tolist()}
+
+
+def _altered(
+    counted: Tally, kind: Cluster, clusters: Mapping[int, Any], often: Sequence[int]
+) -> Tally:
     """The tally of a log that has each cluster so many times."""
     table = counted.table
-    n, cluster = table[N], table[column]
-    often: dict[int, list[Any]] = {}
-    for value, count in times.items():
-        often.setdefault(count, []).append(value)
+    n, cluster = table[N], table[PERIOD if kind == "period" else BUCKET]
+    values: dict[int, list[Any]] = {}
+    times = np.zeros(batches_of(counted).codebook.clusters(kind), dtype=np.int64)
+    for (number, value), count in zip(clusters.items(), often, strict=True):
+        values.setdefault(count, []).append(value)
+        times[number] = count
     changed = n
-    for count, values in often.items():
+    for count, some in values.items():
         if count != 1:
-            changed = _among(cluster, values).ifelse(n * whole(count), changed)
+            changed = _among(cluster, some).ifelse(n * whole(count), changed)
     rows = table.mutate(**{N: changed})
-    return replace(counted, table=rows.filter(rows[N] > zero(rows[N].type())))
+    return reweighted(counted, rows.filter(rows[N] > zero(rows[N].type())), kind, times)
 
 
 def _among(cluster: Any, values: list[Any]) -> Any:  # noqa: ANN401 - Ibis values

@@ -1,0 +1,1 @@
+"""The kernel and the estimators as values."""

@@ -3,7 +3,8 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
-from foreclick.batches.source import Batches, Totals, batches_of
+from foreclick.batches.facts import contexts_repeat, count_periods, largest_rewards
+from foreclick.batches.source import Batches, Totals, batches_of, reweighted
 
 __all__ = [
     "EMPTY",
@@ -20,7 +21,11 @@ __all__ = [
     "Reward",
     "Totals",
     "batches_of",
+    "contexts_repeat",
+    "count_periods",
+    "largest_rewards",
     "padded",
     "ratio",
+    "reweighted",
     "sums",
 ]

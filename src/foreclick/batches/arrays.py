@@ -27,6 +27,16 @@ def sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
+def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
+    """Add rows of values, shape (N, …), to the totals of their groups, shape (G, …), in place.
+
+    Rows are added one after the other, so batch after batch gives the same bits as all at once.
+    """
+    size = totals[0].size
+    at = group.astype(np.intp)[:, None] * size + np.arange(size)
+    np.add.at(totals.reshape(-1), at.ravel(), values.astype(np.float64, copy=False).ravel())
+
+
 def starts_of(sorted_groups: Ints, count: int) -> Ints:
     """Shape (count + 1,): where each group of a sorted column begins; its end is the next."""
     return np.searchsorted(sorted_groups, np.arange(count + 1))

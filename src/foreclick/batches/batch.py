@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from foreclick.batches.arrays import Bools, Floats, Ints, expanded, numbered, starts_of, sums
 
@@ -235,6 +236,38 @@ class Batch:
             stratum=groups % strata,
             kept={},
         )
+
+    def reweighted(self, times: NDArray[Any]) -> Batch:
+        """The records of each row so many times; what is left without records is gone.
+
+        Args:
+            times: Shape (R,).
+        """
+        rows = np.flatnonzero(times > 0)
+        found = self.take(rows, self.n[rows] * times[rows])
+        used, row_list = numbered(found.row_list, len(self.lists))
+        lists = self.lists[used]
+        context, list_context = numbered(self.list_context[used], self.context_count)
+        pair, number = numbered(lists[lists != EMPTY], self.pair_count)
+        lists[lists != EMPTY] = number
+        value, context_value = numbered(self.context_value[context], len(self.contexts))
+        item, pair_item = numbered(self.pair_item[pair], len(self.items))
+        return replace(
+            found,
+            contexts=self.contexts.take(pa.array(value)),
+            context_value=context_value,
+            items=self.items.take(pa.array(item)),
+            pair_context=np.searchsorted(context, self.pair_context[pair]),
+            pair_item=pair_item,
+            lists=lists,
+            list_context=list_context,
+            row_list=row_list,
+            stratum=self.stratum[context],
+        )
+
+    def codes(self, name: str) -> Ints:
+        """Shape (R,): the number of each row's value of a segment column, or of its period."""
+        return self.segments[name] if name in self.segments else self.clusters["period"]
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""

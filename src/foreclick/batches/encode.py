@@ -35,6 +35,15 @@ class Codes:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def known(self) -> int:
+        """How many values there are besides NULL, whose number is this one."""
+        return len(self.values) - int(self.values.null_count)
+
+    def only(self, some: Bools) -> Codes:
+        """Some of the values, numbered anew in the same order."""
+        return Codes(self.values.filter(pa.array(some)))
+
     def number(self, column: pa.ChunkedArray) -> Ints:
         """Shape (R,): the number of each row's value."""
         found = pc.index_in(column, value_set=self.values)
@@ -53,6 +62,16 @@ class Codebook:
     periods: Codes | None = None
     segments: dict[str, Codes] = field(default_factory=dict)
 
+    def column(self, name: str) -> Codes:
+        """The values of a segment column, or of the periods."""
+        if name not in self.segments and self.periods is not None:
+            return self.periods
+        return self.segments[name]
+
+    def clusters(self, kind: Cluster) -> int:
+        """How many clusters of a kind the whole log has."""
+        return BUCKETS if kind == "unit" else len(self.periods or ())
+
 
 def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
     """The batch of some whole contexts, from their rows in canonical order."""
@@ -66,13 +85,10 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
     items, shown = _items([_taken(rows[column], first) for column in shape.items])
     pair_context, pair_item, lists = paired(context[first], shown, len(items))
     clusters: dict[Cluster, Ints] = {}
-    counts: dict[Cluster, int] = {}
     if codebook.periods is not None:
         clusters["period"] = codebook.periods.number(rows[PERIOD])
-        counts["period"] = len(codebook.periods)
     if shape.unit:
         clusters["unit"] = _numbers(rows[BUCKET]).astype(np.int32)
-        counts["unit"] = BUCKETS
     contexts = _taken(rows[CONTEXT], np.flatnonzero(new_context))
     return Batch(
         depth=shape.depth,
@@ -87,7 +103,7 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         n=_numbers(rows[N]).astype(np.float64),
         rewards={name: _reward(rows, shape, name) for name in shape.rewards},
         clusters=clusters,
-        cluster_count=counts,
+        cluster_count={kind: codebook.clusters(kind) for kind in clusters},
         segments={name: codes.number(rows[name]) for name, codes in codebook.segments.items()},
         propensity=_propensity(rows, shape),
         stratum=np.zeros(len(contexts), dtype=np.int32),

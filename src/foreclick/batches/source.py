@@ -8,16 +8,18 @@ however the contexts were dealt to batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import ibis
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick._tally import Tally
 from foreclick.batches.arrays import Floats, Ints
-from foreclick.batches.batch import Batch
+from foreclick.batches.batch import Batch, Cluster
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.engines import default_engine
 from foreclick.logs import CONTEXT, PERIOD
@@ -31,21 +33,37 @@ KEPT_SLOTS = 60_000_000
 """Rows times positions up to which all batches of a tally stay in memory, about 1 GB."""
 
 
+class Source(Protocol):
+    """Where batches come from, as often as they are asked for.
+
+    Attributes:
+        codebook: what is numbered alike in all batches.
+        rows: how many rows of the tally they have.
+    """
+
+    codebook: Codebook
+    rows: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches, in the order of their contexts."""
+        ...
+
+
 class Batches:
     """The batches of a tally, in the order of their contexts.
 
     Args:
         tally: the log.
         slots: rows times positions of a batch, at most, unless a single context has more.
+        source: where they come from; by default they are read from the tally.
     """
 
-    def __init__(self, tally: Tally, slots: int = BATCH_SLOTS) -> None:
+    def __init__(
+        self, tally: Tally, slots: int = BATCH_SLOTS, *, source: Source | None = None
+    ) -> None:
         self.tally, self.shape = tally, tally.shape
-        rows = _sorted_rows(tally)
-        self.codebook = _codebook(rows, tally)
-        self.rows = rows.num_rows
-        self.limit = max(slots // self.shape.depth, 1)
-        self._rows = rows
+        self.source = _Rows(tally, slots) if source is None else source
+        self.codebook, self.rows = self.source.codebook, self.source.rows
         self._kept: list[Batch] | None = None
         self.kept: dict[object, Any] = {}
 
@@ -55,8 +73,7 @@ class Batches:
             return
         kept: list[Batch] = []
         small = self.rows * self.shape.depth <= KEPT_SLOTS
-        for rows in whole_contexts(self._rows.to_batches(), self.limit):
-            batch = encode(rows, self.shape, self.codebook)
+        for batch in self.source:
             if small:
                 kept.append(batch)
             yield batch
@@ -68,12 +85,91 @@ class Batches:
         return map(work, self)
 
 
+class _Rows:
+    """Batches that are encoded from the rows of a tally."""
+
+    def __init__(self, tally: Tally, slots: int) -> None:
+        self.shape = tally.shape
+        self._rows = _sorted_rows(tally)
+        self.codebook, self.rows = _codebook(self._rows, tally), self._rows.num_rows
+        self.limit = max(slots // self.shape.depth, 1)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for rows in whole_contexts(self._rows.to_batches(), self.limit):
+            yield encode(rows, self.shape, self.codebook)
+
+
+class _Reweighted:
+    """Batches of a log that has each cluster so many times, from those of the log as it is.
+
+    They are those that its tally would give: contexts, lists, periods and segments that are left
+    without records are gone. Nothing is read, sorted or encoded again.
+    """
+
+    def __init__(self, batches: Batches, kind: Cluster, times: Ints) -> None:
+        self._batches, self._kind, self._times, self.rows = batches, kind, times, 0
+        whole = batches.codebook
+        occurs = {name: np.zeros(len(codes), np.bool_) for name, codes in whole.segments.items()}
+        periods = np.zeros(len(whole.periods or ()), np.bool_)
+        for batch in batches:
+            left = times[batch.clusters[kind]] > 0
+            self.rows += int(left.sum())
+            for name, there in occurs.items():
+                there[batch.segments[name][left]] = True
+            if whole.periods is not None:
+                periods[batch.clusters["period"][left]] = True
+        self.codebook = Codebook(
+            whole.periods and whole.periods.only(periods),
+            {name: whole.segments[name].only(there) for name, there in occurs.items()},
+        )
+        self._periods = np.cumsum(periods) - 1
+        self._segments = {name: np.cumsum(there) - 1 for name, there in occurs.items()}
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._batches:
+            found = batch.reweighted(self._times[batch.clusters[self._kind]])
+            if len(found.n):
+                yield self._recoded(found)
+
+    def _recoded(self, batch: Batch) -> Batch:
+        """The batch in the numbers of the codebook."""
+        clusters = dict(batch.clusters)
+        if "period" in clusters:
+            clusters["period"] = self._periods[clusters["period"]]
+        return replace(
+            batch,
+            clusters=clusters,
+            cluster_count={kind: self.codebook.clusters(kind) for kind in clusters},
+            segments={name: self._segments[name][code] for name, code in batch.segments.items()},
+        )
+
+
 def batches_of(tally: Tally) -> Batches:
     """The batches of a tally, which stay with it."""
-    key = "batches", id(tally.table.op())
+    key = _key(tally)
     if key not in tally.learnt:
         tally.learnt[key] = Batches(tally)
     return tally.learnt[key]  # type: ignore[no-any-return]
+
+
+def reweighted(tally: Tally, table: ir.Table, kind: Cluster, times: Ints) -> Tally:
+    """The tally of a log that has each cluster so many times, with its batches.
+
+    Args:
+        tally: of the log as it is.
+        table: its rows with the other counts, without those that count 0.
+        kind: whether the clusters are periods or buckets of units.
+        times: Shape (clusters,): by the number of the cluster.
+    """
+    found = replace(tally, table=table, learnt={})
+    source = _Reweighted(batches_of(tally), kind, times)
+    found.learnt[_key(found)] = Batches(found, source=source)
+    return found
+
+
+def _key(tally: Tally) -> tuple[str, int]:
+    """What batches are kept under; they keep the tally, so that no other table has its id."""
+    return "batches", id(tally.table.op())
 
 
 def _sorted_rows(tally: Tally) -> pa.Table:

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import ibis.expr.types as ir
+import numpy as np
 
-from foreclick._tally import Tally, contexts_repeat, tally
-from foreclick.engines import Engine, total, whole
-from foreclick.logs import CONTEXT, ITEM, PERIOD, Log, N
-from foreclick.models import slots_of
+from foreclick._tally import Tally, tally
+from foreclick.batches import Batch, Floats, batches_of, contexts_repeat
+from foreclick.batches.arrays import accumulate
+from foreclick.engines import total, whole
+from foreclick.logs import Log, N
 from foreclick.results import Result, Value
 
 BOT_FACTOR = 50
@@ -33,7 +34,8 @@ def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log
         2
     """
     counted = tally(log)
-    facts = [*_size(counted), *_clicks(counted), *_periods(counted), *_variation(counted)]
+    counts = _Counts(counted)
+    facts = [*_size(counts), *_clicks(counts), *_periods(counts), *_variation(counts)]
     if isinstance(log, Log) and log.roles.unit is not None:
         facts += _units(log)
     facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
@@ -44,86 +46,109 @@ def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log
 Fact = tuple[str, str, Value]
 
 
-def _size(t: Tally) -> list[Fact]:
-    table = t.table
-    whole = t.engine.rows(table.aggregate(records=total(table[N]), rows=table.count()))[0]
-    contexts, median = contexts_repeat(t)
-    lists = table.select(CONTEXT, *t.shape.items).distinct()
-    listed = t.engine.rows(lists.aggregate(lists=lists.count()))[0]["lists"]
+class _Counts:
+    """What is counted of a log, in one pass over its batches.
+
+    Attributes:
+        lists: how many different lists contexts showed.
+        shown: Shape (K,): records that fill each position.
+        earned: by reward, shape (K,): its sum at each position.
+        records: Shape (T,): records by period; a log without periods is one.
+        rewards: by reward, shape (T,): its sum in each period.
+        varied: records of contexts with several lists, and all of them.
+        moved: slots with items that their context showed at several positions, and all of them.
+    """
+
+    def __init__(self, counted: Tally) -> None:
+        self.tally, self.batches, self.shape = counted, batches_of(counted), counted.shape
+        names, depth = self.shape.rewards, self.shape.depth
+        self.periods = self.batches.codebook.periods
+        self.lists = 0
+        self.shown = np.zeros((1, depth))
+        self.earned = {name: np.zeros((1, depth)) for name in names}
+        self.records = np.zeros(len(self.periods or (None,)))
+        self.rewards = {name: np.zeros_like(self.records) for name in names}
+        self.varied, self.moved = np.zeros((1, 2)), np.zeros((1, 2))
+        for batch in self.batches:
+            self._add(batch)
+
+    def _add(self, batch: Batch) -> None:
+        """Add a batch to all counts, row by row, so that its size does not matter."""
+        self.lists += len(batch.lists)
+        period = batch.clusters.get("period", np.zeros(len(batch.n), dtype=np.intp))
+        accumulate(self.records, period, batch.n)
+        _add_all(self.shown, batch.shown)
+        for name, reward in batch.rewards.items():
+            worth = reward.value * batch.n[reward.row]
+            accumulate(self.earned[name][0], reward.position, worth)
+            accumulate(self.rewards[name], period[reward.row], worth)
+        several = np.diff(batch.context_lists) > 1
+        _add_all(self.varied, np.stack([batch.context_n * several, batch.context_n], axis=1))
+        slots, places = batch.shown.sum(axis=1), (batch.shown > 0).sum(axis=1)
+        _add_all(self.moved, np.stack([slots * (places > 1), slots], axis=1))
+
+    def number(self, records: float) -> Value:
+        """A number of records: an integer unless records are weighted."""
+        return int(records) if self.tally.table[N].type().is_integer() else float(records)
+
+
+def _add_all(total: Floats, values: Floats) -> None:
+    """Add all rows of values, shape (N, …), to the total, shape (1, …)."""
+    accumulate(total, np.zeros(len(values), dtype=np.intp), values)
+
+
+def _size(counts: _Counts) -> list[Fact]:
+    contexts, median = contexts_repeat(counts.tally)
     return [
-        ("size", "records", whole["records"]),
-        ("size", "rows of the tally", whole["rows"]),
+        ("size", "records", counts.number(counts.varied[0, 1])),
+        ("size", "rows of the tally", counts.batches.rows),
         ("size", "contexts", contexts),
         ("size", "records in the median context", median),
-        ("size", "different lists", listed),
-        ("size", "different lists per context", listed / contexts),
-        ("size", "longest list", t.shape.depth),
+        ("size", "different lists", counts.lists),
+        ("size", "different lists per context", counts.lists / contexts),
+        ("size", "longest list", counts.shape.depth),
     ]
 
 
-def _clicks(t: Tally) -> list[Fact]:
+def _clicks(counts: _Counts) -> list[Fact]:
     """Each reward by position."""
-    facts: list[Fact] = []
-    table = t.table
-    for reward in t.shape.rewards:
-        shown, gained = {}, {}
-        for k in range(1, t.shape.depth + 1):
-            there = table[f"{ITEM}_{k}"].notnull()
-            shown[f"n_{k}"] = total(there.ifelse(table[N], 0))
-            gained[f"c_{k}"] = total((table[N] * table[f"{reward}_{k}"]).fill_null(0))
-        row = t.engine.rows(table.aggregate(**shown, **gained))[0]
-        facts += [
-            (f"{reward} by position", f"position {k}", row[f"c_{k}"] / row[f"n_{k}"])
-            for k in range(1, t.shape.depth + 1)
-            if row[f"n_{k}"]
-        ]
-    return facts
-
-
-def _periods(t: Tally) -> list[Fact]:
-    """Records of each period, and each reward per list."""
-    if not t.shape.period:
-        return []
-    gained = {}
-    for reward in t.shape.rewards:
-        slots = [t.table[c].fill_null(0) for c in t.shape.reward(reward)]
-        gained[reward] = total(t.table[N] * sum(slots[1:], slots[0]))
-    summed = t.table.group_by(PERIOD).aggregate(n=total(t.table[N]), **gained)
-    rows = t.engine.rows(summed.order_by(PERIOD))
-    records: list[Fact] = [("records by period", str(row[PERIOD]), row["n"]) for row in rows]
-    return records + [
-        (f"{reward} per list by period", str(row[PERIOD]), row[reward] / row["n"])
-        for reward in t.shape.rewards
-        for row in rows
-    ]
-
-
-def _variation(t: Tally) -> list[Fact]:
-    """What an estimate can rest on: contexts with several lists, items at several positions."""
-    table, depth = t.table, t.shape.depth
-    lists = table.group_by([CONTEXT, *t.shape.items]).aggregate(**{N: total(table[N])})
-    per_context = lists.group_by(CONTEXT).aggregate(lists=lists.count(), **{N: total(lists[N])})
-    slots = slots_of(lists, depth, [CONTEXT], {N: None})
-    items = slots.group_by([CONTEXT, ITEM]).aggregate(places=slots.count(), **{N: total(slots[N])})
     return [
-        (
-            "can be evaluated",
-            "records in contexts with 2 lists or more",
-            _share(t.engine, per_context, "lists"),
-        ),
-        (
-            "can be evaluated",
-            "slots with items seen at 2 positions or more",
-            _share(t.engine, items, "places"),
-        ),
+        (f"{reward} by position", f"position {k}", float(earned / shown))
+        for reward in counts.shape.rewards
+        for k, (earned, shown) in enumerate(
+            zip(counts.earned[reward][0], counts.shown[0], strict=True), start=1
+        )
+        if shown
     ]
 
 
-def _share(engine: Engine, table: ir.Table, column: str) -> float:
-    row = engine.rows(
-        table.aggregate(all=total(table[N]), some=total((table[column] > 1).ifelse(table[N], 0)))
-    )[0]
-    return float(row["some"] / row["all"]) if row["all"] else math.nan
+def _periods(counts: _Counts) -> list[Fact]:
+    """Records of each period, and each reward per list."""
+    if counts.periods is None:
+        return []
+    names = [str(value) for value in counts.periods.values.to_pylist()]
+    records = [
+        ("records by period", name, counts.number(n))
+        for name, n in zip(names, counts.records, strict=True)
+    ]
+    return records + [
+        (f"{reward} per list by period", name, float(earned / n))
+        for reward in counts.shape.rewards
+        for name, earned, n in zip(names, counts.rewards[reward], counts.records, strict=True)
+    ]
+
+
+def _variation(counts: _Counts) -> list[Fact]:
+    """What an estimate can rest on: contexts with several lists, items at several positions."""
+    section = "can be evaluated"
+    return [
+        (section, "records in contexts with 2 lists or more", _share(*counts.varied[0])),
+        (section, "slots with items seen at 2 positions or more", _share(*counts.moved[0])),
+    ]
+
+
+def _share(some: float, every: float) -> float:
+    return float(some / every) if every else math.nan
 
 
 def _units(log: Log) -> list[Fact]:

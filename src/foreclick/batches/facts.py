@@ -1,0 +1,31 @@
+"""Small facts of a log, counted from its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from foreclick._tally import Tally
+from foreclick.batches.source import batches_of
+
+
+def count_periods(tally: Tally) -> int:
+    """How many periods a tally has; records without one are not counted."""
+    periods = batches_of(tally).codebook.periods
+    return 0 if periods is None else periods.known
+
+
+def contexts_repeat(tally: Tally) -> tuple[int, float]:
+    """The number of contexts and the median number of records of one."""
+    counts = np.concatenate([np.empty(0), *(batch.context_n for batch in batches_of(tally))])
+    return len(counts), float(np.median(counts)) if len(counts) else 0.0
+
+
+def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
+    """The largest value of each reward; 0 where there was none."""
+    found = dict.fromkeys(rewards, 0.0)
+    for batch in batches_of(tally) if rewards else ():
+        for reward in rewards:
+            found[reward] = float(batch.rewards[reward].value.max(initial=found[reward]))
+    return found

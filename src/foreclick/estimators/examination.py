@@ -1,0 +1,390 @@
+"""How much each place is examined, from items that stood at several places of one context.
+
+Under the position-based model an item a of context x earns w_xak clicks in n_xak records at place
+k, with mean n_xak μ_xa p_k. With μ_xa profiled out, the Poisson log-likelihood is
+
+    ℓ(p) = Σ_k w_k log p_k − Σ_xa c_xa log D_xa,     D_xa = Σ_k p_k n_xak,     c_xa = Σ_k w_xak,
+
+concave in log p, and the same as that of which place got each click of an item: no number of items
+biases it. A *pair* (x, a) that stood at one place only, or that was never clicked, says nothing;
+the others are counted once, and every pass of Newton's method sums score and information over them.
+
+The second opinion is AllPairs (Agarwal et al., WSDM 2019): the click rates of items that stood at
+both of two places, for all pairs of places. Here an item is weighed by n_k n_j / (n_k + n_j), as
+Mantel and Haenszel did, and the pairs of places are brought to one curve as Bradley and Terry did.
+
+Sizes: M pairs that moved, S places, R rows, L lists, K positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
+from foreclick.batches.arrays import accumulate
+from foreclick.estimators.moves import Fit, Moves, graphs_of, maximum
+from foreclick.estimators.places import Graph, bradley_terry_information
+
+KEPT_NUMBERS = 50_000_000
+"""Counts of pairs that stay in memory between passes, 400 MB; more are counted anew each time."""
+
+Segment = tuple[int, ...]
+"""The numbers of a segment's values, one per column, as the log's codebook has them."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A covariance of log p.
+
+    Attributes:
+        covariance: Shape (S, S): NaN where p has none; that of the reference is 0.
+        freedom: its degrees of freedom.
+    """
+
+    covariance: Floats
+    freedom: float
+
+
+@dataclass(frozen=True)
+class Examined:
+    """How much the places of one segment are examined.
+
+    Attributes:
+        p: Shape (S,): 1 at the reference; 0 where nothing was clicked; NaN where the log cannot
+            tell.
+        spreads: the covariance of log p, by everything that may make it vary.
+        allpairs: Shape (S,): the same as `p`, by AllPairs.
+        apart: Shape (S,): the standard error of log allpairs − log p; NaN where it is not known.
+        graph: which places exchanged items, and which of them are told.
+        records: Shape (S,): how many records filled each place.
+        converged: whether the maximum was found.
+    """
+
+    p: Floats
+    spreads: tuple[Spread, ...]
+    allpairs: Floats
+    apart: Floats
+    graph: Graph
+    records: Floats
+    converged: bool
+
+
+def examine(
+    batches: Batches,
+    *,
+    reward: str,
+    places: Sequence[int],
+    by: Sequence[str] = (),
+    dated: bool = False,
+    clusters: Sequence[Cluster] = (),
+) -> dict[Segment, Examined]:
+    """How much each place is examined, by segment, in the order of their values.
+
+    Args:
+        batches: the log.
+        reward: what is counted as clicks.
+        places: for each position its place, from 0, which positions may share; −1 for positions
+            that are left out, as those beyond the last are.
+        by: the columns that make segments.
+        dated: whether an item's attraction may be another in each period: then only moves within
+            a period count.
+        clusters: whose records vary together; without, clicks are taken as independent.
+    """
+    log = _Log(batches, reward, tuple(places), tuple(by), tuple(clusters), dated=dated)
+    fits = maximum(log, log.graphs())
+    scores = log.scores(fits)
+    independent = not clusters or set(clusters) - ({"period"} if dated else set())
+    return {
+        segment: _result(
+            fits[s], log.records[s], [found[s] for found in scores], independent=bool(independent)
+        )
+        for s, segment in enumerate(log.segments)
+        if log.filled[s]
+    }
+
+
+def examination_curve(n: Floats, w: Floats) -> Floats:
+    """Shape (K,): p_1 … p_K of all positions, for a ladder, from counts of all pairs.
+
+    Positions that items with clicks moved between have the p of `examine`: the maximum of the same
+    likelihood, which maximising p and μ in turn also reaches, to about 1e-6. Where they fall into
+    several parts that no such item connects, each part, a single position included, keeps the
+    height that the positions' click rates give it: their geometric mean, weighted by clicks, stays
+    (in turn it does so to second order). A position whose moved items got no click there has p = 0.
+
+    Args:
+        n: Shape (P, K): how many records show each pair at each position.
+        w: Shape (P, K): the clicks there.
+
+    Examples:
+        >>> n = np.array([[10.0, 10.0], [20.0, 20.0]])
+        >>> examination_curve(n, np.array([[4.0, 2.0], [6.0, 3.0]])).tolist()
+        [1.0, 0.5]
+    """
+    p = ratio(w.sum(axis=0), n.sum(axis=0))
+    moves = Moves.of(n, w, np.zeros(len(n), dtype=np.intp))
+    (graph,) = graphs_of([moves], 1, n.shape[1])
+    p[(graph.items > 0) & (graph.clicks == 0)] = 0.0
+    for part in np.unique(graph.comparable, axis=0):
+        places = np.flatnonzero(part)
+        if len(places) > 1:
+            inner = graph.at(places)
+            (fit,) = maximum([moves.at(places)], [inner])
+            height = np.average(np.log(p[places] / fit.p), weights=inner.clicks)
+            p[places] = fit.p * np.exp(height)
+    scale = p[0] if p[0] > 0 else p.max()
+    return np.asarray(p / scale if scale > 0 else np.ones(len(p)))
+
+
+# --- pairs of a log -------------------------------------------------------------------------------
+
+
+class _Log:
+    """The pairs of a log that moved: gone through batch by batch, and kept if they are few."""
+
+    def __init__(
+        self,
+        batches: Batches,
+        reward: str,
+        places: tuple[int, ...],
+        by: tuple[str, ...],
+        clusters: tuple[Cluster, ...],
+        *,
+        dated: bool,
+    ) -> None:
+        self.batches, self.reward, self.places = batches, reward, places
+        self.by, self.dated, self.clusters = by, dated, clusters
+        self.size = max(places) + 1
+        self.periods = batches.codebook.periods
+        self.radix = [len(batches.codebook.column(name)) for name in by]
+        self.codes = self._codes()
+        self.records = np.zeros((len(self.codes), self.size))
+        self.filled = np.zeros(len(self.codes), dtype=np.bool_)
+        self._kept: list[Moves] | None = None
+
+    # --- segments -----
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The numbers of the values of each segment."""
+        columns = np.unravel_index(self.codes, self.radix) if self.by else ()
+        return [tuple(int(c[s]) for c in columns) for s in range(len(self.codes))]
+
+    def _codes(self) -> Ints:
+        """All segments that occur, each as one number, in their order."""
+        found = [np.unique(self._code(batch)) for batch in self.batches] if self.by else []
+        return np.unique(np.concatenate(found)) if found else np.zeros(1, dtype=np.int64)
+
+    def _code(self, batch: Batch) -> Ints:
+        """Shape (R,): the segment of each row, as one number."""
+        return np.asarray(np.ravel_multi_index([batch.codes(b) for b in self.by], self.radix))
+
+    def split(self, batch: Batch) -> tuple[Batch, Ints]:
+        """Every segment, and period if moves are to be within one, of a context on its own.
+
+        Returns:
+            The batch, and of each of its contexts (X,) the segment.
+        """
+        if self.periods is not None and (self.dated or "period" in self.clusters):
+            rows = np.flatnonzero(batch.clusters["period"] < self.periods.known)
+            batch = batch.take(rows, batch.n[rows])
+        if not self.by and not self.dated:
+            return batch, np.zeros(batch.context_count, dtype=np.intp)
+        zero = np.zeros(len(batch.n), dtype=np.int64)
+        part = np.searchsorted(self.codes, self._code(batch)) if self.by else zero
+        periods = 1
+        if self.dated and self.periods is not None:
+            periods = len(self.periods)
+            part = part * periods + batch.clusters["period"]
+        found = batch.split(part, len(self.codes) * periods)
+        return found, found.stratum // periods
+
+    # --- counts -----
+
+    def __iter__(self) -> Iterator[Moves]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        for batch in self.batches:
+            yield self._moves(*self.split(batch))
+
+    def graphs(self) -> list[Graph]:
+        """Of each segment, how places exchanged items; counts what else is counted once."""
+        return graphs_of(self._first(), len(self.codes), self.size)
+
+    def _first(self) -> Iterator[Moves]:
+        """The pairs, kept for the next pass as long as they are few."""
+        kept: list[Moves] = []
+        numbers = 0
+        for whole in self.batches:
+            batch, stratum = self.split(whole)
+            moves = self._moves(batch, stratum)
+            of_pair = stratum[batch.pair_context]
+            accumulate(self.records, of_pair, self._by_place(batch.shown))
+            self.filled[of_pair[(batch.shown[:, : len(self.places)] > 0).any(axis=1)]] = True
+            numbers += 2 * moves.n.size
+            if numbers <= KEPT_NUMBERS:
+                kept.append(moves)
+            yield moves
+        if numbers <= KEPT_NUMBERS:
+            self._kept = kept
+
+    def _moves(self, batch: Batch, stratum: Ints) -> Moves:
+        reward = batch.rewards[self.reward]
+        size = batch.pair_count * batch.depth
+        worth = reward.value * batch.n[reward.row]
+        clicked = sums(batch.earned_slot(reward), worth, size + 1)[:size]
+        w = self._by_place(clicked.reshape(batch.pair_count, batch.depth))
+        return Moves.of(self._by_place(batch.shown), w, stratum[batch.pair_context])
+
+    def _by_place(self, counts: Floats) -> Floats:
+        """Counts by position (P, K) as counts by place (P, S)."""
+        if self.places == tuple(range(self.size)):
+            return counts[:, : self.size]
+        found = np.zeros((len(counts), self.size))
+        for position, place in enumerate(self.places):
+            if place >= 0:
+                found[:, place] += counts[:, position]
+        return found
+
+    # --- errors -----
+
+    def scores(self, fits: Sequence[Fit]) -> list[list[Floats]]:
+        """What each cluster adds to the scores: for each kind, for each segment (clusters, 2 S).
+
+        The first S columns are of the likelihood, the others of AllPairs. Clusters without a record
+        of a pair that moved are left out.
+        """
+        counts = {kind: self.batches.codebook.clusters(kind) for kind in self.clusters}
+        strata, width = len(self.codes), 2 * self.size
+        found = {kind: np.zeros((strata * counts[kind], width)) for kind in self.clusters}
+        there = {kind: np.zeros(strata * counts[kind], np.bool_) for kind in self.clusters}
+        for number, whole in enumerate(self.batches if self.clusters else ()):
+            batch, stratum = self.split(whole)
+            moves = self._kept[number] if self._kept else self._moves(batch, stratum)
+            influence, concerned = self._influence(batch, _Gradients(moves, fits))
+            of_row = stratum[batch.row_context[concerned]]
+            for kind in self.clusters:
+                group = of_row * counts[kind] + batch.clusters[kind][concerned]
+                accumulate(found[kind], group, influence[concerned])
+                there[kind][group] = True
+        return [
+            [
+                mine[some]
+                for mine, some in zip(
+                    found[kind].reshape(strata, -1, width),
+                    there[kind].reshape(strata, -1),
+                    strict=True,
+                )
+            ]
+            for kind in self.clusters
+        ]
+
+    def _influence(self, batch: Batch, gradients: _Gradients) -> tuple[Floats, Bools]:
+        """What each row adds to both scores, shape (R, 2 S), and the rows with pairs that moved.
+
+        A row adds what its clicks add, less what its list was expected to earn.
+        """
+        moved = gradients.moves.pair
+        number = np.full(batch.pair_count + 1, len(moved))  # the last: that of an empty position
+        number[moved] = np.arange(len(moved))
+        pair = number[batch.lists[:, : len(self.places)]]
+        of_list = np.zeros((len(pair), 2 * self.size))
+        of_row = np.zeros((len(batch.n), 2 * self.size))
+        reward = batch.rewards[self.reward]
+        for place in range(self.size):
+            at, click, record = gradients.at(place)
+            for k in np.flatnonzero(np.array(self.places) == place):
+                here = at[pair[:, k]]
+                of_list += np.take(record, here, axis=0)
+                entries = np.flatnonzero(reward.position == k)
+                row = reward.row[entries]
+                earned = np.take(click, here[batch.row_list[row]], axis=0)
+                of_row[row] += reward.value[entries, None] * earned
+        of_row += of_list[batch.row_list]
+        of_row *= batch.n[:, None]
+        return of_row, np.asarray((pair < len(moved)).any(axis=1))[batch.row_list]
+
+
+class _Gradients:
+    """What one click, and one record, of a pair at a place add to the scores of all places.
+
+    A click at place i adds flows f_k to the score of i and takes them from those of the other
+    places k: q_k = p_k n_k / D by the likelihood, and by AllPairs the share p_k / (p_i + p_k)
+    times n_k / (n_i + n_k). A record there is expected to earn μ p_i clicks; for AllPairs it is
+    the derivative of its sums.
+    """
+
+    def __init__(self, moves: Moves, fits: Sequence[Fit]) -> None:
+        p = np.stack([fit.p for fit in fits])
+        total, rate = moves.rates(p)
+        self.moves, self.p = moves, p[moves.stratum]
+        self.expected = rate[:, None] * self.p
+        self.q = ratio(self.p * moves.n, total[:, None])
+        self.shares = np.stack([fit.graph.share(fit.allpairs) for fit in fits])
+
+    def at(self, place: int) -> tuple[Ints, Floats, Floats]:
+        """Of the G pairs that stood at a place, the gradients by a click and by a record.
+
+        Returns:
+            Shape (M + 1,): the number of each pair among them, G for the others and for none; and
+            the two gradients by the likelihood and by AllPairs, shape (G + 1, 2 S), of which the
+            last row is 0.
+        """
+        some = np.flatnonzero(self.moves.n[:, place] > 0)
+        number = np.full(len(self.moves.pair) + 1, len(some))
+        number[some] = np.arange(len(some))
+        n, w, s = self.moves.n[some], self.moves.w[some], self.moves.stratum[some]
+        theirs, ours = self.shares[s, :, place], self.shares[s, place, :]
+        q, apart = self.q[some], ratio(n, n + n[:, [place]])
+        of_click = q * (self.p[some, place] > 0)[:, None], apart * theirs
+        lost = apart / (n + n[:, [place]]) * (w[:, [place]] * theirs + w * ours)
+        of_record = -self.expected[some, place][:, None] * q, -lost
+        return number, _balanced(of_click, place), _balanced(of_record, place)
+
+
+def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
+    """Shape (G + 1, 2 S): what a place gets from the others, it gains and they lose."""
+    count, size = flows[0].shape
+    found = np.zeros((count + 1, 2, size))
+    for which, flow in enumerate(flows):
+        found[:-1, which] = -flow
+        found[:-1, which, place] += flow.sum(axis=1)
+    return found.reshape(count + 1, 2 * size)
+
+
+def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent: bool) -> Examined:
+    """What was found of a segment.
+
+    Where a pair is spread over several clusters, its rate hides part of how much they differ: half
+    of it, if they are two. So the variance of independent clicks is a floor there.
+    """
+    graph, size = fit.graph, len(fit.p)
+    inverse = graph.inverse(fit.information)
+    other = graph.inverse(bradley_terry_information(graph, fit.allpairs))
+    spreads = [_spread(graph, score[:, :size] @ inverse) for score in scores]
+    if independent:
+        spreads.append(Spread(graph.only(inverse), np.inf))
+    apart = np.full(size, np.nan)
+    if scores:
+        difference = scores[0][:, size:] @ other - scores[0][:, :size] @ inverse
+        apart = np.sqrt(np.diag(_spread(graph, difference).covariance))
+    return Examined(
+        p=graph.with_zeros(fit.p),
+        spreads=tuple(spreads),
+        allpairs=graph.with_zeros(fit.allpairs),
+        apart=apart,
+        graph=graph,
+        records=records,
+        converged=fit.done,
+    )
+
+
+def _spread(graph: Graph, influence: Floats) -> Spread:
+    """The covariance over G clusters, G / (G − 1) Σ ψ ψᵀ; unknown if there is only one."""
+    count = len(influence)
+    covariance = influence.T @ influence * (count / (count - 1) if count > 1 else np.nan)
+    return Spread(graph.only(covariance), count - 1)

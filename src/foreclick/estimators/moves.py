@@ -1,0 +1,126 @@
+"""The likelihood of examination over pairs that moved, and Newton's method for its maximum.
+
+Sizes: M pairs that moved, S places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from foreclick.batches.arrays import Floats, Ints, accumulate, ratio
+from foreclick.estimators.places import Graph, bradley_terry, newton_step
+
+_PASSES = 60  # of Newton's method; half a dozen are usual
+_CLOSE = 1e-9  # a step so small leaves an error of its square, which is less than rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Pairs that stood at several places and were clicked.
+
+    Attributes:
+        pair: Shape (M,): the number of each in its batch.
+        stratum: Shape (M,): the segment that it belongs to.
+        n: Shape (M, S): how many records show it at each place.
+        w: Shape (M, S): the clicks there.
+    """
+
+    pair: Ints
+    stratum: Ints
+    n: Floats
+    w: Floats
+
+    @classmethod
+    def of(cls, n: Floats, w: Floats, stratum: Ints) -> Moves:
+        """Those of the pairs, with counts of shape (P, S), that say something about p."""
+        pair = np.flatnonzero(((n > 0).sum(axis=1) > 1) & (w.sum(axis=1) > 0))
+        return cls(pair, stratum[pair], n[pair], w[pair])
+
+    def at(self, places: Ints) -> Moves:
+        """The counts at some of the places."""
+        return Moves(self.pair, self.stratum, self.n[:, places], self.w[:, places])
+
+    def rates(self, p: Floats) -> tuple[Floats, Floats]:
+        """Shape (M,) each: D = Σ p n and μ = c / D, over the places that are told (p > 0).
+
+        Args:
+            p: Shape (strata, S), 0 where it is not told.
+        """
+        mine = p[self.stratum]
+        total = (mine * self.n).sum(axis=1)
+        return total, ratio(np.where(mine > 0, self.w, 0.0).sum(axis=1), total)
+
+
+@dataclass
+class Fit:
+    """Where the search for the maximum of one segment is.
+
+    Attributes:
+        graph: which places can be compared.
+        p: Shape (S,): 0 where it is not told.
+        allpairs: Shape (S,): the same, by AllPairs.
+        information: Shape (S, S): about log p.
+        done: whether the maximum was found.
+    """
+
+    graph: Graph
+    p: Floats
+    allpairs: Floats
+    information: Floats
+    done: bool
+
+
+def graphs_of(parts: Iterable[Moves], strata: int, size: int) -> list[Graph]:
+    """Of each segment, which places exchanged items, and how clicks were shared between them."""
+    clicks, items = np.zeros((2, strata, size))
+    both, won = np.zeros((2, size, strata, size))
+    for moves in parts:
+        n, w, shown = moves.n, moves.w, moves.n > 0
+        accumulate(clicks, moves.stratum, w)
+        accumulate(items, moves.stratum, shown)
+        for j in range(size):
+            accumulate(both[j], moves.stratum, shown & shown[:, [j]])
+            accumulate(won[j], moves.stratum, w[:, [j]] * ratio(n, n + n[:, [j]]))
+    return [Graph(clicks[s], items[s], both[:, s], won[:, s]) for s in range(strata)]
+
+
+def maximum(parts: Iterable[Moves], graphs: Sequence[Graph]) -> list[Fit]:
+    """Newton's method, for all segments at once, from the answers of AllPairs.
+
+    Args:
+        parts: the pairs, in the order of contexts; gone through once per pass.
+        graphs: of each segment, which places can be compared.
+    """
+    fits = [_start(graph) for graph in graphs]
+    for _ in range(_PASSES):
+        if all(fit.done for fit in fits):
+            break
+        g, h = _pass(parts, np.stack([fit.p for fit in fits]))
+        for s, fit in enumerate(fits):
+            if not fit.done:
+                step, fit.information = newton_step(fit.graph, fit.p, g[s], h[:, s])
+                fit.p = fit.p * np.exp(step)
+                fit.done = bool(np.abs(step).max(initial=0.0) < _CLOSE)
+    return fits
+
+
+def _start(graph: Graph) -> Fit:
+    p = bradley_terry(graph)
+    alone = len(graph.free) == 0  # a single place is examined as much as itself
+    return Fit(graph, p, p, np.zeros_like(graph.won), done=alone)
+
+
+def _pass(parts: Iterable[Moves], p: Floats) -> tuple[Floats, Floats]:
+    """The sums Σ c/D n_k, shape (strata, S), and Σ c/D² n_j n_k, shape (S, strata, S)."""
+    strata, size = p.shape
+    g, h = np.zeros((strata, size)), np.zeros((size, strata, size))
+    for moves in parts:
+        total, rate = moves.rates(p)
+        over = ratio(rate, total)
+        accumulate(g, moves.stratum, rate[:, None] * moves.n)
+        for j in range(size):
+            accumulate(h[j], moves.stratum, (over * moves.n[:, j])[:, None] * moves.n)
+    return g, h

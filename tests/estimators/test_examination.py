@@ -1,0 +1,175 @@
+"""The likelihood of examination on arrays, compared with loops over the same slots."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.batches import Batches, batches_of
+from foreclick.estimators import examination
+from foreclick.estimators.examination import examination_curve, examine
+from foreclick.sqlkernel.strengths import Sample, examined
+from tests.truth import swaps
+from tests.truth.swaps import Slot
+
+# Both are converged; what is left is the order of a few hundred sums, times a condition number.
+SAME = 1e-10
+# Differences of two logarithms, 1e-4 apart.
+DERIVATIVE = 1e-6
+
+
+def random_slots(seed, depth=4, contexts=6, items=5, clusters=3):
+    """Slots at random positions, with clicks that follow no model."""
+    rng = np.random.default_rng(seed)
+    return [
+        Slot(f"q{x}", f"i{a}", k, int(rng.integers(1, 30)), int(rng.integers(0, 9)), int(g))
+        for x in range(contexts)
+        for a in range(items)
+        for k in rng.choice(np.arange(1, depth + 1), size=rng.integers(1, depth + 1), replace=False)
+        for g in rng.choice(clusters, size=rng.integers(1, clusters + 1), replace=False)
+    ]
+
+
+def tally_of(slots):
+    """A log with a list for each slot, which shows nothing else."""
+    return fc.tally(
+        fc.read_log(
+            {
+                "context": [s.context for s in slots],
+                "list_id": list(range(len(slots))),
+                "item": [s.item for s in slots],
+                "position": [int(s.position) for s in slots],
+                "click": [s.w / s.n for s in slots],
+                "n": [s.n for s in slots],
+                "day": [s.cluster for s in slots],
+                "half": [s.cluster for s in slots],
+            },
+            layout="long",
+            weight="n",
+            period="day",
+            segments=("half",),
+        )
+    )
+
+
+def ask(slots, **options):
+    return examine(batches_of(tally_of(slots)), reward="clicks", places=range(4), **options)
+
+
+def test_both_curves_and_their_errors_are_the_oracles():
+    slots = random_slots(1)
+    counts = swaps.counts_of(slots, 4)
+    found = ask(slots, clusters=["period"])[()]
+    p, other = swaps.alternating(counts, 4), swaps.allpairs(counts, 4)
+    assert found.converged
+    assert np.allclose(found.p, p, rtol=SAME)
+    assert np.allclose(found.allpairs, other, rtol=SAME)
+    moved = swaps.moved_by(slots, 4, swaps.alternating)
+    beside = swaps.moved_by(slots, 4, swaps.allpairs) - moved
+    spread, floor = found.spreads
+    assert np.allclose(spread.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
+    assert np.allclose(found.apart, np.sqrt(3 / 2 * (beside**2).sum(axis=0)), atol=DERIVATIVE)
+    assert (spread.freedom, floor.freedom) == (2, np.inf)
+    assert np.allclose(floor.covariance[1:, 1:], swaps.joint_covariance(counts, p), rtol=1e-9)
+    assert np.all(floor.covariance[0] == 0)
+    (alone,) = ask(slots)[()].spreads
+    assert np.allclose(alone.covariance, floor.covariance, rtol=SAME)
+
+
+def test_segments_are_fitted_each_on_its_own():
+    slots = random_slots(2, contexts=8)
+    found = ask(slots, by=["half"])
+    assert list(found) == [(0,), (1,), (2,)]
+    for g in range(3):
+        counts = swaps.counts_of([s for s in slots if s.cluster == g], 4)
+        assert np.allclose(found[g,].p, swaps.alternating(counts, 4), rtol=SAME)
+
+
+@pytest.fixture(scope="module")
+def log():
+    rng = np.random.default_rng(3)
+    count = 600
+    lengths = rng.integers(2, 5, count)
+    table = {
+        "context": rng.integers(0, 40, count).tolist(),
+        "items": [rng.permutation(6)[:k].tolist() for k in lengths],
+        "clicks": [(rng.random(k) < 0.4).astype(int).tolist() for k in lengths],
+        "day": [None if d == 5 else int(d) for d in rng.integers(0, 6, count)],
+        "user": rng.integers(0, 50, count).tolist(),
+        "half": rng.integers(0, 2, count).tolist(),
+        "weight": rng.choice([0.3, 1.0, 2.7], count).tolist(),
+    }
+    roles: Any = {"period": "day", "unit": "user", "weight": "weight", "segments": ("half",)}
+    return fc.tally(fc.read_log(table, **roles))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clusters": ["period", "unit"]},
+        {"clusters": ["period", "unit"], "dated": True, "by": ["half"]},
+        {"by": ["half", "period"]},
+    ],
+)
+def test_the_bits_do_not_depend_on_batches_nor_on_what_is_kept(log, options, monkeypatch):
+    def bits(slots):
+        found = examine(Batches(log, slots), reward="clicks", places=[0, 1, 1, 2], **options)
+        return {
+            segment: [
+                a.tobytes()
+                for a in (e.p, e.allpairs, e.apart, e.records, *(s.covariance for s in e.spreads))
+            ]
+            for segment, e in found.items()
+        }
+
+    expected = bits(10**9)
+    assert len(expected) == {"half": 2, "half,period": 12}.get(",".join(options.get("by", [])), 1)
+    assert bits(1) == bits(300) == expected
+    monkeypatch.setattr(examination, "KEPT_NUMBERS", 0)
+    assert bits(300) == expected
+
+
+# --- the ladder's curve ---------------------------------------------------------------------------
+
+
+def sample_of(n, w):
+    """Counts of pairs (P, K) as the sample of a ladder: a list for each slot."""
+    pair, k = np.nonzero(n)
+    items = np.full((len(pair), n.shape[1]), -1)
+    items[np.arange(len(pair)), k] = pair
+    clicks = np.zeros(items.shape)
+    clicks[np.arange(len(pair)), k] = w[pair, k]
+    zero = np.zeros(len(pair), dtype=np.int64)
+    return Sample(zero, zero, items, n[pair, k], clicks)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_ladders_curve_is_the_maximum_of_the_same_likelihood(seed):
+    rng = np.random.default_rng(seed)
+    shown = rng.integers(1, 40, (200, 5)) * (rng.random((200, 5)) < 0.4)
+    clicked = rng.binomial(shown, 0.5 / np.arange(1, 6))
+    n, w = shown.astype(np.float64), clicked.astype(np.float64)
+    found = examination_curve(n, w)
+    assert found == pytest.approx(examined(sample_of(n, w)), rel=1e-6)
+    assert found[0] == 1
+
+
+def test_positions_that_nothing_connects_keep_the_height_of_their_click_rates():
+    """1 and 2 exchange an item, and so do 3 and 4; 5 keeps one; 6 was never clicked."""
+    n = np.zeros((4, 6))
+    w = np.zeros((4, 6))
+    n[0, [0, 1]], w[0, [0, 1]] = 100, (40, 20)
+    n[1, [2, 3]], w[1, [2, 3]] = (100, 200), (10, 10)
+    n[2, 4], w[2, 4] = 50, 30
+    n[3, 5] = 10
+    found = examination_curve(n, w)
+    assert found == pytest.approx([1, 0.5, 0.25, 0.125, 1.5, 0])
+    assert found == pytest.approx(examined(sample_of(n, w)), rel=1e-6)
+
+
+def test_positions_that_lose_every_exchange_are_zero_and_nothing_at_all_is_one():
+    n, w = np.full((2, 2), 10.0), np.array([[4.0, 0.0], [2.0, 0.0]])
+    assert examination_curve(n, w).tolist() == [1, 0]
+    assert examination_curve(n, np.zeros((2, 2))).tolist() == [1, 1]
+    assert examination_curve(np.zeros((0, 3)), np.zeros((0, 3))).tolist() == [1, 1, 1]
