@@ -106,12 +106,6 @@ class Shape:
         ]
 
     @property
-    def order(self) -> list[str]:
-        """The keys in the canonical order of rows: by context, then by list, then by the rest."""
-        first = [CONTEXT, *self.items]
-        return [*first, *(key for key in self.keys if key not in first)]
-
-    @property
     def columns(self) -> list[str]:
         """The keys and the count."""
         return [*self.keys, N]
