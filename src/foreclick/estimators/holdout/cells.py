@@ -236,18 +236,19 @@ def fold_cells(cut: Cut, list_cells: Ints, wanted: Bools | None = None) -> FoldC
         wanted: Shape (G,): which cells are kept; None for all.
     """
     if wanted is not None:
-        number = np.append(np.where(wanted, np.cumsum(wanted) - 1, EMPTY), EMPTY)
-        list_cells = number[list_cells]
+        number = np.where(wanted, np.cumsum(wanted, dtype=np.int32) - 1, EMPTY)
+        list_cells = np.append(number, EMPTY)[list_cells]
     cell = list_cells[cut.showing_list]
-    kept = cell != EMPTY
-    folds = np.broadcast_to(cut.showing_fold[:, None], cell.shape)[kept]
+    slot = np.flatnonzero(cell != EMPTY)
+    showing = slot // cell.shape[1]
+    key = cell.ravel()[slot].astype(np.int64) * cut.folds + cut.showing_fold[showing]
     size = (int(list_cells.max(initial=-1)) + 1) * cut.folds
-    key, number = numbered(cell[kept].astype(np.int64) * cut.folds + folds, size)
-    entry = np.full(cell.shape, len(key))
-    entry[kept] = number
-    case = np.zeros(len(key), dtype=np.int64)
-    case[number] = np.broadcast_to(cut.showing_case[:, None], cell.shape)[kept]
-    return FoldCells(cut, entry, runs(key // cut.folds), case)
+    found, number = numbered(key, size)
+    entry = np.full(cell.shape, len(found))
+    entry.ravel()[slot] = number
+    case = np.zeros(len(found), dtype=np.int64)
+    case[number] = cut.showing_case[showing]
+    return FoldCells(cut, entry, runs(found // cut.folds), case)
 
 
 def runs(group: Ints) -> Ints:

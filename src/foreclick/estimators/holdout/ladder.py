@@ -10,14 +10,15 @@ squared errors are kept as the coefficients of a polynomial in ρ, and one pass 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from foreclick.batches import EMPTY, Batch, Floats, Ints, Totals, padded, sums
+from foreclick.batches import EMPTY, Batch, Batches, Floats, Ints, Totals, padded, sums
 from foreclick.batches.arrays import numbered
 from foreclick.errors import ModelError
 from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, list_cells, runs, training
@@ -33,23 +34,22 @@ class LadderErrors:
         asks: the metrics.
         fit: the ladder, with the strengths and the examination of the whole log.
         folds: T.
-        values: how many values each segment of the ladder has.
+        classes: of contexts, by the segments of the ladder.
         forward: whether only earlier folds predict a fold.
     """
 
     def __init__(
-        self, asks: Sequence[Ask], fit: Fitted, folds: int, values: Sequence[int], *, forward: bool
+        self, asks: Sequence[Ask], fit: Fitted, folds: int, classes: Classes, *, forward: bool
     ) -> None:
         self.asks, self.fit, self.folds, self.forward = asks, fit, folds, forward
-        self.values = values
-        self.classes = _product(values)
-        self._whole = Totals(self.classes)
-        self._by_fold = Totals(self.classes * folds)
+        self.classes, count = classes, len(classes.numbers)
+        self._whole, self._by_fold = Totals(count), Totals(count * folds)
 
     def add(self, cut: Cut, cases: Cases) -> None:
         """Add the errors in the contexts of a batch."""
         found = _climbed(cut, self.asks[0], self.fit)
-        context_class = classes_of(cut.batch, self.fit.ladder.segments, self.values)
+        number = self.classes.of_contexts(cut.batch)
+        context_class = np.searchsorted(self.classes.numbers, number)
         stratum = context_class[cut.case_context] * self.folds + cut.case_fold
         self._whole.add("passed", found.passed_whole, context_class)
         self._by_fold.add("passed", found.passed_own, stratum)
@@ -67,67 +67,82 @@ class LadderErrors:
         """Shape (T, 1) each: the squared errors and the errors."""
         rho, found = self._shared_rate(), {}
         for ask in self.asks:
-            kept = np.broadcast_to(self._by_fold.sum(ask).T, (5, self.classes * self.folds))
-            dd, db, bb, d, b = kept.reshape(5, self.classes, self.folds)
+            dd, db, bb, d, b = self._by_fold.sum(ask).T.reshape(5, -1, self.folds)
             squared = (dd + 2 * rho * db + rho**2 * bb).sum(axis=0)
             found[ask] = np.maximum(squared, 0.0)[:, None], (d + rho * b).sum(axis=0)[:, None]
         return found
 
     def _shared_rate(self) -> Floats:
         """Shape (classes, T): the rate that a context of each class borrows, for each fold."""
-        strengths = self.fit.strengths[len(self.fit.strengths) - len(self.values) :]
+        numbers, fold = self.classes.numbers, np.arange(self.folds)
+        strengths = self.fit.strengths[len(self.fit.strengths) - len(self.classes.segments) :]
         counts = _Counts(*self._by_fold.sum("passed").T, *self._whole.sum("passed").T)
         rungs = []
-        for j, s in enumerate(strengths):
-            here, size = _product(self.values[j:]), _product(self.values[j + 1 :])
-            below = np.arange(here) % size  # the class without its finest segment
-            fold = np.arange(self.folds)
+        for size, s in zip(self.classes.sizes[1:], strengths, strict=True):
+            coarser, below = np.unique(numbers % size, return_inverse=True)
             rung = _Rung(
                 s=s,
-                cell=np.repeat(np.arange(here), self.folds),
+                cell=np.repeat(np.arange(len(numbers)), self.folds),
                 below=(below[:, None] * self.folds + fold).ravel(),
                 cell_below=below,
-                sizes=(size * self.folds, size),
+                sizes=(len(coarser) * self.folds, len(coarser)),
             )
             rungs.append((rung, *counts.left(rung.cell, forward=self.forward)))
-            counts = counts.passed_on(*rungs[-1])
+            counts, numbers = counts.passed_on(*rungs[-1]), coarser
         log = np.zeros(self.folds, dtype=np.int64)
         rate = base_rate(*counts.left(log, forward=self.forward))
         for rung, n, c in reversed(rungs):
             rate = descend(n, c, rung.s, rate[rung.below])
-        return rate.reshape(self.classes, self.folds)
+        return rate.reshape(-1, self.folds)
 
 
-def _product(values: Sequence[int]) -> int:
-    return int(np.prod(values, dtype=np.int64))
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """What contexts have in common: the values of their segments, as one number.
 
+    Attributes:
+        segments: the finest first.
+        sizes: the classes by segment j and those after it are numbered below `sizes[j]`; the last
+            is 1, that of the whole log.
+        numbers: Shape (C,), rising: the classes that occur.
+    """
 
-def classes_of(batch: Batch, segments: Sequence[str], values: Sequence[int]) -> Ints:
-    """Shape (X,): the number of each context's class, its segments together; the finest leads."""
-    found = np.zeros(batch.context_count, dtype=np.int64)
-    for segment, count in zip(segments, values, strict=True):
-        code = np.zeros(batch.context_count, dtype=np.int64)
-        code[batch.row_context] = batch.segments[segment]
-        found = found * count + code
-    return found
+    segments: Sequence[str]
+    sizes: Sequence[int]
+    numbers: Ints
 
+    @classmethod
+    def of(cls, batches: Batches, segments: Sequence[str]) -> Classes:
+        """The classes of a log; refused where a context has several."""
+        counts = [len(batches.codebook.segments[segment]) for segment in segments]
+        sizes = [math.prod(counts[j:]) for j in range(len(counts) + 1)]
+        found, several = np.zeros(1 - min(len(segments), 1), dtype=np.int64), []
+        for batch in batches if segments else ():
+            classes = cls(segments, sizes, found)
+            of_row, of_context = classes._of_rows(batch), classes.of_contexts(batch)
+            mixed = np.unique(batch.row_context[of_row != of_context[batch.row_context]])
+            several += batch.contexts.take(pa.array(mixed)).to_pylist()
+            found = np.union1d(found, of_row)
+        if several:
+            raise ModelError(
+                f"{len(several):,} contexts have several values of {', '.join(segments)}, for "
+                f"example {several[0]!r}, so it is no class of contexts. Name a column that says "
+                "the same of every record of a context, or make it part of the context."
+            )
+        return cls(segments, sizes, found)
 
-def check_classes(batches: Iterable[Batch], segments: Sequence[str]) -> None:
-    """Refuse segments of which a context has several values."""
-    several: list[object] = []
-    for batch in batches if segments else ():
-        mixed = np.zeros(batch.context_count, dtype=np.bool_)
-        for segment in segments:
-            code, first = batch.segments[segment], np.zeros(batch.context_count, dtype=np.int64)
-            first[batch.row_context] = code
-            mixed[batch.row_context[first[batch.row_context] != code]] = True
-        several += batch.contexts.take(pa.array(np.flatnonzero(mixed))).to_pylist()
-    if several:
-        raise ModelError(
-            f"{len(several):,} contexts have several values of {', '.join(segments)}, for example "
-            f"{several[0]!r}, so it is no class of contexts. Name a column that says the "
-            "same of every record of a context, or make it part of the context."
-        )
+    def _of_rows(self, batch: Batch) -> Ints:
+        codes = [batch.segments[segment].astype(np.int64) for segment in self.segments]
+        found = np.zeros(len(batch.n), dtype=np.int64)
+        for code, size in zip(codes, self.sizes[1:], strict=True):
+            found += code * size
+        return found
+
+    def of_contexts(self, batch: Batch) -> Ints:
+        """Shape (X,): the number of each context's class."""
+        found = np.zeros(batch.context_count, dtype=np.int64)
+        found[batch.row_context] = self._of_rows(batch)
+        return found
 
 
 # --- rungs ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from foreclick._tally import Tally
 from foreclick.batches import Batch, Batches, Floats, Totals, batches_of, sums
 from foreclick.batches.arrays import numbered
 from foreclick.estimators.holdout.cells import Cases, Cut
-from foreclick.estimators.holdout.ladder import LadderErrors, check_classes
+from foreclick.estimators.holdout.ladder import Classes, LadderErrors
 from foreclick.estimators.holdout.weighted import WeightedErrors
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
@@ -125,7 +126,7 @@ class Folds:
     untrained: int
     selected: int
 
-    @property
+    @cached_property
     def noise(self) -> dict[Metric, Floats]:
         """Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid."""
         return {metric: noise.whole for metric, noise in self.noises.items()}
@@ -178,9 +179,8 @@ def _errors_of(
     if ladder is None:
         return WeightedErrors(asks, protocol.count)
     fit = _fitted(tally, ladder, metric)
-    check_classes(batches, ladder.segments)
-    values = [len(batches.codebook.segments[segment]) for segment in ladder.segments]
-    return LadderErrors(asks, fit, protocol.count, values, forward=protocol.forward)
+    classes = Classes.of(batches, ladder.segments)
+    return LadderErrors(asks, fit, protocol.count, classes, forward=protocol.forward)
 
 
 def _fitted(tally: Tally, ladder: Ladder, metric: Metric) -> Fitted:
