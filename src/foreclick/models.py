@@ -171,9 +171,7 @@ def Window(width: int) -> ClickModel:  # noqa: N802 - a model, named as one
     """
     if width < 1:
         raise ModelError(f"Window({width}): a window has 1 position at least, which is 'ip'.")
-    return ClickModel(
-        f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // width]
-    )
+    return ClickModel(f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // width])
 
 
 MASS = "mass"
