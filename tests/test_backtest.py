@@ -9,8 +9,9 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.batches import Batches
 from foreclick.errors import BacktestError
-from foreclick.sqlkernel import folds
+from foreclick.estimators.holdout import protocol
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -80,25 +81,55 @@ class TestContexts:
         assert first.to_dicts() == backtest(log, contexts=["a"]).to_dicts()
 
 
-class TestParts:
-    """A large log is worked on in parts of its contexts."""
+class TestBatches:
+    """A log is worked on in batches of contexts."""
 
-    def test_parts_add_up_to_the_whole(self, monkeypatch):
+    EVERY = (
+        *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm", fc.Window(2)),
+        fc.ClickModel("text", lambda slot: [np.where(slot.item > 1, "b", None), slot.position > 1]),
+    )
+    LADDERS = (fc.Ladder(segments="kind"), fc.Ladder("list"))
+
+    @pytest.fixture
+    def log(self):
+        """One context is shown each list once: its noise is that of all contexts."""
         contexts = [f"q{i}" for i in range(9)]
-        # One context is shown each list once: its noise is that of all contexts, in any part.
-        log = fc.read_log(
-            pa.concat_tables([table([1, 2, 3], contexts), table([1, 2], ["alone"], per_day=1)]),
-            period="period",
+        rows = pa.concat_tables(
+            [table([1, 2, 3, 4], contexts), table([1, 2], ["alone"], per_day=1)]
         )
-        asked = {"estimators": ["list", "ip"], "clip": [1, 5], "weight": "records"}
-        whole = backtest(log, **asked)
-        monkeypatch.setattr(folds, "PART_ROWS", 40)
+        kind = [len(context) + int(context[-1] in "123") for context in rows["context"].to_pylist()]
+        return fc.tally(
+            fc.read_log(
+                rows.append_column("kind", pa.array(kind)), period="period", segments="kind"
+            )
+        )
+
+    @pytest.mark.parametrize("forward", [False, True])
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            {"estimators": EVERY, "metrics": ["clicks@2", "dcg@3"], "clip": [0.7, 1, math.inf]},
+            {"estimators": (*EVERY, *LADDERS), "metrics": ["success@2", "mrr@3"]},
+            {"estimators": (*LADDERS, "ladder-ip"), "metrics": ["clicks@2", "dcg@3"]},
+        ],
+    )
+    def test_have_the_same_bits_however_contexts_are_dealt_to_them(
+        self, log, monkeypatch, asked, forward
+    ):
+        found = []
+        for slots in (1, 200, 10**6):
+            monkeypatch.setattr(protocol, "batches_of", lambda t, slots=slots: Batches(t, slots))
+            found.append(backtest(log, **asked, forward=forward, weight="records"))
+        for other in found[1:]:
+            assert other.to_dicts() == found[0].to_dicts()
+            assert other.periods.to_dicts() == found[0].periods.to_dicts()
+
+    def test_are_told_of(self, log, monkeypatch):
+        monkeypatch.setattr(protocol, "batches_of", lambda t: Batches(t, slots=200))
         said: list[str] = []
-        parts = backtest(log, **asked, progress=said.append)
-        assert "Predicting each period by ip, part 2 of" in "\n".join(said)
-        for a, b in ((parts, whole), (parts.periods, whole.periods)):
-            for column in ("rmse", "bias", "floor", "pairs", "records"):
-                assert a[column] == pytest.approx(b[column], rel=1e-12), column
+        backtest(log, progress=said.append)
+        assert said[:2] == ["Predicting each period by ip", "Predicting each period by rctr"]
+        assert said[2].startswith("Predicting each period by ip, from row ")
 
 
 class TestPeriods:

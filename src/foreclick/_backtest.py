@@ -9,20 +9,20 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick._progress import working
-from foreclick._tally import Tally, settle
-from foreclick.engines import total, whole
+from foreclick._tally import settle
+from foreclick.batches import Batches, batches_of
 from foreclick.errors import BacktestError
+from foreclick.estimators.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.inference import student
-from foreclick.logs import CONTEXT, PERIOD, N
+from foreclick.logs import CONTEXT, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.results import Result
-from foreclick.sqlkernel import FoldErrors, Folds, Protocol, fold_errors, parse_estimators
+from foreclick.sqlkernel import parse_estimators
 
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
@@ -130,13 +130,14 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
                 f"the log has no reward {metric.source!r} to predict; it was read with "
                 f"{', '.join(counted.shape.rewards) or 'none (clicks=None)'}."
             )
-    labels, folds, undated = _folds(counted, block)
+    batches = batches_of(counted)
+    labels, folds, undated = _folds(batches, block)
     protocol = Protocol(
         folds=folds,
         forward=forward,
-        fewest=min_held,
+        min_held=min_held,
         weight=weight,
-        contexts=_chosen(counted, contexts, ranks, min_records),
+        contexts=_chosen(batches, contexts, ranks, min_records),
     )
     with nullcontext(progress) if progress else working() as say:
         found = fold_errors(counted, parse_estimators(estimators, clip), asked, protocol, say)
@@ -162,21 +163,24 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
 # --- what is held out ---------------------------------------------------------------------------
 
 
-def _folds(counted: Tally, block: Block) -> tuple[list[Any], dict[Any, int], float]:
+def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], float]:
     """The names of the folds in their order, the fold of each period, and records without one."""
-    table = counted.table
-    by_period = table.group_by(PERIOD).aggregate(**{N: total(table[N])})
-    records = {row[PERIOD]: row[N] for row in counted.engine.rows(by_period)}
-    undated = records.pop(None, 0)
-    blocks = _blocks(sorted(records), block)
+    codes = batches.codebook.periods
+    periods = [] if codes is None else codes.values.to_pylist()
+    dated = [period for period in periods if period is not None]
+    undated = 0.0
+    if len(dated) < len(periods):  # no period comes last
+        undated = sum(batch.n[batch.clusters["period"] == len(dated)].sum() for batch in batches)
+    blocks = _blocks(dated, block)
     names = list(dict.fromkeys(blocks.values()))
     if len(names) < 2:  # noqa: PLR2004 - one to hold out, one to learn from
         raise BacktestError(
-            f"the log has {len(records)} periods in {len(names)} blocks; a backtest needs two "
+            f"the log has {len(dated)} periods in {len(names)} blocks; a backtest needs two "
             "blocks at least, one to hold out and one to learn from. Read more days, or use "
             "shorter blocks."
         )
-    return names, {period: names.index(name) for period, name in blocks.items()}, undated
+    folds = {period: names.index(name) for period, name in blocks.items()}
+    return names, folds, undated
 
 
 def _blocks(periods: list[Any], block: Block) -> dict[Any, Any]:
@@ -205,36 +209,33 @@ def _distance(first: Any, period: Any, order: int) -> int:  # noqa: ANN401 - per
 
 
 def _chosen(
-    counted: Tally,
+    batches: Batches,
     contexts: Sequence[Any] | None,
     ranks: int | tuple[int, int] | None,
     min_records: float | None,
-) -> ir.Table | None:
-    """The contexts that take part, one column; None for all."""
+) -> pa.Array | None:
+    """The contexts that take part; None for all."""
     if contexts is None and ranks is None and min_records is None:
         return None
-    engine, table = counted.engine, counted.table
-    counts = table.group_by(CONTEXT).aggregate(**{N: total(table[N])})
-    if ranks is not None:
-        low, high = (1, ranks) if isinstance(ranks, int) else ranks
-        if not 1 <= low <= high:
-            raise BacktestError(f"ranks={ranks!r}: ranks count from 1, such as 100 or (101, 1000).")
-        order = [ibis.desc(N), ibis.asc(CONTEXT)]
-        ranked = counts.mutate(rank=ibis.row_number().over(ibis.window(order_by=order)))
-        counts = ranked.filter((ranked["rank"] >= whole(low - 1)) & (ranked["rank"] < whole(high)))
+    low, high = (1, ranks) if isinstance(ranks, int) else ranks or (1, math.inf)
+    if not 1 <= low <= high:
+        raise BacktestError(f"ranks={ranks!r}: ranks count from 1, such as 100 or (101, 1000).")
+    counts = pa.concat_tables(
+        pa.table({CONTEXT: batch.contexts, N: batch.context_n}) for batch in batches
+    ).sort_by([(N, "descending"), (CONTEXT, "ascending")])
+    rank = np.arange(1, len(counts) + 1)
+    taken = (rank >= low) & (rank <= high)
     if min_records is not None:
-        counts = counts.filter(counts[N] >= min_records)
+        taken &= counts[N].to_numpy() >= min_records
     if contexts is not None:
-        kind = table[CONTEXT].type().to_pyarrow()
-        named = engine.show(pa.table({CONTEXT: pa.array(list(contexts), kind)}))
-        counts = counts.semi_join(named, CONTEXT)
-    chosen = engine.materialise(counts.select(CONTEXT), "chosen")
-    if not engine.rows(chosen.aggregate(n=chosen.count()))[0]["n"]:
+        named = pa.array(list(contexts), counts[CONTEXT].type)
+        taken &= np.asarray(pc.is_in(counts[CONTEXT], value_set=named))
+    if not taken.any():
         raise BacktestError(
             f"no context of the log is left by contexts={contexts!r}, ranks={ranks!r}, "
             f"min_records={min_records!r}. Ask for less."
         )
-    return chosen
+    return counts[CONTEXT].filter(pa.array(taken)).combine_chunks()
 
 
 # --- results ------------------------------------------------------------------------------------

@@ -235,7 +235,9 @@ class Totals:
             # cumsum adds one after the other, where sum and add.reduce would pair them up.
             self._sums[name] = np.cumsum(np.concatenate([before, values]), axis=0)[-1:]
         else:
-            np.add.at(before, stratum, values)
+            width = before[0].size  # one index for all axes: add.at is faster so
+            at = stratum[:, None] * width + np.arange(width)
+            np.add.at(before.ravel(), at.ravel(), values.ravel())
             self._sums[name] = before
 
     def more(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
