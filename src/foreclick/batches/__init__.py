@@ -3,6 +3,9 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
+from foreclick.batches.decode import decode, row_schema
+from foreclick.batches.encode import Codebook
+from foreclick.batches.pool import pooled
 from foreclick.batches.source import Batches, Totals, batches_of
 
 __all__ = [
@@ -12,6 +15,7 @@ __all__ = [
     "Bools",
     "Candidate",
     "Cluster",
+    "Codebook",
     "CodedLists",
     "CodedSlots",
     "Coding",
@@ -20,7 +24,10 @@ __all__ = [
     "Reward",
     "Totals",
     "batches_of",
+    "decode",
     "padded",
+    "pooled",
     "ratio",
+    "row_schema",
     "sums",
 ]

@@ -13,10 +13,10 @@ from foreclick.engines.base import (
     total,
     unordered,
     whole,
+    write_rows,
     zero,
 )
 from foreclick.engines.duckdb import default_engine, laptop
-from foreclick.engines.groups import Job
 from foreclick.engines.sources import (
     bring,
     engine_of,
@@ -30,7 +30,6 @@ __all__ = [
     "BUCKETS",
     "HASHES",
     "Engine",
-    "Job",
     "absent",
     "bring",
     "checked_file",
@@ -48,5 +47,6 @@ __all__ = [
     "total",
     "unordered",
     "whole",
+    "write_rows",
     "zero",
 ]

@@ -24,11 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.csv import CSVWriter
 
-from foreclick.engines.groups import Job
 from foreclick.errors import EngineError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ibis.backends import BaseBackend
 
@@ -207,29 +206,25 @@ class Engine:
         with self._explained(expr):
             yield from self.backend.to_pyarrow_batches(expr)
 
-    def worked(self, expr: ir.Table, job: Job) -> tuple[Engine, ir.Table]:
-        """What a job makes of the rows of `expr`, and the engine where that is.
+    def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ir.Table:
+        """Rows as a table of this engine, written to a temporary file as they come.
 
-        It is written to a file as it comes, so neither rows nor answers need to fit in memory.
+        They need not fit in memory. The file goes with the last expression over the table.
         """
-        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - which imports this
-
-        home = default_engine() if self.far else self
-        ordered = expr if job.key is None else expr.order_by(job.key)
-        name = f"{self.unique('worked')}-foreclick-{platform.node()}-{os.getpid()}"
+        name = f"{self.unique('spooled')}-foreclick-{platform.node()}-{os.getpid()}"
         place = Path(tempfile.gettempdir()) / name  # `laptop` removes it if this process is killed
         place.mkdir()
         try:
             file = str(place / "rows.parquet")
-            with pq.ParquetWriter(file, job.schema, compression="zstd") as writer:
-                for batch in job.done(self.batches(ordered)):
+            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+                for batch in batches:
                     writer.write_batch(batch)
-            table = home.read_parquet([file])
+            table = self.read_parquet([file])
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
         weakref.finalize(table.op(), shutil.rmtree, place, ignore_errors=True)
-        return home, table
+        return table
 
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
         """Parquet files of the same columns, as one table."""
@@ -238,28 +233,7 @@ class Engine:
     def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
         """Stream `expr` to one Parquet file; a file that is there is there completely."""
         schema = expr.schema().to_pyarrow().with_metadata(metadata)
-        self._write(expr, path, schema, lambda to: pq.ParquetWriter(to, schema, compression="zstd"))
-
-    def write(self, expr: ir.Table, path: str | Path) -> None:
-        """Stream `expr` to one file, Parquet or CSV by its ending."""
-        target = checked_file(path)
-        if target.suffix.lower() != ".csv":
-            self.write_parquet(expr, str(target), {})
-            return
-        schema = expr.schema().to_pyarrow()
-        self._write(expr, str(target), schema, lambda to: CSVWriter(to, schema))
-
-    def _write(
-        self, expr: ir.Table, path: str, schema: pa.Schema, opened: Callable[[Path], Any]
-    ) -> None:
-        partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
-        try:
-            with opened(partial) as writer:
-                for batch in self.batches(expr):
-                    writer.write_batch(batch.cast(schema))
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_batches(self.batches(expr), schema, Path(path))
 
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `show`."""
@@ -342,6 +316,29 @@ class Engine:
             digit = ibis.literal(_HEX).find(digits.substr(place, 1)).cast("int64")
             number = number * 16 + digit
         return number
+
+
+def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
+    """Rows to one file, CSV or Parquet by its ending; a file that is there is there completely."""
+    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
+    csv = path.suffix.lower() == ".csv"
+    try:
+        opened = (
+            CSVWriter(partial, schema)
+            if csv
+            else pq.ParquetWriter(partial, schema, compression="zstd")
+        )
+        with opened as writer:
+            for batch in batches:
+                writer.write_batch(batch.cast(schema))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_rows(rows: pa.Table, path: str | Path) -> None:
+    """Rows to one file, CSV or Parquet by its ending."""
+    write_batches(rows.to_batches(), rows.schema, checked_file(path))
 
 
 def checked_file(path: str | Path) -> Path:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import linprog
 
-from foreclick.optimize.program import Limits
+from foreclick.optimization.constraints import Limits
 
 Floats = NDArray[np.float64]
 
