@@ -22,7 +22,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.csv import CSVWriter
+from pyarrow.csv import write_csv
 
 from foreclick.errors import EngineError, SourceError
 
@@ -79,6 +79,17 @@ def _unfused() -> Iterator[None]:
         options.fuse_selects = before
 
 
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end: a file is there completely or not."""
+    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
     for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
@@ -105,6 +116,25 @@ def _alive(pid: int) -> bool:
     except PermissionError:  # somebody else's
         return True
     return True
+
+
+class ScratchFile:
+    """A file that is there as long as this object; `laptop` removes what killed processes left.
+
+    Attributes:
+        path: where it is to be written.
+    """
+
+    def __init__(self, name: str) -> None:
+        folder = f"{Engine.unique('scratch')}-foreclick-{platform.node()}-{os.getpid()}"
+        place = Path(tempfile.gettempdir()) / folder
+        place.mkdir()
+        self.path = str(place / name)
+        self._removed = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove it now."""
+        self._removed()
 
 
 class Engine:
@@ -211,19 +241,12 @@ class Engine:
 
         They need not fit in memory. The file goes with the last expression over the table.
         """
-        name = f"{self.unique('spooled')}-foreclick-{platform.node()}-{os.getpid()}"
-        place = Path(tempfile.gettempdir()) / name  # `laptop` removes it if this process is killed
-        place.mkdir()
-        try:
-            file = str(place / "rows.parquet")
-            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-            table = self.read_parquet([file])
-        except BaseException:
-            shutil.rmtree(place, ignore_errors=True)
-            raise
-        weakref.finalize(table.op(), shutil.rmtree, place, ignore_errors=True)
+        scratch = ScratchFile("rows.parquet")
+        with pq.ParquetWriter(scratch.path, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        table = self.read_parquet([scratch.path])
+        weakref.finalize(table.op(), scratch.remove)  # a bound method: the file stays until then
         return table
 
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
@@ -233,7 +256,9 @@ class Engine:
     def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
         """Stream `expr` to one Parquet file; a file that is there is there completely."""
         schema = expr.schema().to_pyarrow().with_metadata(metadata)
-        write_batches(self.batches(expr), schema, Path(path))
+        with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for batch in self.batches(expr):
+                writer.write_batch(batch.cast(schema))
 
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `show`."""
@@ -318,27 +343,14 @@ class Engine:
         return number
 
 
-def write_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
-    """Rows to one file, CSV or Parquet by its ending; a file that is there is there completely."""
-    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
-    csv = path.suffix.lower() == ".csv"
-    try:
-        opened = (
-            CSVWriter(partial, schema)
-            if csv
-            else pq.ParquetWriter(partial, schema, compression="zstd")
-        )
-        with opened as writer:
-            for batch in batches:
-                writer.write_batch(batch.cast(schema))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def write_rows(rows: pa.Table, path: str | Path) -> None:
-    """Rows to one file, CSV or Parquet by its ending."""
-    write_batches(rows.to_batches(), rows.schema, checked_file(path))
+    """Write rows to one file, Parquet or CSV by its ending."""
+    target = checked_file(path)
+    with whole_file(target) as file:
+        if target.suffix.lower() == ".csv":
+            write_csv(rows, file)
+        else:
+            pq.write_table(rows, file, compression="zstd")
 
 
 def checked_file(path: str | Path) -> Path:
