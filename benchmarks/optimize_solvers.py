@@ -16,9 +16,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from foreclick.optimize.decode import decode
-from foreclick.optimize.program import Limits, program
-from foreclick.optimize.solve import assign, greedy, knapsack, spread, transport
+from foreclick.optimization.birkhoff import decode
+from foreclick.optimization.constraints import Limits
+from foreclick.optimization.program import program
+from foreclick.optimization.solve import assign, greedy, knapsack, spread, transport
 
 Floats = NDArray[np.float64]
 

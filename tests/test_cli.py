@@ -889,7 +889,7 @@ class TestOptimize:
         assert rows[0]["value"] == pytest.approx(0.9 * 1 + 0.1 * 0.5)
         assert sorted(file.name for file in folder.glob("policy*")) == [path]
 
-    def test_wishes(self, run):
+    def test_constraints(self, run):
         write("pinned.parquet", {"query": ["a"], "item": [3], "position": [1]})
         write("banned.parquet", {"query": ["b"], "item": [1]})
         write("new.parquet", {"item": [3, 9]})
@@ -917,8 +917,8 @@ class TestOptimize:
             (["--lists", "logged", "--ban", "1"], {}),
             (["--lists", "lists.parquet", "--ban", "1"], {"a": [2, 3]}),
             (["--ban", "3"], {"a": [2, 1], "b": [1, 2]}),
-            (["--change", "0"], {}),
-            (["--seen", "101"], {}),
+            (["--max-change", "0"], {}),
+            (["--min-shown", "101"], {}),
         ],
     )
     def test_what_may_be_shown(self, run, words, lists):
@@ -943,7 +943,7 @@ class TestOptimize:
             (["-o", "p.csv", "--contexts", "p.csv"], "Give each a file"),
             (["-o", "p.csv", "-m", "mrr@3"], "first clicks"),
             (["-o", "p.csv", "-e", "rctr"], "cannot choose a policy"),
-            (["-o", "p.csv", "--change", "2"], "share between 0 and 1"),
+            (["-o", "p.csv", "--max-change", "2"], "share between 0 and 1"),
             (["-o", "p.csv", "--pessimism", "-1"], "'-1' is not a number from 0 on"),
             (["-o", "p.csv", "--at-least", "new.csv"], "is not FILE=SHARE"),
             (["-o", "p.csv", "--at-least", "new.csv=2"], "is not FILE=SHARE"),

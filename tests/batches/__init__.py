@@ -1,1 +1,1 @@
-"""The kernel and the estimators as values."""
+"""Tests of a tally as arrays."""

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.engines import open_source
-from foreclick.optimize.answers import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.optimize.gains import COLUMNS, gains
 
 SMALL = pa.table(
@@ -24,8 +23,8 @@ SMALL = pa.table(
 )
 
 
-def test_the_largest_gain_first_and_losses_last(engine):
-    found = gains(*open_source(engine.load(SMALL)), left=1.0)
+def test_the_largest_gain_first_and_losses_last():
+    found = gains(SMALL, left=1.0)
     assert found.columns == COLUMNS
     assert found["contexts"] == [1, 2, 2, 1]  # 20 × 0.1 and 40 × 0.05 are alike
     assert found["changed"] == [1, 2, 0, 1]
@@ -34,7 +33,7 @@ def test_the_largest_gain_first_and_losses_last(engine):
 
 
 def test_what_is_not_shown_gains_nothing():
-    found = gains(*open_source(SMALL), left=0.5)
+    found = gains(SMALL, left=0.5)
     assert found["gain"] == pytest.approx([0.015, 0.02, 0, -0.005])
 
 
@@ -44,7 +43,7 @@ def test_however_many_there_are_rows_are_few_and_add_up():
     records = np.ceil(1e6 / np.arange(1, n + 1))
     sure = 0.5 + rng.normal(0, 1, n) ** 5 / 1e3
     columns = {"records": records, "production": np.full(n, 0.5), "sure": sure}
-    found = gains(*open_source(pa.table({"why": [CHANGED] * n, **columns})), left=1.0)
+    found = gains(pa.table({"why": [CHANGED] * n, **columns}), left=1.0)
     assert len(found) <= 200
     assert sum(found["contexts"]) == n
     assert sum(found["records"]) == records.sum()
@@ -57,8 +56,8 @@ def test_however_many_there_are_rows_are_few_and_add_up():
 
 
 def test_nothing_at_all():
-    assert len(gains(*open_source(SMALL.slice(0, 0)), left=1.0)) == 0
-    found = gains(*open_source(SMALL.slice(0, 1)), left=1.0)
+    assert len(gains(SMALL.slice(0, 0), left=1.0)) == 0
+    found = gains(SMALL.slice(0, 1), left=1.0)
     assert found.to_dicts() == [{"contexts": 1, "changed": 0, "records": 10, "gain": 0}]
 
 
@@ -70,7 +69,7 @@ def test_of_a_real_one(explore):
         "clicks": [[0, 1], [1, 0]] * 200 + [[1, 0], [1, 0]] * 2,
     }
     best = fc.optimize(log, metric="clicks@1", folds=2, explore=explore)
-    sure = {row["context"]: row["sure"] for row in best.contexts.to_pyarrow().to_pylist()}
+    sure = {row["context"]: row["sure"] for row in best.contexts.to_pylist()}
     first, *others = best.gains
     assert (first["contexts"], first["changed"], first["records"]) == (1, 1, 400)
     assert first["gain"] == pytest.approx((1 - explore) * (sure["good"] - 0.5) * 400 / 404)

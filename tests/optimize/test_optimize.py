@@ -13,13 +13,15 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.batches import batches_of
+from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, PolicyError
+from foreclick.optimization.constraints import Limits
+from foreclick.optimization.ladder import LadderRates, SlotCounts
 from foreclick.optimize import best as room
-from foreclick.optimize.folds import dealt, folded
-from foreclick.optimize.program import Limits
-from foreclick.optimize.rates import Climbing, Counts
+from foreclick.optimize.folds import Folds, dealt
 from tests.answers import answer, close, same
-from tests.optimize.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
+from tests.optimization.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
 from tests.servers import Engine
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
@@ -49,7 +51,7 @@ def some_records(seed: int, contexts: int = 3, records: int = 60) -> list[Record
 
 def rows_of(best: fc.Optimized) -> dict[str, dict[tuple[Any, ...], float]]:
     found: dict[str, dict[tuple[Any, ...], float]] = defaultdict(dict)
-    for row in best.where.rows(best.policy.table):
+    for row in best.policy.table.to_pylist():
         items = tuple(v for c, v in row.items() if c.startswith("item_") and v is not None)
         found[row["context"]][items] = row["probability"]
     return found
@@ -148,9 +150,9 @@ def test_other_ladders_choose_by_their_rungs_from_the_position_down():
 
 def test_pessimism_lowers_rates_by_what_they_may_be_off():
     """One item at one position, by hand: three rungs, each with its own doubt."""
-    climbing = Climbing((4.0, 3.0, 2.0), (1.0,), 0.3)
-    counts = Counts(np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0]))
-    rate, off = climbing.rates(counts)
+    ladder = LadderRates((4.0, 3.0, 2.0), (1.0,), 0.3)
+    counts = SlotCounts(np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0]))
+    rate, off = ladder.rates(counts)
     n_item, c_item = 12 * 4 / 16, 6 * 4 / 16
     n_context, c_context = n_item * 3 / (n_item + 3), c_item * 3 / (n_item + 3)
     context = (c_context + 2 * 0.3) / (n_context + 2)
@@ -177,7 +179,7 @@ def test_its_value_is_that_of_policies_chosen_without_the_records_that_judge_the
         held = [r for r, d in zip(records, days, strict=True) if d % 3 == fold]
         others = [r for r, d in zip(records, days, strict=True) if d % 3 != fold]
         chosen = fc.optimize(fc.read_log(log_table(others)), folds=1, **asked)
-        new = [r for r in chosen.policy.table.to_pyarrow().to_pylist() if r["changed"]]
+        new = [r for r in chosen.policy.table.to_pylist() if r["changed"]]
         assert new
         policy = fc.Lists(pa.Table.from_pylist(new), items=[f"item_{k + 1}" for k in range(K)])
         told = answer(fc.read_log(log_table(held)), policy, "ip", METRIC, missing="production")
@@ -278,7 +280,7 @@ def test_groups_get_their_share(log: fc.Log, estimator: Any):  # noqa: ANN401
 @pytest.mark.parametrize("estimator", [LADDER, "ip", "item", "list"])
 @pytest.mark.parametrize("change", [0.0, 0.2])
 def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, change: float):  # noqa: ANN401
-    best = fc.optimize(log, estimator=estimator, change=change, **PLAIN)
+    best = fc.optimize(log, estimator=estimator, max_change=change, **PLAIN)
     records = some_records(11)
     for context, lists in rows_of(best).items():
         mine = [r for r in records if r.context == context]
@@ -312,7 +314,7 @@ def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
     asked: dict[str, Any] = {"at_least": [([3, 4], 0.9)], **PLAIN}
     never = fc.optimize(log, estimator=LADDER, **asked)
     assert never["kept"] == [3]
-    assert any("no policy keeps to the limits" in note for note in never.notes)
+    assert any("no policy keeps to the constraints" in note for note in never.notes)
 
 
 def test_production_stays_where_nothing_is_sure():
@@ -325,7 +327,7 @@ def test_production_stays_where_nothing_is_sure():
     ]
     log = fc.read_log(log_table(sure + unsure))
     best = fc.optimize(log, metric="clicks@1")
-    rows = {row["context"]: row for row in best.contexts.to_pyarrow().to_pylist()}
+    rows = {row["context"]: row for row in best.contexts.to_pylist()}
     assert (rows["sure"]["why"], rows["unsure"]["why"]) == ("changed", "nothing sure")
     assert best["changed"] == [1]
     assert rows_of(best)["sure"] == {(2,): 1.0}
@@ -353,7 +355,9 @@ def test_only_what_was_seen_often_enough_is_shown():
     free = fc.optimize(log, estimator="ip", **{**PLAIN, "metric": "clicks@2"})
     assert set(rows_of(free)["q"]) == {(3, 1)}
     for estimator in ("ip", LADDER):
-        careful = fc.optimize(log, estimator=estimator, seen=10, **{**PLAIN, "metric": "clicks@2"})
+        careful = fc.optimize(
+            log, estimator=estimator, min_shown=10, **{**PLAIN, "metric": "clicks@2"}
+        )
         assert set(rows_of(careful)["q"]) == {(2, 1)}
 
 
@@ -363,13 +367,13 @@ def test_exploring_mixes_production_in_and_says_what_it_tells():
     )
     best = fc.optimize(log, metric="clicks@1", explore=0.2, folds=1)
     assert rows_of(best)["q"] == pytest.approx({(2,): 0.9, (1,): 0.1})
-    assert close(best.naive, 0.8 * best.contexts.to_pyarrow()["naive"][0].as_py() + 0.2 * 0.5, 1e-9)
-    (row,) = best.contexts.to_pyarrow().to_pylist()
+    assert close(best.naive, 0.8 * best.contexts["naive"][0].as_py() + 0.2 * 0.5, 1e-9)
+    (row,) = best.contexts.to_pylist()
     assert row["se_next"] < row["se"]
     assert any("20% of the time" in note for note in best.notes)
     # The more production is shown, the less is learnt of the new list; but something always is.
     wholly = fc.optimize(log, metric="clicks@1", explore=1, folds=1)
-    (other,) = wholly.contexts.to_pyarrow().to_pylist()
+    (other,) = wholly.contexts.to_pylist()
     assert row["se_next"] < other["se_next"] < 0.8 * other["se"]
 
 
@@ -391,7 +395,7 @@ def test_lists_can_be_given(log: fc.Log):
     assert best["kept"] == [2]  # of whom no list was given
 
 
-def test_what_breaks_a_wish_does_not_stay():
+def test_what_breaks_a_constraint_does_not_stay():
     """Nothing is sure to be better, but what is banned must go all the same."""
     rng = np.random.default_rng(5)
     records = [
@@ -401,13 +405,13 @@ def test_what_breaks_a_wish_does_not_stay():
     log = fc.read_log(log_table(records))
     asked: dict[str, Any] = {"metric": "clicks@2", "folds": 1, "pessimism": 5}
     assert fc.optimize(log, **asked)["changed"] == [0]
-    wishes: list[dict[str, Any]] = [
+    constraints: list[dict[str, Any]] = [
         {"banned": ["2"]},
         {"pinned": {"context": ["q"], "item": [2], "position": [1]}},
         {"at_least": [([2], 0.4)]},
     ]
-    for wish in wishes:
-        assert fc.optimize(log, **asked, **wish)["changed"] == [1]
+    for one in constraints:
+        assert fc.optimize(log, **asked, **one)["changed"] == [1]
     assert all(2 not in items for items in rows_of(fc.optimize(log, **asked, banned=[2]))["q"])
 
 
@@ -431,17 +435,40 @@ def test_it_is_the_same_on_every_engine(engine: Engine):
 def test_records_are_dealt_alike_on_every_engine(engine: Engine):
     table = log_table(some_records(13, records=40))
     here, there = (
-        folded(fc.tally(fc.read_log(source)), 3) for source in (table, engine.load(table))
+        split_in(fc.tally(fc.read_log(source)), 3).to_arrow().to_pylist()
+        for source in (table, engine.load(table))
     )
-    keys = [c for c in here.table.columns if not c.startswith("clicks")]
-    sums = [
-        sorted(
-            (*(row[c] for c in keys if c != "n"), row["n"]) for row in some.engine.rows(some.table)
-        )
-        for some in (here, there)
+    assert here == there
+    assert {row["context"][0] for row in here} == {"0", "1", "2"}
+
+
+def split_in(tally: fc.Tally, count: int) -> fc.Tally:
+    batches = batches_of(tally)
+    return Folds.of_log(batches, count).split(batches)
+
+
+def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
+    log = {
+        "context": ["q", "é", "q", "q"],
+        "items": [["a", "b"], ["b"], ["b", "a"], ["a", "b"]],
+        "clicks": [[1, 0], [1], [0, 0], [0, 1]],
+        "gain": [[0.5, 0.0], [1.25], [0.0, 1 / 3], [0.1, 0.0]],
+        "kind": [None, "x", "y", "x"],
+        "propensity": [0.1, 0.7, 1.0, 0.3],
+    }
+    roles: dict[str, Any] = {"segments": "kind", "propensity": "propensity"}
+    tally = fc.tally(fc.read_log(log, rewards={"gain": "gain"}, **roles))
+    batches = batches_of(tally)
+    (batch,) = batches
+    found = Folds.of_log(batches, 2).seeds(batch)
+    # Rows come in the order of their lists; floats are multiplied by 2 ** 20.
+    texts = [
+        "__fold:q::a:b:1:0:524288:0:104857",
+        "__fold:q:x:a:b:0:1:104857:0:314572",
+        "__fold:q:y:b:a:0:0:0:349525:1048576",
+        "__fold:é:x:b::1::1310720::734003",
     ]
-    assert sums[0] == sums[1]
-    assert len({row[1] for row in sums[0]}) == 3
+    assert sorted(found.tolist()) == sorted(hashed_here(text) for text in texts)
 
 
 def test_neither_processes_nor_the_size_of_their_portions_matter(
@@ -449,7 +476,7 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
 ):
     asked: dict[str, Any] = {"metric": METRIC, "judge": "ip"}
     one = fc.optimize(log, **asked)
-    monkeypatch.setattr(room, "_CHUNK", 7)
+    monkeypatch.setattr(room, "_SLOTS", 7)
     several = fc.optimize(log, workers=2, **asked)
     assert rows_of(several) == rows_of(one)
     assert same(several.to_dicts()[0], one.to_dicts()[0])
@@ -475,7 +502,7 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"estimator": fc.Window(2)}, ModelError, "cannot choose a policy"),
         ({"estimator": fc.Ladder("ip", segments="kind")}, ModelError, "on its own"),
         ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
-        ({"change": 1.5}, PolicyError, "between 0 and 1"),
+        ({"max_change": 1.5}, PolicyError, "between 0 and 1"),
         ({"explore": -0.1}, PolicyError, "between 0 and 1"),
         ({"max_lists": 0}, PolicyError, "1 or more"),
         ({"folds": 0}, PolicyError, "1 or more"),

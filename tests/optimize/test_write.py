@@ -27,7 +27,7 @@ def test_a_written_policy_is_read_again(best, tmp_path, ending):
     best.write(path)
     read = pyarrow.csv.read_csv(path) if ending != "parquet" else pq.read_table(path)
     assert read.column_names == ["context", "item_1", "item_2", "item_3", "probability", "changed"]
-    wanted = best.policy.table.to_pyarrow().to_pylist()
+    wanted = best.policy.table.to_pylist()
     found = read.to_pylist()
     assert sorted(map(str, (_plain(row) for row in found))) == sorted(
         map(str, (_plain(row) for row in wanted))

@@ -3,7 +3,10 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
+from foreclick.batches.decode import decode, row_schema
+from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import contexts_repeat, count_periods, largest_rewards
+from foreclick.batches.pool import pooled
 from foreclick.batches.source import Batches, Totals, batches_of, reweighted
 
 __all__ = [
@@ -13,6 +16,7 @@ __all__ = [
     "Bools",
     "Candidate",
     "Cluster",
+    "Codebook",
     "CodedLists",
     "CodedSlots",
     "Coding",
@@ -23,9 +27,12 @@ __all__ = [
     "batches_of",
     "contexts_repeat",
     "count_periods",
+    "decode",
     "largest_rewards",
     "padded",
+    "pooled",
     "ratio",
     "reweighted",
+    "row_schema",
     "sums",
 ]

@@ -135,7 +135,7 @@ class Batch:
     @cached_property
     def shown(self) -> Floats:
         """Shape (P, K): how many records show each pair at each position."""
-        return self._by_slot(self.slot, np.repeat(self.list_n, self.depth))
+        return self.by_slot(self.slot, np.repeat(self.list_n, self.depth))
 
     @cached_property
     def prefix(self) -> Ints:
@@ -147,7 +147,8 @@ class Batch:
             np.logical_or.accumulate(new, axis=1, out=new)
         return np.cumsum(new, axis=0, dtype=np.int32) - 1
 
-    def _by_slot(self, slot: Ints, values: Floats) -> Floats:
+    def by_slot(self, slot: Ints, values: Floats) -> Floats:
+        """Shape (P, K): the sums of values by slot."""
         size = self.pair_count * self.depth
         return sums(slot, values, size + 1)[:size].reshape(self.pair_count, self.depth)
 
@@ -268,6 +269,34 @@ class Batch:
     def codes(self, name: str) -> Ints:
         """Shape (R,): the number of each row's value of a segment column, or of its period."""
         return self.segments[name] if name in self.segments else self.clusters["period"]
+
+    def between(self, first: int, last: int) -> Batch:
+        """The contexts from the first to before the last, numbered from 0."""
+        list0, list1 = self.context_lists[[first, last]]
+        pair0, pair1 = self.context_pairs[[first, last]]
+        row0, row1 = np.searchsorted(self.row_context, [first, last])
+        lists = self.lists[list0:list1]
+        rewards = {}
+        for name, reward in self.rewards.items():
+            some = slice(*np.searchsorted(reward.row, [row0, row1]))
+            row = reward.row[some] - row0
+            rewards[name] = Reward(row, reward.position[some], reward.value[some])
+        return replace(
+            self,
+            context_value=self.context_value[first:last],
+            pair_context=self.pair_context[pair0:pair1] - first,
+            pair_item=self.pair_item[pair0:pair1],
+            lists=np.where(lists == EMPTY, EMPTY, lists - pair0),
+            list_context=self.list_context[list0:list1] - first,
+            row_list=self.row_list[row0:row1] - list0,
+            n=self.n[row0:row1],
+            rewards=rewards,
+            clusters={kind: code[row0:row1] for kind, code in self.clusters.items()},
+            segments={name: code[row0:row1] for name, code in self.segments.items()},
+            propensity=None if self.propensity is None else self.propensity[row0:row1],
+            stratum=self.stratum[first:last],
+            kept={},
+        )
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""

@@ -13,12 +13,12 @@ from foreclick.cli.inputs import (
     given,
     read_candidate,
     read_candidates,
+    read_constraints,
     read_logs,
-    read_wishes,
     refuse_idle,
     roles_of,
 )
-from foreclick.engines import checked_file, total
+from foreclick.engines import checked_file, total, write_rows
 from foreclick.errors import SourceError
 from foreclick.logs import N
 from foreclick.reproduce import reproduce as paper
@@ -178,17 +178,17 @@ def optimize(args: argparse.Namespace, say: Say) -> Result:
         raise SourceError(f"--out and --contexts are both {args.out!r}. Give each a file.")
     say("Reading the log")
     log = read_logs(args, engine_of(args))
-    options = given(args, _OPTIMIZE) | read_wishes(args, log)
+    options = given(args, _OPTIMIZE) | read_constraints(args, log)
     found = fc.optimize(log, workers=args.workers or os.cpu_count() or 1, **options)
     say(f"Writing {Path(args.out).name}")
     found.write(args.out)
     if args.contexts is not None:
-        found.where.write(found.contexts.order_by("context"), args.contexts)
+        write_rows(found.contexts, args.contexts)
     return found
 
 
 _OPTIMIZE = (
-    *("metric", "estimator", "clip", "pessimism", "fallback", "change", "explore", "seen"),
+    *("metric", "estimator", "clip", "pessimism", "fallback", "max_change", "explore", "min_shown"),
     *("max_lists", "deterministic", "judge", "folds", "confidence"),
 )
 

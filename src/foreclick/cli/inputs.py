@@ -230,16 +230,16 @@ def _role(args: argparse.Namespace, table: ir.Table, role: str) -> Any:  # noqa:
     return role if own_name and not there <= set(table.columns) else logged
 
 
-# --- wishes -------------------------------------------------------------------------------------
+# --- constraints ----------------------------------------------------------------------------------
 
 
-def read_wishes(args: argparse.Namespace, log: fc.Log | fc.Tally) -> dict[str, Any]:
-    """What is asked of a policy in files, as `optimize` takes it."""
+def read_constraints(args: argparse.Namespace, log: fc.Log | fc.Tally) -> dict[str, Any]:
+    """Constraints on a policy, from files, as `optimize` takes it."""
     found: dict[str, Any] = {}
     if args.pinned is not None:
-        found["pinned"] = _wish("pinned", args, "context", "item", "position")
+        found["pinned"] = _constraint("pinned", args, "context", "item", "position")
     if args.banned is not None:
-        table = _wish("banned", args, "item")
+        table = _constraint("banned", args, "item")
         found["banned"] = table if "context" in table.columns else _items(table)
     if args.ban is not None:
         if "banned" in found:
@@ -247,17 +247,19 @@ def read_wishes(args: argparse.Namespace, log: fc.Log | fc.Tally) -> dict[str, A
         found["banned"] = _as_logged(args.ban, log)
     if args.at_least is not None:
         found["at_least"] = [
-            (_items(_wish("at_least", args, "item", path=path)), least)
+            (_items(_constraint("at_least", args, "item", path=path)), least)
             for path, least in args.at_least
         ]
     if args.lists is not None:
         found["lists"] = (
-            args.lists if args.lists == "logged" else _wish("lists", args, "context", "items")
+            args.lists if args.lists == "logged" else _constraint("lists", args, "context", "items")
         )
     return found
 
 
-def _wish(option: str, args: argparse.Namespace, *needed: str, path: str | None = None) -> ir.Table:
+def _constraint(
+    option: str, args: argparse.Namespace, *needed: str, path: str | None = None
+) -> ir.Table:
     """A table whose columns are called by their roles; those not needed may be there too."""
     path = path or getattr(args, option)
     try:

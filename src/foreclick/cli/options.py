@@ -139,7 +139,7 @@ def build_parser() -> argparse.ArgumentParser:
         "optimize",
         "LOG… -o FILE",
         "the best ranking policy that a log supports, and what it is honestly worth",
-        [log, _choice(), _wishes(), _judgement(), _policy_file()],
+        [log, _choice(), _constraints(), _judgement(), _policy_file()],
     )
     add(
         "examination",
@@ -575,12 +575,18 @@ def _choice() -> _Parser:
     return parent
 
 
-def _wishes() -> _Parser:
+def _constraints() -> _Parser:
     parent = _Parser()
     add = parent.add_argument_group(
-        "wishes", "Columns of files are called context, item, position, items; or as in the log."
+        "constraints",
+        "Columns of files are called context, item, position, items; or as in the log.",
     ).add_argument
-    add("--change", type=float, metavar="SHARE", help="how much of a list may change, such as 0.2")
+    add(
+        "--max-change",
+        type=float,
+        metavar="SHARE",
+        help="how much of a list may change, such as 0.2",
+    )
     add(
         "--explore",
         type=float,
@@ -588,7 +594,7 @@ def _wishes() -> _Parser:
         help="how often production's own list is shown instead, such as 0.05",
     )
     add(
-        "--seen",
+        "--min-shown",
         type=amount,
         metavar="N",
         help="show only what was shown so often before, at that position",

@@ -15,10 +15,10 @@ from foreclick.engines.base import (
     unordered,
     whole,
     whole_file,
+    write_rows,
     zero,
 )
 from foreclick.engines.duckdb import default_engine, laptop
-from foreclick.engines.groups import Job
 from foreclick.engines.sources import (
     bring,
     engine_of,
@@ -32,7 +32,6 @@ __all__ = [
     "BUCKETS",
     "HASHES",
     "Engine",
-    "Job",
     "ScratchFile",
     "absent",
     "bring",
@@ -52,5 +51,6 @@ __all__ = [
     "unordered",
     "whole",
     "whole_file",
+    "write_rows",
     "zero",
 ]

@@ -22,13 +22,12 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.csv import CSVWriter
+from pyarrow.csv import write_csv
 
-from foreclick.engines.groups import Job
 from foreclick.errors import EngineError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ibis.backends import BaseBackend
 
@@ -237,22 +236,18 @@ class Engine:
         with self._explained(expr):
             yield from self.backend.to_pyarrow_batches(expr)
 
-    def worked(self, expr: ir.Table, job: Job) -> tuple[Engine, ir.Table]:
-        """What a job makes of the rows of `expr`, and the engine where that is.
+    def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ir.Table:
+        """Rows as a table of this engine, written to a temporary file as they come.
 
-        It is written to a file as it comes, so neither rows nor answers need to fit in memory.
+        They need not fit in memory. The file goes with the last expression over the table.
         """
-        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - which imports this
-
-        home = default_engine() if self.far else self
-        ordered = expr if job.key is None else expr.order_by(job.key)
         scratch = ScratchFile("rows.parquet")
-        with pq.ParquetWriter(scratch.path, job.schema, compression="zstd") as writer:
-            for batch in job.done(self.batches(ordered)):
+        with pq.ParquetWriter(scratch.path, schema, compression="zstd") as writer:
+            for batch in batches:
                 writer.write_batch(batch)
-        table = home.read_parquet([scratch.path])
+        table = self.read_parquet([scratch.path])
         weakref.finalize(table.op(), scratch.remove)  # a bound method: the file stays until then
-        return home, table
+        return table
 
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
         """Parquet files of the same columns, as one table."""
@@ -261,21 +256,7 @@ class Engine:
     def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
         """Stream `expr` to one Parquet file; a file that is there is there completely."""
         schema = expr.schema().to_pyarrow().with_metadata(metadata)
-        self._write(expr, path, schema, lambda to: pq.ParquetWriter(to, schema, compression="zstd"))
-
-    def write(self, expr: ir.Table, path: str | Path) -> None:
-        """Stream `expr` to one file, Parquet or CSV by its ending."""
-        target = checked_file(path)
-        if target.suffix.lower() != ".csv":
-            self.write_parquet(expr, str(target), {})
-            return
-        schema = expr.schema().to_pyarrow()
-        self._write(expr, str(target), schema, lambda to: CSVWriter(to, schema))
-
-    def _write(
-        self, expr: ir.Table, path: str, schema: pa.Schema, opened: Callable[[Path], Any]
-    ) -> None:
-        with whole_file(path) as partial, opened(partial) as writer:
+        with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for batch in self.batches(expr):
                 writer.write_batch(batch.cast(schema))
 
@@ -370,6 +351,16 @@ class Engine:
             digit = ibis.literal(_HEX).find(digits.substr(place, 1)).cast("int64")
             number = number * 16 + digit
         return number
+
+
+def write_rows(rows: pa.Table, path: str | Path) -> None:
+    """Write rows to one file, Parquet or CSV by its ending."""
+    target = checked_file(path)
+    with whole_file(target) as file:
+        if target.suffix.lower() == ".csv":
+            write_csv(rows, file)
+        else:
+            pq.write_table(rows, file, compression="zstd")
 
 
 def checked_file(path: str | Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +11,6 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from foreclick.engines.base import Engine
-from foreclick.engines.groups import Job
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,10 +35,6 @@ def _get(array: dt.Array) -> Callable[[ir.ArrayValue, int], ir.Value]:
         get, signature=signature
     )
     return found
-
-
-def _nobody(_: int) -> None:
-    """On a worker nobody is watching."""
 
 
 class Spark(Engine):
@@ -86,27 +80,6 @@ class Spark(Engine):
     def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
         """All rows at once: Spark has no Arrow cursor."""
         yield from self.fetch(expr).to_batches()
-
-    def worked(self, expr: ir.Table, job: Job) -> tuple[Engine, ir.Table]:
-        """On the workers, where the rows are; foreclick must be installed there."""
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
-
-        frame = self._frame(expr)
-        if job.key is not None:
-            frame = frame.repartition(job.key).sortWithinPartitions(job.key)
-        alone = replace(job, workers=1, tell=_nobody)
-        done = frame.mapInArrow(alone.done, from_arrow_schema(job.schema)).persist()
-        self.sweep()
-        name = self.unique("worked")
-
-        def make() -> ir.Table:
-            done.createOrReplaceTempView(name)
-            done.count()
-            self._persisted[name] = done
-            return self.backend.table(name)
-
-        with self._explained(expr, "worked"):
-            return self, self._owned(name, make)
 
     def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
         """Spark has no temporary tables: a persisted frame behind a view.

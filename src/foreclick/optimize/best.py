@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ibis
-import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
 
 from foreclick._evaluate import Evaluation, evaluate
 from foreclick._progress import working
 from foreclick._tally import Tally, settle
-from foreclick.engines import Engine, Job, bring, real
+from foreclick.batches import Batches, Totals, batches_of, pooled, ratio
 from foreclick.errors import PolicyError
-from foreclick.logs import CONTEXT, ITEM, numbered
+from foreclick.logs import ITEM, numbered
 from foreclick.metrics import Metric
-from foreclick.models import MASS
-from foreclick.optimize.answers import ALL, CHANGED, FOLD, PROBABILITY, schema
-from foreclick.optimize.asked import Wishes, check_numbers, chosen_by, offered, over_lists
-from foreclick.optimize.counted import Counted
-from foreclick.optimize.folds import apart, folded, named
+from foreclick.optimization.cells import Model
+from foreclick.optimization.ladder import LadderRates
+from foreclick.optimize.counts import ALL, Counting, Counts, with_lists
+from foreclick.optimize.folds import Folds
 from foreclick.optimize.gains import gains
-from foreclick.optimize.optimized import Optimized, by_context, summed_up, worded
-from foreclick.policies import Lists, Observed
-from foreclick.sqlkernel import check_columns
+from foreclick.optimize.optimized import Optimized, summed_up, worded
+from foreclick.optimize.options import NamedItems, check_numbers, chosen_by, offered, over_lists
+from foreclick.policies import Lists, Policy
+from foreclick.sqlkernel import Ladder, Weighted, check_columns, fitted
 
-_CHUNK = 50_000  # rows of counts that a process is given at a time
+if TYPE_CHECKING:
+    from foreclick.optimize.answers import Answers, Solving
+
+_SLOTS = 500_000
+"""Positions of lists that are counted at a time, and go to a process together."""
 
 
-def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
+def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are keywords
     log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
     *,
     metric: str | Metric = "dcg@10",
     estimator: Any = "ladder-ip",  # noqa: ANN401 - a name or a value
     pessimism: float = 1.0,
     clip: float = math.inf,
-    seen: float = 0,
+    min_shown: float = 0,
     fallback: bool = True,
-    change: float | None = None,
+    max_change: float | None = None,
     pinned: Any = None,  # noqa: ANN401 - a table
     banned: Any = None,  # noqa: ANN401 - items, or a table
     at_least: Iterable[tuple[Iterable[Hashable], float]] = (),
@@ -69,12 +73,12 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
             lists: "ip", "item", "pbm", "list", "prefix", or a `ClickModel` of that kind.
         pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
         clip: M of the paper's estimators.
-        seen: how often an item must have been shown (at the position, if the estimator tells
+        min_shown: how often an item must have been shown (at the position, if the estimator tells
             positions apart; the list, by "list") to be shown.
         fallback: whether a context stays as it is unless the new policy is better than production
-            even after pessimism. Where production shows what is banned, or breaks another wish, it
-            does not stay.
-        change: the share of a context's slots that may differ from production's, for a careful
+            even after pessimism. Where production breaks a constraint, for example shows what is
+            banned, it does not stay.
+        max_change: the share of a context's slots that may differ from production's, for a careful
             first step.
         pinned: a table of `context`, `item`, `position`: what must be where.
         banned: items that must not be shown; or a table of `context` and `item`.
@@ -92,7 +96,7 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
             1: the policy is not judged, and `value` is the naive one.
         confidence: of the intervals.
         workers: how many processes solve at a time. In a script, more than one need the usual
-            ``if __name__ == "__main__":``. On Spark its own workers do it.
+            ``if __name__ == "__main__":``.
 
     Examples:
         >>> log = {
@@ -101,116 +105,129 @@ def optimize(  # noqa: PLR0913 - a wish has many sides; all but one are keywords
         ...     "clicks": [[0, 1], [1, 0]] * 100 + [[0, 0], [1, 0]] * 100,
         ... }
         >>> best = optimize(log, metric="clicks@1")
-        >>> best.policy.table.to_pyarrow().to_pylist()
+        >>> best.policy.table.to_pylist()
         [{'context': 'q', 'item_1': 2, 'probability': 1.0, 'changed': True}]
         >>> best.production, round(best.value, 2)
         (0.5, 1.0)
     """
-    from foreclick.optimize.contexts import Best  # noqa: PLC0415 - solvers are slow to import
+    # Solvers are slow to import.
+    from foreclick.optimization.context import Solver  # noqa: PLC0415
+    from foreclick.optimize.answers import Solving  # noqa: PLC0415
 
     what, by = chosen_by(metric, estimator, clip)
-    wishes = Wishes(pinned, banned, tuple(at_least))
     check_numbers(
         pessimism,
-        {"change": change, "explore": explore},
+        {"max_change": max_change, "explore": explore},
         {"max_lists": max_lists, "folds": folds, "workers": workers},
     )
-    if explore and wishes:
+    named = NamedItems(pinned, banned, tuple(at_least))
+    if explore and named:
         raise PolicyError(
             "explore= shows production's own lists, which need not keep to pinned=, banned= and "
             "at_least=. Leave one of them out."
         )
     counted, notes = settle(log)
     check_columns(counted.shape, [what.source], ())
-    parts = folded(counted, folds)
-    with parts.engine.scratch() as keep, working() as say:
+    depth = min(counted.shape.depth, what.depth)
+    constraints = replace(
+        named.read(counted, depth),
+        max_change=max_change,
+        max_lists=1 if deterministic else max_lists,
+        min_shown=min_shown,
+        fallback=fallback,
+        explore=explore,
+    )
+    with working() as say:
         say("counting")
-        source = Counted(parts, what, keep)
-        model = source.model(by, by.clip[0] if by.clip else clip, pessimism)
-        wish = replace(
-            wishes.read(source, model.depth),
-            change=change,
-            lists=1 if deterministic else max_lists,
-            seen=seen,
-            fallback=fallback,
-            explore=explore,
-        )
-        by_list = over_lists(by, lists)
-        rows = keep(source.listed(offered(lists)), "counts") if by_list else source.slots
-        every = parts.engine.rows(rows.aggregate(n=rows.count()))[0]["n"]
-
-        def tell(done: int) -> None:
-            say(f"the best lists, {done / max(every, 1):.0%} of the log")
-
-        columns = schema(rows.schema().to_pyarrow(), model.depth)
-        job = Job(CONTEXT, Best(model, wish, folds, by_list), columns, workers, _CHUNK, tell)
-        home, answers = parts.engine.worked(rows, job)
-        view = replace(source.view, depth=model.depth)
-        shown = Observed(parts).lists(view).rename({PROBABILITY: MASS})
-        shown = home.materialise(bring(shown, parts.engine, home), "production")
-        table = home.materialise(_policy(answers, shown, model.depth, explore), "policy")
+        batches = batches_of(counted)
+        parts = Folds.of_log(batches, folds)
+        model = _model(batches, what, by, by.clip[0] if by.clip else clip, pessimism)
+        counting = Counting(what.reward, depth, folds, over_lists(by, lists), _SLOTS)
+        counts = _counts(batches, parts, counting, offered(lists))
+        solving = Solving(Solver(model, constraints), folds, counting.by_list)
+        answers = _solved(solving, counts, workers, batches.rows, say)
         say("judging")
         judged = None
-        if folds > 1:
-            judged = _judged(parts, home, answers, model.depth, what, judge, confidence)
-    row = summed_up(home, answers, judged, what, by, explore, folds)
+        if answers.held_out.num_rows:
+            judged = _judged(parts.split(batches), answers.held_out, what, judge, confidence)
+    row = summed_up(answers.contexts, judged, (by.name, what.name), explore, folds)
     return Optimized(
         (row,),
         tuple(row),
-        (*notes, *worded(row, home, answers, judged, explore, folds)),
-        policy=Lists(table, items=numbered(ITEM, model.depth)),
+        (*notes, *worded(row, answers.contexts, judged, explore, folds)),
+        policy=Lists(answers.policy, items=numbered(ITEM, depth)),
         evaluation=judged,
-        gains=gains(home, by_context(answers), 1 - explore),
-        where=home,
-        answers=answers,
+        gains=gains(answers.contexts, 1 - explore),
+        contexts=answers.contexts,
     )
 
 
-def _policy(answers: ir.Table, production: ir.Table, depth: int, explore: float) -> ir.Table:
-    """The best lists, and production's where it stays, or is explored beside them."""
-    columns = [CONTEXT, *numbered(ITEM, depth)]
-    whole = answers.filter(answers[FOLD] == ALL)
-    new = whole.filter(whole["why"] == CHANGED)
-    parts = [new.select(*columns, PROBABILITY).mutate(changed=ibis.literal(True))]
-    old = production.anti_join(new, CONTEXT)
-    parts.append(old.select(*columns, PROBABILITY).mutate(changed=ibis.literal(False)))
-    if explore > 0:
-        too = production.semi_join(new, CONTEXT).select(*columns, PROBABILITY)
-        mixed = ibis.union(
-            too.mutate(**{PROBABILITY: too[PROBABILITY] * real(explore)}),
-            new.select(*columns, **{PROBABILITY: new[PROBABILITY] * real(1 - explore)}),
-        )
-        summed = mixed.group_by(columns).aggregate(**{PROBABILITY: mixed[PROBABILITY].sum()})
-        parts[0] = summed.mutate(changed=ibis.literal(True))
-    return ibis.union(*parts)
+def _model(
+    batches: Batches, metric: Metric, estimator: Weighted | Ladder, clip: float, pessimism: float
+) -> Model:
+    """The estimator in numbers."""
+    depth = min(batches.shape.depth, metric.depth)
+    theta = metric.theta[:depth]
+    if isinstance(estimator, Weighted):
+        model = estimator.model
+        cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
+        return Model(cell, theta, model.examined(depth), clip, None, pessimism)
+    fit = fitted(batches.tally, estimator, metric.reward, metric.depth)
+    of_position, of_item, of_context = fit.strengths
+    ladder = LadderRates((of_position, of_item, of_context), fit.examined)
+    ladder = ladder._replace(base=_base_rate(batches, metric.reward, ladder))
+    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism)
+
+
+def _base_rate(batches: Batches, reward: str, ladder: LadderRates) -> float:
+    """The click rate on the last rung of a ladder, that of the whole log."""
+    totals = Totals()
+    counting = Counting(reward, batches.shape.depth, 1, by_list=False, slots=_SLOTS)
+    for batch in batches:
+        for counts in counting.parts(batch, np.zeros(len(batch.n), dtype=np.int64)):
+            n, c = ladder.passed_on(counts.slots(ALL))
+            totals.add("n", n, counts.pair_context)
+            totals.add("c", c, counts.pair_context)
+    return float(ratio(totals.sum("c"), totals.sum("n"))[0])
+
+
+def _counts(
+    batches: Batches, folds: Folds, counting: Counting, given: Policy | None
+) -> Iterator[Counts]:
+    """The counts of the whole log, some contexts at a time; `given` are lists to choose from."""
+    for whole in batches:
+        extended, lists = (whole, None) if given is None else with_lists(whole, given)
+        batch, fold = folds.of(extended)
+        yield from counting.parts(batch, fold, lists)
+
+
+def _solved(
+    solving: Solving, counts: Iterator[Counts], workers: int, rows: int, say: Callable[[str], None]
+) -> Answers:
+    """The policies of all contexts, and how far the work is while it goes on."""
+    from foreclick.optimize.answers import joined  # noqa: PLC0415 - slow to import
+
+    found, done = [], 0
+    for part in pooled(solving, counts, workers):
+        found.append(part)
+        done += part.rows
+        say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
+    return joined(found)
 
 
 def _judged(
-    parts: Tally,
-    home: Engine,
-    answers: ir.Table,
-    depth: int,
-    what: Metric,
-    judge: object,
-    confidence: float,
-) -> Evaluation | None:
-    """What policies are worth to the records that had no say in them; None if none was chosen.
+    split: Tally, policies: pa.Table, metric: Metric, judge: object, confidence: float
+) -> Evaluation:
+    """What policies are worth to the records that they were not chosen from.
 
-    A fold of a context is a context of its own, whose policy was chosen without it: so it is one
+    A fold of a context is a context of its own, whose policy was chosen without it: so this is one
     evaluation like any other.
     """
-    new = answers.filter((answers[FOLD] != ALL) & (answers["why"] == CHANGED))
-    chosen = new.select(
-        **{CONTEXT: named(new[CONTEXT].cast("string"), new[FOLD])},
-        **{c: new[c] for c in (*numbered(ITEM, depth), PROBABILITY)},
-    )
-    chosen = home.materialise(chosen, "chosen")
-    if not home.rows(chosen.aggregate(n=chosen.count()))[0]["n"]:
-        return None
+    items = [c for c in policies.column_names if c.startswith(f"{ITEM}_")]
     return evaluate(
-        apart(parts),
-        Lists(chosen, items=numbered(ITEM, depth)),
-        metrics=what,
+        split,
+        Lists(policies, items=items),
+        metrics=metric,
         estimators=judge,
         missing="production",
         confidence=confidence,

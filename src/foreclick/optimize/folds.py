@@ -1,91 +1,125 @@
-"""Records in parts, so that a policy can be judged by those that had no say in choosing it.
+"""Records in folds, so that a policy can be judged by records it was not chosen from.
 
-Parts are made of whole periods or of whole buckets of units, where the log has them, and of single
-records otherwise: then the n equal records of a row are dealt out as chance would, by a hash.
+Folds are made of whole periods or of whole buckets of units, where the log has them, and of single
+records otherwise: then the n equal records of a row are dealt out at random, by a hash of the row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from foreclick._tally import FEW_PERIODS, Tally, count_periods
-from foreclick.engines import HASHES, Engine, Job, force, real, whole
-from foreclick.logs import BUCKET, CONTEXT, PERIOD, N
-from foreclick.optimize.answers import FOLD
+from foreclick._tally import FEW_PERIODS, Tally
+from foreclick.batches import Batch, Batches, Codebook, Floats, Ints, decode, row_schema
+from foreclick.engines import HASHES, default_engine, hashed_here
+from foreclick.logs import CONTEXT, N, Shape
 
-_SEED = "seed"
-_BETWEEN = ":"
-
-
-def folded(tally: Tally, folds: int) -> Tally:
-    """The tally with one more segment, `fold`, from 0 to folds − 1."""
-    shape = replace(tally.shape, segments=(*tally.shape.segments, FOLD))
-    if folds < 2:  # noqa: PLR2004 - all in one
-        table = tally.table.mutate(**{FOLD: whole(0)})
-        return replace(tally, table=table.select(shape.columns), shape=shape)
-    if tally.shape.period and count_periods(tally) >= max(FEW_PERIODS, folds):
-        return replace(tally, table=_by_period(tally, folds).select(shape.columns), shape=shape)
-    if tally.shape.unit:
-        fold = force(tally.table[BUCKET] % folds, "int64")
-        table = tally.table.mutate(**{FOLD: fold})
-        return replace(tally, table=table.select(shape.columns), shape=shape)
-    engine, table = _dealt(tally, folds)
-    return replace(tally, engine=engine, table=table.select(shape.columns), shape=shape)
-
-
-def _by_period(tally: Tally, folds: int) -> ir.Table:
-    """One period after the other goes to the next fold; so every fold has early and late ones."""
-    table = tally.table
-    rows = tally.engine.rows(table.select(PERIOD).distinct())
-    periods = sorted((row[PERIOD] for row in rows), key=lambda p: (p is None, str(type(p)), p or 0))
-    kind = pa.schema({"of": table[PERIOD].type().to_pyarrow(), FOLD: pa.int64()})
-    numbered = pa.table({"of": periods, FOLD: [i % folds for i in range(len(periods))]}, kind)
-    which = tally.engine.show(numbered)
-    same = (table[PERIOD] == which["of"]) | (table[PERIOD].isnull() & which["of"].isnull())
-    return table.join(which, same).drop("of")
-
-
-def _dealt(tally: Tally, folds: int) -> tuple[Engine, ir.Table]:
-    """Every row as often as folds get some of its records."""
-    engine, table = tally.engine, tally.table
-    text: ir.StringValue = ibis.literal(FOLD)
-    for column in tally.shape.keys:
-        value = table[column]
-        if value.type().is_floating():  # engines write 1.0 in ways of their own
-            value = force((value * real(2**20)).floor(), "int64")
-        text = text + _BETWEEN + value.cast("string").fill_null("")
-    rows = table.mutate(**{N: table[N].cast("float64"), _SEED: engine.hashed(text)})
-    fields = rows.schema().to_pyarrow()
-    schema = fields.remove(fields.get_field_index(_SEED)).append(pa.field(FOLD, pa.int64()))
-    return engine.worked(rows, Job(None, Deal(folds), schema))
+_SALT, _BETWEEN = "__fold", ":"
+By = Literal["period", "unit", "record"]
+_FINEST = 2.0**20  # rewards and propensities are hashed up to a millionth
 
 
 @dataclass(frozen=True)
-class Deal:
-    """Equal records dealt out to folds, each to any of them alike."""
+class Folds:
+    """How the records of a log are dealt to folds.
 
-    folds: int
+    Attributes:
+        count: how many folds there are.
+        by: what is never divided between folds; None if there is one fold.
+        shape: of the tally; `codebook`: the values behind its numbers.
+        schema: the columns of its rows.
+    """
 
-    def __call__(self, rows: pa.Table) -> pa.Table:
-        """Rows of a tally with a seed each, as rows with a fold each."""
-        n = rows[N].to_numpy()
-        seed = rows[_SEED].to_numpy().astype(np.uint64)
-        row, fold, share = dealt(n, seed, self.folds)
-        kept = rows.drop_columns([_SEED]).take(pa.array(row))
-        at = kept.schema.get_field_index(N)
-        return kept.set_column(at, N, pa.array(share)).append_column(FOLD, pa.array(fold))
+    count: int
+    by: By | None
+    shape: Shape
+    codebook: Codebook
+    schema: pa.Schema
+
+    @classmethod
+    def of_log(cls, batches: Batches, count: int) -> Folds:
+        """Whole periods if there are enough of them, or whole buckets of units, or records."""
+        shape, codebook = batches.shape, batches.codebook
+        schema = row_schema(shape, batches.tally.table.schema().to_pyarrow())
+        schema = schema.set(schema.get_field_index(N), pa.field(N, pa.float64()))
+        periods = codebook.periods
+        known = 0 if periods is None else len(periods) - periods.values.null_count
+        by: By | None = None
+        if count > 1:
+            rest: By = "unit" if shape.unit else "record"
+            by = "period" if known >= max(FEW_PERIODS, count) else rest
+        return cls(count, by, shape, codebook, schema)
+
+    def of(self, batch: Batch) -> tuple[Batch, Ints]:
+        """The batch, and the fold of each row; rows whose records are divided stand in it again.
+
+        Returns:
+            The batch, and the folds, shape (R,).
+        """
+        if self.by is None:
+            return batch, np.zeros(len(batch.n), dtype=np.int64)
+        if self.by != "record":  # one period after the other goes to the next fold
+            return batch, batch.clusters[self.by] % self.count
+        row, fold, n = dealt(batch.n, self.seeds(batch), self.count)
+        return batch.take(row, n), fold
+
+    def seeds(self, batch: Batch) -> Ints:
+        """Shape (R,): a hash of all keys of each row, the same on every machine."""
+        rows = decode(batch, self.shape, self.codebook, self.schema)
+        text = [_text(rows[name]) for name in self.shape.keys]
+        salt = pa.scalar(_SALT)
+        keys = pc.binary_join_element_wise(
+            salt, *text, _BETWEEN, null_handling="replace", null_replacement=""
+        )
+        return np.array([hashed_here(key) for key in keys.to_pylist()], dtype=np.uint64)
+
+    def split(self, batches: Batches) -> Tally:
+        """The tally in which every fold of a context is a context of its own: see `fold_names`."""
+        home, tally = default_engine(), batches.tally
+        schema = self.schema.set(0, pa.field(CONTEXT, pa.string()))
+        table = home.spooled(schema, self._split_rows(batches, schema))
+        shape = replace(self.shape, masks=())
+        return replace(tally, engine=home, table=table, shape=shape, brought=None, learnt={})
+
+    def _split_rows(self, batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for whole in batches:
+            batch, fold = self.of(whole)
+            rows = decode(batch, self.shape, self.codebook, self.schema)
+            names = fold_names(fold, rows[CONTEXT].combine_chunks())
+            yield from pa.table([names, *rows.columns[1:]], schema=schema).to_batches()
 
 
-def dealt(n: np.ndarray, seed: np.ndarray, folds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, folds, and how many of the row's n records each has: multinomial, by the seed.
+def fold_names(fold: Ints, contexts: pa.Array) -> pa.Array:
+    """What the fold of a context is called."""
+    number = pa.array(fold).cast(pa.string())
+    return pc.binary_join_element_wise(number, contexts.cast(pa.string()), _BETWEEN)
 
-    Fold by fold, of what is left, a binomial share. What n has beyond a whole number goes with
-    one more record.
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as text, the same on every engine: these write 1.0 in ways of their own."""
+    if pa.types.is_floating(column.type):
+        column = pc.floor(pc.multiply(column, _FINEST)).cast(pa.int64())
+    return column.cast(pa.string())
+
+
+def dealt(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floats]:
+    """Deal the n equal records of each row to folds, each to any of them alike.
+
+    The counts are multinomial: fold by fold, a binomial share of what is left. What n has beyond a
+    whole number goes with one more record.
+
+    Args:
+        n: Shape (R,): records of each row.
+        seed: Shape (R,): what decides, 64 bits without sign.
+        folds: how many there are.
+
+    Returns:
+        Row, fold and records of each share, in the order of rows.
     """
     counts = np.zeros((len(n), folds))
     left = np.floor(n)
@@ -102,7 +136,7 @@ def dealt(n: np.ndarray, seed: np.ndarray, folds: int) -> tuple[np.ndarray, np.n
     return row, fold_of, counts[row, fold_of]
 
 
-def _binomial(u: np.ndarray, n: np.ndarray, p: float) -> np.ndarray:
+def _binomial(u: Floats, n: Floats, p: float) -> Floats:
     """The smallest count of n whose probability to be that, or less, is at least u."""
     from scipy import special  # noqa: PLC0415 - slow to import
 
@@ -111,7 +145,7 @@ def _binomial(u: np.ndarray, n: np.ndarray, p: float) -> np.ndarray:
     return np.where(special.bdtr(less, n.astype(np.int64), p) >= u, less, found)
 
 
-def _uniform(seed: np.ndarray, stream: int) -> np.ndarray:
+def _uniform(seed: Ints, stream: int) -> Floats:
     """A number between 0 and 1 for each seed, another one for each stream: SplitMix64."""
     with np.errstate(over="ignore"):
         z = (seed + np.uint64(HASHES) * np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -119,15 +153,3 @@ def _uniform(seed: np.ndarray, stream: int) -> np.ndarray:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
     return (np.asarray(z >> np.uint64(11), dtype=np.float64) + 0.5) / 2.0**53
-
-
-def apart(tally: Tally) -> Tally:
-    """The folded tally with every fold of a context as a context of its own."""
-    context = tally.table[CONTEXT].cast("string")
-    table = tally.table.mutate(**{CONTEXT: named(context, tally.table[FOLD])})
-    return replace(tally, table=table.select(tally.shape.columns), learnt={})
-
-
-def named(context: ir.StringValue, fold: ir.IntegerValue) -> ir.StringValue:
-    """What a fold of a context is called."""
-    return fold.cast("string") + _BETWEEN + context

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+import pyarrow as pa
 
-import ibis
-import ibis.expr.types as ir
-
-from foreclick.engines import Engine, real
-from foreclick.optimize.answers import CHANGED
+from foreclick.batches import sums
+from foreclick.optimization import CHANGED
 from foreclick.results import Result
 
 _STEPS = 5  # rows for gains that differ by a factor of e
@@ -16,7 +14,7 @@ _MOST = 95  # rows of gains, and of losses: from the largest down to a 10⁸th o
 COLUMNS = ("contexts", "changed", "records", "gain")
 
 
-def gains(home: Engine, contexts: ir.Table, left: float) -> Result:
+def gains(contexts: pa.Table, left: float) -> Result:
     """Contexts from the largest gain to the largest loss, those that gain alike in one row.
 
     A context gains its share of the records, times what its policy earns more than production,
@@ -24,41 +22,30 @@ def gains(home: Engine, contexts: ir.Table, left: float) -> Result:
     by a fifth or less: however many contexts there are, they are 200 rows at most.
 
     Args:
-        home: the engine of `contexts`.
         contexts: `Optimized.contexts`.
         left: how often the policy is shown, rather than production.
     """
-    n = contexts["records"]
-    gain = n * (contexts["sure"] - contexts["production"])
-    gain = ibis.ifelse(contexts["why"] == CHANGED, gain, real(0.0))
-    each = contexts.select(records=n, gain=gain, changed=contexts["why"] == CHANGED)
-    size = each["gain"].abs()
-    whole = home.rows(each.aggregate(records=each["records"].sum(), most=size.max()))[0]
-    if not whole["records"]:
+    n, production, sure = (np.asarray(contexts[c]) for c in ("records", "production", "sure"))
+    changed = np.asarray(contexts["why"]) == CHANGED
+    if not n.sum():
         return Result((), COLUMNS)
-    most = whole["most"] or 1.0
-    rank = ((real(most) / ibis.ifelse(size > 0, size, real(most))).ln() * real(_STEPS)).floor()
-    alike = each.mutate(side=each["gain"].sign(), rank=ibis.least(rank, real(_MOST - 1)))
-    rows = home.rows(
-        alike.group_by(["side", "rank", "changed"]).aggregate(
-            contexts=alike.count(), records=alike["records"].sum(), gain=alike["gain"].sum()
-        )
+    gain = np.where(changed, n * (sure - production), 0.0)
+    size = np.abs(gain)
+    most = size.max() or 1.0
+    rank = np.floor(np.log(most / np.where(size > 0, size, most)) * _STEPS)
+    keys = np.column_stack([np.sign(gain), np.minimum(rank, _MOST - 1), changed])
+    alike, number = np.unique(keys, axis=0, return_inverse=True)
+    number = number.ravel()
+    count, records, gained = (sums(number, of, len(alike)) for of in (np.ones(len(n)), n, gain))
+    # The largest gain first, and of those that gain nothing, the changed ones.
+    order = np.lexsort((1 - alike[:, 2], -gained / count))
+    rows = (
+        {
+            "contexts": int(count[i]),
+            "changed": int(count[i] * alike[i, 2]),
+            "records": float(records[i]),
+            "gain": float(gained[i]) * left / float(n.sum()),
+        }
+        for i in order
     )
-    unit = left / whole["records"]
-    return Result(tuple(_row(row, unit) for row in sorted(rows, key=_order)), COLUMNS)
-
-
-def _order(row: dict[str, Any]) -> tuple[float, bool]:
-    """The largest gain first, and of those that gain nothing, the changed ones."""
-    return -row["gain"] / row["contexts"], not row["changed"]
-
-
-def _row(row: dict[str, Any], unit: float) -> dict[str, Any]:
-    n = int(row["contexts"])
-    changed = n if row["changed"] else 0
-    return {
-        "contexts": n,
-        "changed": changed,
-        "records": row["records"],
-        "gain": row["gain"] * unit,
-    }
+    return Result(tuple(rows), COLUMNS)

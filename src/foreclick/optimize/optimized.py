@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import ibis
-import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick._evaluate import Evaluation
-from foreclick.engines import Engine, real
-from foreclick.logs import CONTEXT, ITEM
-from foreclick.metrics import Metric
-from foreclick.optimize.answers import ALL, CHANGED, FOLD, IMPOSSIBLE, PROBABILITY, UNSURE
+from foreclick.engines import write_rows
+from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.policies import Lists
 from foreclick.results import Result, Value
-from foreclick.sqlkernel import Ladder, Weighted
 
 _WHY = {
     UNSURE: "nothing is sure to be better",
-    IMPOSSIBLE: "no policy keeps to the limits, with what was seen",
+    IMPOSSIBLE: "no policy keeps to the constraints, with what was shown",
 }
 
 
@@ -45,14 +44,16 @@ class Optimized(Result):
         policy: the policy, with production's own lists where production stays.
         evaluation: how it was judged.
         gains: where the gain comes from: contexts sorted by it, in 200 rows at most.
-        where: the engine with the answers by context; `answers`: their table there.
+        contexts: an Arrow table, by context: why it was changed or not, its records, and what it
+            earns and would earn. `naive` is the estimate of the new policy, `sure` the same after
+            pessimism, `se` its standard error, and `se_next` that after as many records again, of
+            the new policy; these two are of the ladder.
     """
 
     policy: Lists = field(kw_only=True, compare=False)
     evaluation: Evaluation | None = field(kw_only=True)
     gains: Result = field(kw_only=True)
-    where: Engine = field(kw_only=True, compare=False)
-    answers: ir.Table = field(kw_only=True, compare=False)
+    contexts: pa.Table = field(kw_only=True, compare=False)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -77,57 +78,42 @@ class Optimized(Result):
         """What production earns today."""
         return float(self["production"][0])
 
-    @property
-    def contexts(self) -> ir.Table:
-        """By context: why it was changed or not, its records, and what it earns and would earn.
-
-        `naive` is the estimate of the new policy, `sure` the same after pessimism, `se` its
-        standard error, and `se_next` that after as many records again, of the new policy; these
-        two are of the ladder.
-        """
-        return by_context(self.answers)
-
     def write(self, path: str | Path) -> None:
         """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
 
         The columns are `context`, `item_1` …, `probability`, and whether the context is `changed`;
         the lists of a context stand together, the likeliest first.
         """
-        table = self.policy.table
-        items = [c for c in table.columns if c.startswith(f"{ITEM}_")]
-        self.where.write(table.order_by([CONTEXT, ibis.desc(PROBABILITY), *items]), path)
+        write_rows(self.policy.table, path)
 
 
+_HALF = 0.5
 _JUDGED = ("value", "se", "low", "high")
 _PAIRED = ("change", "change_low", "change_high", "lift", "lift_low", "lift_high")
 
 
 def summed_up(
-    home: Engine,
-    answers: ir.Table,
+    contexts: pa.Table,
     judged: Evaluation | None,
-    what: Metric,
-    by: Weighted | Ladder,
+    names: tuple[str, str],
     explore: float,
     folds: int,
 ) -> dict[str, Value]:
-    """The one row: what all contexts earn together, by the naive estimate and honestly."""
-    contexts = by_context(answers)
-    changed = contexts["why"] == CHANGED
-    n = contexts["records"]
-    sums = home.rows(
-        contexts.aggregate(
-            records=n.sum(),
-            production=(n * contexts["production"]).sum(),
-            naive=(n * contexts["naive"]).sum(),
-            contexts=contexts.count(),
-            changed=changed.sum(),
-            lists=contexts["lists"].sum(),
-        )
-    )[0]
-    records = sums["records"] or 1.0
-    production = (sums["production"] or 0.0) / records
-    naive = (sums["naive"] or 0.0) / records
+    """The one row: what all contexts earn together, by the naive estimate and honestly.
+
+    Args:
+        contexts: see `Optimized`.
+        judged: how the policies of folds were judged, if they were.
+        names: of the estimator and the metric.
+        explore: how often production is shown.
+        folds: how many there are.
+    """
+    n = np.asarray(contexts["records"])
+    records = float(n.sum()) or 1.0
+    production, naive = (
+        float(n @ np.asarray(contexts[c])) / records for c in ("production", "naive")
+    )
+    changed = int(pc.sum(pc.equal(contexts["why"], CHANGED)).as_py() or 0)
     honest = judged.to_dicts()[0] if judged else {}
     left = 1 - explore
 
@@ -144,8 +130,8 @@ def summed_up(
         if c != "se"
     }
     return {
-        "estimator": by.name,
-        "metric": what.name,
+        "estimator": names[0],
+        "metric": names[1],
         "value": ends["value"],
         "se": mixed(honest.get("se"), 0.0),
         "low": ends["low"],
@@ -154,30 +140,29 @@ def summed_up(
         "production": production,
         **{c: mixed(honest.get(c), 0.0) for c in _PAIRED},
         "covered": honest.get("covered"),
-        "contexts": int(sums["contexts"] or 0),
-        "changed": int(sums["changed"] or 0),
-        "kept": int((sums["contexts"] or 0) - (sums["changed"] or 0)),
-        "lists": int(sums["lists"] or 0),
+        "contexts": contexts.num_rows,
+        "changed": changed,
+        "kept": contexts.num_rows - changed,
+        "lists": int(np.asarray(contexts["lists"]).sum()),
         "verdict": honest.get("verdict"),
     }
 
 
 def worded(
     row: dict[str, Value],
-    home: Engine,
-    answers: ir.Table,
+    contexts: pa.Table,
     judged: Evaluation | None,
     explore: float,
     folds: int,
 ) -> list[str]:
     """In words: what was changed, why the rest was not, and what flattery was taken away."""
-    kept = answers.filter((answers[FOLD] == ALL) & (answers["why"] != CHANGED))
-    reasons = home.rows(kept.group_by("why").aggregate(n=kept.count()))
+    reasons = Counter(contexts["why"].to_pylist())
     notes = [
         f"{row['changed']:,} of {row['contexts']:,} contexts get a new policy."
         + "".join(
-            f" {r['n']:,} stay as they are: {_WHY[r['why']]}."
-            for r in sorted(reasons, key=lambda r: -r["n"])
+            f" {count:,} stay as they are: {_WHY[why]}."
+            for why, count in reasons.most_common()
+            if why != CHANGED
         )
     ]
     if judged is None:
@@ -191,40 +176,30 @@ def worded(
                 "Parts of the log alone are sure of nothing, so there is nothing to judge, and "
                 "value is production's. More records would tell."
             )
-        return notes + _learnt(home, answers, explore)
+        return notes + _learnt(contexts, explore)
     notes.append(
         f"The estimate that it was chosen by says {row['naive']:.4g}; records that had no say in "
         f"it say {_number(row['value'])}, and production earns {row['production']:.4g}."
     )
     alone = "Without exploring: " if explore else ""
-    return [*notes, *(alone + note for note in judged.notes), *_learnt(home, answers, explore)]
+    return [*notes, *(alone + note for note in judged.notes), *_learnt(contexts, explore)]
 
 
 def _number(value: Value) -> str:
     return "nothing" if value is None else f"{float(value):.4g}"
 
 
-def _learnt(home: Engine, answers: ir.Table, explore: float) -> list[str]:
+def _learnt(contexts: pa.Table, explore: float) -> list[str]:
     """What the next log would tell, if production is explored."""
     if not explore:
         return []
-    new = answers.filter((answers[FOLD] == ALL) & (answers["why"] == CHANGED))
-    contexts = new.filter(new["se"] > 0).select(CONTEXT, "se", "se_next").distinct()
-    left = contexts["se_next"] / contexts["se"]
-    sums = contexts.aggregate(n=contexts.count(), mean=left.mean(), half=(left < real(0.5)).sum())
-    row = home.rows(sums)[0]
-    if not row["n"]:
+    now, then = (np.asarray(contexts[c].fill_null(0.0)) for c in ("se", "se_next"))
+    left = then[now > 0] / now[now > 0]
+    if not len(left):
         return []
     said = (
         f"Production is shown {explore:.0%} of the time. As many records again would shrink the "
-        f"standard errors of the changed contexts to {row['mean']:.0%} on average, and those of "
-        f"{row['half']:,} to less than half: column se_next of `contexts`."
+        f"standard errors of the changed contexts to {left.mean():.0%} on average, and those of "
+        f"{np.sum(left < _HALF):,} to less than half: column se_next of `contexts`."
     )
     return [said]
-
-
-def by_context(answers: ir.Table) -> ir.Table:
-    """What was said of each context, and how many lists it has."""
-    rows = answers.filter(answers[FOLD] == ALL)
-    said = ["why", "records", "production", "naive", "sure", "se", "se_next"]
-    return rows.group_by([CONTEXT, *said]).aggregate(lists=rows[PROBABILITY].count())

@@ -1,4 +1,4 @@
-"""What is asked of a policy: wishes as people write them down, as wishes that solvers keep."""
+"""The options of `optimize`: checked, and constraints read from tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from foreclick._tally import Tally
 from foreclick.engines import open_source
 from foreclick.errors import ModelError, PolicyError
 from foreclick.logs import CONTEXT, ITEM, read_log
 from foreclick.metrics import Metric
 from foreclick.models import POSITION
-from foreclick.optimize.counted import Counted
-from foreclick.optimize.wish import Wish
+from foreclick.optimization.constraints import Constraints
 from foreclick.policies import Observed
 from foreclick.sqlkernel import Ladder, Weighted, parse_estimators
 
@@ -82,8 +82,8 @@ def check_numbers(
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """Wishes as they were written down.
+class NamedItems:
+    """Constraints that name items, as the user gave them.
 
     Attributes:
         pinned: a table of `context`, `item`, `position`.
@@ -98,21 +98,21 @@ class Wishes:
     def __bool__(self) -> bool:
         return self.pinned is not None or self.banned is not None or bool(self.at_least)
 
-    def read(self, log: Counted, depth: int) -> Wish:
-        """The same, in the log's own types."""
+    def read(self, log: Tally, depth: int) -> Constraints:
+        """The constraints, in the log's own types."""
         banned, banned_in = self._banned(log)
         groups = []
         for items, share in self.at_least:
             check_numbers(0, {"at_least": share}, {})
             groups.append((frozenset(_typed(item, log, ITEM) for item in items), share))
-        return Wish(
+        return Constraints(
             pinned=self._pinned(log, depth),
             banned=banned,
             banned_in=banned_in,
             groups=tuple(groups),
         )
 
-    def _pinned(self, log: Counted, depth: int) -> dict[Hashable, dict[int, Hashable]]:
+    def _pinned(self, log: Tally, depth: int) -> dict[Hashable, dict[int, Hashable]]:
         found: dict[Hashable, dict[int, Hashable]] = {}
         for row in _rows(self.pinned, (CONTEXT, ITEM, POSITION)):
             context, item = _typed(row[CONTEXT], log, CONTEXT), _typed(row[ITEM], log, ITEM)
@@ -131,7 +131,7 @@ class Wishes:
         return found
 
     def _banned(
-        self, log: Counted
+        self, log: Tally
     ) -> tuple[frozenset[Hashable], dict[Hashable, frozenset[Hashable]]]:
         if self.banned is None:
             return frozenset(), {}
@@ -145,7 +145,7 @@ class Wishes:
 
 
 def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a small table of wishes."""
+    """The rows of a small table of constraints."""
     if source is None:
         return []
     engine, table = open_source(source)
@@ -158,9 +158,9 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     return engine.rows(table.select(*columns))
 
 
-def _typed(value: Hashable, log: Counted, column: str) -> Hashable:
+def _typed(value: Hashable, log: Tally, column: str) -> Hashable:
     """As the log has it, text or a whole number: otherwise nothing would match."""
-    kind = log.lists[column if column in log.lists.columns else f"{column}_1"].type()
+    kind = log.table[CONTEXT if column == CONTEXT else f"{ITEM}_1"].type()
     if kind.is_string():
         return str(value)
     try:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foreclick.optimize.answers import NOBODY
-from foreclick.optimize.program import Limits
-from foreclick.optimize.solve import assign, greedy, knapsack, spread, transport
-from tests.optimize.oracle import (
+from foreclick.batches import EMPTY
+from foreclick.optimization.constraints import Limits
+from foreclick.optimization.solve import assign, greedy, knapsack, spread, transport
+from tests.optimization.oracle import (
     CLOSE,
     Context,
     best_of_lists,
@@ -184,5 +184,5 @@ def test_positions_are_filled_even_at_a_loss():
     np.testing.assert_array_equal(assign([[-1.0, -5.0], [-9.0, -9.0]]), [0, 1])
     allowed = np.array([[True, True], [True, False]])
     np.testing.assert_array_equal(assign([[9.0, 0.0], [-9.0, 9.0]], allowed), [1, 0])
-    np.testing.assert_array_equal(assign([[1.0, 1.0]], allowed[1:]), [0, NOBODY])
-    np.testing.assert_array_equal(assign([[1.0]], np.array([[False]])), [NOBODY])
+    np.testing.assert_array_equal(assign([[1.0, 1.0]], allowed[1:]), [0, EMPTY])
+    np.testing.assert_array_equal(assign([[1.0]], np.array([[False]])), [EMPTY])

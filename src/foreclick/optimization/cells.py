@@ -7,23 +7,58 @@ the policy exposes it, and cap_g = M · P_g as much as the log vouches for; the 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.optimize.answers import NOBODY
-from foreclick.optimize.rates import Climbing
-from foreclick.sqlkernel.strengths import ratio
+from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
+from foreclick.optimization.ladder import LadderRates
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-    from foreclick.optimize.batch import View
+class ListCounts(NamedTuple):
+    """The lists of a context, and what the log has of them.
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+    Attributes:
+        items: Shape (M, D): items by number, `EMPTY` where nothing is shown.
+        n: Shape (M,): how often each was shown.
+        c: Shape (M, D): its clicks.
+        offered: Shape (M,): which of them may be chosen; the others only tell of clicks.
+    """
+
+    items: Ints
+    n: Floats
+    c: Floats
+    offered: Bools
+
+
+class Context(NamedTuple):
+    """One context: L items at K positions.
+
+    Attributes:
+        n: Shape (L, K): how often each item was shown at each position.
+        c: Shape (L, K): its clicks there.
+        records: how many there are.
+        rate: Shape (L, K): click rates by the ladder; empty without one.
+        variance: Shape (L, K): of these rates.
+        lists: those to choose from; None for every order of the items.
+        value: the context itself, where constraints name contexts or items.
+        items: L values, likewise.
+    """
+
+    n: Floats
+    c: Floats
+    records: float
+    rate: Floats
+    variance: Floats
+    lists: ListCounts | None = None
+    value: Hashable = None
+    items: Sequence[Hashable] = ()
+
+    def among(self, some: Collection[Hashable]) -> Bools:
+        """Shape (L,): which of its items are among these."""
+        return np.fromiter((item in some for item in self.items), np.bool_, len(self.items))
 
 
 class Cells(NamedTuple):
@@ -69,9 +104,9 @@ class Cells(NamedTuple):
             return sparse.kron(sparse.eye_array(len(self.worth)), self.q[None])
         return sparse.diags_array(self.exposure) if self.exposure.ndim == 1 else self.exposure
 
-    def of(self, lists: Integers, items: int) -> Cells:
+    def of(self, lists: Ints, items: int) -> Cells:
         """The same cells, exposed by lists instead of slots."""
-        which, position = np.nonzero(lists != NOBODY)
+        which, position = np.nonzero(lists != EMPTY)
         filled = np.zeros((items * lists.shape[1], len(lists)))
         filled[lists[which, position] * lists.shape[1] + position, which] = 1.0
         if self.q is None:
@@ -80,7 +115,7 @@ class Cells(NamedTuple):
         return self._replace(exposure=np.einsum("akm,k->am", by_item, self.q), q=None)
 
     def only(self, some: Bools) -> Cells:
-        """The same without some of the lists."""
+        """The cells as some of the lists expose them."""
         if self.exposure.ndim == 1:
             return Cells(self.worth[some], self.rate[some], self.cap[some], self.exposure[some])
         return self._replace(exposure=self.exposure[:, some])
@@ -88,14 +123,14 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """An estimator as far as a policy is chosen by it.
+    """The estimator that a policy is chosen by.
 
     Attributes:
         cell: "list", "prefix", "item" or "ip".
         theta: θ_1, θ_2, …, as deep as lists are made.
         examined: p_1, p_2, ….
         clip: M.
-        climbing: the ladder; None for an estimator of the paper.
+        ladder: the ladder's rates; None for an estimator of the paper.
         pessimism: by how many standard errors rates are lowered.
     """
 
@@ -103,7 +138,7 @@ class Model:
     theta: tuple[float, ...]
     examined: tuple[float, ...]
     clip: float
-    climbing: Climbing | None
+    ladder: LadderRates | None
     pessimism: float
 
     @property
@@ -121,55 +156,55 @@ class Model:
         """How much each position exposes an item: θ_k p_k."""
         return np.asarray(np.array(self.theta) * np.array(self.examined[: self.depth]))
 
-    def production(self, view: View) -> float:
+    def production(self, context: Context) -> float:
         """What a context earns today, per record."""
-        return float(np.sum(view.c[:, : self.depth] @ np.array(self.theta))) / view.records
+        return float(np.sum(context.c[:, : self.depth] @ np.array(self.theta))) / context.records
 
-    def cells(self, view: View) -> Cells:
+    def cells(self, context: Context) -> Cells:
         """The cells of a context, exposed by its lists if it has some to choose from."""
-        theta, items = np.array(self.theta), len(view.items)
-        n, c = view.n[:, : self.depth], view.c[:, : self.depth]
-        if self.climbing is not None:
-            rate = view.rate[:, : self.depth] * theta
-            se = np.sqrt(view.off[:, : self.depth]) * theta
+        theta, items = np.array(self.theta), len(context.n)
+        n, c = context.n[:, : self.depth], context.c[:, : self.depth]
+        if self.ladder is not None:
+            rate = context.rate[:, : self.depth] * theta
+            se = np.sqrt(context.variance[:, : self.depth]) * theta
             free = np.full(rate.size, math.inf)
             worth = rate - self.pessimism * se
             cells = Cells(worth.ravel(), rate.ravel(), free, np.ones(rate.size))
-        elif view.lists is not None and self.cell == "list":
-            lists = view.lists
+        elif context.lists is not None and self.cell == "list":
+            lists = context.lists
             earned, squared = lists.c @ theta, lists.c @ theta**2
-            return self._weighed(view, earned, squared, lists.n, np.ones(len(lists.n)))
+            return self._weighed(context, earned, squared, lists.n, np.ones(len(lists.n)))
         elif self.cell == "prefix":
-            return self._prefixes(view)
+            return self._prefixes(context)
         elif self.cell == "ip":
             counted = (c * theta).ravel(), (c * theta**2).ravel(), (n * self.q).ravel()
-            cells = self._weighed(view, *counted, np.tile(self.q, items))
+            cells = self._weighed(context, *counted, np.tile(self.q, items))
         else:
             counted = c @ theta, c @ theta**2, n @ self.q
-            cells = self._weighed(view, *counted, np.empty(0))._replace(q=self.q)
-        return cells if view.lists is None else cells.of(view.lists.items, items)
+            cells = self._weighed(context, *counted, np.empty(0))._replace(q=self.q)
+        return cells if context.lists is None else cells.of(context.lists.items, items)
 
-    def _prefixes(self, view: View) -> Cells:
+    def _prefixes(self, context: Context) -> Cells:
         """An item below the same items: what lists share from the top."""
-        assert view.lists is not None  # noqa: S101 - whoever has prefixes has lists
-        lists, n, c, _ = view.lists
+        assert context.lists is not None  # noqa: S101 - prefixes are those of lists
+        lists, n, c, _ = context.lists
         rows, clicks = [], []
         for k, theta in enumerate(self.theta):
             cell = np.unique(lists[:, : k + 1], axis=0, return_inverse=True)[1].ravel()
-            for g in np.unique(cell[lists[:, k] != NOBODY]):
+            for g in np.unique(cell[lists[:, k] != EMPTY]):
                 rows.append(np.where(cell == g, theta, 0.0))
                 clicks.append((float(c[cell == g, k].sum()), theta))
         each = np.array(rows)
         found, theta_of = np.array(clicks).T
-        return self._weighed(view, found * theta_of, found * theta_of**2, each @ n, each)
+        return self._weighed(context, found * theta_of, found * theta_of**2, each @ n, each)
 
     def _weighed(
-        self, view: View, earned: Floats, squared: Floats, exposed: Floats, each: Floats
+        self, context: Context, earned: Floats, squared: Floats, exposed: Floats, each: Floats
     ) -> Cells:
         """Cells of an estimator of the paper: rates where there were records, and caps."""
         rate, se = ratio(earned, exposed), ratio(np.sqrt(squared), exposed)
         # What is worth less than nothing is worth nothing: it need not be shown to be counted.
         worth = np.maximum(rate - self.pessimism * se, 0.0)
         seen = exposed > 0
-        cap = np.where(seen, self.clip * np.where(seen, exposed, 1.0) / view.records, 0.0)
+        cap = np.where(seen, self.clip * np.where(seen, exposed, 1.0) / context.records, 0.0)
         return Cells(worth, rate, cap, each)

@@ -3,25 +3,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foreclick.optimize import decode as room
-from foreclick.optimize.answers import NOBODY
-from foreclick.optimize.decode import decode
-from foreclick.optimize.solve import greedy, spread, transport
-from tests.optimize.oracle import capped, some_log
+from foreclick.batches import EMPTY
+from foreclick.optimization import birkhoff as room
+from foreclick.optimization.birkhoff import decode
+from foreclick.optimization.solve import greedy, spread, transport
+from tests.optimization.oracle import capped, some_log
 
 
 def assert_decoded(h):
     lists, masses = decode(h)
     again = np.zeros(h.shape)
     for one, mass in zip(lists, masses, strict=True):
-        shown = one[one != NOBODY]
+        shown = one[one != EMPTY]
         assert len(set(shown.tolist())) == len(shown)
-        again[shown, np.flatnonzero(one != NOBODY)] += mass
+        again[shown, np.flatnonzero(one != EMPTY)] += mass
     np.testing.assert_allclose(again, h, atol=1e-10)
     assert masses.min() > 0
     assert masses.sum() == pytest.approx(1)
     full = h.sum(axis=0) > 1 - 1e-9
-    assert NOBODY not in lists[:, full]
+    assert EMPTY not in lists[:, full]
     assert len(lists) <= h.size + len(h)
     return lists, masses
 
@@ -54,7 +54,7 @@ def test_many_items_and_long_lists():
 
 def test_holes_are_where_columns_do_not_sum_to_one():
     lists, _ = assert_decoded(np.array([[0.5, 0.0], [0.5, 0.25]]))
-    assert {tuple(one) for one in lists.tolist()} == {(0, NOBODY), (0, 1), (1, NOBODY)}
+    assert {tuple(one) for one in lists.tolist()} == {(0, EMPTY), (0, 1), (1, EMPTY)}
     assert_decoded(np.zeros((3, 2)))
     assert_decoded(np.array([[0.25, 0.25]]))
 
@@ -67,7 +67,7 @@ def test_an_item_that_is_always_shown_is_in_every_list():
 def test_one_list_is_read_off(monkeypatch):
     monkeypatch.setattr(room, "_taken_apart", None)
     lists, masses = decode(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
-    assert lists.tolist() == [[1, 0, NOBODY]]
+    assert lists.tolist() == [[1, 0, EMPTY]]
     assert masses.tolist() == [1.0]
 
 

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from foreclick.optimize.answers import NOBODY
+from foreclick.batches import EMPTY, Floats, Ints
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from numpy.typing import ArrayLike
 
 _IMPOSSIBLE = 1e6
 """What a slot of no probability costs: more than all logarithms of a list together."""
@@ -26,7 +23,7 @@ _ROUNDED = 1e-9
 """Sums are right up to this; solvers of linear programs round."""
 
 
-def decode(h: ArrayLike, tolerance: float = 1e-12) -> tuple[Integers, Floats]:
+def decode(h: ArrayLike, tolerance: float = 1e-12) -> tuple[Ints, Floats]:
     """Lists and their masses, with the given probability of each item at each position.
 
     Birkhoff and von Neumann: as long as mass is left, there is a list that takes only what is left
@@ -40,7 +37,7 @@ def decode(h: ArrayLike, tolerance: float = 1e-12) -> tuple[Integers, Floats]:
         tolerance: probabilities up to this count as none.
 
     Returns:
-        Lists, shape (m, K): items by index, `NOBODY` (-1) for a hole, which there is only where a
+        Lists, shape (m, K): items by index, `EMPTY` (-1) for a hole, which there is only where a
         column does not sum to 1. Masses, shape (m,): they sum to 1, the largest first.
 
     Raises:
@@ -51,24 +48,24 @@ def decode(h: ArrayLike, tolerance: float = 1e-12) -> tuple[Integers, Floats]:
         >>> lists.tolist(), masses.round(9).tolist()
         ([[0, 1], [1, 0]], [0.7, 0.3])
     """
-    asked = np.asarray(h, dtype=np.float64)
-    _check(asked)
-    slots = np.where(asked > tolerance, asked, 0.0)
+    wanted = np.asarray(h, dtype=np.float64)
+    _check(wanted)
+    slots = np.where(wanted > tolerance, wanted, 0.0)
     certain = slots.max(axis=0)
     if np.all((certain == 0) | (certain >= 1 - _ROUNDED)):
-        one = np.where(certain > 0, slots.argmax(axis=0), NOBODY)
+        one = np.where(certain > 0, slots.argmax(axis=0), EMPTY)
         return one[None], np.ones(1)
     items = np.flatnonzero(slots.any(axis=1))
     # A hole is an item of its own, one for each position that has any.
     empty = 1.0 - slots.sum(axis=0)
     holes = np.diag(empty)[empty > _ROUNDED]
-    who = np.append(items, np.full(len(holes), NOBODY))
+    who = np.append(items, np.full(len(holes), EMPTY))
     places, masses = _taken_apart(np.vstack([slots[items], holes]), tolerance)
     order = np.argsort(-masses, kind="stable")
     return who[places[order]], masses[order] / masses.sum()
 
 
-def _taken_apart(slots: Floats, tolerance: float) -> tuple[Integers, Floats]:
+def _taken_apart(slots: Floats, tolerance: float) -> tuple[Ints, Floats]:
     """The rows of each list, and its mass; columns sum to 1, and are used up on the way."""
     positions = np.arange(slots.shape[1])
     # How much an item may yet be missing from lists.
@@ -91,7 +88,7 @@ def _taken_apart(slots: Floats, tolerance: float) -> tuple[Integers, Floats]:
     return np.array(lists), np.array(masses)
 
 
-def _likeliest(slots: Floats, slack: Floats) -> Integers:
+def _likeliest(slots: Floats, slack: Floats) -> Ints:
     """Who is at each position in the list with the largest product of what is left.
 
     An item that is in the list counts with its slot, one that is not with its slack: one without

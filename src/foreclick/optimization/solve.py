@@ -1,4 +1,4 @@
-"""Policies that maximise an estimate where nothing else is asked of them.
+"""Policies that maximise an estimate without further constraints.
 
 In one context an estimate is Σ_g w_g min(H_g, cap_g): w_g ≥ 0 is the click rate of cell g, H_g how
 much the policy exposes it, and cap_g = M · P_g as much as the log vouches for. All positions are
@@ -13,20 +13,17 @@ References:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
-from foreclick.optimize.answers import NOBODY
-from foreclick.optimize.highs import TINY, Rows, maximise
+from foreclick.batches import EMPTY, Bools, Floats, Ints
+from foreclick.optimization.highs import TINY, Rows, maximise
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    from numpy.typing import ArrayLike
 
 _ROUNDING = 1e-13
 """Differences of exposures below this, relative to all exposure, come from rounding."""
@@ -133,14 +130,14 @@ def spread(y: ArrayLike, q: ArrayLike) -> Floats:
         >>> spread([1.0, 0.4, 0.1], [1.0, 0.5]).round(9).tolist()
         [[1.0, 0.0], [0.0, 0.8], [0.0, 0.2]]
     """
-    asked, exposed = np.asarray(y, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    items = np.argsort(-asked, kind="stable")
-    positions = np.argsort(-exposed, kind="stable")[: len(asked)]
-    x = np.zeros(len(asked))
+    wanted, exposed = np.asarray(y, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    items = np.argsort(-wanted, kind="stable")
+    positions = np.argsort(-exposed, kind="stable")[: len(wanted)]
+    x = np.zeros(len(wanted))
     x[: len(positions)] = exposed[positions]
-    falling = asked[items]
+    falling = wanted[items]
     _check_exposures(falling, x)
-    h = np.zeros((len(asked), len(exposed)))
+    h = np.zeros((len(wanted), len(exposed)))
     h[np.ix_(items, positions)] = _transformed(x, falling, len(positions))
     return h
 
@@ -185,7 +182,7 @@ def _transformed(x: Floats, y: Floats, columns: int) -> Floats:
     return found
 
 
-def assign(worth: ArrayLike, allowed: NDArray[np.bool_] | None = None) -> Integers:
+def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:
     """The list that is worth most, where each item at each position has its own worth.
 
     As many positions as possible are filled; among the fullest lists, it is the best.
@@ -195,23 +192,23 @@ def assign(worth: ArrayLike, allowed: NDArray[np.bool_] | None = None) -> Intege
         allowed: Shape (L, K): which items may stand where.
 
     Returns:
-        Shape (K,): the item at each position, `NOBODY` (-1) where none can be.
+        Shape (K,): the item at each position, `EMPTY` (-1) where none can be.
 
     Examples:
         >>> assign([[0.5, 0.4], [0.3, 0.1], [0.2, 0.0]]).tolist()
         [1, 0]
     """
-    value: NDArray[Any] = np.asarray(worth, dtype=np.float64)
+    value = np.asarray(worth, dtype=np.float64)
     if allowed is not None:
         # A slot more is worth more than all differences between lists.
         gain = value - value.min(initial=np.inf, where=allowed)
         bonus = (1 + min(value.shape)) * (gain.max(initial=0.0, where=allowed) or 1.0)
         value = np.where(allowed, gain + bonus, 0.0)
     items, positions = linear_sum_assignment(value, maximize=True)
-    found = np.full(value.shape[1], NOBODY, dtype=np.int64)
+    found = np.full(value.shape[1], EMPTY, dtype=np.int64)
     found[positions] = items
     if allowed is not None:
-        found[positions[~allowed[items, positions]]] = NOBODY
+        found[positions[~allowed[items, positions]]] = EMPTY
     return found
 
 
@@ -248,10 +245,10 @@ def transport(worth: ArrayLike, cap: ArrayLike) -> Floats:
     return _filled(h)
 
 
-def one_hot(chosen: Integers, items: int) -> Floats:
+def one_hot(chosen: Ints, items: int) -> Floats:
     """The marginals of one list."""
     h = np.zeros((items, len(chosen)))
-    shown = np.flatnonzero(chosen != NOBODY)
+    shown = np.flatnonzero(chosen != EMPTY)
     h[chosen[shown], shown] = 1.0
     return h
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from foreclick.optimize.answers import NOBODY
-from foreclick.optimize.decode import decode
-from foreclick.optimize.program import Limits, program
-from foreclick.optimize.solve import transport
-from tests.optimize.oracle import (
+from foreclick.batches import EMPTY
+from foreclick.optimization.birkhoff import decode
+from foreclick.optimization.constraints import Limits
+from foreclick.optimization.program import program
+from foreclick.optimization.solve import transport
+from tests.optimization.oracle import (
     CLOSE,
     best_of_lists,
     by_item,
@@ -39,7 +40,7 @@ def assert_kept(limits, h):
     L, K = h.shape
     assert h.min() >= 0
     assert max(h.sum(axis=0).max(), h.sum(axis=1).max()) <= 1 + CLOSE
-    filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != NOBODY)
+    filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != EMPTY)
     assert h.sum() == pytest.approx(filled, abs=CLOSE)
     if limits.forbidden is not None:
         assert h[limits.forbidden].sum() == 0
@@ -101,7 +102,7 @@ def test_masses_of_lists_within_limits():
         if not len(lists):
             continue
         if rng.random() < 0.3:
-            lists[0, rng.integers(K)] = NOBODY
+            lists[0, rng.integers(K)] = EMPTY
         w, shown = rng.random(len(lists)), rng.dirichlet(np.ones(len(lists)))
         cap = capped(log.clip, shown)
         masses = program(w, cap, np.eye(len(lists)), limits, (L, K), lists)

@@ -7,45 +7,20 @@ where v is what is chosen: the probability of each item at each position, or of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from foreclick.optimize.answers import NOBODY
-from foreclick.optimize.highs import Rows, maximise
+from foreclick.batches import EMPTY, Bools, Floats, Ints
+from foreclick.optimization.constraints import Limits
+from foreclick.optimization.highs import Rows, maximise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """What a policy must keep to in a context with L items and K positions.
-
-    Attributes:
-        forbidden: Shape (L, K): which items must not be where. A banned item is forbidden
-            everywhere; of a pinned one, all else in its row and in its column is.
-        groups: Each has members, shape (L,), and the least share of all exposure that they get.
-        exposure: Shape (K,): how much positions are exposed, for `groups`; all alike if None.
-        near: Production's marginals, shape (L, K), and the share of slots that may differ from
-            them: Σ (h − production)⁺ ≤ share · K.
-        whole: One list only, all the time.
-    """
-
-    forbidden: Bools | None = None
-    groups: tuple[tuple[Bools, float], ...] = ()
-    exposure: Floats | None = None
-    near: tuple[Floats, float] | None = None
-    whole: bool = False
+    from numpy.typing import ArrayLike
 
 
 def program(
@@ -54,7 +29,7 @@ def program(
     exposure: Any,  # noqa: ANN401 - a matrix, dense or sparse
     limits: Limits,
     shape: tuple[int, int],
-    lists: Integers | None = None,
+    lists: Ints | None = None,
 ) -> Floats | None:
     """The policy that is worth most within limits.
 
@@ -68,7 +43,7 @@ def program(
             or the number of lists.
         limits: What the policy must keep to.
         shape: L and K.
-        lists: Shape (m, K): items by index, `NOBODY` (-1) for a hole.
+        lists: Shape (m, K): items by index, `EMPTY` (-1) for a hole.
 
     Returns:
         The marginals, shape (L, K), or the masses of the lists, shape (m,); None if no policy
@@ -121,11 +96,11 @@ def program(
     return found[:chosen].reshape(shape) if lists is None else found[:chosen]
 
 
-def _slots(shape: tuple[int, int], lists: Integers | None) -> Any:  # noqa: ANN401 - sparse
+def _slots(shape: tuple[int, int], lists: Ints | None) -> Any:  # noqa: ANN401 - sparse
     """The matrix that makes marginals, items before positions, of what is chosen."""
     if lists is None:
         return sparse.eye_array(shape[0] * shape[1], format="csr")
-    which, position = np.nonzero(lists != NOBODY)
+    which, position = np.nonzero(lists != EMPTY)
     slot = lists[which, position] * shape[1] + position
     size = (shape[0] * shape[1], len(lists))
     return sparse.csr_array((np.ones(len(slot)), (slot, which)), shape=size)
@@ -139,7 +114,7 @@ def _most(slots: Any, forbidden: Bools | None) -> Floats:  # noqa: ANN401 - spar
 
 
 def _policies(
-    shape: tuple[int, int], lists: Integers | None, forbidden: Bools | None
+    shape: tuple[int, int], lists: Ints | None, forbidden: Bools | None
 ) -> Iterator[Rows]:
     """What makes a policy of probabilities."""
     if lists is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import linprog
 
-from foreclick.optimize.program import Limits
+from foreclick.optimization.constraints import Limits
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def some_log(
     return Log(some_exposure(rng, K), shown, rates, clip)
 
 
-def some_list(rng: np.random.Generator, L: int, K: int) -> NDArray[np.int64]:
+def some_list(rng: np.random.Generator, L: int, K: int) -> NDArray[np.integer[Any]]:
     """A list that is as full as can be, with holes anywhere."""
     return rng.permutation(np.append(np.arange(L), np.full(max(K - L, 0), -1)))[:K]
 
@@ -118,7 +118,7 @@ def best_of_marginals(contexts: list[Context]) -> float:
 
 
 def best_of_lists(
-    w: Floats, cap: Floats, E: Floats, lists: NDArray[np.int64], L: int, limits: Limits
+    w: Floats, cap: Floats, E: Floats, lists: NDArray[np.integer[Any]], L: int, limits: Limits
 ) -> float | None:
     """The same over the masses of lists, within limits; uncapped cells count as they are."""
     m, K = lists.shape
@@ -154,7 +154,9 @@ def best_of_lists(
 # --- lists ----------------------------------------------------------------------------------------
 
 
-def fullest_lists(L: int, K: int, forbidden: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+def fullest_lists(
+    L: int, K: int, forbidden: NDArray[np.bool_] | None = None
+) -> NDArray[np.integer[Any]]:
     """All lists with as many positions filled as can be, -1 where none is."""
     entries = [*range(L), *[-1] * K]
     fits = {
@@ -166,7 +168,7 @@ def fullest_lists(L: int, K: int, forbidden: NDArray[np.bool_] | None = None) ->
     return np.array(sorted(one for one in fits if sum(a >= 0 for a in one) == most))
 
 
-def marginals_of_each(lists: NDArray[np.int64], L: int) -> Floats:
+def marginals_of_each(lists: NDArray[np.integer[Any]], L: int) -> Floats:
     """Shape (m, L, K): which item is where."""
     return np.where(lists[:, None, :] == np.arange(L)[None, :, None], 1.0, 0.0)
 

@@ -1,0 +1,192 @@
+"""The best policy of one context, from its counts.
+
+`solve` finds it without further constraints, `program` within them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
+from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.optimization.birkhoff import decode
+from foreclick.optimization.cells import Cells, Context, Model
+from foreclick.optimization.constraints import Constraints, Limits
+from foreclick.optimization.ladder import SlotCounts
+from foreclick.optimization.program import program
+from foreclick.optimization.solve import assign, greedy, knapsack, spread, transport
+
+Found = tuple[Ints, Floats]
+"""Lists, items by number, and their probabilities."""
+
+_TINY = 1e-9
+
+
+class Choice(NamedTuple):
+    """The policy of a context.
+
+    Attributes:
+        lists: Shape (m, D): items by number; none if production stays.
+        masses: Shape (m,): their probabilities.
+        production: what production earns.
+        naive: what the estimate says of the policy.
+        sure: the same after pessimism.
+        why: `CHANGED`, or why production stays.
+        se: the standard error of `naive`, by the ladder; else None.
+        se_next: the same after as many records again, of this policy.
+    """
+
+    lists: Ints
+    masses: Floats
+    production: float
+    naive: float
+    sure: float
+    why: str = CHANGED
+    se: float | None = None
+    se_next: float | None = None
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Finds the best policy of a context.
+
+    Args:
+        model: the estimator that policies are chosen by.
+        constraints: what they must keep to.
+    """
+
+    model: Model
+    constraints: Constraints
+
+    def best(self, context: Context) -> Choice:
+        """The best policy of a context, or that production stays."""
+        model, rules = self.model, self.constraints
+        production = model.production(context)
+        cells, named = model.cells(context), rules.forbidden(context, model.depth)
+        forbidden = named | rules.shown_too_rarely(context, model) if rules.min_shown else named
+        solve = self._of_slots if context.lists is None else self._of_lists
+        found = solve(context, cells, forbidden)
+        if found is None or self._too_short(context, found[0]):
+            return self._unchanged(production, IMPOSSIBLE)
+        v = _probabilities(context, *found)
+        naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
+        may_stay = rules.fallback and rules.kept_by_production(context, named)
+        if may_stay and sure <= production + _TINY:
+            return self._unchanged(production, UNSURE)
+        return Choice(*found, production, naive, sure)
+
+    def _unchanged(self, production: float, why: str) -> Choice:
+        none = np.empty((0, self.model.depth), dtype=np.int64)
+        return Choice(none, np.empty(0), production, production, production, why)
+
+    def with_errors(self, context: Context, choice: Choice) -> Choice:
+        """How far the estimate may be off, now, and after as many records of the new policy."""
+        ladder, k = self.model.ladder, self.model.depth
+        if ladder is None or not len(choice.lists):
+            return choice
+        h = _marginals(choice.lists, choice.masses, len(context.n))
+        shown = context.n.copy()  # what lies below the metric's depth is as before
+        shown[:, :k] *= self.constraints.explore
+        shown[:, :k] += (1 - self.constraints.explore) * context.records * h
+        more = SlotCounts(
+            np.zeros(len(context.n), dtype=np.int64),
+            context.n + shown,
+            context.c + shown * context.rate,
+            np.array([2 * context.records]),
+        )
+        weight = (h * np.array(self.model.theta)) ** 2
+        both = context.variance, ladder.rates(more)[1]
+        now, then = (math.sqrt(float(np.sum(weight * off[:, :k]))) for off in both)
+        return choice._replace(se=now, se_next=then)
+
+    def _too_short(self, context: Context, lists: Ints) -> bool:
+        """Whether lists have holes that production has not, for want of what was seen."""
+        if np.all(lists != EMPTY):
+            return False
+        most = min(self.model.depth, len(context.n))
+        full = context.n[:, :most].sum(axis=0) >= context.records - _TINY
+        return bool(full.all() and np.any(np.sum(lists != EMPTY, axis=1) < most))
+
+    def _of_slots(self, context: Context, cells: Cells, forbidden: Bools) -> Found | None:
+        """Of every order of the items."""
+        model, rules, shape = self.model, self.constraints, forbidden.shape
+        if rules.by_share or (forbidden.any() and model.capped and not rules.single):
+            limits = rules.limits(context, forbidden)
+            h = program(cells.worth, cells.cap, cells.matrix(), limits, shape)
+            if h is None:
+                return None
+            lists, masses = decode(h)
+            if rules.max_lists is None or len(lists) <= rules.max_lists:
+                return lists, masses
+            few = lists[: rules.max_lists]
+            each = cells.of(few, len(context.n)).exposure
+            found = program(cells.worth, cells.cap, each, limits, shape, few)
+            return None if found is None else (few[found > 0], found[found > 0])
+        if rules.single or not model.capped:
+            allowed = ~forbidden if forbidden.any() else None
+            return assign(cells.alone().reshape(shape), allowed)[None], np.ones(1)
+        if model.cell == "ip":
+            q = cells.exposure
+            h = transport((cells.worth * q).reshape(shape), ratio(cells.cap, q).reshape(shape))
+        else:
+            h = spread(greedy(cells.worth[None], cells.cap[None], model.q)[0], model.q)
+        return _likeliest(*decode(h), rules.max_lists)
+
+    def _of_lists(self, context: Context, cells: Cells, forbidden: Bools) -> Found | None:
+        """Of the given lists."""
+        assert context.lists is not None  # noqa: S101 - see `best`
+        model, rules, (lists, n, _, offered) = self.model, self.constraints, context.lists
+        filled = lists != EMPTY
+        bad = filled & forbidden[lists, np.arange(lists.shape[1])]
+        free = offered & ~bad.any(axis=1)
+        for position in rules.pinned.get(context.value, {}):  # all else is forbidden there
+            free &= filled[:, position - 1]
+        if model.cell in ("list", "prefix"):
+            free &= n >= rules.min_shown
+        if not free.any():
+            return None
+        some, cells = lists[free], cells.only(free)
+        masses: Floats | None
+        if rules.by_share:
+            limits = rules.limits(context, forbidden)
+            masses = program(cells.worth, cells.cap, cells.matrix(), limits, forbidden.shape, some)
+        elif rules.single or not model.capped:
+            masses = np.zeros(len(some))
+            masses[np.argmax(cells.alone())] = 1.0
+        elif model.cell == "list":
+            masses = knapsack(cells.worth, cells.cap)
+        else:
+            shape = forbidden.shape
+            masses = program(cells.worth, cells.cap, cells.matrix(), Limits(), shape, some)
+        if masses is None:
+            return None
+        order = np.argsort(-masses, kind="stable")
+        order = order[masses[order] > 0]
+        return _likeliest(some[order], masses[order], rules.max_lists)
+
+
+def _likeliest(lists: Ints, masses: Floats, most: int | None) -> Found:
+    """No more lists than wanted, those with the largest masses, which come first."""
+    return lists[:most], masses[:most] / masses[:most].sum()
+
+
+def _probabilities(context: Context, lists: Ints, masses: Floats) -> Floats:
+    """Of the context's lists, if it has some to choose from; else of its slots."""
+    if context.lists is not None:
+        which = {tuple(one): i for i, one in enumerate(context.lists.items.tolist())}
+        found = np.zeros(len(which))
+        found[[which[tuple(one)] for one in lists.tolist()]] = masses
+        return found
+    return _marginals(lists, masses, len(context.n)).ravel()
+
+
+def _marginals(lists: Ints, masses: Floats, items: int) -> Floats:
+    """Shape (L, K): how likely each item is at each position."""
+    h = np.zeros((items, lists.shape[1]))
+    which, position = np.nonzero(lists != EMPTY)
+    np.add.at(h, (lists[which, position], position), masses[which])
+    return h

@@ -1,0 +1,1 @@
+"""Tests of the solvers of one context."""
