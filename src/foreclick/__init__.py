@@ -14,12 +14,12 @@ from foreclick._resample import Resampling, resample
 from foreclick._tallies import Tallies, write_tallies
 from foreclick._tally import Tally, read_tally, tally
 from foreclick.diagnostics import Check, Support, check, support
+from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Window
 from foreclick.optimize import Optimized, optimize
 from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
-from foreclick.sqlkernel import Ladder, Weighted
 
 __version__ = "0.1.0"
 

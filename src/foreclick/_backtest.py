@@ -17,12 +17,12 @@ from foreclick._progress import working
 from foreclick._tally import settle
 from foreclick.batches import Batches, batches_of
 from foreclick.errors import BacktestError
+from foreclick.estimators import parse_estimators
 from foreclick.estimators.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.inference import student
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.results import Result
-from foreclick.sqlkernel import parse_estimators
 
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None

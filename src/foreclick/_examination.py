@@ -16,9 +16,9 @@ from foreclick._evaluate import clusters_of
 from foreclick._tally import Tally, settle
 from foreclick.batches import Batches, batches_of
 from foreclick.errors import ModelError
+from foreclick.estimators import Clusters, check_columns
 from foreclick.estimators.examination import Examined, Segment, Spread, examine
 from foreclick.results import Result
-from foreclick.sqlkernel import Clusters, check_columns
 
 Floats = NDArray[np.float64]
 Slots = Mapping[int, Any] | Sequence[Any] | None

@@ -86,29 +86,45 @@ def write_sorted(
         whole_file(path) as partial,
         pq.ParquetWriter(partial, described_by, compression="zstd") as writer,
     ):
-        for group in whole_contexts(batches, GROUP_ROWS):
+        for group in whole_contexts(batches, GROUP_ROWS, cut=True):
             writer.write_table(group.cast(described_by), row_group_size=group.num_rows)
 
 
-def whole_contexts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Rows in order of contexts, in tables of about so many that end where a context does.
+def whole_contexts(
+    batches: Iterable[pa.RecordBatch], rows: int, *, cut: bool = False
+) -> Iterator[pa.Table]:
+    """Rows in order of contexts, in tables of at most so many rows that end where a context does.
 
-    A context with more rows than that is cut.
+    Args:
+        batches: the rows.
+        rows: the most that a table holds.
+        cut: whether a context with more rows is cut; otherwise its table is larger.
     """
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
         held.append(batch)
         count += batch.num_rows
-        if count < rows:
-            continue
-        table = pa.Table.from_batches(held)
-        # The last context may go on in the next batch.
-        end = pc.index(table[CONTEXT], table[CONTEXT][-1]).as_py() or count
-        yield table.slice(0, end)
-        held, count = table.slice(end).to_batches(), count - end
+        while count > rows:
+            table = pa.Table.from_batches(held)
+            end = _end(table[CONTEXT], rows) or (rows if cut else 0)
+            if not end:  # the context may go on in the next batch
+                held = table.combine_chunks().to_batches()
+                break
+            yield table.slice(0, end)
+            held, count = table.slice(end).to_batches(), count - end
     if count:
         yield pa.Table.from_batches(held)
+
+
+def _end(context: pa.ChunkedArray, rows: int) -> int:
+    """Where to cut: before the context that goes on at `rows`, or behind it; 0 for nowhere."""
+    here = context[rows]
+    before = pc.index(context, here).as_py()
+    if before:
+        return int(before)
+    others = pc.index(pc.not_equal(context, here), True).as_py()
+    return max(int(others), 0)
 
 
 def integer_columns(schema: pa.Schema, shape: Shape) -> list[list[str]]:

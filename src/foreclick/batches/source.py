@@ -7,22 +7,19 @@ however the contexts were dealt to batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-import ibis
 import ibis.expr.types as ir
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from foreclick._tally import Tally
+from foreclick._tally_files import whole_contexts
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
 from foreclick.batches.encode import Codebook, Codes, encode
-from foreclick.engines import default_engine
-from foreclick.logs import CONTEXT, PERIOD
+from foreclick.logs import PERIOD
 
 T = TypeVar("T")
 
@@ -89,14 +86,24 @@ class _Rows:
     """Batches that are encoded from the rows of a tally."""
 
     def __init__(self, tally: Tally, slots: int) -> None:
-        self.shape = tally.shape
-        self._rows = _sorted_rows(tally)
-        self.codebook, self.rows = _codebook(self._rows, tally), self._rows.num_rows
+        self.tally, self.shape = tally, tally.shape
+        self.rows = tally.row_count()
         self.limit = max(slots // self.shape.depth, 1)
+        self.codebook = self._codebook()
 
     def __iter__(self) -> Iterator[Batch]:
-        for rows in whole_contexts(self._rows.to_batches(), self.limit):
+        for rows in whole_contexts(self.tally.sorted_batches(), self.limit):
             yield encode(rows, self.shape, self.codebook)
+
+    def _codebook(self) -> Codebook:
+        """What occurs in the whole log, asked of the engine: it reads these columns alone."""
+        shape, stored = self.shape, self.tally.stored
+        columns = [*([PERIOD] if shape.period else []), *shape.segments]
+        codes = {
+            name: Codes.of(self.tally.engine.fetch(stored.select(name).distinct())[name])
+            for name in columns
+        }
+        return Codebook(codes.pop(PERIOD, None), codes)
 
 
 class _Reweighted:
@@ -170,49 +177,6 @@ def reweighted(tally: Tally, table: ir.Table, kind: Cluster, times: Ints) -> Tal
 def _key(tally: Tally) -> tuple[str, int]:
     """What batches are kept under; they keep the tally, so that no other table has its id."""
     return "batches", id(tally.table.op())
-
-
-def _sorted_rows(tally: Tally) -> pa.Table:
-    home = default_engine()
-    table = home.show(tally.engine.fetch(tally.table))
-    return home.fetch(
-        table.order_by([ibis.asc(key, nulls_first=True) for key in tally.shape.order])
-    )
-
-
-def _codebook(rows: pa.Table, tally: Tally) -> Codebook:
-    shape = tally.shape
-    periods = Codes.of(rows[PERIOD]) if shape.period else None
-    return Codebook(periods, {name: Codes.of(rows[name]) for name in shape.segments})
-
-
-def whole_contexts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Rows in order of their contexts, in tables of about `rows` rows that cut no context."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        while count > rows:
-            table = pa.Table.from_batches(held)
-            end = _end(table[CONTEXT], rows)
-            if end is None:  # the context may go on in the next batch
-                held = [table.combine_chunks().to_batches()[0]]
-                break
-            yield table.slice(0, end)
-            held, count = table.slice(end).to_batches(), count - end
-    if count:
-        yield pa.Table.from_batches(held)
-
-
-def _end(context: pa.ChunkedArray, rows: int) -> int | None:
-    """Where to cut: before the context of the last row allowed, or else behind it."""
-    here = context[rows]
-    before = pc.index(context, here).as_py()
-    if before:
-        return int(before)
-    others = pc.index(pc.not_equal(context, here), True).as_py()
-    return int(others) if others > 0 else None
 
 
 class Totals:

@@ -15,6 +15,8 @@ from foreclick._progress import working
 from foreclick._tally import Tally, settle
 from foreclick.batches import Batches, Totals, batches_of, pooled, ratio
 from foreclick.errors import PolicyError
+from foreclick.estimators import Ladder, Weighted, check_columns
+from foreclick.estimators.ladder.fit import fitted
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.optimization.cells import Model
@@ -25,7 +27,6 @@ from foreclick.optimize.gains import gains
 from foreclick.optimize.optimized import Optimized, summed_up, worded
 from foreclick.optimize.options import NamedItems, check_numbers, chosen_by, offered, over_lists
 from foreclick.policies import Lists, Policy
-from foreclick.sqlkernel import Ladder, Weighted, check_columns, fitted
 
 if TYPE_CHECKING:
     from foreclick.optimize.answers import Answers, Solving

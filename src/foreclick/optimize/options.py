@@ -10,12 +10,12 @@ from typing import Any
 from foreclick._tally import Tally
 from foreclick.engines import open_source
 from foreclick.errors import ModelError, PolicyError
+from foreclick.estimators import Ladder, Weighted, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, read_log
 from foreclick.metrics import Metric
 from foreclick.models import POSITION
 from foreclick.optimization.constraints import Constraints
 from foreclick.policies import Observed
-from foreclick.sqlkernel import Ladder, Weighted, parse_estimators
 
 
 def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Metric, Any]:

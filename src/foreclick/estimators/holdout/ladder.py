@@ -21,10 +21,10 @@ import pyarrow as pa
 from foreclick.batches import EMPTY, Batch, Batches, Floats, Ints, Totals, padded, sums
 from foreclick.batches.arrays import numbered
 from foreclick.errors import ModelError
+from foreclick.estimators.cells import Ask
 from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, list_cells, runs, training
 from foreclick.estimators.ladder.shrinkage import base_rate, borrowed, climb, descend
-from foreclick.sqlkernel.cells import Ask
-from foreclick.sqlkernel.ladder import Fitted
+from foreclick.estimators.ladder.spec import Fitted
 
 
 class LadderErrors:

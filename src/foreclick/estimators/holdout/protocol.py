@@ -21,17 +21,16 @@ import pyarrow.compute as pc
 from foreclick._tally import Tally
 from foreclick.batches import Batch, Batches, Floats, Totals, batches_of, sums
 from foreclick.batches.arrays import numbered
+from foreclick.estimators.cells import Ask
 from foreclick.estimators.holdout.cells import Cases, Cut
 from foreclick.estimators.holdout.ladder import Classes, LadderErrors
 from foreclick.estimators.holdout.weighted import WeightedErrors
+from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimators.question import check_clips
+from foreclick.estimators.spec import Weighted
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
-from foreclick.sqlkernel.cells import Ask
-from foreclick.sqlkernel.climb import fitted
-from foreclick.sqlkernel.firsts import with_firsts
-from foreclick.sqlkernel.ladder import Fitted, Ladder
-from foreclick.sqlkernel.question import check_clips
-from foreclick.sqlkernel.weighted import Weighted
 
 
 @dataclass(frozen=True)
@@ -178,14 +177,9 @@ def _errors_of(
     ladder, metric = asks[0].ladder, asks[0].metric
     if ladder is None:
         return WeightedErrors(asks, protocol.count)
-    fit = _fitted(tally, ladder, metric)
+    fit = fitted(tally, ladder, metric.reward)
     classes = Classes.of(batches, ladder.segments)
     return LadderErrors(asks, fit, protocol.count, classes, forward=protocol.forward)
-
-
-def _fitted(tally: Tally, ladder: Ladder, metric: Metric) -> Fitted:
-    """The ladder with strengths and examination, as the whole log tells them."""
-    return fitted(with_firsts(tally, [metric]), ladder, metric.reward)
 
 
 def _cuts(batches: Batches, protocol: Protocol) -> Iterator[tuple[Batch, Cut]]:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from foreclick.batches import Floats, Totals, padded, ratio, sums
+from foreclick.estimators.cells import Ask
 from foreclick.estimators.holdout.cells import Cases, Cut, FoldCells, fold_cells, list_cells, useful
-from foreclick.sqlkernel.cells import Ask
 
 
 class WeightedErrors:

@@ -31,6 +31,7 @@ _GRID: Floats = np.array([0.1 * 10 ** (j / 3) for j in range(19)])  # from .1 to
 _ROUNDS = 4
 _PASSES = 2000
 _CLOSE = 1e-12
+_TIE = 1e-13  # losses that differ by less are equal but for rounding
 
 
 def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
@@ -141,7 +142,7 @@ def _descend(loss: Callable[[list[int]], float], at: list[int], rung: int) -> li
         for step in (stride, -stride):
             while 0 <= at[rung] + step < len(_GRID):
                 further = [*at[:rung], at[rung] + step, *at[rung + 1 :]]
-                if not loss(further) < loss(at):
+                if not loss(further) < loss(at) - _TIE * abs(loss(at)):
                     break
                 at = further
     return at
