@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick._choice import CANDIDATES
+from foreclick.analysis.choice import CANDIDATES
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.presets import (
     FALL,

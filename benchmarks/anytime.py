@@ -16,8 +16,8 @@ from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make
 
 import foreclick as fc
 from foreclick import inference
-from foreclick._tally import FEW_PERIODS
 from foreclick.simulate import item_ids
+from foreclick.tallies.tally import FEW_PERIODS
 
 LOOKS = 60
 ESTIMATORS = ("list", "ip")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from foreclick import datasets
-from foreclick._choice import CANDIDATES
+from foreclick.analysis.choice import CANDIDATES
 
 ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *(e.name for e in CANDIDATES[:3])]
 METRICS = ["clicks@2", "clicks@3", "dcg@10", "clicks@10"]

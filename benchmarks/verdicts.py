@@ -22,7 +22,7 @@ from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
 
 import foreclick as fc
 from foreclick import inference
-from foreclick._compare import _covariance as covariance
+from foreclick.analysis.compare import _covariance as covariance
 from foreclick.metrics import parse_metrics
 from foreclick.simulate import Simulation
 from foreclick.sqlkernel import Question, estimate, parse_estimators

@@ -12,7 +12,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick._choice import CANDIDATES, Choice, _choose, as_chosen, choose
+from foreclick.analysis.choice import CANDIDATES, Choice, _choose, as_chosen, choose
 from foreclick.errors import BacktestError
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick._intervals import TUNED_PERIODS, TUNED_RECORDS
+from foreclick.analysis.intervals import TUNED_PERIODS, TUNED_RECORDS
 from foreclick.errors import MetricError, ModelError
 from foreclick.inference import anytime, bounded
 

@@ -6,20 +6,21 @@ Policies with Click Models" (KDD 2018).
 """
 
 from foreclick import datasets, errors
-from foreclick._backtest import Backtest, backtest
-from foreclick._compare import Comparison, compare
-from foreclick._evaluate import Evaluation, evaluate
-from foreclick._examination import Examination, examination
-from foreclick._resample import Resampling, resample
-from foreclick._tallies import Tallies, write_tallies
-from foreclick._tally import Tally, read_tally, tally
-from foreclick.diagnostics import Check, Support, check, support
+from foreclick.analysis.backtest import Backtest, backtest
+from foreclick.analysis.check import Check, check
+from foreclick.analysis.compare import Comparison, compare
+from foreclick.analysis.evaluate import Evaluation, evaluate
+from foreclick.analysis.examination import Examination, examination
+from foreclick.analysis.optimize import Optimized, optimize
+from foreclick.analysis.resample import Resampling, resample
+from foreclick.analysis.support import Support, support
 from foreclick.estimators import Ladder, Weighted
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Window
-from foreclick.optimize import Optimized, optimize
 from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+from foreclick.tallies.parts import Tallies, write_tallies
+from foreclick.tallies.tally import Tally, read_tally, tally
 
 __version__ = "0.1.0"
 

@@ -23,12 +23,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 from numpy.typing import NDArray
 
-from foreclick.engines import total, whole
 from foreclick.errors import ModelError
 
 
@@ -192,44 +189,3 @@ def Window(width: int) -> ClickModel:  # noqa: N802 - a model, named as one
     if width < 1:
         raise ModelError(f"Window({width}): a window has 1 position at least, which is 'ip'.")
     return ClickModel(f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // width])
-
-
-MASS = "mass"
-"""The column of a policy's rows that holds a probability."""
-
-POSITION = "position"
-
-
-def slots_of(
-    lists: ir.Table, depth: int, keys: Sequence[str], sums: dict[str, str | None]
-) -> ir.Table:
-    """Spread lists over their slots: one row per (keys, item, position), with sums.
-
-    The log's lists and a policy's go through this same function, so their exposures mean the same.
-
-    Args:
-        lists: `item_1` … `item_depth`, the keys and the columns to sum.
-        depth: how many positions.
-        keys: what a slot is counted by besides item and position. A key of the form ``x_k``
-            (per position) is given as ``x``.
-        sums: what is summed, by its name in the result: a stem such as "clicks" for the columns
-            `clicks_1` … `clicks_depth`, or None for a column that belongs to the whole list.
-    """
-    per_position = []
-    for k in range(1, depth + 1):
-        item = lists[f"item_{k}"]
-        shown = lists.filter(item.notnull())
-        by = {key: shown[key if key in shown.columns else f"{key}_{k}"] for key in keys}
-        measures = {
-            name: total(shown[name if stem is None else f"{stem}_{k}"])
-            for name, stem in sums.items()
-        }
-        rows = shown.group_by(**by, item=shown[f"item_{k}"]).aggregate(**measures)
-        position = whole(k)
-        per_position.append(rows.select(*keys, "item", *sums, **{POSITION: position}))
-    return stacked(per_position)
-
-
-def stacked(tables: Sequence[ir.Table]) -> ir.Table:
-    """Tables with the same columns under one another; one alone is itself."""
-    return ibis.union(*tables) if len(tables) > 1 else tables[0]

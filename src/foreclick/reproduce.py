@@ -21,12 +21,12 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick import simulate
-from foreclick._backtest import Backtest, backtest
-from foreclick._tally import Tally, tally
+from foreclick.analysis.backtest import Backtest, backtest
 from foreclick.engines import total
 from foreclick.errors import BacktestError
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.results import Result, optional
+from foreclick.tallies.tally import Tally, tally
 
 ESTIMATORS = ("list", "ip", "item", "pbm", "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")

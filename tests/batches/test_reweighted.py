@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick._resample import _altered, _clusters
+from foreclick.analysis.resample import _altered, _clusters
 from foreclick.batches import Batches, batches_of
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick import _tally
+from foreclick.tallies import tally as _tally
 
 LOG = pa.table(
     {

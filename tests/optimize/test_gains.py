@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.analysis.optimize.gains import COLUMNS, gains
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
-from foreclick.optimize.gains import COLUMNS, gains
 
 SMALL = pa.table(
     {

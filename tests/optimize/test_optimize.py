@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.analysis.optimize import best as room
+from foreclick.analysis.optimize.folds import Folds, dealt
 from foreclick.batches import batches_of
 from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, PolicyError
 from foreclick.optimization.constraints import Limits
 from foreclick.optimization.ladder import LadderRates, SlotCounts
-from foreclick.optimize import best as room
-from foreclick.optimize.folds import Folds, dealt
 from tests.answers import answer, close, same
 from tests.optimization.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
 from tests.servers import Engine

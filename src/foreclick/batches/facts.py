@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foreclick._tally import Tally
 from foreclick.batches.source import batches_of
+from foreclick.tallies.tally import Tally
 
 
 def count_periods(tally: Tally) -> int:

@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeVar
 import ibis.expr.types as ir
 import numpy as np
 
-from foreclick._tally import Tally
-from foreclick._tally_files import whole_contexts
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.logs import PERIOD
+from foreclick.tallies.files import whole_contexts
+from foreclick.tallies.tally import Tally
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from foreclick import inference
-from foreclick._progress import working
 from foreclick.cli.commands import COMMANDS
 from foreclick.cli.options import build_parser
 from foreclick.cli.output import complain, hear, settle_encoding, show, warn
 from foreclick.errors import ForeclickError
+from foreclick.progress import working
 from foreclick.report import checked_picture
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
-from foreclick._tally import is_tally
 from foreclick.engines import Engine, filter_by, laptop, open_source, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
+from foreclick.tallies.tally import is_tally
 
 if TYPE_CHECKING:
     import argparse

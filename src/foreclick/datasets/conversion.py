@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foreclick._progress import working
 from foreclick.datasets.formats import ITEMS
 from foreclick.datasets.ledger import Ledger, Oddity
 from foreclick.datasets.source import Source
 from foreclick.errors import SourceError
 from foreclick.logs import Log, read_log
+from foreclick.progress import working
 from foreclick.results import Result, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreclick._progress import Say
     from foreclick.datasets.formats import Format, Record
+    from foreclick.progress import Say
 
 _BATCH = 2_000
 """Records held as Python objects. Many more would keep the garbage collector busy."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from foreclick._tally import Tally
 from foreclick.batches import (
     Batch,
     Batches,
@@ -45,6 +44,7 @@ from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 from foreclick.policies import Observed, Policy
+from foreclick.tallies.tally import Tally
 
 _EXAMPLES = 3
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")

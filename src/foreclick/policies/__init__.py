@@ -1,6 +1,6 @@
 """Policies: tables of lists, of marginals, or of scores, and what they would show."""
 
-from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, SlotRows, View
+from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, SlotRows
 from foreclick.policies.lists import Lists, Observed, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
 from foreclick.policies.plackett_luce import PlackettLuce
@@ -18,6 +18,5 @@ __all__ = [
     "Policy",
     "Ranking",
     "SlotRows",
-    "View",
     "as_policy",
 ]

@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick._tally import Tally, tally
 from foreclick.engines import Engine, open_source, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.models import MASS
-from foreclick.policies.base import NO_ITEM, Bools, ListRows, LogView, Policy, Rows, View
+from foreclick.policies.base import NO_ITEM, Bools, ListRows, LogView, Policy, Rows
 from foreclick.policies.serving import ITEMS, Picker, sample
+from foreclick.tallies.tally import Tally, tally
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 
@@ -30,26 +29,6 @@ class _ListPolicy(Policy):
     """A policy whose lists and probabilities stand in a table."""
 
     _rows: Tally | Log  # context, item_1 …, n: the mass of each list, not yet a probability
-
-    def contexts(self, view: View) -> ir.Table:
-        rows = self._rows
-        table = rows.table.select(CONTEXT).distinct()
-        return view.settle(table, rows.engine, self._what)
-
-    def lists(self, view: View) -> ir.Table:
-        """The lists down to the view's depth; those that only differ further down are one."""
-        rows = self._rows
-        here = [c for c in view.items if c in rows.shape.items]
-        table = rows.table
-        listed = table.group_by([CONTEXT, *here]).aggregate(**{N: total(table[N])})
-        sums = table.group_by(CONTEXT).aggregate(all=total(table[N]))
-        share = listed.join(sums, CONTEXT).select(
-            CONTEXT, *here, **{MASS: ibis._[N].cast("float64") / ibis._["all"].cast("float64")}
-        )
-        settled = view.settle(share, rows.engine, self._what)
-        kind = view.lists[view.items[0]].type()
-        missing = {c: ibis.null(kind) for c in view.items if c not in here}
-        return settled.mutate(**missing).select(CONTEXT, *view.items, MASS)
 
     @property
     def _what(self) -> str:
@@ -306,12 +285,6 @@ class Observed(_ListPolicy):
         n = np.asarray(table[N].combine_chunks()).astype(np.float64)
         here = context >= 0
         return np.bincount(context[here], n[here], len(view.contexts)).astype(np.float64)
-
-    def sizes(self, view: View) -> ir.Table:
-        """`context`, `size`: how many records the frequencies were counted in."""
-        table = self._rows.table
-        sizes = table.group_by(CONTEXT).aggregate(size=total(table[N]))
-        return view.settle(sizes, self._rows.engine, self._what)
 
     def __repr__(self) -> str:
         return f"Observed({self._rows!r})"

@@ -12,10 +12,10 @@ import numpy as np
 from foreclick.engines import open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.models import MASS, POSITION
-from foreclick.policies.base import Bools, LogView, Policy, Rows, SlotRows, View
+from foreclick.policies.base import Bools, LogView, Policy, Rows, SlotRows
 from foreclick.policies.lists import TOLERANCE, refuse
 
+MASS, POSITION = "mass", "position"
 _PLACE = "place"  # the position, under a name that is free in a compressed table
 
 
@@ -106,16 +106,6 @@ class Marginals(Policy):
                 "a position holds one item and an item stands at one position, so neither may "
                 "exceed 1",
             )
-
-    def contexts(self, view: View) -> ir.Table:
-        """The contexts in the table."""
-        table = self._log.table.select(CONTEXT).distinct()
-        return view.settle(table, self._log.engine, "Marginals")
-
-    def slots(self, view: View) -> ir.Table:
-        """The table itself, down to the view's depth."""
-        slots = view.settle(self.to_slots(), self._log.engine, "Marginals")
-        return slots.filter(slots[POSITION] <= view.depth)
 
     @cached_property
     def _arrow(self) -> Rows:

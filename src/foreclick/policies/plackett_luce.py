@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from foreclick.engines import open_source
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log
-from foreclick.models import MASS, POSITION
 from foreclick.policies.base import (
     NO_ITEM,
     Bools,
@@ -27,7 +24,6 @@ from foreclick.policies.base import (
     Policy,
     Rows,
     SlotRows,
-    View,
 )
 from foreclick.policies.lists import scored
 from foreclick.policies.race import list_probabilities, marginals
@@ -35,9 +31,6 @@ from foreclick.policies.race import list_probabilities, marginals
 Floats = npt.NDArray[np.float64]
 UNSEEN = 2**31 - 1
 """The number of the one item that stands for all that the log never showed."""
-
-UNSEEN_NUMBER, UNSEEN_TEXT = -(2**63) + 1, "(unseen)"
-"""The one item that stands for all that the log never showed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,68 +77,6 @@ class PlackettLuce(Policy):
     def _scores(self) -> tuple[Log, ir.Table]:
         engine, table = open_source(self.table)
         return scored(table, engine, self.context, self.item, self.score)
-
-    def contexts(self, view: View) -> ir.Table:
-        """The contexts in the table."""
-        log, rows = self._scores
-        return view.settle(rows.select(CONTEXT).distinct(), log.engine, "PlackettLuce")
-
-    def slots(self, view: View) -> ir.Table:
-        """The exact marginals of each context."""
-        found: dict[str, list[Any]] = {CONTEXT: [], ITEM: [], POSITION: [], MASS: []}
-        for context, items, log_weights in self._logged_scores(view):
-            depth = self._depth(view, len(items))
-            mass = marginals(log_weights, depth)
-            found[CONTEXT] += [context] * mass.size
-            found[ITEM] += [item for item in items for _ in range(depth)]
-            found[POSITION] += list(range(1, depth + 1)) * len(items)
-            found[MASS] += mass.ravel().tolist()
-        return self._upload(view, found)
-
-    def lists(self, view: View) -> ir.Table:
-        """The policy seen from the log: whatever the log never showed is one unseen item.
-
-        A logged list or prefix has its exact probability; where the policy leaves what was logged,
-        the rest of its list is `unseen`, so that no probability is lost.
-        """
-        logged = self._logged_lists(view)
-        kind = view.lists[view.items[0]].type()
-        unseen = UNSEEN_TEXT if kind.is_string() else UNSEEN_NUMBER
-        found: dict[str, list[Any]] = {name: [] for name in (CONTEXT, *view.items, MASS)}
-        for context, items, log_weights in self._logged_scores(view):
-            depth = self._depth(view, len(items))
-            for prefix, mass in _pooled(items, log_weights, logged.get(context, []), depth):
-                row = [*prefix, *([unseen] * (depth - len(prefix)))]
-                row += [None] * (view.depth - depth)
-                found[CONTEXT].append(context)
-                found[MASS].append(mass)
-                for name, item in zip(view.items, row, strict=True):
-                    found[name].append(item)
-        return self._upload(view, found)
-
-    def _depth(self, view: View, items: int) -> int:
-        return min(view.depth, items, self.k or items)
-
-    def _logged_scores(self, view: View) -> Iterator[tuple[Any, list[Any], Floats]]:
-        """(context, items, log w) for every context that the log has too."""
-        log, rows = self._scores
-        settled = view.settle(rows, log.engine, "PlackettLuce")
-        here = settled.semi_join(view.lists, CONTEXT).select(CONTEXT, ITEM, "score")
-        columns = view.engine.fetch(here.order_by([CONTEXT, ITEM])).to_pydict()
-        by_context: dict[Any, tuple[list[Any], list[float]]] = {}
-        for context, item, score in zip(*columns.values(), strict=True):
-            items, scores = by_context.setdefault(context, ([], []))
-            items.append(item)
-            scores.append(score / self.temperature)
-        for context, (items, scores) in by_context.items():
-            yield context, items, np.asarray(scores, dtype=np.float64)
-
-    def _logged_lists(self, view: View) -> dict[Any, list[tuple[Any, ...]]]:
-        rows = view.engine.fetch(view.lists.select(CONTEXT, *view.items).distinct()).to_pydict()
-        found: dict[Any, list[tuple[Any, ...]]] = {}
-        for context, *items in zip(*rows.values(), strict=True):
-            found.setdefault(context, []).append(tuple(items))
-        return found
 
     @cached_property
     def _arrow(self) -> Rows:
@@ -208,17 +139,6 @@ class PlackettLuce(Policy):
         for x in np.flatnonzero(np.diff(starts)):
             mine = slice(starts[x], starts[x + 1])
             yield int(x), item[mine], weight[mine]
-
-    @staticmethod
-    def _upload(view: View, columns: dict[str, list[Any]]) -> ir.Table:
-        types = {CONTEXT: view.lists[CONTEXT].type(), MASS: "float64", POSITION: "int64"}
-        item = view.lists[view.items[0]].type()
-        schema = pa.schema([(n, _arrow(types.get(n, item))) for n in columns])
-        return view.keep(view.engine.show(pa.table(columns, schema=schema)), "policy")
-
-
-def _arrow(kind: Any) -> Any:  # noqa: ANN401 - an Ibis type or its name
-    return dt.dtype(kind).to_pyarrow()
 
 
 def _pooled(

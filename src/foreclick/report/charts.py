@@ -8,13 +8,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from foreclick._backtest import Backtest
-from foreclick._compare import Comparison
-from foreclick._evaluate import Evaluation
-from foreclick._examination import Examination
-from foreclick.diagnostics import Support
+from foreclick.analysis.backtest import Backtest
+from foreclick.analysis.compare import Comparison
+from foreclick.analysis.evaluate import Evaluation
+from foreclick.analysis.examination import Examination
+from foreclick.analysis.optimize import Optimized
+from foreclick.analysis.support import Support
 from foreclick.errors import ReportError
-from foreclick.optimize import Optimized
 from foreclick.report.curves import (
     Clips,
     Curve,

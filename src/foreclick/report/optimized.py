@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from foreclick.optimize import Optimized
+from foreclick.analysis.optimize import Optimized
 from foreclick.report.curves import Growing, over_ranks
 from foreclick.report.dots import Dot, dots, upright
 from foreclick.report.style import NAIVE, PRODUCTION, VERDICTS, Chart, head, panels

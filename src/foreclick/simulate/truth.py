@@ -10,12 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from foreclick.engines import open_source
 from foreclick.errors import MetricError, PolicyError, SimulationError
-from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import CLICKS, Metric
-from foreclick.models import MASS, POSITION
-from foreclick.policies import PlackettLuce, Policy, View, as_policy
+from foreclick.policies import NO_ITEM, LogView, PlackettLuce, Policy, as_policy
 
 if TYPE_CHECKING:
     from foreclick.simulate.worlds import World
@@ -83,24 +80,24 @@ def _rows(
     Where slots are enough, a row is a list that shows a single item at its position: all its
     expected clicks are at that slot.
     """
-    engine, logged = open_source(_logged(world, policy, by_slot=by_slot))
-    with engine.scratch() as keep:
-        view = View(engine, world.size.positions, logged, keep)
-        _refuse_missing(np.asarray(engine.fetch(policy.contexts(view))[CONTEXT]), weights)
-        rows = engine.fetch(policy.slots(view) if by_slot else policy.lists(view))
-    known = np.asarray(rows[CONTEXT])
-    mass = np.asarray(rows[MASS])
-    # Contexts that only the policy has don't count.
-    here = (known >= 0) & (known < len(weights)) & (mass > ROUNDING)
-    contexts, mass = known[here].astype(np.int64), mass[here]
-    ids = np.full((len(contexts), view.depth), np.nan)
+    size = world.size
+    own = item_ids(np.arange(size.contexts)[:, None], np.arange(size.items)).ravel()
+    view = LogView(
+        pa.array(np.arange(size.contexts)),
+        pa.array(own),
+        size.positions,
+        lambda: _logged(world, policy, by_slot=by_slot),
+    )
+    known = np.flatnonzero(policy.known(view))
+    _refuse_missing(known, weights)
     if by_slot:
-        position = np.asarray(rows[POSITION])[here] - 1
-        ids[np.arange(len(ids)), position] = np.asarray(rows[ITEM])[here]
+        contexts, item, position, mass = policy.slot_rows(view)
+        shown = np.full((len(contexts), view.depth), NO_ITEM)
+        shown[np.arange(len(contexts)), position] = item
     else:
-        for k, name in enumerate(view.items):
-            ids[:, k] = rows[name].cast(pa.float64(), safe=False).to_numpy()[here]
-    return contexts, _items(world, contexts, ids), mass
+        contexts, shown, mass = policy.list_rows(view)
+    here = mass > ROUNDING
+    return contexts[here], _items(world, view, contexts[here], shown[here]), mass[here]
 
 
 def _refuse_missing(known: Integers, weights: Floats) -> None:
@@ -112,22 +109,22 @@ def _refuse_missing(known: Integers, weights: Floats) -> None:
         )
 
 
-def _items(world: World, contexts: Integers, ids: Floats) -> Integers:
-    """Item numbers of ids, -1 where there is none."""
-    local = ids - item_ids(contexts, np.array(0))[:, None]
-    strange = (local < 0) | (local >= world.size.items)
+def _items(world: World, view: LogView, contexts: Integers, shown: Integers) -> Integers:
+    """The world's items of a policy's, -1 where there is none."""
+    local = shown - (contexts * world.size.items)[:, None]
+    strange = (shown != NO_ITEM) & ((local < 0) | (local >= world.size.items))
     if strange.any():
         row, k = np.argwhere(strange)[0]
         raise PolicyError(
-            f"the policy shows item {ids[row, k]:.0f} in context {contexts[row]}, which the world "
-            f"does not have ({strange.sum():,} such slots): item a of context x has the id "
-            f"{ITEMS_APART} x + a, with a from 0 to {world.size.items - 1}."
+            f"the policy shows item {view.values[int(shown[row, k])]} in context {contexts[row]}, "
+            f"which the world does not have ({strange.sum():,} such slots): item a of context x "
+            f"has the id {ITEMS_APART} x + a, with a from 0 to {world.size.items - 1}."
         )
-    return np.where(np.isnan(local), -1, local).astype(np.int64)
+    return np.where(shown == NO_ITEM, -1, local)
 
 
-def _logged(world: World, policy: Policy, *, by_slot: bool) -> pa.Table:
-    """What a policy is told of the log: its contexts, and lists only if the policy needs them.
+def _logged(world: World, policy: Policy, *, by_slot: bool) -> tuple[Integers, Integers]:
+    """The lists of every context that a policy is told of, only if the policy needs them.
 
     Plackett–Luce gives the probabilities of the lists that it is shown, so it is shown them all.
     """
@@ -143,9 +140,6 @@ def _logged(world: World, policy: Policy, *, by_slot: bool) -> pa.Table:
             )
         lists = np.array(list(itertools.permutations(range(items), length)))
     context = np.repeat(np.arange(contexts), len(lists))
-    columns = {CONTEXT: pa.array(context)}
-    for k, name in enumerate(numbered(ITEM, positions)):
-        there = k < lists.shape[1]
-        ids = item_ids(context, np.tile(lists[:, k], contexts)) if there else None
-        columns[name] = pa.array(ids) if there else pa.nulls(len(context), pa.int64())
-    return pa.table(columns)
+    shown = np.full((len(context), positions), NO_ITEM)
+    shown[:, : lists.shape[1]] = context[:, None] * items + np.tile(lists, (contexts, 1))
+    return context, shown

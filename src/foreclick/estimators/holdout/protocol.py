@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick._tally import Tally
 from foreclick.batches import Batch, Batches, Floats, Totals, batches_of, sums
 from foreclick.batches.arrays import numbered
 from foreclick.estimators.cells import Ask
@@ -31,6 +30,7 @@ from foreclick.estimators.question import check_clips
 from foreclick.estimators.spec import Weighted
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
+from foreclick.tallies.tally import Tally
 
 
 @dataclass(frozen=True)

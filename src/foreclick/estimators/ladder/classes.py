@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foreclick._tally import Tally
 from foreclick.batches import Batch, Batches, Bools, Ints, batches_of
 from foreclick.errors import ModelError
+from foreclick.tallies.tally import Tally
 
 
 def classes_of(batch: Batch, segments: Sequence[str], codebook: Batches) -> Ints:

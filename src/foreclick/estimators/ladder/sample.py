@@ -13,12 +13,12 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from foreclick._tally import FEW_PERIODS, Tally
 from foreclick.batches import EMPTY, Batch, Batches, Bools, Cluster, Floats, Ints, batches_of, sums
 from foreclick.batches.arrays import numbered
 from foreclick.engines import HASHES, hashed_here
 from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import reward_of
+from foreclick.tallies.tally import FEW_PERIODS, Tally
 
 SAMPLE_ROWS = 60_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""

@@ -1,0 +1,343 @@
+"""`backtest`: which estimator would have been right on this very log."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foreclick.batches import Batches, batches_of
+from foreclick.errors import BacktestError
+from foreclick.estimators import parse_estimators
+from foreclick.estimators.holdout import FoldErrors, Folds, Protocol, fold_errors
+from foreclick.inference import student
+from foreclick.logs import CONTEXT, N
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.progress import working
+from foreclick.results import Result
+from foreclick.tallies.tally import settle
+
+Weight = Literal["pairs", "records"]
+Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
+
+_NOISE = 0.05  # a win that chance alone gives more rarely than this is called larger than its noise
+
+
+@dataclass(frozen=True, repr=False)
+class Backtest(Result):
+    """How far each estimator was off: one row per estimator × metric × clip.
+
+    | column | meaning |
+    |---|---|
+    | rmse | root of the mean squared error of the predicted mean reward |
+    | bias | the mean error; below 0 where it predicts too little |
+    | floor | the RMSE that clicks' own randomness would leave to a perfect prediction |
+    | folds, contexts | how many periods and contexts were predicted |
+    | pairs, records | how many (context, period) pairs, and the records held out in them |
+
+    Attributes:
+        periods: the same by held-out period.
+        weight: whether (context, period) pairs count alike, or by their held-out records.
+    """
+
+    periods: Result | None = None
+    weight: Weight = "pairs"
+
+    def error(self, estimator: str, metric: str, clip: float) -> float:
+        """By how much an estimator was off on average, to either side."""
+        for row in self.rows:
+            if (row["estimator"], row["metric"], row["clip"]) == (estimator, metric, clip):
+                return abs(float(row["bias"] or 0.0))
+        raise BacktestError(
+            f"the backtest has no row for {estimator!r}, {metric!r} and clip {clip:g}. Ask it for "
+            "the same estimators, metrics and clips."
+        )
+
+
+def backtest(  # noqa: PLR0913 - all but the log are keywords
+    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    *,
+    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
+    estimators: Any = ("list", "ip", "item", "pbm", "rctr"),  # noqa: ANN401 - names or values
+    clip: float | Sequence[float] = math.inf,
+    contexts: Sequence[Any] | None = None,
+    ranks: int | tuple[int, int] | None = None,
+    min_records: float | None = None,
+    min_held: float = 0,
+    block: Block = None,
+    forward: bool = False,
+    weight: Weight = "pairs",
+    progress: Callable[[str], None] | None = None,
+) -> Backtest:
+    """Which estimator, and which M, would have been right on this log.
+
+    The protocol of the paper (section 6.1): hold out one period at a time, take what it showed as
+    the candidate, predict its mean reward in each context from the other periods, and compare with
+    what it got. Pairs of a context and a period without held-out or without training records are
+    skipped and counted.
+
+    Args:
+        log: a Log or Tally with a period.
+        metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`.
+        clip: M, a number or several; all of them cost about as much as one.
+        contexts: only these contexts.
+        ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
+            those that follow them.
+        min_records: only contexts with at least so many records.
+        min_held: judge a context in a period only if it has at least so many records there.
+        block: hold out several periods at once: 7 for blocks of seven days, or a mapping or a
+            function from the period to its block.
+        forward: predict a period from earlier ones only, as production would have to.
+        weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
+            held-out records.
+        progress: called with what is being done; by default it is shown on a terminal.
+
+    Examples:
+        >>> from foreclick import read_log
+        >>> log = read_log(
+        ...     {
+        ...         "context": ["q"] * 6,
+        ...         "items": [[1, 2], [2, 1]] * 3,
+        ...         "clicks": [[1, 0], [1, 0], [0, 1], [1, 0], [0, 0], [1, 0]],
+        ...         "period": [1, 1, 2, 2, 3, 3],
+        ...     },
+        ...     period="period",
+        ... )
+        >>> b = backtest(log, metrics="clicks@1", estimators=["ip", "rctr"])
+        >>> [round(error, 3) for error in b["rmse"]]
+        [0.354, 0.354]
+    """
+    counted, where = settle(log)
+    if not counted.shape.period:
+        raise BacktestError(
+            "a backtest holds out one period at a time, and the log was read without. Name the "
+            "column of the day or week: read_log(…, period='…')."
+        )
+    if weight not in ("pairs", "records"):
+        raise BacktestError(f"weight={weight!r}: say 'pairs' or 'records'.")
+    asked = parse_metrics(metrics)
+    for metric in asked:
+        if metric.source not in counted.shape.rewards:
+            raise BacktestError(
+                f"the log has no reward {metric.source!r} to predict; it was read with "
+                f"{', '.join(counted.shape.rewards) or 'none (clicks=None)'}."
+            )
+    batches = batches_of(counted)
+    labels, folds, undated = _folds(batches, block)
+    protocol = Protocol(
+        folds=folds,
+        forward=forward,
+        min_held=min_held,
+        weight=weight,
+        contexts=_chosen(batches, contexts, ranks, min_records),
+    )
+    with nullcontext(progress) if progress else working() as say:
+        found = fold_errors(counted, parse_estimators(estimators, clip), asked, protocol, say)
+    if not found.pairs.any():
+        raise BacktestError(
+            "no context was seen in two periods (with min_held records in one of them), so there "
+            "is nothing to predict any of them from. Use a coarser context (a query class, or "
+            "context=None) or longer blocks, block=7."
+        )
+    rows = [_row(errors, found) for errors in found.errors]
+    notes = where + [_winner(metric, found) for metric in asked]
+    notes += _skipped(found, len(labels), undated, forward=forward)
+    detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
+    return Backtest(
+        tuple(rows),
+        tuple(rows[0]),
+        tuple(notes),
+        periods=Result(tuple(detail), tuple(detail[0])),
+        weight=weight,
+    )
+
+
+# --- what is held out ---------------------------------------------------------------------------
+
+
+def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], float]:
+    """The names of the folds in their order, the fold of each period, and records without one."""
+    codes = batches.codebook.periods
+    periods = [] if codes is None else codes.values.to_pylist()
+    dated = [period for period in periods if period is not None]
+    undated = 0.0
+    if len(dated) < len(periods):  # no period comes last
+        undated = sum(batch.n[batch.clusters["period"] == len(dated)].sum() for batch in batches)
+    blocks = _blocks(dated, block)
+    names = list(dict.fromkeys(blocks.values()))
+    if len(names) < 2:  # noqa: PLR2004 - one to hold out, one to learn from
+        raise BacktestError(
+            f"the log has {len(dated)} periods in {len(names)} blocks; a backtest needs two "
+            "blocks at least, one to hold out and one to learn from. Read more days, or use "
+            "shorter blocks."
+        )
+    folds = {period: names.index(name) for period, name in blocks.items()}
+    return names, folds, undated
+
+
+def _blocks(periods: list[Any], block: Block) -> dict[Any, Any]:
+    """The name of each period's block: the period itself, the user's, or that of its first."""
+    if block is None:
+        return {period: period for period in periods}
+    if isinstance(block, Mapping):
+        return {period: block[period] for period in periods if period in block}
+    if callable(block):
+        return {period: block(period) for period in periods}
+    if type(block) is not int or block < 1:
+        raise BacktestError(
+            f"block={block!r}: a number of periods, such as 7, or a mapping or function from the "
+            "period to its block."
+        )
+    numbers = [_distance(periods[0], period, i) // block for i, period in enumerate(periods)]
+    first: dict[int, Any] = {}
+    return {p: first.setdefault(b, p) for p, b in zip(periods, numbers, strict=True)}
+
+
+def _distance(first: Any, period: Any, order: int) -> int:  # noqa: ANN401 - periods are of any type
+    """How many periods lie between: days between dates; for text, how many there are."""
+    if isinstance(period, dt.date):
+        return int((period - first).days)
+    return int(period - first) if isinstance(period, int) else order
+
+
+def _chosen(
+    batches: Batches,
+    contexts: Sequence[Any] | None,
+    ranks: int | tuple[int, int] | None,
+    min_records: float | None,
+) -> pa.Array | None:
+    """The contexts that take part; None for all."""
+    if contexts is None and ranks is None and min_records is None:
+        return None
+    low, high = (1, ranks) if isinstance(ranks, int) else ranks or (1, math.inf)
+    if not 1 <= low <= high:
+        raise BacktestError(f"ranks={ranks!r}: ranks count from 1, such as 100 or (101, 1000).")
+    counts = pa.concat_tables(
+        pa.table({CONTEXT: batch.contexts, N: batch.context_n}) for batch in batches
+    ).sort_by([(N, "descending"), (CONTEXT, "ascending")])
+    rank = np.arange(1, len(counts) + 1)
+    taken = (rank >= low) & (rank <= high)
+    if min_records is not None:
+        taken &= counts[N].to_numpy() >= min_records
+    if contexts is not None:
+        named = pa.array(list(contexts), counts[CONTEXT].type)
+        taken &= np.asarray(pc.is_in(counts[CONTEXT], value_set=named))
+    if not taken.any():
+        raise BacktestError(
+            f"no context of the log is left by contexts={contexts!r}, ranks={ranks!r}, "
+            f"min_records={min_records!r}. Ask for less."
+        )
+    return counts[CONTEXT].filter(pa.array(taken)).combine_chunks()
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def _row(errors: FoldErrors, found: Folds) -> dict[str, Any]:
+    weight = found.weight.sum()
+    return {
+        "estimator": errors.model.name,
+        "metric": errors.metric.name,
+        "clip": errors.clip,
+        "rmse": math.sqrt(errors.squared.sum() / weight),
+        "bias": errors.error.sum() / weight,
+        "floor": _floor(found.noise[errors.metric].sum() / weight),
+        "folds": int((found.pairs > 0).sum()),
+        "contexts": found.contexts,
+        "pairs": int(found.pairs.sum()),
+        "records": float(found.records.sum()),
+    }
+
+
+def _by_period(errors: FoldErrors, found: Folds, labels: list[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "estimator": errors.model.name,
+            "metric": errors.metric.name,
+            "clip": errors.clip,
+            "period": label,
+            "rmse": math.sqrt(errors.squared[i] / found.weight[i]),
+            "bias": errors.error[i] / found.weight[i],
+            "floor": _floor(found.noise[errors.metric][i] / found.weight[i]),
+            "truth": found.truth[errors.metric][i] / found.weight[i],
+            "pairs": int(found.pairs[i]),
+            "records": float(found.records[i]),
+        }
+        for i, label in enumerate(labels)
+        if found.pairs[i]
+    ]
+
+
+def _floor(variance: float) -> float | None:
+    return None if math.isnan(variance) else math.sqrt(variance)
+
+
+def _winner(metric: Metric, found: Folds) -> str:
+    """In one sentence: who won, by how much, and whether that is more than noise."""
+    mine = [e for e in found.errors if e.metric == metric]
+    best = min(mine, key=lambda e: e.squared.sum())
+    others = [e for e in mine if e.model.name != best.model.name]
+    rmse = math.sqrt(best.squared.sum() / found.weight.sum())
+    won = f"{metric.name}: {_named(best)} predicted best, RMSE {rmse:.4g}"
+    if not others:
+        return f"{won}."
+    second = min(others, key=lambda e: e.squared.sum())
+    theirs = math.sqrt(second.squared.sum() / found.weight.sum())
+    if theirs == rmse:
+        return f"{won}, no better than {_named(second)}."
+    won += f", {1 - rmse / theirs:.1%} below {_named(second)} ({theirs:.4g})"
+    chance = _by_chance(best, second, found)
+    if chance is None:
+        return f"{won}; with so few periods nobody can say whether that is noise."
+    over = f"over {int((found.pairs > 0).sum())} periods (p = {chance:.2g})"
+    if chance < _NOISE:
+        return f"{won}; the win is larger than its own noise {over}."
+    return f"{won}; the win is within its own noise {over}, so either will do."
+
+
+def _named(errors: FoldErrors) -> str:
+    return errors.model.name + (f" (M = {errors.clip:g})" if math.isfinite(errors.clip) else "")
+
+
+def _by_chance(a: FoldErrors, b: FoldErrors, found: Folds) -> float | None:
+    """How often periods like these would differ as much by chance: paired, with Student's t."""
+    judged = found.pairs > 0
+    count = int(judged.sum())
+    if count < 3:  # noqa: PLR2004 - one degree of freedom says nothing
+        return None
+    weight = found.weight[judged]
+    difference = (a.squared - b.squared)[judged]
+    mean = difference.sum() / weight.sum()
+    spread = difference - mean * weight
+    error = math.sqrt(count / (count - 1) * float(np.sum(spread**2))) / weight.sum()
+    if error == 0:
+        return 0.0 if mean else 1.0
+    return float(2 * student.beyond(abs(mean) / error, count - 1))
+
+
+def _skipped(found: Folds, folds: int, undated: float, *, forward: bool) -> list[str]:
+    notes = []
+    asked, judged = found.selected * folds, int(found.pairs.sum())
+    empty, small = asked - found.shown, found.shown - found.untrained - judged
+    if asked > judged:
+        source = "earlier" if forward else "other"
+        causes = [
+            f"{empty:,} without records in the period",
+            f"{found.untrained:,} without records in {source} periods",
+            *([f"{small:,} with too few held out"] if small else []),
+        ]
+        notes.append(
+            f"Of {asked:,} pairs of a context and a period, {judged:,} were judged; skipped: "
+            f"{', '.join(causes)}."
+        )
+    if undated:
+        notes.append(f"{undated:,.0f} records without a period were left out.")
+    return notes

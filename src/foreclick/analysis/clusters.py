@@ -1,0 +1,55 @@
+"""Whose records vary together: the one rule that all intervals follow."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from foreclick.batches import count_periods
+from foreclick.errors import ModelError
+from foreclick.estimators import Clusters
+from foreclick.tallies import FEW_PERIODS, Tally
+
+
+def clusters_of(
+    counted: Tally, asked: Clusters | Literal["auto"] | None
+) -> tuple[tuple[Clusters, ...], list[str]]:
+    """Whose records vary together, and a note where that cannot be seen."""
+    shape = counted.shape
+    has: dict[Clusters, bool] = {"period": shape.period, "unit": shape.unit, "record": True}
+    if asked is None:
+        return (), []
+    if counted.decayed and asked == "record":
+        raise ModelError(
+            "clusters='record': some periods of this tally count less than others, so its records "
+            "do not vary alike. Use clusters='period' or 'unit'."
+        )
+    if asked in has:
+        if not has[asked]:
+            raise ModelError(
+                f"clusters={asked!r}, but the log was read without. Name the column: "
+                f"read_log(…, {asked}='…')."
+            )
+        return (asked,), []
+    if asked != "auto":
+        raise ModelError(
+            f"clusters={asked!r}: say 'auto', 'period', 'unit', 'record', or None for no intervals."
+        )
+    notes: list[str] = []
+    found: list[Clusters] = []
+    if shape.period:
+        count = count_periods(counted)
+        if count >= FEW_PERIODS:
+            found.append("period")
+        elif counted.decayed and not shape.unit:
+            raise ModelError(
+                f"the log has {count} periods, too few to see how much they differ, and they do "
+                "not count alike. Read it with more periods, or say clusters=None: no intervals."
+            )
+        else:
+            notes.append(
+                f"The log has {count} periods, too few to see how much days differ: the intervals "
+                "count records as independent, and are too short if days do differ."
+            )
+    if shape.unit:
+        found.append("unit")
+    return tuple(found) or ("record",), notes

@@ -1,0 +1,222 @@
+"""`compare`: several candidates with production and with each other, paired."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foreclick import inference
+from foreclick.analysis.clusters import clusters_of
+from foreclick.errors import ModelError
+from foreclick.estimators import (
+    Clusters,
+    Question,
+    Sums,
+    estimate,
+    joint_covariance,
+    parse_estimators,
+)
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.policies import as_policy
+from foreclick.results import Result
+from foreclick.tallies.tally import settle
+
+Floats = NDArray[np.float64]
+PRODUCTION = "production"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """Who is better than whom: one row per pair.
+
+    | column | meaning |
+    |---|---|
+    | candidate, against | the pair; "production" is the log's own mean |
+    | value, other | the estimate of each |
+    | change, se, low, high | value − other, its standard error and interval, paired |
+    | all_low, all_high | intervals that hold all together, at the confidence |
+    | p, holm, bh | how rare by chance; corrected for one false alarm; for the share of them |
+    | covered | the share of the candidate's exposure that was ever logged |
+    | verdict | better, worse, no difference (worth having), or cannot tell; by the joint ends |
+    """
+
+
+def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywords
+    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    candidates: Mapping[str, Any],
+    *,
+    metric: str | Metric = "clicks@3",
+    estimator: Any = "ip",  # noqa: ANN401 - a name or value
+    clip: float = math.inf,
+    missing: Literal["error", "production"] = "error",
+    confidence: float = 0.95,
+    clusters: Clusters | Literal["auto"] = "auto",
+    practical: float = 0.0,
+    cap: float | None = None,
+) -> Comparison:
+    """Several candidates against production and against each other, from one log.
+
+    Differences are paired: two candidates that share most of their lists share most of their
+    noise, and the interval of their difference knows it. With m pairs, `holm` and the joint
+    intervals keep the chance of any false alarm at what one pair would have.
+
+    Args:
+        log: a Log or Tally; with a period or a unit, or else nothing can be paired.
+        candidates: policies, or tables of rankings, by name.
+        metric: what is counted.
+        estimator: one estimator.
+        clip: its M.
+        missing: what contexts without a list count as: "error", or "production".
+        confidence: of the intervals.
+        clusters: whose records vary together, as in `evaluate`.
+        practical: the smallest change worth having, for the verdict.
+        cap: the highest click rate of what was never shown, for the verdict.
+    """
+    if not candidates or PRODUCTION in candidates:
+        raise ModelError(
+            "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
+        )
+    if missing not in ("error", "production"):
+        raise ModelError(f"missing={missing!r}: say 'error' or 'production'.")
+    counted, notes = settle(log)
+    kinds, doubts = clusters_of(counted, clusters)
+    notes += doubts
+    if kinds == ("record",):
+        raise ModelError(
+            "the log has no period and no unit, so differences cannot be paired. Read it with "
+            "period= or unit=; or compare one candidate with production by fc.evaluate."
+        )
+    found: dict[str, dict[Clusters, Sums]] = {name: {} for name in candidates}
+    for kind, (name, policy) in itertools.product(kinds, candidates.items()):
+        question = Question(
+            candidate=as_policy(policy),
+            estimators=parse_estimators(estimator, clip),
+            metrics=parse_metrics(metric),
+            missing=missing,
+            clusters=(kind,),
+        )
+        sums = estimate(counted, question).sums
+        if len(sums) != 1:
+            raise ModelError("compare takes one estimator, one metric and one clip.")
+        found[name][kind] = sums[0]
+    first = {name: mine[kinds[0]] for name, mine in found.items()}
+    production = next(iter(first.values())).stratum.production(parse_metrics(metric)[0]) or 0.0
+    sides = [
+        _Side(
+            n,
+            s.value,
+            s.margin(cap),
+            s.covered_share,
+            next((by.repeated for by in found[n].values() if by.repeated is not None), None),
+        )
+        for n, s in first.items()
+    ]
+    seen = [side for side in sides if side.value is not None]
+    unseen = [side for side in sides if side.value is None]
+    seen.append(_Side(PRODUCTION, production, 0.0, 1.0))
+    pairs = _pairs(len(seen))
+    by_kind = [
+        inference.contrasts(
+            [float(side.value or 0.0) for side in seen],
+            _covariance([found[side.name][kind] for side in seen[:-1]]),
+            pairs,
+            confidence,
+            _freedom(found, kind),
+        )
+        for kind in (kinds if pairs else ())
+    ]
+    rows = []
+    for i, (one, other) in enumerate(pairs):
+        widest = max(by_kind, key=lambda c, i=i: float(c.se[i] * c.reach))  # type: ignore[misc]
+        row = _row(seen[one], seen[other], widest, i)
+        evidence = inference.Evidence(
+            estimator=next(iter(first.values())).estimator,
+            metric=str(metric),
+            change=row["change"],
+            # What the other would show and nobody saw is on its side.
+            low=row["all_low"] - seen[other].margin,
+            high=row["all_high"],
+            margin=seen[one].margin,
+            covered=seen[one].covered,
+            production=row["other"],
+            confidence=confidence,
+            repeated=seen[one].repeated,
+        )
+        rows.append(row | {"verdict": inference.judge(evidence, practical).word})
+    p = np.array([row["p"] for row in rows])
+    for row, h, q in zip(rows, inference.holm(p), inference.benjamini_hochberg(p), strict=True):
+        row |= {"holm": float(h), "bh": float(q)}
+    rows += [_unseen(side, production) for side in unseen]
+    if unseen:
+        lost = ", ".join(side.name for side in unseen)
+        notes.append(f"Nothing of {lost} was ever shown: the log cannot tell.")
+    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of a pair."""
+
+    name: str
+    value: float | None
+    margin: float
+    covered: float
+    repeated: float | None = None
+
+
+def _pairs(count: int) -> list[tuple[int, int]]:
+    """Every candidate with production, which is last, then every candidate with every other."""
+    own = range(count - 1)
+    return [(i, count - 1) for i in own] + list(itertools.combinations(own, 2))
+
+
+def _covariance(sums: Sequence[Sums]) -> Floats:
+    """Of all candidates and production, which is last."""
+    spreads = [s.spread for s in sums if s.spread is not None and s.spread.sums is not None]
+    if len(spreads) < len(sums):
+        raise ModelError("the log has too few periods or units to pair differences.")
+    return joint_covariance(spreads)
+
+
+def _freedom(found: dict[str, dict[Clusters, Sums]], kind: Clusters) -> float:
+    spreads = [mine[kind].spread for mine in found.values()]
+    return min((spread.freedom for spread in spreads if spread is not None), default=1.0)
+
+
+def _row(one: _Side, other: _Side, widest: inference.Contrasts, i: int) -> dict[str, Any]:
+    change, se = float(widest.change[i]), float(widest.se[i])
+    return {
+        "candidate": one.name,
+        "against": other.name,
+        "value": one.value,
+        "other": other.value,
+        "change": change,
+        "se": se,
+        "low": change - widest.reach * se,
+        "high": change + widest.reach * se,
+        "all_low": change - widest.joint * se,
+        "all_high": change + widest.joint * se,
+        "p": float(widest.p[i]),
+        "holm": 1.0,
+        "bh": 1.0,
+        "covered": one.covered,
+    }
+
+
+def _unseen(side: _Side, production: float) -> dict[str, Any]:
+    empty = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high", "p", "holm", "bh"))
+    return {
+        "candidate": side.name,
+        "against": PRODUCTION,
+        "value": None,
+        "other": production,
+        **empty,
+        "covered": side.covered,
+        "verdict": inference.UNKNOWN,
+    }

@@ -1,0 +1,240 @@
+"""`support`: how far a log can see of a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from foreclick import inference
+from foreclick.errors import ModelError, PolicyError
+from foreclick.estimators import (
+    ENOUGH_PERIODS,
+    Ladder,
+    Missing,
+    Question,
+    Sums,
+    Weighted,
+    estimate,
+    parse_estimators,
+)
+from foreclick.metrics import Metric, parse_metrics
+from foreclick.policies import Marginals, Policy, as_policy
+from foreclick.results import Result, Value
+from foreclick.tallies.tally import settle
+
+LATTICE = ("list", "prefix", "ip", "item")
+"""From the cells that are hardest to have seen to the easiest."""
+
+TOP = 10
+"""So many weights and contexts are named."""
+
+_UNTOLD = ("repeated", "pareto_k")
+_IDLE = (*_UNTOLD, "out_of_sight", "out_share", "missing_contexts")
+_MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
+_HEAVY = 0.7  # Pareto k, above which the largest weights rule an estimate
+
+
+@dataclass(frozen=True, repr=False)
+class Support(Result):
+    """How far the log can see: one row per click model × metric (× segment).
+
+    | column | meaning |
+    |---|---|
+    | covered | the share of the candidate's exposure that was ever logged |
+    | repeated | the share of the covered exposure whose cells were seen in 5 periods or more |
+    | cells, seen | how many cells (lists, prefixes, …) the candidate would use, and were logged |
+    | largest | the largest weight, candidate's exposure over logged exposure |
+    | ess | the number of records that the weighted ones are worth |
+    | pareto_k | how heavy the tail of the weights is: above 0.7, the largest are yet to be seen |
+    | lowest, highest | what V(h) can be if what was never shown earns nothing, or all it can |
+    | out_of_sight, out_share | the contexts of which nothing is covered; their share of records |
+    | contexts, records | what it rests on |
+    | missing_contexts | contexts of the log that the candidate has no list for |
+
+    `lowest` and `highest` are no sampling interval: with any number of records they stay apart.
+
+    Attributes:
+        weights: the cells with the largest weights, with their context, the candidate's exposure of
+            them, the records that show them, and their share of Σ E W², of which `ess` is made.
+        contexts: the contexts with most of the exposure that was never shown, with their records,
+            the share of their exposure that is covered, and their share of what is not.
+    """
+
+    weights: Result = field(default_factory=lambda: Result((), ()))
+    contexts: Result = field(default_factory=lambda: Result((), ()))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what the log cannot tell, and without counts of nothing."""
+
+        def idle(column: str) -> bool:
+            nothing = (None,) if column in _UNTOLD else (None, 0)
+            return column in _IDLE and all(value in nothing for value in self[column])
+
+        return tuple(column for column in self.columns if not idle(column))
+
+
+def support(
+    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    candidate: Any,  # noqa: ANN401 - a Policy, a log, or a table of rankings
+    *,
+    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
+    estimators: Any = LATTICE,  # noqa: ANN401 - names or values
+    missing: Missing = "error",
+    by: str | Sequence[str] | None = None,
+    cap: float | None = None,
+) -> Support:
+    """How much of what a candidate would show was ever shown, for every model of the lattice.
+
+    What was shown has a known worth, up to chance; what was not is worth something from 0 to `cap`
+    per unit of exposure. So V(h) is between, with all exposure H_g of cells g never logged,
+
+        lowest = V  and  highest = V + cap · 1/n Σ_x n_x Σ_g H_g,
+
+    if the click model holds; `list` assumes none.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts.
+        candidate: a policy; a table with `context` and `items` is taken as a Ranking.
+        metrics: only the positions that a metric counts matter, by their weights.
+        estimators: the click models whose cells are looked for.
+        missing: as for `evaluate`.
+        by: segment columns (or "period") to split by.
+        cap: the highest click rate that what was never shown might have: by default that of the
+            log's best position; 1 assumes nothing but that no reward is above 1.
+
+    Examples:
+        >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}
+        >>> s = support(log, {"context": ["q"], "items": [[1, 3]]}, metrics="clicks@2")
+        >>> dict(zip(s["estimator"], s["covered"]))
+        {'list': 0.0, 'prefix': 0.5, 'ip': 1.0, 'item': 1.0}
+        >>> s["lowest"], s["highest"]
+        ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
+    """
+    if cap is not None and not cap >= 0:
+        raise ModelError(f"cap={cap}: give a click rate from 0 on, such as 1, or None.")
+    policy = as_policy(candidate)
+    counted, notes = settle(log)
+    wanted, skipped = _answerable(policy, parse_estimators(estimators))
+    notes += skipped
+    segments = (by,) if isinstance(by, str) else tuple(by or ())
+    question = Question(policy, wanted, parse_metrics(metrics), missing, None, segments, top=TOP)
+    found = estimate(counted, question).sums
+    rows = [_row(sums, cap) for sums in found]
+    columns = ("estimator", "metric", *segments)
+    return Support(
+        tuple(rows),
+        tuple(rows[0]),
+        tuple(notes + _verdict(rows)),
+        weights=_named(found, "heaviest", columns, _WEIGHTS),
+        contexts=_named(found, "darkest", columns, _CONTEXTS),
+    )
+
+
+def _answerable(policy: Policy, asked: list[Weighted | Ladder]) -> tuple[list[Weighted], list[str]]:
+    """The estimators that the policy says enough for, and a note of the others."""
+    wanted = [e for e in asked if not isinstance(e, Ladder)]
+    if len(wanted) < len(asked):
+        raise ModelError(
+            "a ladder answers for everything, from what is most like it, so there is no more to "
+            "its support than to that of its rungs. Ask for 'prefix', 'ip' and 'item'."
+        )
+    if not isinstance(policy, Marginals):
+        return wanted, []
+    skipped = [e.name for e in wanted if e.model.over_lists]
+    wanted = [e for e in wanted if not e.model.over_lists]
+    if not wanted:
+        raise PolicyError("Marginals say nothing of whole lists. Ask for 'ip' or 'item'.")
+    if not skipped:
+        return wanted, []
+    return wanted, [f"Left out: {', '.join(skipped)}. Marginals say nothing of whole lists."]
+
+
+def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
+    stratum, sight = sums.stratum, sums.sight
+    lowest = sums.value or 0.0
+    tail = sight.tail if sight is not None and sums.covered > 0 else None
+    out, records, repeated = 0, 0.0, None
+    if sums.covered <= 0:  # a model that is blind to items might say otherwise
+        out, records = stratum.contexts, stratum.records
+    elif sight is not None:
+        out, records, repeated = sight.contexts, sight.records, sight.repeated
+    return {
+        "estimator": sums.estimator,
+        "metric": sums.metric.name,
+        **stratum.segment,
+        "covered": sums.covered_share,
+        "repeated": repeated,
+        "cells": round(sums.cells),
+        "seen": round(sums.seen),
+        "largest": sums.largest,
+        "ess": sums.ess,
+        "pareto_k": tail and inference.pareto_k(tail.weights, tail.counts, tail.shown),
+        "lowest": lowest,
+        "highest": lowest + sums.margin(cap),
+        "out_of_sight": out,
+        "out_share": records / stratum.records if stratum.records else 0.0,
+        "contexts": stratum.contexts,
+        "records": stratum.records,
+        "missing_contexts": stratum.missing_contexts,
+    }
+
+
+_WEIGHTS = ("context", "cell", "weight", "exposure", "records", "share")
+_CONTEXTS = ("context", "records", "covered", "share")
+
+
+def _named(
+    found: list[Sums], which: str, keys: tuple[str, ...], columns: tuple[str, ...]
+) -> Result:
+    """The cells or contexts that were named, of all estimators, metrics and segments."""
+    rows = [
+        {"estimator": sums.estimator, "metric": sums.metric.name, **sums.stratum.segment, **one}
+        for sums in found
+        if sums.sight is not None and sums.covered > 0
+        for one in getattr(sums.sight, which)
+    ]
+    return Result(tuple(rows), tuple(dict.fromkeys((*keys, *columns))))
+
+
+def _verdict(rows: list[dict[str, Value]]) -> list[str]:
+    """In plain words: by which cells the log sees how much, and how often it saw that."""
+    lowest: dict[str, float] = {}
+    for row in rows:
+        name = str(row["estimator"])
+        lowest[name] = min(float(row["covered"] or 0), lowest.get(name, 1.0))
+    best = max(reversed(lowest), key=lambda name: lowest[name])
+    if lowest[best] == 0:
+        nothing = "Out of sight: the log never showed any of what the candidate would show. "
+        return [nothing + "Check that contexts and items are spelt as in the log."]
+    enough = [name for name, covered in lowest.items() if covered >= _MOST]
+    said = enough[0] if enough else best
+    notes = [
+        f"By {said} cells, the log has seen at least 90% of the candidate."
+        if enough
+        else f"Even by {best} cells, the log has seen only {lowest[best]:.0%} of the candidate."
+    ]
+    mine = [row for row in rows if row["estimator"] == said and row["covered"]]
+    often = min((row["repeated"] for row in mine if row["repeated"] is not None), default=1.0)
+    if float(often) < _MOST:
+        notes.append(
+            f"{1 - float(often):.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: what "
+            "it earned there may be the day's doing."
+        )
+    heavy = max((float(row["pareto_k"]) for row in mine if row["pareto_k"] is not None), default=0)
+    if heavy > _HEAVY:
+        notes.append(
+            f"The weights have a heavy tail (Pareto k {heavy:.2f}): a few cells rule the estimate, "
+            "see .weights; a finite clip or a coarser click model would help."
+        )
+    dark = max(mine, key=lambda row: float(row["out_share"] or 0))
+    if dark["out_of_sight"]:
+        contexts = (
+            "1 context" if dark["out_of_sight"] == 1 else f"{dark['out_of_sight']:,} contexts"
+        )
+        notes.append(
+            f"By {said} cells, nothing is seen of {contexts}, {dark['out_share']:.0%} of the "
+            "records: see .contexts."
+        )
+    return notes

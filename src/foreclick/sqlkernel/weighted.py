@@ -1,5 +1,0 @@
-"""Moved to `estimators.spec`."""
-
-from foreclick.estimators.spec import Weighted, clips, parse_estimators
-
-__all__ = ["Weighted", "clips", "parse_estimators"]

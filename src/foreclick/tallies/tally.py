@@ -1,0 +1,544 @@
+"""The tally: a log compressed by one group-by, which adds and is an ordinary table.
+
+Values, variances, backtests and bootstraps computed from a tally equal those of the raw log
+exactly. Today's tally plus yesterday's is the tally of both days, so at scale a daily job tallies
+the day where its logs are, and everything else works on the small tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import ibis
+import ibis.expr.datatypes as dt
+import ibis.expr.types as ir
+import pyarrow as pa
+from ibis.common.exceptions import IbisError
+
+from foreclick.engines import (
+    Engine,
+    ScratchFile,
+    bring,
+    default_engine,
+    engine_of,
+    read_schemas,
+    real,
+    total,
+)
+from foreclick.errors import ForeclickError, TallyError
+from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, packed, read_log, spread
+from foreclick.tallies.files import (
+    GROUP_ROWS,
+    SCHEMA_VERSION,
+    count_rows,
+    described,
+    fits,
+    in_batches,
+    integer_columns,
+    metadata_of,
+    narrowed,
+    read_sorted,
+    widened,
+    write_sorted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HOME_ROWS = 2_000_000
+"""A tally of at most so many rows is brought home from a cluster or a server."""
+
+SORT_ROWS = 2_000_000
+"""A tally of at most so many rows is sorted in memory, a larger one in a file."""
+
+_MANY = 1_000  # periods, of which a tally does not keep a list
+_OF, _WEIGHT = "of", "weight"
+_TALLY = "tally"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The compact rows of a tally.
+
+    Attributes:
+        table: the rows, with the columns `Shape.stored`; an Ibis table.
+        wide: the same rows with one column a position of every reward; a view of `table`.
+        files: the Parquet files that hold exactly these rows, if they lie in files.
+        in_order: whether each file is sorted by `Shape.order`.
+    """
+
+    table: ir.Table
+    wide: ir.Table
+    files: tuple[str, ...] = ()
+    in_order: bool = False
+
+    @classmethod
+    def of(
+        cls, table: ir.Table, shape: Shape, files: Sequence[str] = (), *, in_order: bool = False
+    ) -> Stored:
+        """Compact rows with their wide view."""
+        wide = spread(table, shape).select(shape.columns)
+        return cls(table, wide, tuple(files), in_order)
+
+
+@dataclass(frozen=True, repr=False)
+class Tally:
+    """(context, period, segments, bucket, list, rewards, propensity) → n.
+
+    Attributes:
+        engine: where it lives.
+        shape: what its columns are.
+        table: the rows with one column a position of every reward, an Ibis table.
+        dropped: how many rows of the log were left out, by cause.
+        dropped_rows: how many rows of the log were left out.
+        decayed: whether some periods count less than others.
+        brought: the table that this one is a copy of, if it was brought from another engine or
+            has further columns that follow from its own.
+        learnt: what estimators have learnt of it, so that they need not look again; by its table,
+            because a tally that was altered shares it.
+        kept: the compact rows that `table` is a view of; see `stored`.
+    """
+
+    engine: Engine
+    shape: Shape
+    table: ir.Table
+    dropped: dict[str, int]
+    dropped_rows: int
+    decayed: bool = False
+    brought: ir.Table | None = None
+    learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
+    kept: Stored | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"
+
+    def __add__(self, other: Tally) -> Tally:
+        """The tally of both logs together, in this tally's engine."""
+        if not isinstance(other, Tally):
+            return NotImplemented
+        return _sum([self, other])
+
+    def same(self, other: Tally) -> bool:
+        """Whether both are of the same log, here or brought from elsewhere."""
+        mine, theirs = (t.table if t.brought is None else t.brought for t in (self, other))
+        return bool(mine.equals(theirs))
+
+    @property
+    def stored(self) -> ir.Table:
+        """The compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks."""
+        known = self._known
+        return known.table if known else packed(self.table, self.shape).select(self.shape.stored)
+
+    @property
+    def _known(self) -> Stored | None:
+        """The compact rows, unless `table` was replaced by another since."""
+        return self.kept if self.kept and self.kept.wide is self.table else None
+
+    def to_arrow(self) -> pa.Table:
+        """All rows, with one column a position of every reward, in order of contexts and lists."""
+        home, ordered = self._in_order(self.table, replace(self.shape, masks=()))
+        return home.fetch(ordered)
+
+    def row_count(self) -> int:
+        """The number of rows: of a tally in files by their footers, else by a query."""
+        known = self._known
+        if known and known.files:
+            return count_rows(known.files)
+        return int(self.engine.rows(self.stored.aggregate(rows=self.stored.count()))[0]["rows"])
+
+    def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
+        """The compact rows in order, a batch at a time, on whichever engine they are.
+
+        Columns are `Shape.stored`: contexts and items are int64 or text, masks int64, n int64 or
+        double, other columns as the log has them. Rows ascend by `Shape.order`, NULLs first, text
+        by its bytes. Rows with equal keys, which a tally of several files may have, are neighbours
+        and are not added up. A batch may end in the middle of a context. Other queries may be made
+        while batches are read.
+
+        Args:
+            rows: the most that a batch holds.
+        """
+        schema = self._schema
+        file = self._sorted_file()
+        if file is not None:
+            yield from read_sorted(file, schema, rows)
+            return
+        if self.row_count() <= SORT_ROWS:
+            home, ordered = self._in_order(self.stored, self.shape)
+            yield from in_batches(home.fetch(ordered).cast(schema), rows)
+            return
+        # DuckDB makes no other query while one is read, so the rows go through a file.
+        scratch = ScratchFile("sorted.parquet")
+        self.write_parquet(scratch.path)
+        yield from read_sorted(scratch.path, schema, rows)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        """The columns of the compact rows in Arrow, none of them marked as never NULL."""
+        schema = self.stored.schema().to_pyarrow()
+        return widened(pa.schema([field.with_nullable(True) for field in schema]), self.shape)
+
+    def _sorted_file(self) -> str | None:
+        """The file that holds exactly these rows in order, if there is one."""
+        known = self._known
+        if known and known.in_order and len(known.files) == 1:
+            return known.files[0]
+        return None
+
+    def _in_order(self, table: ir.Table, shape: Shape) -> tuple[Engine, ir.Table]:
+        """Rows of this tally in order, and the engine they are in: DuckDB.
+
+        Other engines sort text by the rules of a language, or NULLs in another place.
+        """
+        home = default_engine() if self.engine.far else self.engine
+        here = bring(table, self.engine, home)
+        return home, here.order_by([ibis.asc(here[key], nulls_first=True) for key in shape.order])
+
+    def _with_rows(self, table: ir.Table, **changes: Any) -> Tally:  # noqa: ANN401 - fields
+        """This tally with other compact rows of the same shape."""
+        kept = Stored.of(table, self.shape)
+        return replace(self, table=kept.wide, kept=kept, **changes)
+
+    def weigh(
+        self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
+    ) -> Tally:
+        """The same tally with the records of a period counted as much as it weighs.
+
+        Args:
+            half_life: how many days (or steps of a numbered period) make a record count half as
+                much as one of the latest period.
+            weights: how much the records of a period count, by period; 1 for those not named, and
+                0 leaves one out.
+        """
+        if not self.shape.period:
+            raise TallyError(
+                "half_life= and weights= are about periods, and the tally was made without. Read "
+                "the log with period=…."
+            )
+        if half_life is not None and not half_life > 0:
+            raise TallyError(f"half_life={half_life!r}: give a number of days or steps above 0.")
+        stored = self.stored
+        rows = self.engine.rows(stored.select(PERIOD).distinct())
+        periods = [row[PERIOD] for row in rows if row[PERIOD] is not None]
+        weight = {p: 1.0 if half_life is None else _faded(p, periods, half_life) for p in periods}
+        weight |= _named(weights or {}, weight)
+        if not any(weight.values()):
+            raise TallyError("weights: every period weighs 0, so nothing is left.")
+        kind = pa.schema({_OF: stored[PERIOD].type().to_pyarrow(), _WEIGHT: pa.float64()})
+        by_period = pa.table({_OF: list(weight), _WEIGHT: list(weight.values())}, schema=kind)
+        weighing = self.engine.show(by_period)
+        joined = stored.left_join(weighing, stored[PERIOD] == weighing[_OF])
+        n = joined[N].cast("float64") * joined[_WEIGHT].fill_null(real(1))
+        weighed = joined.mutate(**{N: n})
+        kept = weighed.filter(weighed[N] > 0).select(stored.columns)
+        return self._with_rows(kept, decayed=True)
+
+    def write_parquet(self, path: str | Path, *, origin: dict[str, Any] | None = None) -> None:
+        """Write the compact rows in order to one Parquet file, with its schema version.
+
+        Integers are written as 32 bits where all of a column fit.
+
+        Args:
+            path: of the file. It is there completely or not at all.
+            origin: what the tally was made from, if that matters to somebody who finds it.
+        """
+        meta = {
+            "version": SCHEMA_VERSION,
+            "sorted": True,
+            "shape": self.shape.to_dict(),
+            "dropped": self.dropped,
+            "dropped_rows": self.dropped_rows,
+            "periods": self._periods() if self.shape.period else None,
+            "decayed": self.decayed,
+            "origin": origin,
+        }
+        home, ordered = self._in_order(self.stored, self.shape)
+        schema = narrowed(self._schema, self._narrow_columns(home, ordered))
+        write_sorted(home.batches(ordered), schema, path, meta)
+
+    def _narrow_columns(self, home: Engine, table: ir.Table) -> list[str]:
+        """Columns whose values all fit in 32 bits."""
+        together = integer_columns(self._schema, self.shape)
+        names = [name for some in together for name in some]
+        bounds = {f"least_{name}": table[name].min() for name in names}
+        bounds |= {f"greatest_{name}": table[name].max() for name in names}
+        row = home.rows(table.aggregate(**bounds))[0] if bounds else {}
+        return [
+            name
+            for some in together
+            if all(fits(row[f"least_{c}"], row[f"greatest_{c}"]) for c in some)
+            for name in some
+        ]
+
+    def _periods(self) -> list[str] | None:
+        """The periods as text, if they are few: tallies of different ones need no adding up."""
+        found = self.stored.select(PERIOD).distinct().limit(_MANY + 1)
+        periods = sorted(str(row[PERIOD]) for row in self.engine.rows(found))
+        return periods if len(periods) <= _MANY else None
+
+
+def tally(log: Any) -> Tally:  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    """The tally of a log; a tally is its own tally.
+
+    Examples:
+        >>> t = tally({"context": ["q", "q"], "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2})
+        >>> (t + t).to_arrow()["n"].to_pylist()
+        [4]
+    """
+    if isinstance(log, Tally):
+        return log
+    if not isinstance(log, Log):
+        log = read_log(log)
+    # Every question to a log is put to one tally, so that what was learnt is known to the next.
+    if _TALLY not in log.kept:
+        kept = Stored.of(log.stored, log.shape)
+        log.kept[_TALLY] = _tally_of(log.engine, log.shape, kept, log.dropped, log.dropped_rows)
+    return cast("Tally", log.kept[_TALLY])
+
+
+def _tally_of(
+    engine: Engine,
+    shape: Shape,
+    kept: Stored,
+    dropped: dict[str, int],
+    dropped_rows: int,
+    *,
+    decayed: bool = False,
+) -> Tally:
+    """The tally with these compact rows."""
+    return Tally(engine, shape, kept.wide, dropped, dropped_rows, decayed=decayed, kept=kept)
+
+
+def settle(log: Any) -> tuple[Tally, list[str]]:  # noqa: ANN401 - as in tally
+    """The tally of a log where it is best worked on, and a note on where that is.
+
+    A log in a cluster or a server is tallied there. If its tally is small, the rest is faster at
+    home; if not, it stays. Whoever hands over a tally has decided.
+    """
+    counted = tally(log)
+    engine = counted.engine
+    if isinstance(log, Tally) or not engine.far:
+        return counted, []
+    rows = counted.row_count()
+    if rows > HOME_ROWS:
+        said = f"The tally has {rows:,} rows, so the work was done in {engine.name}."
+        return counted, [said]
+    said = f"The log was tallied in {engine.name}; its {rows:,} rows were brought home to DuckDB."
+    home = default_engine()
+    table = bring(counted.stored, engine, home)
+    return counted._with_rows(table, engine=home, brought=counted.table), [said]  # noqa: SLF001
+
+
+def read_tally(
+    path: str | Path | Sequence[str | Path],
+    *,
+    half_life: float | None = None,
+    weights: Mapping[Any, float] | None = None,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+) -> Tally:
+    """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
+
+    Files of different periods are read where they lie; nothing is added up or copied.
+
+    Args:
+        path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
+            files, or a list of them.
+        half_life: how many days (or steps of a numbered period) make a record count half as much
+            as one of the latest period.
+        weights: how much the records of a period count, by period; 1 for those not named, and 0
+            leaves one out.
+        engine: the Ibis connection to read it in; by default DuckDB in this process.
+    """
+    files = described(str(path) if isinstance(path, str | Path) else [str(p) for p in path])
+    home = engine_of(engine) if engine is not None else default_engine()
+    alike: dict[tuple[Shape, str], list[str]] = {}
+    for file, (meta, schema) in files.items():
+        alike.setdefault((Shape.from_dict(meta["shape"]), str(schema)), []).append(file)
+    found = []
+    for (shape, _), mine in alike.items():
+        metas = [files[file][0] for file in mine]
+        found.append(
+            _tally_of(
+                home,
+                shape,
+                Stored.of(
+                    _read_rows(home, mine, shape),
+                    shape,
+                    mine,
+                    in_order=all(meta.get("sorted") for meta in metas),
+                ),
+                _all_causes(meta["dropped"] for meta in metas),
+                sum(meta["dropped_rows"] for meta in metas),
+                decayed=any(meta.get("decayed") for meta in metas),
+            )
+        )
+    apart = _apart([meta for meta, _ in files.values()])
+    whole = found[0] if len(found) == 1 and apart else _sum(found, apart=apart)
+    if half_life is None and weights is None:
+        return whole
+    return whole.weigh(half_life=half_life, weights=weights)
+
+
+def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> ir.Table:
+    """The compact rows of files of the same columns, with integers of 64 bits again."""
+    table = home.read_parquet(files).select(shape.stored)
+    together = integer_columns(table.schema().to_pyarrow(), shape)
+    casts = {name: table[name].cast("int64") for names in together for name in names}
+    return table.mutate(**casts)
+
+
+def _apart(metas: list[dict[str, Any]]) -> bool:
+    """Whether no two tallies can have a row in common: they are of different periods."""
+    if len(metas) == 1:
+        return True
+    periods = [meta.get("periods") for meta in metas]
+    named = [period for some in periods if some for period in some]
+    return None not in periods and len(set(named)) == len(named)
+
+
+def _sum(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
+    """The tally of several logs together, in the engine of the first: one union, one group-by.
+
+    Args:
+        parts: their tallies.
+        apart: whether no two of them have a row in common; then they are read where they lie.
+    """
+    home = parts[0].engine
+    shape = reduce(_common_shape, (part.shape for part in parts))
+    tables = [
+        spread(bring(part.stored, part.engine, home), part.shape, keep=shape.masks)
+        for part in parts
+    ]
+    kinds = {
+        name: _widest(name, [t[name].type() for t in tables if name in t.columns])
+        for name in shape.stored
+    }
+    table = ibis.union(*[_widened(table, kinds) for table in tables])
+    if not apart:
+        summed = table.group_by(shape.order).aggregate(**{N: total(table[N])})
+        table = home.materialise(summed, "tally").select(shape.stored)
+    return _tally_of(
+        home,
+        shape,
+        Stored.of(table, shape),
+        _all_causes(part.dropped for part in parts),
+        sum(part.dropped_rows for part in parts),
+        decayed=any(part.decayed for part in parts),
+    )
+
+
+def _all_causes(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part)
+    return dict(found)
+
+
+# --- periods that count less ----------------------------------------------------------------------
+
+
+def _named(weights: Mapping[Any, float], faded: dict[Any, float]) -> dict[Any, float]:
+    """The weights of the periods that the user named, each of which the tally must have."""
+    for period, weight in weights.items():
+        if period not in faded:
+            raise TallyError(
+                f"weights: {period!r} is no period of the tally, which has for instance "
+                f"{next(iter(faded))!r}."
+            )
+        if not 0 <= weight < math.inf:
+            raise TallyError(f"weights: {weight!r} is no weight; give 0 or more.")
+    return {period: faded[period] * float(weight) for period, weight in weights.items()}
+
+
+def _faded(period: Any, periods: list[Any], half_life: float) -> float:  # noqa: ANN401
+    try:
+        age = max(periods) - period
+        steps = age.total_seconds() / 86_400 if isinstance(age, timedelta) else float(age)
+    except TypeError as error:
+        raise TallyError(
+            f"half_life= needs periods that are dates or numbers, not {period!r}. Give weights= "
+            "by period instead."
+        ) from error
+    return float(0.5 ** (steps / half_life))
+
+
+def is_tally(path: str) -> bool:
+    """Whether any of the files is a tally, by what stands in its Parquet metadata."""
+    try:
+        return any(metadata_of(schema) is not None for schema in read_schemas(path).values())
+    except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
+        return False
+
+
+def _common_shape(a: Shape, b: Shape) -> Shape:
+    if replace(a, depth=1, masks=()) != replace(b, depth=1, masks=()):
+        raise TallyError(
+            "the two tallies do not count the same things and cannot be added: "
+            f"{a} and {b}. Read both logs with the same roles."
+        )
+    masks = tuple(name for name in a.masks if name in b.masks)
+    return replace(a, depth=max(a.depth, b.depth), masks=masks)
+
+
+def _widened(table: ir.Table, kinds: dict[str, dt.DataType]) -> ir.Table:
+    """All columns, as wide as every tally needs them, NULL at positions not reached."""
+    return table.select(
+        **{
+            name: table[name].cast(kind) if name in table.columns else ibis.null(kind)
+            for name, kind in kinds.items()
+        }
+    )
+
+
+def _widest(name: str, kinds: list[dt.DataType]) -> dt.DataType:
+    try:
+        return dt.highest_precedence(kinds).copy(nullable=True)
+    except IbisError as error:
+        some = list(dict.fromkeys(str(kind) for kind in kinds))
+        raise TallyError(
+            f"{name!r} is {some[0]} in one tally and {some[-1]} in the other, so they cannot be "
+            "added. Read both logs with the same type."
+        ) from error
+
+
+def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
+    """The largest value of each reward; 0 where nobody was shown anything."""
+    if not rewards:
+        return {}
+    columns = {r: [tally.table[c].fill_null(0) for c in tally.shape.reward(r)] for r in rewards}
+    found = {r: reduce(ibis.greatest, mine).max() for r, mine in columns.items()}
+    row = tally.engine.rows(tally.table.aggregate(**found))[0]
+    return {reward: row[reward] or 0 for reward in rewards}
+
+
+FEW_PERIODS = 4
+"""With fewer periods than this, how much they differ is anybody's guess."""
+
+
+def count_periods(tally: Tally) -> int:
+    """How many periods a tally has."""
+    periods = tally.table.aggregate(n=tally.table[PERIOD].nunique())
+    return int(tally.engine.rows(periods)[0]["n"])
+
+
+def contexts_repeat(tally: Tally) -> tuple[int, float]:
+    """The number of contexts and the median number of records of one."""
+    counts = tally.table.group_by(CONTEXT).aggregate(**{N: total(tally.table[N])})
+    # Not every engine has a median; how many contexts have so many records is a small table.
+    sizes = counts.group_by(N).aggregate(contexts=counts.count())
+    rows = sorted((row[N], row["contexts"]) for row in tally.engine.rows(sizes))
+    contexts, passed, middle = sum(times for _, times in rows), 0, []
+    for records, times in rows:
+        passed += times
+        if 2 * passed >= contexts:
+            middle.append(float(records))
+        if 2 * passed > contexts:
+            break
+    return contexts, sum(middle) / max(len(middle), 1)
