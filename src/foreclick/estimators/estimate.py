@@ -698,10 +698,10 @@ class Answer:
             contexts=round(self._number(s, i, "out")),
             records=whole_number(self._number(s, i, "out records")),
             heaviest=[
-                row | {"share": row["squared"][m] / squared if squared else None}
+                _shared(row, "squared", row["squared"][m] / squared if squared else None)
                 for _, row in sight.heaviest.rows
             ],
-            darkest=[row | {"share": row["dark"] / dark} for _, row in sight.darkest.rows],
+            darkest=[_shared(row, "dark", row["dark"] / dark) for _, row in sight.darkest.rows],
             tail=sight.tail,
         )
 
@@ -775,6 +775,11 @@ class Answer:
         more = own + (squares / freedom if freedom else 0.0) * alone
         more += self._number(s, i, m, "alone")
         return spread.wider(more / found.stratum.records**2) if more else spread
+
+
+def _shared(row: dict[str, Any], part: str, share: float | None) -> dict[str, Any]:
+    """A row with its share of a sum, instead of what it adds to it."""
+    return {name: value for name, value in row.items() if name != part} | {"share": share}
 
 
 _MOMENTS = ("n", "v", "f", "vv", "vf", "ff")
