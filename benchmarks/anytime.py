@@ -17,7 +17,7 @@ from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make
 import foreclick as fc
 from foreclick import inference
 from foreclick.simulate import item_ids
-from foreclick.tallies.tally import FEW_PERIODS
+from foreclick.tallies.base import FEW_PERIODS
 
 LOOKS = 60
 ESTIMATORS = ("list", "ip")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import ibis
 import pytest
 
-from foreclick.tallies import tally as _tally
+from foreclick.tallies import base as _tally
 from tests import servers
 
 if TYPE_CHECKING:

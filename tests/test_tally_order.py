@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
+from foreclick.tallies import base as _tally
 from foreclick.tallies import files as _tally_files
-from foreclick.tallies import tally as _tally
 from tests.engines.looking import kept
 from tests.logs.samples import LISTS, Row, counted, reference, table
 from tests.test_tally import ROLES, rows

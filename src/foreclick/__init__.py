@@ -19,8 +19,8 @@ from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Window
 from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+from foreclick.tallies.base import Tally, read_tally, tally
 from foreclick.tallies.parts import Tallies, write_tallies
-from foreclick.tallies.tally import Tally, read_tally, tally
 
 __version__ = "0.1.0"
 

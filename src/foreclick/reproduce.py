@@ -26,7 +26,7 @@ from foreclick.engines import total
 from foreclick.errors import BacktestError
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.results import Result, optional
-from foreclick.tallies.tally import Tally, tally
+from foreclick.tallies.base import Tally, tally
 
 ESTIMATORS = ("list", "ip", "item", "pbm", "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.tallies import tally as _tally
+from foreclick.tallies import base as _tally
 
 LOG = pa.table(
     {

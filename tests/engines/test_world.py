@@ -6,7 +6,7 @@ from pathlib import Path
 import ibis
 import pytest
 
-from foreclick.tallies import tally as _tally
+from foreclick.tallies import base as _tally
 from tests.engines import world
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

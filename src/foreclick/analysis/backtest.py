@@ -22,7 +22,7 @@ from foreclick.logs import CONTEXT, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.progress import working
 from foreclick.results import Result
-from foreclick.tallies.tally import settle
+from foreclick.tallies.base import settle
 
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None

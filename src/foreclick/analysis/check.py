@@ -13,7 +13,7 @@ from foreclick.batches.arrays import accumulate
 from foreclick.engines import total, whole
 from foreclick.logs import Log, N
 from foreclick.results import Result, Value
-from foreclick.tallies.tally import Tally, tally
+from foreclick.tallies.base import Tally, tally
 
 BOT_FACTOR = 50
 BOT_RECORDS = 200

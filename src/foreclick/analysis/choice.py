@@ -23,7 +23,7 @@ from foreclick.estimators import (
     parse_estimators,
 )
 from foreclick.metrics import Metric
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 AUTO = "auto"
 BY_DEFAULT = "ladder"

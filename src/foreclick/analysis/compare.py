@@ -25,7 +25,7 @@ from foreclick.estimators import (
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy
 from foreclick.results import Result
-from foreclick.tallies.tally import settle
+from foreclick.tallies.base import settle
 
 Floats = NDArray[np.float64]
 PRODUCTION = "production"

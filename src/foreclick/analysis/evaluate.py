@@ -36,7 +36,7 @@ from foreclick.estimators import (
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Policy, as_policy
 from foreclick.results import Result
-from foreclick.tallies.tally import Tally, settle
+from foreclick.tallies.base import Tally, settle
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""

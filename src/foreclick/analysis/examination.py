@@ -18,7 +18,7 @@ from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, check_columns
 from foreclick.estimators.examination import Examined, Segment, Spread, examine
 from foreclick.results import Result
-from foreclick.tallies.tally import Tally, settle
+from foreclick.tallies.base import Tally, settle
 
 Floats = NDArray[np.float64]
 Slots = Mapping[int, Any] | Sequence[Any] | None

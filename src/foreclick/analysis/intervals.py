@@ -20,7 +20,7 @@ from foreclick.batches import largest_rewards
 from foreclick.errors import MetricError, ModelError
 from foreclick.estimators import Clusters, Question, Spread, Sums
 from foreclick.policies import Observed
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 IntervalKind = Literal["sampling", "anytime", "bernstein", "hoeffding"]
 

@@ -18,7 +18,7 @@ from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.logs import BUCKET, PERIOD, N
 from foreclick.progress import working
 from foreclick.results import Result
-from foreclick.tallies.tally import Tally, settle
+from foreclick.tallies.base import Tally, settle
 
 Statistic = Callable[[Tally], float | Mapping[str, float]]
 Method = Literal["jackknife", "bootstrap"]

@@ -21,7 +21,7 @@ from foreclick.estimators import (
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Marginals, Policy, as_policy
 from foreclick.results import Result, Value
-from foreclick.tallies.tally import settle
+from foreclick.tallies.base import settle
 
 LATTICE = ("list", "prefix", "ip", "item")
 """From the cells that are hardest to have seen to the easiest."""

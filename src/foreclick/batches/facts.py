@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from foreclick.batches.source import batches_of
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 
 def count_periods(tally: Tally) -> int:

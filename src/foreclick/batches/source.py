@@ -18,8 +18,8 @@ from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.logs import PERIOD
+from foreclick.tallies.base import Tally
 from foreclick.tallies.files import whole_contexts
-from foreclick.tallies.tally import Tally
 
 T = TypeVar("T")
 

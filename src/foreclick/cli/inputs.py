@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import foreclick as fc
 from foreclick.engines import Engine, filter_by, laptop, open_source, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
-from foreclick.tallies.tally import is_tally
+from foreclick.tallies.base import is_tally
 
 if TYPE_CHECKING:
     import argparse

@@ -44,7 +44,7 @@ from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 from foreclick.policies import Observed, Policy
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 _EXAMPLES = 3
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")

@@ -20,7 +20,7 @@ from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import NO_ITEM, Bools, ListRows, LogView, Policy, Rows
 from foreclick.policies.serving import ITEMS, Picker, sample
-from foreclick.tallies.tally import Tally, tally
+from foreclick.tallies.base import Tally, tally
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 

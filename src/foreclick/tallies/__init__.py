@@ -1,7 +1,7 @@
 """Tallies: a log compressed by one group-by; adding, files, part by part."""
 
+from foreclick.tallies.base import FEW_PERIODS, Tally, is_tally, read_tally, settle, tally
 from foreclick.tallies.parts import Tallies, write_tallies
-from foreclick.tallies.tally import FEW_PERIODS, Tally, is_tally, read_tally, settle, tally
 
 __all__ = [
     "FEW_PERIODS",

@@ -19,8 +19,8 @@ from foreclick.engines import files_of, filter_by, open_source, read_schemas, sw
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import PERIOD, period_of, read_log
 from foreclick.progress import working
+from foreclick.tallies.base import Tally, read_tally, tally
 from foreclick.tallies.files import metadata_of
-from foreclick.tallies.tally import Tally, read_tally, tally
 
 if TYPE_CHECKING:
     from foreclick.progress import Say

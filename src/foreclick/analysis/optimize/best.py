@@ -32,7 +32,7 @@ from foreclick.optimization.cells import Model
 from foreclick.optimization.ladder import LadderRates
 from foreclick.policies import Lists, Policy
 from foreclick.progress import working
-from foreclick.tallies.tally import Tally, settle
+from foreclick.tallies.base import Tally, settle
 
 if TYPE_CHECKING:
     from foreclick.analysis.optimize.answers import Answers, Solving

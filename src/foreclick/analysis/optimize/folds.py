@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from foreclick.batches import Batch, Batches, Codebook, Floats, Ints, decode, row_schema
 from foreclick.engines import HASHES, default_engine, hashed_here
 from foreclick.logs import CONTEXT, N, Shape
-from foreclick.tallies.tally import FEW_PERIODS, Tally
+from foreclick.tallies.base import FEW_PERIODS, Tally
 
 _SALT, _BETWEEN = "__fold", ":"
 By = Literal["period", "unit", "record"]

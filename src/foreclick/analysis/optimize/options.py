@@ -14,7 +14,7 @@ from foreclick.logs import CONTEXT, ITEM, read_log
 from foreclick.metrics import Metric
 from foreclick.optimization.constraints import Constraints
 from foreclick.policies import Observed
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 
 def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Metric, Any]:

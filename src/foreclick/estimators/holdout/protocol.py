@@ -30,7 +30,7 @@ from foreclick.estimators.question import check_clips
 from foreclick.estimators.spec import Weighted
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 
 @dataclass(frozen=True)

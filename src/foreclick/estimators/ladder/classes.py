@@ -8,7 +8,7 @@ import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Ints, batches_of
 from foreclick.errors import ModelError
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 
 def classes_of(batch: Batch, segments: Sequence[str], codebook: Batches) -> Ints:

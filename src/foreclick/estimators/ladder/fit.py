@@ -24,7 +24,7 @@ from foreclick.estimators.ladder.sample import Sample, sampled
 from foreclick.estimators.ladder.shrinkage import borrowed, own_weight
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
-from foreclick.tallies.tally import Tally
+from foreclick.tallies.base import Tally
 
 _GUESS = {"prefix": 50.0, "list": 20.0, "position": 20.0, "item": 5.0, "context": 5.0}
 _GRID: Floats = np.array([0.1 * 10 ** (j / 3) for j in range(19)])  # from .1 to 100,000

@@ -18,7 +18,7 @@ from foreclick.batches.arrays import numbered
 from foreclick.engines import HASHES, hashed_here
 from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import reward_of
-from foreclick.tallies.tally import FEW_PERIODS, Tally
+from foreclick.tallies.base import FEW_PERIODS, Tally
 
 SAMPLE_ROWS = 60_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
