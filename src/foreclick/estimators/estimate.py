@@ -414,8 +414,10 @@ class BatchWork:
     def _sight(self, found: Found, candidate: Candidate, counting: Counting) -> None:
         """Where the log shows any item of the candidate, or the candidate what the log did."""
         slots, count = candidate.slots, candidate.batch.context_count
-        shared = (slots.pair < candidate.batch.pair_count) & (slots.mass > 0).any(axis=1)
-        seen = sums(slots.context, 1.0 * shared, count)
+        depth = min(candidate.depth, candidate.batch.depth)  # what is shown further down is unseen
+        shown = np.append((candidate.batch.shown[:, :depth] > 0).any(axis=1), False)
+        logged = shown[np.minimum(slots.pair, candidate.batch.pair_count)]
+        seen = sums(slots.context, 1.0 * (logged & (slots.mass > 0).any(axis=1)), count)
         found.sums["in sight"] = seen + (counting.used & ~counting.known)
 
     def _asks(
