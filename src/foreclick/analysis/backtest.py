@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 
 from foreclick.batches import Batches, batches_of
 from foreclick.errors import BacktestError
-from foreclick.estimators import parse_estimators
+from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.estimators.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.inference import student
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.progress import working
 from foreclick.results import Result
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
 Weight = Literal["pairs", "records"]
@@ -62,10 +63,10 @@ class Backtest(Result):
 
 
 def backtest(  # noqa: PLR0913 - all but the log are keywords
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    log: LogLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
-    estimators: Any = ("list", "ip", "item", "pbm", "rctr"),  # noqa: ANN401 - names or values
+    estimators: EstimatorLike | Sequence[EstimatorLike] = ("list", "ip", "item", "pbm", "rctr"),
     clip: float | Sequence[float] = math.inf,
     contexts: Sequence[Any] | None = None,
     ranks: int | tuple[int, int] | None = None,

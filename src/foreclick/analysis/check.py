@@ -13,6 +13,7 @@ from foreclick.batches.arrays import accumulate
 from foreclick.engines import total, whole
 from foreclick.logs import Log, N
 from foreclick.results import Result, Value
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
 
 BOT_FACTOR = 50
@@ -25,7 +26,7 @@ class Check(Result):
     """What is in a log: one row per fact, grouped by section."""
 
 
-def check(log: Any) -> Check:  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+def check(log: LogLike) -> Check:
     """What is in this log, and what can be evaluated with it.
 
     Examples:

@@ -16,6 +16,7 @@ from foreclick.analysis.clusters import clusters_of
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     Clusters,
+    EstimatorLike,
     Question,
     Sums,
     estimate,
@@ -23,8 +24,9 @@ from foreclick.estimators import (
     parse_estimators,
 )
 from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import as_policy
+from foreclick.policies import PolicyLike, as_policy
 from foreclick.results import Result
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
 Floats = NDArray[np.float64]
@@ -48,11 +50,11 @@ class Comparison(Result):
 
 
 def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywords
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
-    candidates: Mapping[str, Any],
+    log: LogLike,
+    candidates: Mapping[str, PolicyLike],
     *,
     metric: str | Metric = "clicks@3",
-    estimator: Any = "ip",  # noqa: ANN401 - a name or value
+    estimator: EstimatorLike = "ip",
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,

@@ -26,6 +26,7 @@ from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.estimators import (
     Clusters,
     Estimate,
+    EstimatorLike,
     Ladder,
     Missing,
     Question,
@@ -34,8 +35,9 @@ from foreclick.estimators import (
     propensities_answer,
 )
 from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import Policy, as_policy
+from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.results import Result
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
 FEW_RECORDS = 5
@@ -77,15 +79,15 @@ class Evaluation(Result):
 
 
 def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keywords
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
-    candidate: Any,  # noqa: ANN401 - a Policy, a log, or a table of rankings
+    log: LogLike,
+    candidate: PolicyLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
-    estimators: Any = ("list", "ip", "item", "pbm", "rctr"),  # noqa: ANN401 - names or values
+    estimators: EstimatorLike | Sequence[EstimatorLike] = ("list", "ip", "item", "pbm", "rctr"),
     clip: float | Sequence[float] = math.inf,
     missing: Missing = "error",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
-    baseline: Any = None,  # noqa: ANN401 - like candidate
+    baseline: PolicyLike | None = None,
     by: str | Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: Clusters | Literal["auto"] | None = "auto",

@@ -18,6 +18,7 @@ from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, check_columns
 from foreclick.estimators.examination import Examined, Segment, Spread, examine
 from foreclick.results import Result
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
 Floats = NDArray[np.float64]
@@ -81,7 +82,7 @@ class Examination(Result):
 
 
 def examination(  # noqa: PLR0913 - all but the log are keywords
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    log: LogLike,
     *,
     depth: int | None = None,
     slots: Slots = None,

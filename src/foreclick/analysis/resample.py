@@ -18,6 +18,7 @@ from foreclick.errors import ForeclickWarning, ModelError
 from foreclick.logs import BUCKET, PERIOD, N
 from foreclick.progress import working
 from foreclick.results import Result
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
 Statistic = Callable[[Tally], float | Mapping[str, float]]
@@ -42,7 +43,7 @@ class Resampling(Result):
 
 
 def resample(
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    log: LogLike,
     statistic: Statistic,
     *,
     method: Method = "jackknife",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from foreclick import inference
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import (
     ENOUGH_PERIODS,
+    EstimatorLike,
     Ladder,
     Missing,
     Question,
@@ -19,8 +19,9 @@ from foreclick.estimators import (
     parse_estimators,
 )
 from foreclick.metrics import Metric, parse_metrics
-from foreclick.policies import Marginals, Policy, as_policy
+from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.results import Result, Value
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
 LATTICE = ("list", "prefix", "ip", "item")
@@ -76,11 +77,11 @@ class Support(Result):
 
 
 def support(
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
-    candidate: Any,  # noqa: ANN401 - a Policy, a log, or a table of rankings
+    log: LogLike,
+    candidate: PolicyLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
-    estimators: Any = LATTICE,  # noqa: ANN401 - names or values
+    estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
     by: str | Sequence[str] | None = None,
     cap: float | None = None,

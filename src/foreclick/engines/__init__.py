@@ -20,6 +20,7 @@ from foreclick.engines.base import (
 )
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.sources import (
+    TableLike,
     bring,
     engine_of,
     files_of,
@@ -33,6 +34,7 @@ __all__ = [
     "HASHES",
     "Engine",
     "ScratchFile",
+    "TableLike",
     "absent",
     "bring",
     "checked_file",

@@ -6,7 +6,7 @@ import glob
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
@@ -20,6 +20,20 @@ from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.errors import SourceError
+
+
+class ArrowStream(Protocol):
+    """A table that gives its rows as an Arrow stream: of Arrow, pandas, Polars or DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The stream, in a capsule."""
+        ...
+
+
+TableLike: TypeAlias = (
+    str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]] | ArrowStream | ir.Table
+)
+"""What a table can be read from: a path or glob, columns by name, rows, a frame, an Ibis table."""
 
 _ENGINES: dict[str, type[Engine]] = {"duckdb": DuckDB, "pyspark": Spark, "postgres": Postgres}
 _READERS = {

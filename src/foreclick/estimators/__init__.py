@@ -11,13 +11,14 @@ from foreclick.estimators.question import (
     check_columns,
     propensities_answer,
 )
-from foreclick.estimators.spec import Weighted, clips, parse_estimators
+from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [
     "ENOUGH_PERIODS",
     "Clusters",
     "Estimate",
+    "EstimatorLike",
     "Ladder",
     "Missing",
     "Question",

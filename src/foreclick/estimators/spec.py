@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from foreclick.errors import ModelError
 from foreclick.estimators.ladder.spec import LADDERS, Ladder
@@ -42,6 +42,10 @@ class Weighted:
     def name(self) -> str:
         """What the `estimator` column shows."""
         return self.model.name
+
+
+EstimatorLike: TypeAlias = str | ClickModel | Weighted | Ladder
+"""An estimator, or the name of one: "ip", "pbm", "ladder", …."""
 
 
 def clips(clip: float | Sequence[float]) -> tuple[float, ...]:

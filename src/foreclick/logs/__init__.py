@@ -10,7 +10,7 @@ from typing import Any, Literal
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, filter_by, open_source, total
+from foreclick.engines import Engine, TableLike, filter_by, open_source, total
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.logs.layouts import (
     LENGTH,
@@ -119,7 +119,7 @@ class Log:
 
 
 def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
-    source: Any,  # noqa: ANN401 - see the list in the docstring
+    source: TableLike,
     *,
     context: str | None = "context",
     items: Columns | None = "items",

@@ -1,7 +1,7 @@
 """Policies: tables of lists, of marginals, or of scores, and what they would show."""
 
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, SlotRows
-from foreclick.policies.lists import Lists, Observed, Ranking, as_policy
+from foreclick.policies.lists import Lists, Observed, PolicyLike, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
 from foreclick.policies.plackett_luce import PlackettLuce
 from foreclick.policies.serving import Picker
@@ -16,6 +16,7 @@ __all__ = [
     "Picker",
     "PlackettLuce",
     "Policy",
+    "PolicyLike",
     "Ranking",
     "SlotRows",
     "as_policy",

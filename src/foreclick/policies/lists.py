@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeAlias
 
 import ibis
 import ibis.expr.types as ir
@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Engine, open_source, real, total
+from foreclick.engines import Engine, TableLike, open_source, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import NO_ITEM, Bools, ListRows, LogView, Policy, Rows
 from foreclick.policies.serving import ITEMS, Picker, sample
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
@@ -118,7 +119,7 @@ class Lists(_ListPolicy):
 
     def sample(
         self,
-        requests: Any,  # noqa: ANN401 - anything read_log accepts
+        requests: TableLike,
         *,
         request: str = "request",
         context: str | None = "context",
@@ -213,7 +214,7 @@ class Ranking(Lists):
     @classmethod
     def from_scores(
         cls,
-        table: Any,  # noqa: ANN401 - anything read_log accepts
+        table: TableLike,
         *,
         k: int | None = None,
         context: str | None = "context",
@@ -318,7 +319,11 @@ def _likely(table: ir.Table, engine: Engine, context: str | None, probability: s
     return table.filter((table[probability] != 0).fill_null(True))
 
 
-def as_policy(candidate: Any) -> Policy:  # noqa: ANN401 - a policy, a log, or a table
+PolicyLike: TypeAlias = Policy | LogLike
+"""A policy; a log or tally, for what it observed; or a table with one list for each context."""
+
+
+def as_policy(candidate: PolicyLike) -> Policy:
     """A policy as it is; a log as what it observed; a table of one list a context as a Ranking."""
     if isinstance(candidate, Policy):
         return candidate

@@ -21,6 +21,7 @@ import pyarrow as pa
 from foreclick.engines import (
     HASHES,
     Engine,
+    TableLike,
     bring,
     force,
     hashed_here,
@@ -92,7 +93,7 @@ class Picker:
 
 def sample(
     rows: Log,
-    requests: Any,  # noqa: ANN401 - anything read_log accepts
+    requests: TableLike,
     request: str,
     context: str | None,
     seed: int,
@@ -172,7 +173,7 @@ def _tie(table: ir.Table, items: list[str]) -> ir.StringColumn:
 
 
 def _asked(
-    requests: Any,  # noqa: ANN401 - anything read_log accepts
+    requests: TableLike,
     request: str,
     context: str | None,
     home: Engine,

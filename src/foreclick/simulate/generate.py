@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from foreclick.errors import SimulationError
 from foreclick.metrics import Metric
-from foreclick.policies import Lists
+from foreclick.policies import Lists, PolicyLike
 from foreclick.simulate.production import Production, Shown
 from foreclick.simulate.truth import ITEMS_APART, item_ids, shares
 from foreclick.simulate.worlds import EMPTY, World
@@ -105,7 +105,7 @@ class Simulation:
 
     # --- the truth --------------------------------------------------------------------------------
 
-    def value(self, policy: Any, metric: str | Metric) -> float:  # noqa: ANN401 - as World.value
+    def value(self, policy: PolicyLike, metric: str | Metric) -> float:
         """V(h) without shocks and user effects, contexts weighed by frequency (`World.value`)."""
         return self.world.value(policy, metric, self.frequencies)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from foreclick.errors import MetricError, PolicyError, SimulationError
 from foreclick.metrics import CLICKS, Metric
-from foreclick.policies import NO_ITEM, LogView, PlackettLuce, Policy, as_policy
+from foreclick.policies import NO_ITEM, LogView, PlackettLuce, Policy, PolicyLike, as_policy
 
 if TYPE_CHECKING:
     from foreclick.simulate.worlds import World
@@ -44,7 +44,7 @@ def item_ids(contexts: Integers, items: Integers) -> NDArray[np.int64]:
 
 def value_of(
     world: World,
-    policy: Any,  # noqa: ANN401 - a policy, or what Ranking accepts
+    policy: PolicyLike,
     metric: str | Metric,
     frequencies: ArrayLike | None,
 ) -> float:

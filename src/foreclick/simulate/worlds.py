@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foreclick.errors import SimulationError
+from foreclick.policies import PolicyLike
 from foreclick.simulate.truth import value_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class World:
 
     def value(
         self,
-        policy: Any,  # noqa: ANN401 - a policy, or what Ranking accepts
+        policy: PolicyLike,
         metric: str | Metric,
         frequencies: ArrayLike | None = None,
     ) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -25,6 +25,7 @@ from ibis.common.exceptions import IbisError
 from foreclick.engines import (
     Engine,
     ScratchFile,
+    TableLike,
     bring,
     default_engine,
     engine_of,
@@ -284,7 +285,11 @@ class Tally:
         return periods if len(periods) <= _MANY else None
 
 
-def tally(log: Any) -> Tally:  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+LogLike: TypeAlias = Log | Tally | TableLike
+"""A log, its tally, or what `read_log` reads with its default column names."""
+
+
+def tally(log: LogLike) -> Tally:
     """The tally of a log; a tally is its own tally.
 
     Examples:
@@ -316,7 +321,7 @@ def _tally_of(
     return Tally(engine, shape, kept.wide, dropped, dropped_rows, decayed=decayed, kept=kept)
 
 
-def settle(log: Any) -> tuple[Tally, list[str]]:  # noqa: ANN401 - as in tally
+def settle(log: LogLike) -> tuple[Tally, list[str]]:
     """The tally of a log where it is best worked on, and a note on where that is.
 
     A log in a cluster or a server is tallied there. If its tally is small, the rest is faster at

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foreclick.engines import files_of, filter_by, open_source, read_schemas, sweep_partial
+from foreclick.engines import (
+    TableLike,
+    files_of,
+    filter_by,
+    open_source,
+    read_schemas,
+    sweep_partial,
+)
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import PERIOD, period_of, read_log
 from foreclick.progress import working
@@ -70,7 +77,7 @@ class _Part:
 
 
 def write_tallies(
-    source: Any,  # noqa: ANN401 - as in read_log
+    source: TableLike,
     directory: str | Path,
     *,
     where: Any = None,  # noqa: ANN401 - as in read_log
@@ -120,7 +127,7 @@ def write_tallies(
 
 
 def _parts(
-    source: Any,  # noqa: ANN401
+    source: TableLike,
     where: Any,  # noqa: ANN401
     engine: Any,  # noqa: ANN401
     roles: Mapping[str, Any],

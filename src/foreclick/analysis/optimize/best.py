@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,9 @@ from foreclick.analysis.optimize.options import (
     over_lists,
 )
 from foreclick.batches import Batches, Totals, batches_of, pooled, ratio
+from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
-from foreclick.estimators import Ladder, Weighted, check_columns
+from foreclick.estimators import EstimatorLike, Ladder, Weighted, check_columns
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import Metric
@@ -32,6 +33,7 @@ from foreclick.optimization.cells import Model
 from foreclick.optimization.ladder import LadderRates
 from foreclick.policies import Lists, Policy
 from foreclick.progress import working
+from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
 if TYPE_CHECKING:
@@ -42,23 +44,23 @@ _SLOTS = 500_000
 
 
 def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are keywords
-    log: Any,  # noqa: ANN401 - a Log, a Tally, or what read_log accepts
+    log: LogLike,
     *,
     metric: str | Metric = "dcg@10",
-    estimator: Any = "ladder-ip",  # noqa: ANN401 - a name or a value
+    estimator: EstimatorLike = "ladder-ip",
     pessimism: float = 1.0,
     clip: float = math.inf,
     min_shown: float = 0,
     fallback: bool = True,
     max_change: float | None = None,
-    pinned: Any = None,  # noqa: ANN401 - a table
-    banned: Any = None,  # noqa: ANN401 - items, or a table
+    pinned: TableLike | None = None,
+    banned: Iterable[Hashable] | TableLike | None = None,
     at_least: Iterable[tuple[Iterable[Hashable], float]] = (),
-    lists: Any = None,  # noqa: ANN401 - "logged", or a table
+    lists: TableLike | None = None,
     max_lists: int | None = None,
     deterministic: bool = False,
     explore: float = 0.0,
-    judge: Any = "ladder",  # noqa: ANN401 - a name or a value
+    judge: EstimatorLike = "ladder",
     folds: int = 2,
     confidence: float = 0.95,
     workers: int = 1,
@@ -223,7 +225,7 @@ def _solved(
 
 
 def _judged(
-    split: Tally, policies: pa.Table, metric: Metric, judge: object, confidence: float
+    split: Tally, policies: pa.Table, metric: Metric, judge: EstimatorLike, confidence: float
 ) -> Evaluation:
     """What policies are worth to the records that they were not chosen from.
 
