@@ -149,6 +149,11 @@ class ClickModel:
         return self.name
 
 
+def _reciprocal(k: int) -> float:
+    """1/k, how much position k is looked at where nobody knows better."""
+    return 1 / k
+
+
 MODELS: dict[str, ClickModel] = {
     model.name: model
     for model in (
@@ -156,7 +161,7 @@ MODELS: dict[str, ClickModel] = {
         ClickModel("prefix", cell="prefix"),
         ClickModel("ip", cell=("item", "position")),
         ClickModel("item", cell=("item",)),
-        ClickModel("pbm", cell=("item",), examination=lambda k: 1 / k),
+        ClickModel("pbm", cell=("item",), examination=_reciprocal),
         ClickModel("rctr", cell=("position",)),
         ClickModel("rcm", cell=()),
     )
@@ -188,4 +193,14 @@ def Window(width: int) -> ClickModel:  # noqa: N802 - a model, named as one
     """
     if width < 1:
         raise ModelError(f"Window({width}): a window has 1 position at least, which is 'ip'.")
-    return ClickModel(f"window-{width}", lambda slot: [slot.item, (slot.position - 1) // width])
+    return ClickModel(f"window-{width}", _Windows(width))
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The cell of a slot: its item, and which window its position is in."""
+
+    width: int
+
+    def __call__(self, slot: Any) -> list[Any]:  # noqa: ANN401 - Slots
+        return [slot.item, (slot.position - 1) // self.width]

@@ -144,9 +144,11 @@ class Engine:
 
     Attributes:
         far: whether it is a cluster or a server, rather than part of this process.
+        maps: whether it has workers that a Python function can be sent to.
     """
 
     far: ClassVar[bool] = True
+    maps: ClassVar[bool] = False
 
     def __init__(self, backend: BaseBackend) -> None:
         self.backend: Any = backend
@@ -235,6 +237,23 @@ class Engine:
         """The rows of `expr` in batches, for tables larger than memory."""
         with self._explained(expr):
             yield from self.backend.to_pyarrow_batches(expr)
+
+    def mapped(
+        self,
+        expr: ir.Table,
+        order: Sequence[str],
+        work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        """What the engine's workers make of the rows, where they are; for engines with `maps`.
+
+        Args:
+            expr: the rows.
+            order: columns; a worker gets a range of the first, with its rows sorted by all.
+            work: from batches of rows to batches of the answer.
+            schema: the columns of the answer.
+        """
+        raise NotImplementedError
 
     def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ir.Table:
         """Rows as a table of this engine, written to a temporary file as they come.

@@ -23,12 +23,14 @@ WEIGHT, LENGTH, REPEATED = "weight", "length", "repeated"
 
 _TAKEN = {
     *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, REPEATED),
-    *("n", "rows", "bad_weight", "position", "mass", "logging", "records", "known", "shown"),
+    *("n", "rows", "bad_weight", "position", "slot", "records", "items"),
     *("estimator", "metric", "clip", "value", "se", "low", "high", "margin", "production"),
     *("change", "change_low", "change_high", "lift", "lift_low", "lift_high", "covered"),
-    *("clipped", "ess", "contexts", "missing_contexts", "dropped", "cells", "seen", "largest"),
+    *("clipped", "ess", "contexts", "missing_contexts", "dropped", "verdict", "cells", "seen"),
+    *("largest", "pareto_k", "lowest", "highest", "out_of_sight", "out_share", "cell", "share"),
+    *("exposure", "examination", "allpairs"),
 }
-"""Names that relations and results of ours use beside the segments and rewards."""
+"""Names that tallies and results have beside the segments and rewards."""
 
 Columns = str | Sequence[str]
 

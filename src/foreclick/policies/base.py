@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -150,6 +151,17 @@ class Rows:
 
     table: pa.Table
     what: str
+
+    @cached_property
+    def context_count(self) -> int:
+        """How many contexts the table has."""
+        return len(self.table[CONTEXT].unique())
+
+    @property
+    def items(self) -> list[str]:
+        """The columns of items."""
+        return [name for name in self.table.column_names if _is_item(name)]
+
     _typed: dict[tuple[bool, bool], pa.Table] = field(default_factory=dict)
 
     def of(self, view: LogView) -> pa.Table:
@@ -196,9 +208,22 @@ def _column_as(column: pa.Array, name: str, what: str, *, text: bool) -> pa.Arra
 class Policy:
     """A conditional distribution of lists, given the context.
 
-    A child says `context_count`, `known`, and either `list_rows` (then `slot_rows` follows) or
+    A child has its rows in `_arrow`, and says either `list_rows` (then `slot_rows` follows) or
     `slot_rows`, or both.
     """
+
+    @cached_property
+    def _arrow(self) -> Rows:
+        """The policy's table in Arrow, read once."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to answer: the rows, and nothing of their engine."""
+        return {"_arrow": self._arrow} | {
+            name: value for name, value in self.__dict__.items() if name in self._settings
+        }
+
+    _settings: ClassVar[tuple[str, ...]] = ()
 
     @property
     def complete(self) -> bool:
@@ -207,11 +232,14 @@ class Policy:
 
     def context_count(self) -> int:
         """How many contexts the policy has an answer for."""
-        raise NotImplementedError
+        return self._arrow.context_count
 
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""
-        raise NotImplementedError
+        found = np.zeros(len(view.contexts), dtype=np.bool_)
+        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
+        found[number[number >= 0]] = True
+        return found
 
     def list_rows(self, view: LogView) -> ListRows:  # noqa: ARG002 - for those who have lists
         """The lists that the policy shows in the contexts of the view."""

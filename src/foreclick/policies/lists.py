@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from foreclick.engines import Engine, TableLike, open_source, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.policies.base import NO_ITEM, Bools, ListRows, LogView, Policy, Rows
+from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -42,21 +42,6 @@ class _ListPolicy(Policy):
         listed = table.group_by([CONTEXT, *rows.shape.items]).aggregate(**{N: total(table[N])})
         return Rows(rows.engine.fetch(listed), self._what)
 
-    @cached_property
-    def _context_count(self) -> int:
-        return len(self._arrow.table[CONTEXT].unique())
-
-    def context_count(self) -> int:
-        """How many contexts have a list."""
-        return self._context_count
-
-    def known(self, view: LogView) -> Bools:
-        """The contexts that have a list."""
-        found = np.zeros(len(view.contexts), dtype=np.bool_)
-        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
-        found[number[number >= 0]] = True
-        return found
-
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
         table = self._arrow.of(view)
@@ -66,7 +51,7 @@ class _ListPolicy(Policy):
         n = np.asarray(table[N].combine_chunks()).astype(np.float64)
         mass = n / np.bincount(context, n, len(view.contexts))[context]
         items = np.full((len(here), view.depth), NO_ITEM)
-        columns = [table[c].combine_chunks() for c in self._rows.shape.items[: view.depth]]
+        columns = [table[c].combine_chunks() for c in self._arrow.items[: view.depth]]
         items[:, : len(columns)] = view.item_numbers(columns)
         return ListRows(context, items, mass)
 

@@ -12,7 +12,7 @@ import numpy as np
 from foreclick.engines import open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.policies.base import Bools, LogView, Policy, Rows, SlotRows
+from foreclick.policies.base import LogView, Policy, Rows, SlotRows
 from foreclick.policies.lists import TOLERANCE, refuse
 
 MASS, POSITION = "mass", "position"
@@ -110,17 +110,6 @@ class Marginals(Policy):
     @cached_property
     def _arrow(self) -> Rows:
         return Rows(self._log.engine.fetch(self.to_slots()), "Marginals")
-
-    def context_count(self) -> int:
-        """How many contexts the table has."""
-        return len(self._arrow.table[CONTEXT].unique())
-
-    def known(self, view: LogView) -> Bools:
-        """The contexts in the table."""
-        found = np.zeros(len(view.contexts), dtype=np.bool_)
-        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
-        found[number[number >= 0]] = True
-        return found
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The table itself, down to the view's depth."""

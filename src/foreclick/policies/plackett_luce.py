@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import ibis.expr.types as ir
 import numpy as np
@@ -17,7 +17,6 @@ from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log
 from foreclick.policies.base import (
     NO_ITEM,
-    Bools,
     Ints,
     ListRows,
     LogView,
@@ -60,6 +59,8 @@ class PlackettLuce(Policy):
     score: str = "score"
     k: int | None = None
 
+    _settings: ClassVar[tuple[str, ...]] = ("temperature", "k")
+
     def __post_init__(self) -> None:
         if not (self.temperature > 0 and math.isfinite(self.temperature)):
             raise PolicyError(
@@ -82,16 +83,6 @@ class PlackettLuce(Policy):
     def _arrow(self) -> Rows:
         log, rows = self._scores
         return Rows(log.engine.fetch(rows.select(CONTEXT, ITEM, "score")), "PlackettLuce")
-
-    def context_count(self) -> int:
-        """How many contexts have scores."""
-        return len(self._arrow.table[CONTEXT].unique())
-
-    def known(self, view: LogView) -> Bools:
-        """The contexts that have scores."""
-        found = np.zeros(len(view.contexts), dtype=np.bool_)
-        found[[context for context, _, _ in self._by_context(view)]] = True
-        return found
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The exact marginals of each context."""
