@@ -27,24 +27,24 @@ from foreclick.tallies.base import Tally
 
 AUTO = "auto"
 BY_DEFAULT = "ladder"
-"""Who answers where there is nothing to choose by."""
+"""The estimator where there is nothing to choose by."""
 
-CANDIDATES: tuple[Weighted | Ladder, ...] = (
+AUTO_ESTIMATORS: tuple[Weighted | Ladder, ...] = (
     Ladder("prefix"),
     Ladder("list"),
     Ladder("ip"),
     Weighted("ip", clip=math.inf),
 )
-"""Who may be chosen. Where two predict alike, the first of them is."""
+"""The estimators that `auto` chooses among; of equals, the first."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Who answers for one metric.
+    """The estimator chosen for one metric.
 
     Attributes:
         chosen: the name of the estimator.
-        without: whom the backtest would have chosen without each of its periods.
+        without: the estimator that the backtest would have chosen without each of its periods.
         because: in one sentence, why.
     """
 
@@ -53,38 +53,38 @@ class Choice:
     because: str
 
 
-def asks_for_choice(estimators: object) -> bool:
+def wants_auto(estimators: object) -> bool:
     """Whether "auto" is among the estimators."""
     return estimators == AUTO or (isinstance(estimators, list | tuple) and AUTO in estimators)
 
 
-def by_name(estimators: object, clip: float | Sequence[float]) -> list[Weighted | Ladder]:
-    """The estimators that are asked for; where "auto" is, those beside it, if any."""
-    if not asks_for_choice(estimators):
+def named_estimators(estimators: object, clip: float | Sequence[float]) -> list[Weighted | Ladder]:
+    """The estimators that are asked for by name, without "auto"."""
+    if not wants_auto(estimators):
         return parse_estimators(estimators, clip)
     listed = estimators if isinstance(estimators, list | tuple) else [estimators]
-    # With the candidates, so that "auto" alone is something to ask for.
-    return parse_estimators([*(e for e in listed if e != AUTO), *CANDIDATES], clip)[
-        : -len(CANDIDATES)
+    # Together with those, so that "auto" alone is something to ask for.
+    return parse_estimators([*(e for e in listed if e != AUTO), *AUTO_ESTIMATORS], clip)[
+        : -len(AUTO_ESTIMATORS)
     ]
 
 
-def put_to_candidates(question: Question) -> list[Question]:
-    """The same question to all who may be chosen, whoever it is put to beside them."""
+def auto_questions(question: Question) -> list[Question]:
+    """Builds one question per group of metrics, for all estimators that `auto` may choose."""
     return [
-        replace(question, estimators=candidates(metrics), metrics=metrics)
+        replace(question, estimators=auto_estimators(metrics), metrics=metrics)
         for metrics in _answered_alike(question.metrics)
     ]
 
 
-def candidates(metrics: Sequence[Metric]) -> list[Weighted | Ladder]:
-    """Who may be chosen, and can answer for all of the metrics."""
+def auto_estimators(metrics: Sequence[Metric]) -> list[Weighted | Ladder]:
+    """The estimators that `auto` may choose for all of these metrics."""
     firsts = any(metric.first for metric in metrics)
-    return [e for e in CANDIDATES if not (firsts and e == Ladder("ip"))]
+    return [e for e in AUTO_ESTIMATORS if not (firsts and e == Ladder("ip"))]
 
 
 def _answered_alike(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """Metrics in groups that the same candidates can answer for."""
+    """Groups of metrics that the same estimators can answer for."""
     groups = [[m for m in metrics if m.first is first] for first in (False, True)]
     return [group for group in groups if group]
 
@@ -92,7 +92,7 @@ def _answered_alike(metrics: Sequence[Metric]) -> list[list[Metric]]:
 def choose(
     counted: Tally, metrics: Sequence[Metric], tested: Backtest | None
 ) -> dict[Metric, Choice]:
-    """Who answers for each metric, by a backtest of this log if none is given."""
+    """Chooses an estimator for each metric, by a backtest of this log if none is given."""
     if tested is not None:
         return {metric: _choose(tested, metric) for metric in metrics}
     if not counted.shape.period:
@@ -100,7 +100,7 @@ def choose(
         return dict.fromkeys(metrics, Choice(BY_DEFAULT, {}, why))
     try:
         made = [
-            (group, backtest(counted, metrics=group, estimators=candidates(group)))
+            (group, backtest(counted, metrics=group, estimators=auto_estimators(group)))
             for group in _answered_alike(metrics)
         ]
     except BacktestError:
@@ -111,7 +111,7 @@ def choose(
 
 
 def _choose(tested: Backtest, metric: Metric) -> Choice:
-    names = [e.name for e in CANDIDATES]
+    names = [e.name for e in AUTO_ESTIMATORS]
     squared: dict[str, dict[Any, float]] = {name: {} for name in names}
     counts: dict[Any, float] = {}
     rows: Sequence[Mapping[str, Any]] = tested.periods.rows if tested.periods else ()
@@ -139,7 +139,7 @@ def _choose(tested: Backtest, metric: Metric) -> Choice:
     return Choice(best, without, because + (f" ({beside})" if beside else ""))
 
 
-def all_chosen(said: Iterable[Sums], choices: Mapping[Metric, Choice]) -> list[Sums]:
+def chosen_sums(said: Iterable[Sums], choices: Mapping[Metric, Choice]) -> list[Sums]:
     """For each metric and part of the log, the answer of whoever was chosen.
 
     Args:

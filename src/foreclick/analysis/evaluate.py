@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,21 +12,28 @@ from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.choice import (
     AUTO,
     Choice,
-    all_chosen,
-    asks_for_choice,
-    by_name,
+    auto_questions,
     choose,
-    put_to_candidates,
+    chosen_sums,
+    named_estimators,
+    wants_auto,
 )
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.intervals import IntervalKind, check_interval, check_rewards, ends, in_words
+from foreclick.analysis.notes import (
+    FEW_RECORDS,
+    coverage_notes,
+    repetition_note,
+    rung_notes,
+    sample_note,
+    verdict_notes,
+)
 from foreclick.batches import contexts_repeat
-from foreclick.errors import ForeclickWarning, ModelError
+from foreclick.errors import ModelError
 from foreclick.estimators import (
     Clusters,
     Estimate,
     EstimatorLike,
-    Ladder,
     Missing,
     Question,
     Sums,
@@ -39,12 +45,6 @@ from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
-
-FEW_RECORDS = 5
-"""Below so many records in the median context, frequencies say little about the logging policy."""
-
-_WORTH_SAYING = 0.0005  # of an answer that came from some rung
-_THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,61 +155,55 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if missing not in ("error", "production", "drop"):
         raise ModelError(f"missing={missing!r}: say 'error', 'production' or 'drop'.")
     counted, notes = settle(log)
-    varying, doubts = clusters_of(counted, clusters)
-    notes += doubts + _drawn(counted)
-    beside = None if baseline is None else as_policy(baseline)
+    kinds, doubts = clusters_of(counted, clusters)
     question = Question(
         candidate=as_policy(candidate),
-        estimators=by_name(estimators, clip),
+        estimators=named_estimators(estimators, clip),
         metrics=parse_metrics(metrics),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
-        baseline=beside,
-        clusters=varying,
+        baseline=None if baseline is None else as_policy(baseline),
+        clusters=kinds,
         fixed_mix=mix == "fixed",
     )
-    choosing = asks_for_choice(estimators)
-    among = put_to_candidates(question) if choosing else []
-    named = _decide(counted, question, logging) if question.estimators else []
-    among = [part for q in among for part in _decide(counted, q, logging)]
-    check_interval(interval, varying, mix, named + among)
-    check_rewards(interval, counted, question)
-    notes += _repetition(counted, named + among)
-    said, theirs = (_ask(counted, named), _ask(counted, among)), None
-    if beside is not None:
-        theirs = _ask(counted, _turned(named, beside)), _ask(counted, _turned(among, beside))
-    choices = choose(counted, question.metrics, backtest) if choosing else {}
-    notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
-    answer = _with_choice(*said, choices)
-    compared = None if theirs is None else _with_choice(*theirs, choices)
-    rows = [
-        _row(sums, compared.sums[i] if compared else None, counted, (confidence, interval), cap)
-        for i, sums in enumerate(answer.sums)
+    named = _with_logging(counted, question, logging) if question.estimators else []
+    auto = wants_auto(estimators)
+    automatic = [
+        part
+        for q in (auto_questions(question) if auto else [])
+        for part in _with_logging(counted, q, logging)
     ]
-    if varying:
+    check_interval(interval, kinds, mix, named + automatic)
+    check_rewards(interval, counted, question)
+    notes += doubts + sample_note(counted) + repetition_note(counted, named + automatic)
+    choices = choose(counted, question.metrics, backtest) if auto else {}
+    notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
+    answer = _answer(counted, named, automatic, choices)
+    against: list[Sums | None] = [None] * len(answer.sums)
+    if question.baseline is not None:
+        named, automatic = _of_baseline(named), _of_baseline(automatic)
+        against = list(_answer(counted, named, automatic, choices).sums)
+    rows = [
+        _row(sums, other, counted, (confidence, interval), cap)
+        for sums, other in zip(answer.sums, against, strict=True)
+    ]
+    if kinds:
         verdicts = [
             inference.judge(
-                _evidence(row, confidence, sums, _error(sums, backtest, choices)),
-                practical,
+                _evidence(row, confidence, sums, _error(sums, backtest, choices)), practical
             )
             for row, sums in zip(rows, answer.sums, strict=True)
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
-        notes += _said(rows, verdicts) + in_words(interval)
-    notes += _looked_up(answer) + _coverage(rows, answer)
+        notes += verdict_notes(rows, verdicts) + in_words(interval)
+    notes += rung_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
-def _drawn(counted: Tally) -> list[str]:
-    """A note on a log that was read in part."""
-    if counted.shape.sample is None:
-        return []
-    by, share = counted.shape.sample
-    return [f"A sample: {share:.3g} of the log's {by}s. The intervals allow for the others."]
-
-
-def _decide(counted: Tally, question: Question, logging: Policy | str | None) -> list[Question]:
-    """The question, with where the logging policy is to be had from; in parts where that differs.
+def _with_logging(
+    counted: Tally, question: Question, logging: Policy | str | None
+) -> list[Question]:
+    """Decides where logging probabilities come from; one question for each source.
 
     By default, propensities are used where contexts do not repeat, for the models whose cells they
     are the probabilities of; everything else uses the frequencies of the log.
@@ -238,21 +232,28 @@ def _decide(counted: Tally, question: Question, logging: Policy | str | None) ->
     ]
 
 
-def _turned(parts: list[Question], baseline: Policy) -> list[Question]:
-    """The same of the baseline, beside the candidate."""
-    return [replace(q, candidate=baseline, baseline=q.candidate) for q in parts]
+def _of_baseline(questions: list[Question]) -> list[Question]:
+    """Asks the same of the baseline, with the candidate as what it is compared with."""
+    return [
+        replace(q, candidate=q.baseline, baseline=q.candidate)
+        for q in questions
+        if q.baseline is not None
+    ]
 
 
-def _ask(counted: Tally, parts: list[Question]) -> Estimate:
-    answers = [estimate(counted, question) for question in parts]
-    sums = [s for answer in answers for s in answer.sums]
-    return Estimate(sums, max((answer.ignored_contexts for answer in answers), default=0))
-
-
-def _with_choice(named: Estimate, among: Estimate, choices: dict[Metric, Choice]) -> Estimate:
-    """What was asked for by name, and what the chosen ones say."""
-    ignored = max(named.ignored_contexts, among.ignored_contexts)
-    return Estimate([*named.sums, *all_chosen(among.sums, choices)], ignored)
+def _answer(
+    counted: Tally,
+    named: list[Question],
+    automatic: list[Question],
+    choices: dict[Metric, Choice],
+) -> Estimate:
+    """The estimates that were asked for by name, and those that `auto` chooses."""
+    by_name = [estimate(counted, question) for question in named]
+    to_choose = [estimate(counted, question) for question in automatic]
+    sums = [s for answer in by_name for s in answer.sums]
+    sums += chosen_sums([s for answer in to_choose for s in answer.sums], choices)
+    ignored = max((answer.ignored_contexts for answer in by_name + to_choose), default=0)
+    return Estimate(sums, ignored)
 
 
 def _require_propensities(counted: Tally) -> None:
@@ -261,31 +262,6 @@ def _require_propensities(counted: Tally) -> None:
             "logging='propensity', but the log was read without. Name their column: "
             "read_log(…, propensity='…')."
         )
-
-
-def _repetition(counted: Tally, parts: list[Question]) -> list[str]:
-    """A warning where frequencies are asked for of contexts that hardly repeat."""
-    weighing = dict.fromkeys(
-        e.name
-        for q in parts
-        if q.logging is None
-        for e in q.estimators
-        if e.model.sees_items and not isinstance(e, Ladder)  # which knows what to do with few
-    )
-    if not weighing:
-        return []
-    contexts, median = contexts_repeat(counted)
-    if median >= FEW_RECORDS:
-        return []
-    message = (
-        f"the contexts hardly repeat: the median of {contexts:,} contexts has {median:g} records, "
-        f"fewer than {FEW_RECORDS}. The log then says little about what else could have been "
-        f"shown, and {', '.join(weighing)} weigh by its frequencies. Use a coarser context (a "
-        "query class, or context=None), read the log with propensity=, or give the logging policy "
-        "with logging=."
-    )
-    warnings.warn(message, ForeclickWarning, stacklevel=3)
-    return [message[0].upper() + message[1:]]
 
 
 def _row(
@@ -344,108 +320,12 @@ def _evidence(
 
 
 def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice]) -> float:
-    """By how much whoever answered was off in the backtest, if there is one."""
+    """How far the estimator was off in the backtest, 0 without one."""
     if backtest is None:
         return 0.0
     name = choices[sums.metric].chosen if sums.estimator == AUTO else sums.estimator
     return backtest.error(name, sums.metric.name, sums.clip)
 
 
-def _said(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list[str]:
-    """A sentence for each metric, by the estimator that was chosen, or that is our choice."""
-    if len({(row["clip"], row["records"]) for row in rows}) > 1:
-        return []  # several clips or segments: the column says it shorter
-    notes = []
-    for metric in dict.fromkeys(row["metric"] for row in rows):
-        mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
-        preferred = [
-            i for name in (AUTO, "ladder", "ip") for i in mine if rows[i]["estimator"] == name
-        ]
-        chosen = [*preferred, *mine][0]
-        if rows[chosen]["value"] is None:
-            continue  # said below, for all estimators together
-        word = verdicts[chosen].word
-        notes.append(f"{word[0].upper()}{word[1:]}: {verdicts[chosen].because}")
-    return notes
-
-
 def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:
     return {name: values[name] for name in names if name in values}
-
-
-def _coverage(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
-    """In plain words: what the log cannot see of the candidate."""
-    notes = []
-    names = dict.fromkeys(str(row["estimator"]) for row in rows)
-    by_name = {name: [row for row in rows if row["estimator"] == name] for name in names}
-    silent = [_silent(name, mine) for name, mine in by_name.items()]
-    if any(silent):
-        notes.append(
-            f"No answer by {', '.join(filter(None, silent))}: nothing of what the candidate would "
-            "show was ever shown, so the log cannot tell its value. Check that contexts and items "
-            "are spelt as in the log, or show the candidate to a few users first."
-        )
-    lowest = {
-        name: min((row["covered"] for row in mine if row["value"] is not None), default=1.0)
-        for name, mine in by_name.items()
-    }
-    thin = [f"{name} {covered:.0%}" for name, covered in lowest.items() if covered < _THIN]
-    if thin:
-        notes.append(
-            "Too low by what was never shown: only part of the candidate's exposure is covered "
-            f"({', '.join(thin)}), and the rest counts as no clicks. Trust an estimator with more "
-            "coverage, or see fc.support."
-        )
-    lost = {s.estimator: s.unlogged for s in answer.sums if s.unlogged}
-    if lost:
-        named = ", ".join(f"{name} {count:,.0f}" for name, count in lost.items())
-        notes.append(
-            f"Logged records in cells with probability 0 under the given logging policy: {named}. "
-            "They weigh M where it is finite and are left out where it is not. Check logging=."
-        )
-    if answer.ignored_contexts:
-        notes.append(
-            f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
-        )
-    return notes
-
-
-_RUNGS = {
-    "prefix": "seen below the same items",
-    "list": "seen in the same list",
-    "position": "seen at this position",
-    "item": "inferred from other positions",
-    "context": "from the context's mean",
-    "log": "from the mean of all contexts",
-}
-
-
-def _order(rung: str) -> int:
-    """Where a rung stands; a user's own stand above that of the whole log."""
-    return list(_RUNGS).index(rung if rung in _RUNGS else "log") * 2 - (rung not in _RUNGS)
-
-
-def _looked_up(answer: Estimate) -> list[str]:
-    """Of each ladder, in plain words, what its answer rests on."""
-    notes = []
-    for name in dict.fromkeys(s.estimator for s in answer.sums if s.rungs):
-        mine = [s for s in answer.sums if s.estimator == name and s.rungs]
-        names = sorted({rung for s in mine for rung in s.rungs or {}}, key=_order)
-        totals = {rung: sum((s.rungs or {}).get(rung, 0.0) for s in mine) for rung in names}
-        whole = sum(totals.values())
-        shares = [
-            f"{total / whole:.1%} {_RUNGS.get(rung, f'from the mean of its {rung}')}"
-            for rung, total in totals.items()
-            if whole and total / whole >= _WORTH_SAYING
-        ]
-        if shares:
-            notes.append(f"Where {name} looked: {', '.join(shares)}.")
-    return notes
-
-
-def _silent(name: str, rows: list[dict[str, Any]]) -> str:
-    """An estimator without an answer, and in how much of the table."""
-    without = sum(row["value"] is None for row in rows)
-    if without in (0, len(rows)):
-        return name if without else ""
-    return f"{name} (in {without} of {len(rows)} rows)"

@@ -1,0 +1,148 @@
+"""Notes of an evaluation: what a reader of its numbers should know, in words."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from foreclick import inference
+from foreclick.analysis.choice import AUTO
+from foreclick.batches import contexts_repeat
+from foreclick.errors import ForeclickWarning
+from foreclick.estimators import Estimate, Ladder, Question
+from foreclick.tallies import Tally
+
+FEW_RECORDS = 5
+"""Below so many records in the median context, frequencies say little about the logging policy."""
+
+_THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
+_WORTH_SAYING = 0.0005  # of an answer that came from some rung
+
+
+def sample_note(counted: Tally) -> list[str]:
+    """A note on a log that was read in part."""
+    if counted.shape.sample is None:
+        return []
+    by, share = counted.shape.sample
+    return [f"A sample: {share:.3g} of the log's {by}s. The intervals allow for the others."]
+
+
+def repetition_note(counted: Tally, parts: list[Question]) -> list[str]:
+    """A warning where frequencies are asked for of contexts that hardly repeat."""
+    weighing = dict.fromkeys(
+        e.name
+        for q in parts
+        if q.logging is None
+        for e in q.estimators
+        if e.model.sees_items and not isinstance(e, Ladder)  # which knows what to do with few
+    )
+    if not weighing:
+        return []
+    contexts, median = contexts_repeat(counted)
+    if median >= FEW_RECORDS:
+        return []
+    message = (
+        f"the contexts hardly repeat: the median of {contexts:,} contexts has {median:g} records, "
+        f"fewer than {FEW_RECORDS}. The log then says little about what else could have been "
+        f"shown, and {', '.join(weighing)} weigh by its frequencies. Use a coarser context (a "
+        "query class, or context=None), read the log with propensity=, or give the logging policy "
+        "with logging=."
+    )
+    warnings.warn(message, ForeclickWarning, stacklevel=3)
+    return [message[0].upper() + message[1:]]
+
+
+def verdict_notes(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list[str]:
+    """A sentence for each metric, by the estimator that was chosen, or that is our choice."""
+    if len({(row["clip"], row["records"]) for row in rows}) > 1:
+        return []  # several clips or segments: the column says it shorter
+    notes = []
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
+        preferred = [
+            i for name in (AUTO, "ladder", "ip") for i in mine if rows[i]["estimator"] == name
+        ]
+        chosen = [*preferred, *mine][0]
+        if rows[chosen]["value"] is None:
+            continue  # said below, for all estimators together
+        word = verdicts[chosen].word
+        notes.append(f"{word[0].upper()}{word[1:]}: {verdicts[chosen].because}")
+    return notes
+
+
+def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
+    """In plain words: what the log cannot see of the candidate."""
+    notes = []
+    names = dict.fromkeys(str(row["estimator"]) for row in rows)
+    by_name = {name: [row for row in rows if row["estimator"] == name] for name in names}
+    silent = [_silent(name, mine) for name, mine in by_name.items()]
+    if any(silent):
+        notes.append(
+            f"No answer by {', '.join(filter(None, silent))}: nothing of what the candidate would "
+            "show was ever shown, so the log cannot tell its value. Check that contexts and items "
+            "are spelt as in the log, or show the candidate to a few users first."
+        )
+    lowest = {
+        name: min((row["covered"] for row in mine if row["value"] is not None), default=1.0)
+        for name, mine in by_name.items()
+    }
+    thin = [f"{name} {covered:.0%}" for name, covered in lowest.items() if covered < _THIN]
+    if thin:
+        notes.append(
+            "Too low by what was never shown: only part of the candidate's exposure is covered "
+            f"({', '.join(thin)}), and the rest counts as no clicks. Trust an estimator with more "
+            "coverage, or see fc.support."
+        )
+    lost = {s.estimator: s.unlogged for s in answer.sums if s.unlogged}
+    if lost:
+        named = ", ".join(f"{name} {count:,.0f}" for name, count in lost.items())
+        notes.append(
+            f"Logged records in cells with probability 0 under the given logging policy: {named}. "
+            "They weigh M where it is finite and are left out where it is not. Check logging=."
+        )
+    if answer.ignored_contexts:
+        notes.append(
+            f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
+        )
+    return notes
+
+
+_RUNGS = {
+    "prefix": "seen below the same items",
+    "list": "seen in the same list",
+    "position": "seen at this position",
+    "item": "inferred from other positions",
+    "context": "from the context's mean",
+    "log": "from the mean of all contexts",
+}
+
+
+def _order(rung: str) -> int:
+    """Where a rung stands; a user's own stand above that of the whole log."""
+    return list(_RUNGS).index(rung if rung in _RUNGS else "log") * 2 - (rung not in _RUNGS)
+
+
+def rung_notes(answer: Estimate) -> list[str]:
+    """Of each ladder, in plain words, what its answer rests on."""
+    notes = []
+    for name in dict.fromkeys(s.estimator for s in answer.sums if s.rungs):
+        mine = [s for s in answer.sums if s.estimator == name and s.rungs]
+        names = sorted({rung for s in mine for rung in s.rungs or {}}, key=_order)
+        totals = {rung: sum((s.rungs or {}).get(rung, 0.0) for s in mine) for rung in names}
+        whole = sum(totals.values())
+        shares = [
+            f"{total / whole:.1%} {_RUNGS.get(rung, f'from the mean of its {rung}')}"
+            for rung, total in totals.items()
+            if whole and total / whole >= _WORTH_SAYING
+        ]
+        if shares:
+            notes.append(f"Where {name} looked: {', '.join(shares)}.")
+    return notes
+
+
+def _silent(name: str, rows: list[dict[str, Any]]) -> str:
+    """An estimator without an answer, and in how much of the table."""
+    without = sum(row["value"] is None for row in rows)
+    if without in (0, len(rows)):
+        return name if without else ""
+    return f"{name} (in {without} of {len(rows)} rows)"
