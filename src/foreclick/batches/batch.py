@@ -19,7 +19,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.batches.arrays import Bools, Floats, Ints, expanded, numbered, starts_of, sums
+from foreclick.batches.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    expanded,
+    numbered,
+    plain_values,
+    starts_of,
+    sums,
+)
 
 Cluster = Literal["period", "unit"]
 """Whose records vary together: those of a day (or week), or of a user."""
@@ -95,6 +104,11 @@ class Batch:
         return len(self.pair_context)
 
     # --- counts, made once ------------------------------------------------------------------------
+
+    @cached_property
+    def item_values(self) -> NDArray[Any]:
+        """Shape (I,): the items as an array of integers, or of text."""
+        return plain_values(self.items)
 
     @cached_property
     def row_context(self) -> Ints:

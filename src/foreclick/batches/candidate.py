@@ -7,9 +7,18 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from pyarrow.types import is_integer
+from numpy.typing import NDArray
 
-from foreclick.batches.arrays import Bools, Floats, Ints, expanded, numbered, starts_of, sums
+from foreclick.batches.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    expanded,
+    numbered,
+    plain_values,
+    starts_of,
+    sums,
+)
 from foreclick.batches.batch import EMPTY, Batch
 from foreclick.policies import NO_ITEM, ListRows, LogView, Policy, SlotRows
 
@@ -127,15 +136,9 @@ class Coding:
             found[~logged] = by_number[pair[~logged] - self.batch.pair_count]
         return found
 
-    def values(self, item: Ints) -> Any:  # noqa: ANN401 - integers or text
+    def values(self, item: Ints) -> NDArray[Any]:
         """The values of items: an array of integers, or of text."""
-        values = self.view.values
-        found = (
-            np.asarray(values)
-            if is_integer(values.type)
-            else np.array(values.to_pylist(), dtype=object)
-        )
-        return found[item]
+        return plain_values(self.view.values)[item]
 
 
 class Candidate:

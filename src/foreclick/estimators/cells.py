@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from foreclick.batches import (
     EMPTY,
@@ -26,7 +27,8 @@ from foreclick.batches import (
     padded,
     sums,
 )
-from foreclick.batches.arrays import starts_of
+from foreclick.batches.arrays import numbered, starts_of
+from foreclick.batches.encode import Codes
 from foreclick.batches.matching import begin_alike, matched_prefixes
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.slots import (
@@ -255,24 +257,19 @@ def _cells_by_function(candidate: Candidate, model: ClickModel) -> Cells:
 
 
 def slot_codes(model: ClickModel, items: Any, depth: int) -> Ints:  # noqa: ANN401 - of any type
-    """Shape (U, depth): a number for what a click model calls the cell of item and position."""
+    """Shape (U, depth): a number for what a click model calls the cell of item and position.
+
+    Numbers rise with the values, so they are in the same order whichever items a batch has. None
+    and NaN are a value like any other.
+    """
     row, position = (index.ravel() for index in np.indices((len(items), depth)))
-    columns = model.cell_of(Slots(items[row], position + 1))
-    code = np.zeros(len(row), dtype=np.int64)
-    for column in columns:
-        number = _value_codes(np.broadcast_to(np.asarray(column), code.shape))
-        code = np.unique(code * (int(number.max(initial=0)) + 1) + number, return_inverse=True)[1]
+    code: Ints = np.zeros(len(row), dtype=np.int64)
+    for column in model.cell_of(Slots(items[row], position + 1)):
+        values = pa.array(np.broadcast_to(np.asarray(column), code.shape), from_pandas=True)
+        codes = Codes.of(values)
+        key = code * max(len(codes), 1) + codes.number(values)
+        code = numbered(key, int(key.max(initial=-1)) + 1)[1]
     return code.reshape(len(items), depth)
-
-
-def _value_codes(values: Any) -> Ints:  # noqa: ANN401 - of any type
-    """A number for each value; None and NaN are a value like any other."""
-    if values.dtype != object:
-        return np.unique(values, return_inverse=True)[1].ravel()
-    numbers: dict[Any, int] = {}
-    missing = float("nan")
-    plain = [missing if v is None or v != v else v for v in values.tolist()]  # noqa: PLR0124
-    return np.array([numbers.setdefault(v, len(numbers)) for v in plain], dtype=np.int64)
 
 
 def _prefix_cells(candidate: Candidate) -> Cells:

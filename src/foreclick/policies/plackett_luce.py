@@ -109,7 +109,8 @@ class PlackettLuce(Policy):
         for context, items, log_weights in self._by_context(view):
             depth = min(view.depth, len(items), self.k or len(items))
             logged = lists[starts[context] : starts[context + 1], :depth]
-            listed = [tuple(one) for one in logged.tolist()]
+            beyond = (NO_ITEM,) * (depth - logged.shape[1])  # no logged list is as deep
+            listed = [(*one, *beyond) for one in logged.tolist()]
             for prefix, mass in _pooled(items.tolist(), log_weights, listed, depth):
                 row = [*prefix, *([UNSEEN] * (depth - len(prefix)))]
                 rows.append(row + [NO_ITEM] * (view.depth - depth))

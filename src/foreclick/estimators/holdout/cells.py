@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, Reward, padded, sums
+from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums
 from foreclick.batches.arrays import numbered
-from foreclick.batches.encode import Codes
+from foreclick.estimators.cells import counted, row_credit, slot_codes
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 
@@ -139,16 +138,10 @@ class Cut:
         """Shape (Q,): the sum of the values of showings, shape (S,)."""
         return sums(self.showing_case, values, len(self.case_context))
 
-    def row_credit(self, metric: Metric) -> Floats:
-        """Shape (R,): Σ_k θ_k w_k of each row."""
-        found = reward_of(self.batch, metric)
-        theta = padded(metric.theta, self.batch.depth)
-        return sums(found.row, theta[found.position] * found.value, len(self.batch.n))
-
     def case_mean(self, metric: Metric) -> Floats:
         """Shape (Q,): the mean reward of a record of each case."""
         case = self.showing_case[self.row_showing]
-        total = sums(case, self.batch.n * self.row_credit(metric), len(self.case_context))
+        total = sums(case, self.batch.n * row_credit(self.batch, metric), len(self.case_context))
         return np.asarray(total / self.case_n)
 
     def showing_at_risk(self, metric: Metric) -> Floats:
@@ -174,11 +167,6 @@ class Cases:
     fold: Ints
     weight: Floats
     truth: dict[Metric, Floats]
-
-
-def reward_of(batch: Batch, metric: Metric) -> Reward:
-    """What a metric weighs: a reward of the log, or the first of each row."""
-    return batch.first(metric.source) if metric.first else batch.rewards[metric.reward]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +195,7 @@ class FoldCells:
 
     def credit(self, metric: Metric, theta: Floats) -> Floats:
         """Shape (E,): Σ θ_k w_k of each entry."""
-        batch, reward = self.cut.batch, reward_of(self.cut.batch, metric)
+        batch, reward = self.cut.batch, counted(self.cut.batch, metric).reward
         row, position, value = (a[reward.position < self.slot_entry.shape[1]] for a in reward)
         entry = self.slot_entry[self.cut.row_showing[row], position]
         return sums(entry, batch.n[row] * value * theta[position], len(self.cell))
@@ -259,7 +247,7 @@ def runs(group: Ints) -> Ints:
 def useful(batch: Batch, list_cells: Ints, metrics: list[Metric]) -> Bools:
     """Shape (G,): the cells that earned something; others predict nothing."""
     found = np.zeros(int(list_cells.max(initial=-1)) + 2, dtype=np.bool_)
-    for reward in {m.reward: reward_of(batch, m) for m in metrics}.values():
+    for reward in {m.reward: counted(batch, m).reward for m in metrics}.values():
         row, position = (a[reward.position < list_cells.shape[1]] for a in reward[:2])
         found[list_cells[batch.row_list[row], position]] = True
     return found[:-1]  # the last is that of slots without a cell
@@ -287,27 +275,9 @@ def list_cells(batch: Batch, model: ClickModel, depth: int) -> Ints:
     return np.where(pair == EMPTY, EMPTY, cell)
 
 
-class _Slots(NamedTuple):
-    """Displayed slots, as a user's click model sees them: items, and positions from 1."""
-
-    item: Any
-    position: Ints
-
-
 def _cells_by_function(batch: Batch, model: ClickModel, depth: int) -> Ints:
     """Shape (P + 1, depth): the cells of a user's own click model, apart by context; 0 for none."""
-    values = batch.items
-    items = np.asarray(values) if pa.types.is_integer(values.type) else _text(values)
-    position = np.tile(np.arange(depth), batch.pair_count)
-    found = model.cell(_Slots(np.repeat(items[batch.pair_item], depth), position + 1))  # type: ignore[operator]
-    cell: Ints = np.repeat(batch.pair_context.astype(np.int64), depth)
-    for column in found if isinstance(found, list | tuple) else [found]:
-        each = pa.array(np.broadcast_to(np.asarray(column), cell.shape), from_pandas=True)
-        codes = Codes.of(each)
-        key = cell * max(len(codes), 1) + codes.number(each)
-        cell = numbered(key, int(key.max(initial=-1)) + 1)[1]
-    return np.append(cell, np.zeros(depth, dtype=np.int64)).reshape(-1, depth)
-
-
-def _text(values: pa.Array) -> Any:  # noqa: ANN401 - an array of objects
-    return np.array(values.to_pylist(), dtype=object)
+    code = slot_codes(model, batch.item_values[batch.pair_item], depth)
+    cell = batch.pair_context.astype(np.int64)[:, None] * (int(code.max(initial=0)) + 1) + code
+    number = numbered(cell.ravel(), int(cell.max(initial=-1)) + 1)[1]
+    return np.append(number, np.zeros(depth, dtype=np.int64)).reshape(-1, depth)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Batches, Floats, Totals, batches_of, sums
 from foreclick.batches.arrays import numbered
-from foreclick.estimators.cells import Ask
+from foreclick.estimators.cells import Ask, row_credit
 from foreclick.estimators.holdout.cells import Cases, Cut
 from foreclick.estimators.holdout.ladder import Classes, LadderErrors
 from foreclick.estimators.holdout.weighted import WeightedErrors
@@ -256,7 +256,7 @@ class _Truths:
         self._once.add("free", free, zero)
         self._by_fold.add("unknown", np.where(known[of_case], 0.0, share), cases.fold)
         for metric in self.metrics:
-            credit = cut.row_credit(metric)
+            credit = row_credit(batch, metric)
             mean = sums(group, batch.n * credit, len(found)) / records
             squares = batch.n * (credit - mean[group]) ** 2
             spread = np.where(known, sums(batch.row_context, squares, batch.context_count), 0.0)

@@ -16,6 +16,7 @@ import numpy as np
 
 from foreclick.batches import Floats, Totals, padded, ratio, sums
 from foreclick.estimators.cells import Ask
+from foreclick.estimators.first_clicks import product_of
 from foreclick.estimators.holdout.cells import Cases, Cut, FoldCells, fold_cells, list_cells, useful
 
 
@@ -105,11 +106,8 @@ def _by_hazard(cells: FoldCells, ask: Ask, depth: int) -> Floats:
     """Shape (Q,): the mean over lists of Σ_k θ_k h_k Π_{j<k} (1 − h_j), h_k = min(p_k r_g, 1)."""
     cut, metric = cells.cut, ask.metric
     examined = padded(ask.model.examined(metric.depth), depth)
-    theta, counted = padded(metric.theta, depth), padded(ask.theta, depth)
+    counted = padded(ask.theta, depth)
     at_risk = cells.total(cut.showing_at_risk(metric)[:, :depth] * examined)
     rate = ratio(cells.training(cells.credit(metric, counted)), cells.training(at_risk))
-    hazard = np.minimum(np.append(rate, 0.0)[cells.slot_entry] * examined, 1.0)
-    worth = np.zeros(len(hazard))
-    for k in reversed(range(depth)):
-        worth = theta[k] * hazard[:, k] + (1 - hazard[:, k]) * worth
+    worth = product_of(np.append(rate, 0.0)[cells.slot_entry], ask).total
     return np.asarray(cut.by_case(cut.showing_n * worth) / cut.case_n)
