@@ -20,7 +20,7 @@ test: ## All tests and doctests (PYTEST_ARGS="-k tally" to narrow, --cov to coun
 docs: ## Build the site into site/
 	@bash .ci/run docs
 
-bench: ## Time the tally and the evaluation against the bare engine
+bench: ## Time the tally, evaluations, comparisons and backtests beside the bare tally
 	$(VENV)/bin/python -m benchmarks.bench
 
 bench-scale: ## A million to 167 million records, under 2 GB (hours; ARGS="--sizes 10000000")

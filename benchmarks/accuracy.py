@@ -23,6 +23,8 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.analysis.choice import CANDIDATES
+from foreclick.estimators import parse_estimators
+from foreclick.estimators.holdout import Folds, Protocol, fold_errors
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.presets import (
     FALL,
@@ -32,7 +34,6 @@ from foreclick.simulate.presets import (
     attractions,
     satisfied,
 )
-from foreclick.sqlkernel import Folds, Protocol, fold_errors, parse_estimators
 
 WORLDS = ("PBM", "DCTR", "ItemPosition", "Cascade", "DCM", "DBN", "ListSpecific")
 PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}

@@ -2,7 +2,8 @@
 
 Every measurement is a process of its own under DuckDB's memory limit, ours and the bare engine's in
 turn, five rounds; the figures are medians and their ratios. The bare twin is the same work in
-hand-written SQL: the group-by, and the rules of a log checked on its result.
+hand-written SQL: the group-by, and the rules of a log checked on its result. Each step is timed by
+the clock and by the processors it kept busy.
 """
 
 from __future__ import annotations
@@ -16,12 +17,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 POSITIONS = range(1, 11)
 METRICS = ["clicks@2", "clicks@3", "dcg@10"]
 ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
+COMPARED = 20
+"""Candidates of a comparison."""
+
 CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
 WIDE: dict[str, Any] = {
     "items": [f"item_{k}" for k in POSITIONS],
@@ -32,39 +41,77 @@ WIDE: dict[str, Any] = {
 # --- one measurement, in a process of its own --------------------------------------------------
 
 
+class Watch:
+    """The seconds of each step, by the clock (`name`) and of all processors (`name cpu`)."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        clock, cpu = time.perf_counter(), _processors()
+        yield
+        self.seconds[name] = time.perf_counter() - clock
+        self.seconds[f"{name} cpu"] = _processors() - cpu
+
+
+def _processors() -> float:
+    """The processor seconds of this process and of its children that have ended."""
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
 def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     """Parquet to tally, and the tally to five estimators × three metrics."""
     import foreclick as fc
     from foreclick.engines import laptop
 
     engine = laptop(memory_limit=memory)
-    candidate = fc.Ranking(_candidate(engine, path, layout))
-    start = time.perf_counter()
-    log = fc.read_log(
-        path, context="query", period="day", engine=engine, **(WIDE if layout == "wide" else {})
-    )
-    counted = fc.tally(log)
-    tallied = time.perf_counter()
+    candidate = fc.Ranking(_candidates(engine, path, layout, 1)[0])
     asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
-    answer = fc.evaluate(counted, candidate, **asked, clusters=None)
-    done = time.perf_counter()
-    fc.evaluate(counted, candidate, **asked, clusters="period")
-    spread = time.perf_counter()
-    fc.evaluate(counted, candidate, metrics=METRICS, estimators="ladder", clusters=None)
-    climbed = time.perf_counter()
-    fc.evaluate(counted, candidate, metrics=METRICS, estimators="ladder", clusters="period")
-    climbed_spread = time.perf_counter()
-    rows = counted.engine.rows(counted.table.aggregate(n=counted.table.count()))[0]["n"]
-    return {
-        "tally": tallied - start,
-        "evaluate": done - tallied,
-        "intervals": spread - done,
-        "ladder": climbed - spread,
-        "ladder_intervals": climbed_spread - climbed,
-        "rows": rows,
-        "answers": len(answer),
-        "memory": peak(),
-    }
+    climbed: dict[str, Any] = {"metrics": METRICS, "estimators": "ladder"}
+    watch = Watch()
+    with watch.step("tally"):
+        counted = fc.tally(_read(engine, path, layout))
+    with watch.step("write"):
+        counted.write_parquet(_written(path))
+    with watch.step("evaluate"):
+        answer = fc.evaluate(counted, candidate, **asked, clusters=None)
+    with watch.step("intervals"):
+        fc.evaluate(counted, candidate, **asked, clusters="period")
+    with watch.step("ladder"):
+        fc.evaluate(counted, candidate, **climbed, clusters=None)
+    with watch.step("ladder_intervals"):
+        fc.evaluate(counted, candidate, **climbed, clusters="period")
+    rows = counted.row_count()
+    return {**watch.seconds, "rows": rows, "answers": len(answer), "memory": peak()}
+
+
+def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
+    """The written tally to evaluations with intervals, and to comparisons.
+
+    A tally is read anew for each kind of cluster and each comparison, so that the first candidate
+    always pays for what candidates share; the second one finds that done.
+    """
+    import foreclick as fc
+    from foreclick.engines import laptop
+
+    engine = laptop(memory_limit=memory)
+    first, second, *others = map(fc.Ranking, _candidates(engine, path, layout, COMPARED))
+    asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
+    watch = Watch()
+    for kind in ("period", "record"):
+        with watch.step(f"{kind} first"):
+            counted = fc.read_tally(_written(path))
+            fc.evaluate(counted, first, **asked, clusters=kind)
+        with watch.step(f"{kind} second"):
+            fc.evaluate(counted, second, **asked, clusters=kind)
+    every = {str(i): policy for i, policy in enumerate([first, second, *others])}
+    for name, some in (("compare one", {"0": first}), ("compare all", every)):
+        with watch.step(name):
+            fc.compare(fc.read_tally(_written(path)), some, metric="clicks@3", clusters="period")
+    return {**watch.seconds, "memory": peak()}
 
 
 def held_out(path: str, layout: str, memory: str) -> dict[str, float]:
@@ -72,36 +119,51 @@ def held_out(path: str, layout: str, memory: str) -> dict[str, float]:
     import foreclick as fc
     from foreclick.engines import laptop
 
-    start = time.perf_counter()
-    log = fc.read_log(
-        path,
-        context="query",
-        period="day",
-        engine=laptop(memory_limit=memory),
-        **(WIDE if layout == "wide" else {}),
-    )
-    tallied = time.perf_counter()
-    answer = fc.backtest(
-        log, metrics=[*METRICS, "clicks@10"], estimators=ESTIMATORS, clip=list(CLIPS)
-    )
-    done = time.perf_counter()
+    watch = Watch()
+    with watch.step("tally"):
+        log = _read(laptop(memory_limit=memory), path, layout)
+    with watch.step("backtest"):
+        answer = fc.backtest(
+            log, metrics=[*METRICS, "clicks@10"], estimators=ESTIMATORS, clip=list(CLIPS)
+        )
     return {
-        "tally": tallied - start,
-        "backtest": done - tallied,
+        **watch.seconds,
         "answers": len(answer),
         "pairs": answer["pairs"][0],
         "memory": peak(),
     }
 
 
-def _candidate(engine: object, path: str, layout: str) -> object:
-    """For each query one of its logged lists, with the first two items exchanged."""
+def _read(engine: object, path: str, layout: str) -> Any:
+    import foreclick as fc
+
+    roles = WIDE if layout == "wide" else {}
+    return fc.read_log(path, context="query", period="day", engine=engine, **roles)
+
+
+def _written(path: str) -> str:
+    """Where the tally of a log is written to."""
+    return f"{path}.tally"
+
+
+def _candidates(engine: object, path: str, layout: str, count: int) -> list[pa.Table]:
+    """For each query one of its logged lists, with two items exchanged: others in each candidate.
+
+    The first candidate exchanges the first two items.
+    """
     connection = engine.backend.con  # type: ignore[attr-defined]
-    first = [f"item_{k}" if layout == "wide" else f"items[{k}]" for k in POSITIONS]
-    swapped = ", ".join([first[1], first[0], *first[2:]])
-    return connection.sql(
-        f"SELECT query AS context, arg_min([{swapped}], user) AS items FROM '{path}' GROUP BY query"
+    shown = ", ".join(f"item_{k}" if layout == "wide" else f"items[{k}]" for k in POSITIONS)
+    table = connection.sql(
+        f"SELECT query AS context, arg_min([{shown}], user) AS items FROM '{path}' GROUP BY query"
     ).to_arrow_table()
+    lists = np.array(table["items"].to_pylist())
+    pairs = [(i, j) for j in range(1, len(POSITIONS)) for i in range(j)]
+    found = []
+    for i, j in pairs[:count]:
+        order = list(range(len(POSITIONS)))
+        order[i], order[j] = j, i
+        found.append(pa.table({"context": table["context"], "items": list(lists[:, order])}))
+    return found
 
 
 def connect(memory: str) -> Any:
@@ -148,10 +210,10 @@ def rules() -> list[str]:
 
 def bare(path: str, layout: str, memory: str) -> dict[str, float]:
     """The tally without foreclick."""
-    connection = connect(memory)
-    start = time.perf_counter()
-    rows = tally_by_hand(connection, path, layout)
-    return {"tally": time.perf_counter() - start, "rows": rows, "memory": peak()}
+    connection, watch = connect(memory), Watch()
+    with watch.step("tally"):
+        rows = tally_by_hand(connection, path, layout)
+    return {**watch.seconds, "rows": rows, "memory": peak()}
 
 
 def peak() -> float:
@@ -188,44 +250,82 @@ def measure(who: str, path: Path, layout: str, memory: str) -> dict[str, float]:
     return found
 
 
-def report(
-    layout: str, rounds: list[tuple[dict[str, float], dict[str, float]]], limit: float
-) -> None:
-    mine, theirs = [a for a, _ in rounds], [b for _, b in rounds]
-    assert {a["rows"] for a in mine} == {b["rows"] for b in theirs}, "the tallies differ"
-    tally = statistics.median(a["tally"] for a in mine)
-    plain = statistics.median(b["tally"] for b in theirs)
-    evaluate = statistics.median(a["evaluate"] for a in mine)
-    ladder = statistics.median(a["ladder"] for a in mine)
-    climbed = statistics.median(a["ladder_intervals"] for a in mine)
-    intervals = statistics.median(a["intervals"] for a in mine)
-    peak = max(a["memory"] for a in mine)
-    verdicts = [
-        ("tally", tally, 1.10 * plain + 1.5, f"{tally / plain:.2f} × bare ({plain:.2f} s)"),
-        ("evaluate", evaluate, 0.5 * tally + 1.5, f"{evaluate / tally:.2f} × our tally"),
-        ("intervals", intervals, 1.5 * evaluate, f"{intervals / evaluate:.2f} × without"),
-        ("ladder", ladder, 2 * evaluate, f"{ladder / evaluate:.2f} × the five"),
-        ("its interval", climbed, 2 * intervals, f"{climbed / intervals:.2f} × those of the five"),
-        ("peak GB", peak, 1.2 * limit, f"limit {limit:g} GB"),
-    ]
+Rounds = list[dict[str, float]]
+
+
+def median(rounds: Rounds, name: str) -> float:
+    """The median over rounds of a measured number."""
+    return statistics.median(one[name] for one in rounds)
+
+
+def show(name: str, rounds: Rounds, note: str, goal: float | None = None) -> None:
+    """A line for a step: seconds by the clock and of processors, and whether a goal is met."""
+    took, cpu = median(rounds, name), median(rounds, f"{name} cpu")
+    print(f"  {name:16s} {took:7.2f} s {cpu:7.2f} s cpu   {note}{_met(took, goal)}")
+
+
+def show_memory(rounds: Rounds, limit: float, goal: float | None = None) -> None:
+    """A line for the largest peak of all rounds."""
+    most = max(one["memory"] for one in rounds)
+    print(f"  {'peak':16s} {most:7.2f} GB{'':16s} limit {limit:g} GB{_met(most, goal)}")
+
+
+def _met(value: float, goal: float | None) -> str:
+    if goal is None:
+        return ""
+    return f"; goal ≤ {goal:.2f}, {'met' if value <= goal else 'MISSED'}"
+
+
+def report(layout: str, found: dict[str, Rounds], limit: float) -> None:
+    """What was measured of one layout, beside the bare engine."""
+    mine, bare_ones, written = found["ours"], found["bare"], found["from_written"]
+    assert {a["rows"] for a in mine} == {b["rows"] for b in bare_ones}, "the tallies differ"
+    plain, plain_cpu = median(bare_ones, "tally"), median(bare_ones, "tally cpu")
+
+    def beside(rounds: Rounds, name: str) -> str:
+        took, cpu = median(rounds, name) / plain, median(rounds, f"{name} cpu") / plain_cpu
+        return f"{took:.2f} × bare, {cpu:.2f} × its cpu"
+
+    def ratio(rounds: Rounds, name: str, other: str) -> str:
+        return f"{median(rounds, name) / median(rounds, other):.2f}"
+
+    tally, evaluate, intervals = (median(mine, n) for n in ("tally", "evaluate", "intervals"))
     print(f"\n{layout}: {mine[0]['rows']:,.0f} rows of the tally, {mine[0]['answers']} answers")
-    for name, value, goal, note in verdicts:
-        met = "met" if value <= goal else "MISSED"
-        print(f"  {name:9s} {value:6.2f}   goal ≤ {goal:5.2f}   {met:6s}  {note}")
+    print(f"  {'bare tally':16s} {plain:7.2f} s {plain_cpu:7.2f} s cpu")
+    show("tally", mine, beside(mine, "tally"), 1.10 * plain + 1.5)
+    show("write", mine, beside(mine, "write"))
+    show("evaluate", mine, f"{ratio(mine, 'evaluate', 'tally')} × our tally", 0.5 * tally + 1.5)
+    show("intervals", mine, f"{ratio(mine, 'intervals', 'evaluate')} × without", 1.5 * evaluate)
+    show("ladder", mine, f"{ratio(mine, 'ladder', 'evaluate')} × the five", 2 * evaluate)
+    note = f"{ratio(mine, 'ladder_intervals', 'intervals')} × those of the five"
+    show("ladder_intervals", mine, note, 2 * intervals)
+    show_memory(mine, limit, 1.2 * limit)
+    print("  from the written tally, five estimators × three metrics with intervals:")
+    for kind in ("period", "record"):
+        show(f"{kind} first", written, beside(written, f"{kind} first"))
+        share = ratio(written, f"{kind} second", f"{kind} first")
+        show(f"{kind} second", written, f"{share} × the first candidate")
+    show("compare one", written, beside(written, "compare one"))
+    show(
+        "compare all", written, f"{COMPARED}: {ratio(written, 'compare all', 'compare one')} × one"
+    )
+    show_memory(written, limit)
 
 
-def report_backtest(name: str, rounds: list[dict[str, float]], limit: float) -> None:
-    tally = statistics.median(r["tally"] for r in rounds)
-    held = statistics.median(r["backtest"] for r in rounds)
-    peak = max(r["memory"] for r in rounds)
-    first = rounds[0]
+def report_backtest(name: str, rounds: Rounds, limit: float) -> None:
+    """What was measured of a backtest."""
+    tally, held, first = median(rounds, "tally"), median(rounds, "backtest"), rounds[0]
     print(f"\nbacktest, {name}: {first['pairs']:,.0f} pairs, {first['answers']} answers")
-    for what, value, goal, note in (
-        ("backtest", held, 4 * tally, f"{held / tally:.2f} × our tally ({tally:.2f} s)"),
-        ("peak GB", peak, 4.0, f"limit {limit:g} GB"),
-    ):
-        met = "met" if value <= goal else "MISSED"
-        print(f"  {what:9s} {value:6.2f}   goal ≤ {goal:5.2f}   {met:6s}  {note}")
+    show("backtest", rounds, f"{held / tally:.2f} × our tally ({tally:.2f} s)", 4 * tally)
+    show_memory(rounds, limit, 4.0)
+
+
+MEASURED: dict[str, Callable[[str, str, str], dict[str, float]]] = {
+    "ours": ours,
+    "bare": bare,
+    "from_written": from_written,
+    "held_out": held_out,
+}
 
 
 def main() -> None:
@@ -237,11 +337,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.one:
         who, path, layout = args.one
-        print(
-            json.dumps(
-                {"ours": ours, "bare": bare, "held_out": held_out}[who](path, layout, args.memory)
-            )
-        )
+        print(json.dumps(MEASURED[who](path, layout, args.memory)))
         return
     from benchmarks.generate import generate
 
@@ -252,12 +348,12 @@ def main() -> None:
         print(f"generating {args.records:,} records …", flush=True)
         generate(args.records, paths["array"], paths["wide"])
         for layout, path in paths.items():
-            rounds = []
+            found: dict[str, Rounds] = {"ours": [], "bare": [], "from_written": []}
             for number in range(args.rounds):
-                pair = {w: measure(w, path, layout, args.memory) for w in _turns(number)}
-                rounds.append((pair["ours"], pair["bare"]))
+                for who in _turns(number):
+                    found[who].append(measure(who, path, layout, args.memory))
                 print(".", end="", flush=True)
-            report(layout, rounds, float(args.memory.removesuffix("GB")))
+            report(layout, found, float(args.memory.removesuffix("GB")))
         # The world that resembles the paper's log, and a log with twenty times as many queries.
         like = Path(folder, "yandex_like.parquet")
         yandex_like(records=args.records, seed=7).write_parquet(like)
@@ -270,8 +366,9 @@ def main() -> None:
 
 
 def _turns(number: int) -> list[str]:
-    """Who goes first changes from round to round."""
-    return ["ours", "bare"] if number % 2 == 0 else ["bare", "ours"]
+    """Who goes first changes from round to round; the tally is written by `ours`."""
+    first = ["ours", "bare"] if number % 2 == 0 else ["bare", "ours"]
+    return [*first, "from_written"]
 
 
 if __name__ == "__main__":

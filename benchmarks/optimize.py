@@ -89,7 +89,7 @@ def values(source: simulate.World) -> Floats:
 
 def truth(best: fc.Optimized, every: Floats, today: Floats) -> Floats:
     """The true value of a policy, by query; where production stays, that of production."""
-    rows = best.policy.table.to_pyarrow().to_pylist()
+    rows = best.policy.table.to_pylist()
     found = today.copy()
     found[[int(row["context"]) for row in rows if row["changed"]]] = 0.0
     for row in rows:

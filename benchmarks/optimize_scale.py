@@ -72,7 +72,7 @@ def main() -> None:
             unit="user",
         )
         tally = fc.tally(log)
-        rows = tally.engine.rows(tally.table.aggregate(n=tally.table.count()))[0]["n"]
+        rows = tally.row_count()
         tallied = time.perf_counter() - start
         before = _peak()
         start = time.perf_counter()

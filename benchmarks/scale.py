@@ -46,7 +46,7 @@ def tally(path: str, memory: str) -> dict[str, float]:
     from foreclick.engines import laptop
 
     log = fc.read_log(f"{path}/*.parquet", engine=laptop(memory_limit=memory), **ROLES)
-    return {"rows": log.engine.rows(log.table.aggregate(n=log.table.count()))[0]["n"]}
+    return {"rows": fc.tally(log).row_count()}
 
 
 def evaluate(path: str, memory: str) -> dict[str, float]:

@@ -23,9 +23,9 @@ from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
 import foreclick as fc
 from foreclick import inference
 from foreclick.analysis.compare import _covariance as covariance
+from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate import Simulation
-from foreclick.sqlkernel import Question, estimate, parse_estimators
 
 SHOCKS = (0.0, 0.1)  # the spread of the shock of a context and day
 ASKED: dict[str, Any] = {"metrics": METRIC, "estimators": ESTIMATORS}

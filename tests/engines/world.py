@@ -4,7 +4,7 @@
     python -m tests.engines.world --write  writes it into the page
 
 An engine *works* where a log in it is tallied and its answers are those of DuckDB. Warehouses that
-are not here are asked for less: that every statement of a tally, an evaluation and a backtest
+are not here are asked for less: that every statement of reading a log and of questions to its tally
 *compiles* to their SQL.
 """
 
@@ -47,7 +47,7 @@ COLUMNS = (
     "a column a position",
     "a row an impression",
     "units",
-    "in the engine",
+    "a tally kept there",
 )
 
 _LISTS = [[1, 2], [2, 1], [1, 3]]
@@ -99,7 +99,7 @@ READINGS: dict[str, tuple[pa.Table, dict[str, Any]]] = {
 def tried(load: Callable[[pa.Table], ir.Table]) -> dict[str, str]:
     """What works in an engine that is here, by the names of `COLUMNS`."""
     found = {name: _told(load, table, roles) for name, (table, roles) in READINGS.items()}
-    return found | {"in the engine": _told(load, WIDE, _POSITIONS, stay=True)}
+    return found | {"a tally kept there": _told(load, WIDE, _POSITIONS, stay=True)}
 
 
 def _same(source: ir.Table, table: pa.Table, roles: dict[str, Any], *, stay: bool = False) -> None:
