@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_a_part_is_the_batch_of_its_contexts():
         part = batch.between(first, last)
         rows = decode(part, tally.shape, codebook, schema)
         assert set(rows["context"].to_pylist()) == set("abc"[first:last])
-        again = encode(rows, tally.shape, codebook)
+        again = encode(rows, replace(tally.shape, masks=()), codebook)
         assert np.array_equal(again.lists, part.lists)
         assert np.array_equal(again.shown, part.shown)
         assert np.array_equal(again.prefix, part.prefix)

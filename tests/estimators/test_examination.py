@@ -9,7 +9,6 @@ import foreclick as fc
 from foreclick.batches import Batches, batches_of
 from foreclick.estimators import examination
 from foreclick.estimators.examination import examination_curve, examine
-from foreclick.sqlkernel.strengths import Sample, examined
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -133,17 +132,6 @@ def test_the_bits_do_not_depend_on_batches_nor_on_what_is_kept(log, options, mon
 # --- the ladder's curve ---------------------------------------------------------------------------
 
 
-def sample_of(n, w):
-    """Counts of pairs (P, K) as the sample of a ladder: a list for each slot."""
-    pair, k = np.nonzero(n)
-    items = np.full((len(pair), n.shape[1]), -1)
-    items[np.arange(len(pair)), k] = pair
-    clicks = np.zeros(items.shape)
-    clicks[np.arange(len(pair)), k] = w[pair, k]
-    zero = np.zeros(len(pair), dtype=np.int64)
-    return Sample(zero, zero, items, n[pair, k], clicks)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_a_ladders_curve_is_the_maximum_of_the_same_likelihood(seed):
     rng = np.random.default_rng(seed)
@@ -151,7 +139,8 @@ def test_a_ladders_curve_is_the_maximum_of_the_same_likelihood(seed):
     clicked = rng.binomial(shown, 0.5 / np.arange(1, 6))
     n, w = shown.astype(np.float64), clicked.astype(np.float64)
     found = examination_curve(n, w)
-    assert found == pytest.approx(examined(sample_of(n, w)), rel=1e-6)
+    slots = [Slot("q", a, k + 1, n[a, k], w[a, k]) for a, k in np.argwhere(n > 0).tolist()]
+    assert found == pytest.approx(swaps.alternating(swaps.counts_of(slots, 5), 5), rel=SAME)
     assert found[0] == 1
 
 
@@ -164,8 +153,8 @@ def test_positions_that_nothing_connects_keep_the_height_of_their_click_rates():
     n[2, 4], w[2, 4] = 50, 30
     n[3, 5] = 10
     found = examination_curve(n, w)
+    # Of the click rates .4, .2, .1, .05, .6 and 0 at the positions.
     assert found == pytest.approx([1, 0.5, 0.25, 0.125, 1.5, 0])
-    assert found == pytest.approx(examined(sample_of(n, w)), rel=1e-6)
 
 
 def test_positions_that_lose_every_exchange_are_zero_and_nothing_at_all_is_one():

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 import foreclick as fc
-from foreclick.engines import open_source
 from foreclick.results import Result
 
 CLIPS = (1.0, 10.0, 100.0, 1000.0, math.inf)
@@ -144,13 +145,11 @@ def optimized(
         "verdict": "better" if judged else None,
         **changes,
     }
-    where, answers = open_source({"context": ["q"]})  # which no chart reads
     return fc.Optimized(
         (row,),
         tuple(row),
         policy=fc.Lists({"context": ["q"], "items": [[1]], "probability": [1.0]}),
         evaluation=evaluation() if judged else None,
         gains=found,
-        where=where,
-        answers=answers,
+        contexts=pa.table({"context": ["q"]}),  # which no chart reads
     )

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 
 import foreclick as fc
+from foreclick.estimators import Question, estimate, parse_estimators
+from foreclick.estimators.estimate import Answer
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
-from foreclick.sqlkernel import Question, estimate, influence, parse_estimators
 from tests.answers import NOT_ON_SPARK
 from tests.simulate import small
 from tests.truth import firsts, oracle, protocol, random_logs
@@ -172,8 +173,7 @@ def moved(function, records, step=1e-5):
 @pytest.mark.parametrize("seed", [940, 941])
 def test_the_influence_of_a_record_is_what_its_weight_moves(monkeypatch, clusters, seed):
     """Without what small cells hide, which is an addition to it."""
-    monkeypatch.setattr(influence, "small_cells", lambda *_: {})
-    monkeypatch.setattr(influence, "fits_rates", lambda *_: False)
+    monkeypatch.setattr(Answer, "_hidden", lambda *_: np.zeros((2, 2)))
     rng = np.random.default_rng(seed)
     case = random_logs.random_case("moved", rng)
     records = case.records * 2

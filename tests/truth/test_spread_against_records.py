@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import foreclick as fc
+from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
-from foreclick.sqlkernel import Question, estimate, parse_estimators
 from tests.truth import oracle, random_logs, spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
@@ -64,7 +64,7 @@ def table_of(records, days):
 @pytest.mark.parametrize(("fixed", "missing"), [(False, "production"), (True, "drop")])
 def test_clusters_of_days(seed, fixed, missing):
     records, days, candidate = make(seed)
-    sums = ask(table_of(records, days), candidate, "period", fixed=fixed, missing=missing)
+    sums = ask(table_of(records, days), candidate, "period", fixed_mix=fixed, missing=missing)
     if missing == "drop":
         kept = [i for i, r in enumerate(records) if r.context in candidate]
         records, days = [records[i] for i in kept], [days[i] for i in kept]
@@ -75,7 +75,7 @@ def test_clusters_of_days(seed, fixed, missing):
 @pytest.mark.parametrize("fixed", [False, True])
 def test_independent_records(seed, fixed):
     records, days, candidate = make(seed)
-    sums = ask(table_of(records, days), candidate, "record", fixed=fixed)
+    sums = ask(table_of(records, days), candidate, "record", fixed_mix=fixed)
     assert_same(sums, records, candidate, fixed=fixed)
 
 

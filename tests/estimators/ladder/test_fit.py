@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick.batches import EMPTY
+from foreclick import simulate
+from foreclick.batches import EMPTY, Floats, Ints
 from foreclick.estimators.ladder import sample as sampling
-from foreclick.estimators.ladder.fit import HeldOut, examination_curve, fitted
+from foreclick.estimators.ladder.fit import HeldOut, examination_curve, fitted, strengths
 from foreclick.estimators.ladder.sample import Sample, dealt, sampled
 from foreclick.estimators.ladder.spec import Ladder
-from foreclick.sqlkernel import climb as in_sql
-from tests.truth.random_logs import log_table, random_case
+from tests.answers import close
+from tests.truth import ladder as oracle
+from tests.truth.oracle import Record
+from tests.truth.random_logs import DEEPEST, log_table, random_case
 
+LADDERS = (Ladder(), Ladder("list"), Ladder("ip", segments="kind"))
+STRENGTHS = {"prefix": (7.0, 3.0, 2.0, 1.5), "list": (4.0, 3.0, 2.0, 1.5), "ip": (3.0, 2.0, 1.5)}
 P = np.array([1.0, 0.7, 0.4, 0.3, 0.2, 0.1])
 
 
@@ -92,18 +100,52 @@ def test_the_error_is_that_of_predicting_each_part_from_the_others(top: Any):  #
         assert tree.loss(strengths) == pytest.approx(right, rel=1e-10)
 
 
-@pytest.mark.parametrize("limit", [60_000, 40])
-@pytest.mark.parametrize("roles", [{"period": "day"}, {"unit": "user"}, {}])
-def test_it_learns_what_the_engine_learnt(
-    roles: dict[str, str], limit: int, monkeypatch: pytest.MonkeyPatch
+DATED: dict[str, str] = {"period": "day"}
+KEYED: dict[str, str] = {"unit": "user"}
+ALL = (1.0, 1.22455436997, 0.557367823779, 0.751622210158, 1.51702458845, 2.03403855069)
+FEW = (1.0, 1.54857369612, 0.872627310725, 0.723418802872, 2.05174627487)
+
+
+@pytest.mark.parametrize(
+    ("limit", "roles", "steps", "curve"),
+    [
+        (60_000, DATED, [(18, 18, 8, 18), (18, 18, 8, 18), (18, 9, 18, 8)], ALL),
+        (60_000, KEYED, [(18, 18, 9, 18), (8, 18, 18, 18), (18, 9, 18, 10)], ALL),
+        (60_000, {}, [(9, 18, 8, 18), (7, 18, 11, 18), (9, 8, 18, 10)], ALL),
+        (40, DATED, [(18, 18, 9, 10), (18, 18, 9, 10), (18, 9, 10, 18)], (*FEW, 0.637551473547)),
+        (40, KEYED, [(18, 18, 7, 18), (18, 18, 7, 18), (18, 7, 18, 18)], (*FEW, 0.643237037508)),
+        (40, {}, [(18, 10, 7, 18), (7, 18, 8, 18), (10, 7, 18, 18)], (*FEW, 0.66741863043)),
+    ],
+)
+def test_it_learns_what_version_0_1_learnt_in_the_engine(
+    limit: int,
+    roles: dict[str, str],
+    steps: list[tuple[int, ...]],
+    curve: tuple[float, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    """Recorded: strengths by their step on the grid .1, .1 · 10^(1/3), …, and the examination."""
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", limit)
-    monkeypatch.setattr(in_sql, "SAMPLE_ROWS", limit)
     tally = made(2, **roles)
-    for ladder in (Ladder(), Ladder("list"), Ladder("ip", segments="kind")):
-        here, there = fitted(tally, ladder, "clicks"), in_sql.fitted(tally, ladder, "clicks")
-        assert here.strengths == there.strengths
-        np.testing.assert_allclose(here.examined, there.examined, rtol=1e-9)
+    for ladder, right in zip(LADDERS, steps, strict=True):
+        found = fitted(tally, ladder, "clicks")
+        np.testing.assert_allclose(found.strengths, [0.1 * 10 ** (j / 3) for j in right])
+        np.testing.assert_allclose(found.examined, curve, rtol=1e-9)
+
+
+@pytest.mark.parametrize("roles", [DATED, KEYED, {}])
+def test_no_neighbour_on_the_grid_predicts_better(roles: dict[str, str]):
+    tally = made(2, **roles)
+    for ladder in LADDERS:
+        found = fitted(tally, ladder, "clicks")
+        sample = sampled(tally, "clicks", ladder.segments)
+        held_out = HeldOut(ladder, sample, np.array(found.examined))
+        least = held_out.loss(found.strengths)
+        for rung, factor in itertools.product(range(len(found.strengths)), (1 / 3, -1 / 3)):
+            other = list(found.strengths)
+            other[rung] *= 10**factor
+            if 0.099 < other[rung] < 1.01e5:
+                assert held_out.loss(tuple(other)) >= least - 1e-12 * abs(least)
 
 
 def test_what_is_learnt_stays_with_the_tally():
@@ -138,3 +180,122 @@ def test_examination_is_that_of_a_position_model():
         clicks=100 * attraction[lists] * P,
     )
     np.testing.assert_allclose(examination_curve(sample), P, rtol=1e-8)
+
+
+# --- samples made by hand -------------------------------------------------------------------------
+
+
+def sample_of(context: Ints, part: Ints, items: Ints, n: Floats, clicks: Floats) -> Sample:
+    """One row for each list in each part; items by number, -1 where nothing is shown."""
+    keys, row_list = np.unique(np.column_stack([context, items]), axis=0, return_inverse=True)
+    of, shown = keys[:, 0], keys[:, 1:]
+    begins = [
+        np.unique(keys[:, : k + 2], axis=0, return_inverse=True)[1] for k in range(shown.shape[1])
+    ]
+    return Sample(
+        lists=np.where(shown == EMPTY, EMPTY, of[:, None] * (int(items.max()) + 1) + shown),
+        prefix=np.stack(begins, axis=1),
+        context=of,
+        classes=np.zeros((0, len(keys)), dtype=np.int64),
+        row_list=row_list,
+        part=part,
+        n=n,
+        clicks=clicks,
+    )
+
+
+def of_records(records: list[Record], parts: list[int]) -> Sample:
+    contexts = {c: i for i, c in enumerate(sorted({r.context for r in records}))}
+    items = {a: i for i, a in enumerate(sorted({a for r in records for a in r.items}))}
+    shown = np.full((len(records), DEEPEST), EMPTY)
+    clicks = np.zeros((len(records), DEEPEST))
+    for i, record in enumerate(records):
+        shown[i, : len(record.items)] = [items[a] for a in record.items]
+        clicks[i, : len(record.items)] = record.clicks
+    codes = np.array([contexts[r.context] for r in records])
+    return sample_of(codes, np.array(parts), shown, np.ones(len(records)), clicks)
+
+
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_the_fit_predicts_as_the_oracle_does(top: Any):  # noqa: ANN401
+    records = random_case("fit", np.random.default_rng(3)).records * 2
+    parts = [i * 7 % 3 for i in range(len(records))]
+    loss = HeldOut(Ladder(top), of_records(records, parts), P).loss(STRENGTHS[top])
+    right = 0.0
+    for part in range(3):
+        own = [r for r, p in zip(records, parts, strict=True) if p == part]
+        others = [r for r, p in zip(records, parts, strict=True) if p != part]
+        asked = {c: {r.items: 1.0 for r in own if r.context == c} for c in {r.context for r in own}}
+        assert {r.context for r in own} <= {r.context for r in others}
+        rates = oracle.rates(top, others, asked, STRENGTHS[top], P.tolist(), DEEPEST)
+        for r in own:
+            for k, item in enumerate(r.items, start=1):
+                rate = rates[r.context, item, k, oracle.cell_of(top, r.items, k, DEEPEST)]
+                right += rate * rate - 2 * rate * r.clicks[k - 1]
+    assert close(loss, right, 1e-9)
+
+
+def drawn(world: simulate.World, seed: int, records: int = 20_000) -> Sample:
+    rng = np.random.default_rng(seed)
+    contexts, _, positions = world.size
+    of = rng.integers(0, contexts, records)
+    # A base list with two neighbours exchanged: what production looks like.
+    lists = np.tile(np.arange(positions), (records, 1))
+    for _ in range(2):
+        at = rng.integers(0, positions - 1, records)
+        row = np.arange(records)
+        lists[row, at], lists[row, at + 1] = lists[row, at + 1].copy(), lists[row, at].copy()
+    clicks = world.sample(of, lists, rng).astype(float)
+    return sample_of(of, rng.integers(0, 10, records), lists, np.ones(records), clicks)
+
+
+def test_strengths_find_the_click_model():
+    rng = np.random.default_rng(1)
+    attraction = rng.uniform(0.05, 0.6, (20, 5))
+    p = 1 / np.arange(1, 6)
+    pbm = strengths(Ladder(), drawn(simulate.PBM(attraction, p), 1), p)
+    table = np.clip(attraction[:, :, None] * p * rng.uniform(0.2, 1.8, (20, 5, 5)), 0, 1)
+    slots = strengths(Ladder(), drawn(simulate.ItemPosition(table), 2), p)
+    cascade = drawn(simulate.Cascade(attraction, 5), 3)
+    above = strengths(Ladder(), cascade, examination_curve(cascade))
+    assert min(pbm[:2]) >= 1000  # neither what stands above nor the position tells more
+    assert slots[1] < 100 < slots[0]  # the position does
+    assert above[0] < 1000  # what stands above does
+
+
+@given(
+    mu=st.lists(st.floats(0.05, 0.9), min_size=3, max_size=3),
+    p=st.lists(st.floats(0.05, 1), min_size=2, max_size=2),
+    seed=st.integers(0, 100),
+)
+@settings(max_examples=25, deadline=None)
+def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], seed: int):
+    rng = np.random.default_rng(seed)
+    examination = np.array([1.0, *p])
+    items = np.array([rng.permutation(3) for _ in range(6)] + [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+    n = rng.integers(1, 50, len(items)).astype(float)
+    clicks = n[:, None] * np.array(mu)[items] * examination
+    zeros = np.zeros(len(items), dtype=np.int64)
+    found = examination_curve(sample_of(zeros, zeros, items, n, clicks))
+    np.testing.assert_allclose(found, examination, rtol=1e-6)
+
+
+def test_its_examination_is_that_of_the_whole_log_s_own_fit():
+    """Two ways to one maximum: in turn, of a sample by Newton's steps, of the whole log."""
+    rng = np.random.default_rng(6)
+    world = simulate.PBM(rng.uniform(0.1, 0.8, (4, 5)), 1 / np.arange(1, 5))
+    shown = simulate.Drifting(4, 5, 4, simulate.Drift(days=5, variants=(4, 6)), 1)
+    table = simulate.Simulation(world, shown, 4000).sample(seed=3)
+    log = fc.read_log(table, context="query", period="day")
+    mine = fitted(fc.tally(log), Ladder("ip"), "clicks").examined
+    theirs = fc.examination(log, within="context").curve
+    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20))
+def test_dealing_loses_no_record(counts: list[int]):
+    n = np.array(counts, dtype=float)
+    row, part, times = dealt(np.arange(len(n)), n)
+    assert np.bincount(row, times, len(n)).tolist() == n.tolist()
+    by_part = np.bincount(part, times, 10)
+    assert by_part.max() - by_part.min() <= len(n)

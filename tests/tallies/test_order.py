@@ -20,7 +20,7 @@ from foreclick.tallies import base as _tally
 from foreclick.tallies import files as _tally_files
 from tests.engines.looking import kept
 from tests.logs.samples import LISTS, Row, counted, reference, table
-from tests.test_tally import ROLES, rows
+from tests.tallies.test_base import ROLES, rows
 
 WORDS = ["b", "B", "é", "z", "", "ab", "東京", "a b"]
 """Texts that a language sorts otherwise than their bytes."""

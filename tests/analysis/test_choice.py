@@ -14,9 +14,9 @@ import foreclick as fc
 from foreclick import simulate
 from foreclick.analysis.choice import CANDIDATES, Choice, _choose, as_chosen, choose
 from foreclick.errors import BacktestError
+from foreclick.estimators import Question, Spread, Sums, clustered, estimate, parse_estimators
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import as_policy
-from foreclick.sqlkernel import Question, Spread, Sums, clustered, estimate, parse_estimators
 from tests.answers import close, same, settled
 
 METRIC = Metric("clicks@3")

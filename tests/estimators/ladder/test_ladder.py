@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick import simulate
+from foreclick.batches import Batch, Bools
 from foreclick.errors import ModelError
-from foreclick.sqlkernel.climb import CLASS, fitted
-from foreclick.sqlkernel.strengths import Sample, _Tree, dealt, examined, strengths
+from foreclick.estimators.ladder import classes as class_rungs
+from foreclick.estimators.ladder.fit import fitted
 from tests.answers import answer, close
 from tests.servers import Engine
 from tests.truth import ladder as oracle
@@ -257,16 +255,16 @@ def test_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch):
     records, candidate, classes = with_classes()
     kinds = [classes[record.context] for record in records]
     counted = fc.tally(fc.read_log(log_table(records, kind=kinds), segments=("kind",)))
-    asked: list[str] = []
-    rows = type(counted.engine).rows
+    looked: list[int] = []
+    mixed = class_rungs._mixed
 
-    def heard(engine: Any, table: Any) -> Any:  # noqa: ANN401
-        asked.append(str(table))
-        return rows(engine, table)
+    def heard(batch: Batch, segments: Sequence[str]) -> Bools:
+        looked.append(batch.context_count)
+        return mixed(batch, segments)
 
     ladder = fc.Ladder("list", (4, 3, 2, 1.5, 4), P, segments="kind")
     same = fc.Ladder("ip", (3, 2, 1.5, 4), P, segments="kind")
-    monkeypatch.setattr(type(counted.engine), "rows", heard)
+    monkeypatch.setattr(class_rungs, "_mixed", heard)
     fc.evaluate(
         counted,
         fc.Lists(lists_table(candidate)),
@@ -275,7 +273,7 @@ def test_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch):
         missing="drop",
         clusters=None,
     )
-    assert sum(CLASS in table and "Limit" in table for table in asked) == 1
+    assert looked == [len(classes)]
 
 
 def test_contexts_lean_on_others_of_their_class():
@@ -330,109 +328,6 @@ def test_a_class_says_the_same_of_every_record_of_a_context():
         answer(log, lists, fc.Ladder(segments="kind"), missing="drop")
     with pytest.raises(ModelError, match="read with the segments kind"):
         answer(log, lists, fc.Ladder(segments="sort"), missing="drop")
-
-
-# --- what is learnt -----------------------------------------------------------------------------
-
-
-def sample_of(records: list[Record], parts: list[int]) -> Sample:
-    contexts = {c: i for i, c in enumerate(sorted({r.context for r in records}))}
-    items = {a: i for i, a in enumerate(sorted({a for r in records for a in r.items}))}
-    shown = np.full((len(records), DEEPEST), -1)
-    clicks = np.zeros((len(records), DEEPEST))
-    for i, record in enumerate(records):
-        shown[i, : len(record.items)] = [items[a] for a in record.items]
-        clicks[i, : len(record.items)] = record.clicks
-    codes = np.array([contexts[r.context] for r in records])
-    return Sample(codes, np.array(parts), shown, np.ones(len(records)), clicks)
-
-
-@pytest.mark.parametrize("top", ["prefix", "ip"])
-def test_the_fit_predicts_as_the_oracle_does(top: str):
-    records = random_case("fit", np.random.default_rng(3)).records * 2
-    parts = split(records, 3)
-    tree = _Tree(fixed(top), sample_of(records, parts), np.array(P))
-    loss = tree.loss(np.array(STRENGTHS[top]))
-    right = 0.0
-    for part in range(3):
-        own = [r for r, p in zip(records, parts, strict=True) if p == part]
-        others = [r for r, p in zip(records, parts, strict=True) if p != part]
-        asked = {c: {r.items: 1.0 for r in own if r.context == c} for c in {r.context for r in own}}
-        # A context that the others do not know is predicted by what they know of all.
-        if {r.context for r in own} - {r.context for r in others}:
-            pytest.skip("a context of one part only")
-        rates = oracle.rates(top, others, asked, STRENGTHS[top], P, DEEPEST)
-        for r in own:
-            for k, item in enumerate(r.items, start=1):
-                rate = rates[r.context, item, k, oracle.cell_of(top, r.items, k, DEEPEST)]
-                right += rate * rate - 2 * rate * r.clicks[k - 1]
-    assert close(loss, right, 1e-9)
-
-
-def drawn(world: simulate.World, seed: int, records: int = 20_000) -> Sample:
-    rng = np.random.default_rng(seed)
-    contexts, _, positions = world.size
-    of = rng.integers(0, contexts, records)
-    # A base list with two neighbours exchanged: what production looks like.
-    lists = np.tile(np.arange(positions), (records, 1))
-    for _ in range(2):
-        at = rng.integers(0, positions - 1, records)
-        row = np.arange(records)
-        lists[row, at], lists[row, at + 1] = lists[row, at + 1].copy(), lists[row, at].copy()
-    clicks = world.sample(of, lists, rng).astype(float)
-    return Sample(of, rng.integers(0, 10, records), lists, np.ones(records), clicks)
-
-
-def test_strengths_find_the_click_model():
-    rng = np.random.default_rng(1)
-    attraction = rng.uniform(0.05, 0.6, (20, 5))
-    p = 1 / np.arange(1, 6)
-    pbm = strengths(fc.Ladder(), drawn(simulate.PBM(attraction, p), 1), p)
-    table = np.clip(attraction[:, :, None] * p * rng.uniform(0.2, 1.8, (20, 5, 5)), 0, 1)
-    slots = strengths(fc.Ladder(), drawn(simulate.ItemPosition(table), 2), p)
-    cascade = drawn(simulate.Cascade(attraction, 5), 3)
-    above = strengths(fc.Ladder(), cascade, examined(cascade))
-    assert min(pbm[:2]) >= 1000  # neither what stands above nor the position tells more
-    assert slots[1] < 100 < slots[0]  # the position does
-    assert above[0] < 1000  # what stands above does
-
-
-@given(
-    mu=st.lists(st.floats(0.05, 0.9), min_size=3, max_size=3),
-    p=st.lists(st.floats(0.05, 1), min_size=2, max_size=2),
-    seed=st.integers(0, 100),
-)
-@settings(max_examples=25, deadline=None)
-def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], seed: int):
-    rng = np.random.default_rng(seed)
-    examination = np.array([1.0, *p])
-    items = np.array([rng.permutation(3) for _ in range(6)] + [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
-    n = rng.integers(1, 50, len(items)).astype(float)
-    clicks = n[:, None] * np.array(mu)[items] * examination
-    zeros = np.zeros(len(items), dtype=np.int64)
-    found = examined(Sample(zeros, zeros, items, n, clicks))
-    np.testing.assert_allclose(found, examination, rtol=1e-6)
-
-
-def test_its_examination_is_that_of_the_whole_log_s_own_fit():
-    """Two ways to one maximum: in turn, of a sample in NumPy; by Newton's steps, in the engine."""
-    rng = np.random.default_rng(6)
-    world = simulate.PBM(rng.uniform(0.1, 0.8, (4, 5)), 1 / np.arange(1, 5))
-    shown = simulate.Drifting(4, 5, 4, simulate.Drift(days=5, variants=(4, 6)), 1)
-    table = simulate.Simulation(world, shown, 4000).sample(seed=3)
-    log = fc.read_log(table, context="query", period="day")
-    mine = fitted(fc.tally(log), fc.Ladder("ip"), "clicks").examined
-    theirs = fc.examination(log, within="context").curve
-    np.testing.assert_allclose(mine, theirs, rtol=1e-6)
-
-
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20))
-def test_dealing_loses_no_record(counts: list[int]):
-    n = np.array(counts, dtype=float)
-    row, part, times = dealt(np.arange(len(n)), n)
-    assert np.bincount(row, times, len(n)).tolist() == n.tolist()
-    by_part = np.bincount(part, times, 10)
-    assert by_part.max() - by_part.min() <= len(n)
 
 
 # --- what is refused ----------------------------------------------------------------------------

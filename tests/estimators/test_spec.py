@@ -6,8 +6,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
+from foreclick.estimators import clips, parse_estimators
 from foreclick.models import MODELS, ClickModel
-from foreclick.sqlkernel import clips, parse_estimators
 
 
 def test_an_estimator_is_a_model_and_a_clip():

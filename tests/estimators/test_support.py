@@ -1,20 +1,20 @@
-"""The largest weights, fetched from the engine."""
+"""The largest weights."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.estimators import Question, estimate, parse_estimators, support
 from foreclick.inference import pareto_k
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
-from foreclick.sqlkernel import Question, estimate, parse_estimators, tail
 from tests.answers import NOT_ON_SPARK
 
 
 def ask(log, candidate, by=(), models=("list", "ip")):
     policy, metrics = as_policy(candidate), parse_metrics(["clicks@1", "clicks@2"])
-    question = Question(policy, parse_estimators(models), metrics, by=by, look=1)
+    question = Question(policy, parse_estimators(models), metrics, by=by, top=1)
     return estimate(fc.tally(log), question).sums
 
 
@@ -59,7 +59,7 @@ def test_the_fit_needs_no_more_than_the_tail(monkeypatch):
     log["clicks"] = [[1]] * len(contexts)
     candidate = {"context": np.arange(400), "items": [[1]] * 400}
     whole = ask(fc.read_log(log), candidate, models="ip")[0].sight.tail
-    monkeypatch.setattr(tail, "MOST", 300)
+    monkeypatch.setattr(support, "TAIL", 300)
     top = ask(fc.read_log(log), candidate, models="ip")[0].sight.tail
     assert len(top.weights) == 300 < len(whole.weights)
     assert top.shown == whole.shown == whole.counts.sum()
