@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import ibis
 import pytest
 
-from foreclick.tallies import base as _tally
 from tests import servers
 
 if TYPE_CHECKING:
@@ -89,6 +88,4 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
             case "postgres":
                 engine = servers.postgres_engine(request.getfixturevalue("postgres"))
         stack.callback(engine.clean)
-        # What a test asks of an engine shall be done there, however small the tally.
-        request.getfixturevalue("monkeypatch").setattr(_tally, "HOME_ROWS", 0)
         yield engine
