@@ -1,4 +1,8 @@
-"""Fixtures every test may use; above all `engine`, which runs a test on each real engine."""
+"""Fixtures every test may use; above all `engine`, which runs a test on each real engine.
+
+Engines read, validate and tally; statistics are computed at home from the tally. So only tests of
+`EVERY_ENGINE` run on each engine, the others that ask for one on DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("spark") or "spark_session" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
+
+EVERY_ENGINE = {"engines", "logs", "tallies", "test_fixtures.py", "test_serving.py"}
+"""The rooms and files whose tests of `engine` run on all of them."""
 
 ENGINES = [
     "duckdb",
@@ -73,7 +80,19 @@ def postgres() -> Iterator[BaseBackend]:
         yield connection
 
 
-@pytest.fixture(params=ENGINES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give `engine` its values, unless the test names them itself."""
+    if "engine" not in metafunc.fixturenames or _names_engines(metafunc.definition):
+        return
+    everywhere = not EVERY_ENGINE.isdisjoint(metafunc.definition.path.parts)
+    metafunc.parametrize("engine", ENGINES if everywhere else ENGINES[:1], indirect=True)
+
+
+def _names_engines(test: pytest.Item) -> bool:
+    return any("engine" in str(mark.args[0]) for mark in test.iter_markers("parametrize"))
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each engine in turn; what a test loads into it is dropped when the test ends.
 
