@@ -29,15 +29,29 @@ REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes long, and group what should share a worker.
+    """Mark tests against the truth, and group tests that should share a worker.
 
-    All tests on Spark in one: a second session would cost ten seconds and a GB.
+    All tests on Spark in one: a second session would cost ten seconds and a GB. And those that
+    share a fixture of their class or module, which each worker would make for itself.
     """
     for item in items:
         if "truth" in item.path.parent.parts:
             item.add_marker("truth")
-        if item.get_closest_marker("spark") or "spark_session" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        group = _group_of(item)
+        if group and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """What tests that should run on the same worker have in common."""
+    if not isinstance(item, pytest.Function):
+        return None
+    if item.get_closest_marker("spark") or "spark_session" in item.fixturenames:
+        return "spark"
+    shared = {found[-1].scope for found in item._fixtureinfo.name2fixturedefs.values()}
+    if "module" in shared:
+        return str(item.path)
+    return f"{item.path}::{item.cls.__name__}" if "class" in shared and item.cls else None
 
 
 EVERY_ENGINE = {"engines", "logs", "tallies", "test_fixtures.py", "test_serving.py"}
