@@ -1,4 +1,8 @@
-"""Fixtures every test may use; above all `engine`, which runs a test on each real engine."""
+"""Fixtures every test may use; above all `engine`, which runs a test on each real engine.
+
+Engines read, validate and tally; statistics are computed at home from the tally. So only tests of
+`EVERY_ENGINE` run on each engine, the others that ask for one on DuckDB.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,6 @@ from typing import TYPE_CHECKING
 import ibis
 import pytest
 
-from foreclick.tallies import base as _tally
 from tests import servers
 
 if TYPE_CHECKING:
@@ -26,16 +29,33 @@ REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes long, and group what should share a worker.
+    """Mark tests against the truth, and group tests that should share a worker.
 
-    All tests on Spark in one: a second session would cost ten seconds and a GB.
+    All tests on Spark in one: a second session would cost ten seconds and a GB. And those that
+    share a fixture of their class or module, which each worker would make for itself.
     """
     for item in items:
         if "truth" in item.path.parent.parts:
             item.add_marker("truth")
-        if item.get_closest_marker("spark") or "spark_session" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        group = _group_of(item)
+        if group and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
 
+
+def _group_of(item: pytest.Item) -> str | None:
+    """What tests that should run on the same worker have in common."""
+    if not isinstance(item, pytest.Function):
+        return None
+    if item.get_closest_marker("spark") or "spark_session" in item.fixturenames:
+        return "spark"
+    shared = {found[-1].scope for found in item._fixtureinfo.name2fixturedefs.values()}
+    if "module" in shared:
+        return str(item.path)
+    return f"{item.path}::{item.cls.__name__}" if "class" in shared and item.cls else None
+
+
+EVERY_ENGINE = {"engines", "logs", "tallies", "test_fixtures.py", "test_serving.py"}
+"""The rooms and files whose tests of `engine` run on all of them."""
 
 ENGINES = [
     "duckdb",
@@ -74,7 +94,19 @@ def postgres() -> Iterator[BaseBackend]:
         yield connection
 
 
-@pytest.fixture(params=ENGINES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give `engine` its values, unless the test names them itself."""
+    if "engine" not in metafunc.fixturenames or _names_engines(metafunc.definition):
+        return
+    everywhere = not EVERY_ENGINE.isdisjoint(metafunc.definition.path.parts)
+    metafunc.parametrize("engine", ENGINES if everywhere else ENGINES[:1], indirect=True)
+
+
+def _names_engines(test: pytest.Item) -> bool:
+    return any("engine" in str(mark.args[0]) for mark in test.iter_markers("parametrize"))
+
+
+@pytest.fixture
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each engine in turn; what a test loads into it is dropped when the test ends.
 
@@ -89,6 +121,4 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
             case "postgres":
                 engine = servers.postgres_engine(request.getfixturevalue("postgres"))
         stack.callback(engine.clean)
-        # What a test asks of an engine shall be done there, however small the tally.
-        request.getfixturevalue("monkeypatch").setattr(_tally, "HOME_ROWS", 0)
         yield engine

@@ -41,9 +41,9 @@ def contexts_of(log):
     return set(fc.tally(log).to_arrow()["context"].to_pylist())
 
 
-def test_the_same_sample_on_every_engine(engine):
-    table = log_of()
-    source = engine.load(table)
+def test_the_sample_is_drawn_by_a_hash():
+    """On every engine: tests/engines/test_same_tally.py has samples of both kinds."""
+    source = table = log_of()
     drawn = fc.read_log(source, period="day", sample=0.3)
     expected = {x for x in table["context"].to_pylist() if in_sample(x, 0.3)}
     assert contexts_of(drawn) == expected

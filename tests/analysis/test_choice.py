@@ -12,7 +12,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.analysis.choice import CANDIDATES, Choice, _choose, as_chosen, choose
+from foreclick.analysis.choice import AUTO_ESTIMATORS, Choice, _choose, as_chosen, choose
 from foreclick.errors import BacktestError
 from foreclick.estimators import Question, Spread, Sums, clustered, estimate, parse_estimators
 from foreclick.metrics import Metric, parse_metrics
@@ -44,7 +44,7 @@ def late(table: pa.Table) -> fc.Observed:
 
 @pytest.fixture(scope="module")
 def tested(log: fc.Log) -> fc.Backtest:
-    return fc.backtest(log, metrics=[METRIC], estimators=list(CANDIDATES))
+    return fc.backtest(log, metrics=[METRIC], estimators=list(AUTO_ESTIMATORS))
 
 
 def test_the_best_in_the_backtest_answers(log: fc.Log, tested: fc.Backtest):
@@ -145,7 +145,7 @@ def test_the_error_that_is_told_is_that_of_the_backtest(log: fc.Log):
 def answers_of(log: fc.Log) -> dict[str, Sums]:
     question = Question(
         as_policy(fc.Observed(log)),
-        parse_estimators(list(CANDIDATES)),
+        parse_estimators(list(AUTO_ESTIMATORS)),
         parse_metrics([METRIC]),
         clusters=("period",),
     )

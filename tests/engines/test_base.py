@@ -7,7 +7,6 @@ from typing import Any
 
 import ibis
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from foreclick import engines
@@ -233,23 +232,6 @@ def test_forgetting_a_table_waits_for_no_lock(engine, home):
     assert not stuck
 
 
-def test_a_scratch_leaves_nothing_even_when_it_fails(engine, home):
-    before = kept(engine)
-    table = engine.load(ONE_ROW)
-
-    def work():
-        with home.scratch() as keep:
-            first = keep(table.mutate(two=whole(2)), "first")
-            second = keep(first.mutate(three=whole(3)), "second")
-            assert home.rows(second) == [{"one": 1, "two": 2, "three": 3}]
-            assert len(kept(engine)) == len(before) + 2
-            raise KeyError("on purpose")
-
-    with pytest.raises(KeyError, match="on purpose"):
-        work()
-    assert kept(engine) == before
-
-
 def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
     table = engine.load(pa.table({"word": ["seven"]}))
     broken = table.select(number=table.word.cast("int64"))
@@ -272,37 +254,6 @@ def test_a_failed_step_leaves_no_table(engine, home):
     with pytest.raises(EngineError):
         home.materialise(table.select(number=table.word.cast("int64")), "shaky")
     assert not kept(engine, "foreclick_shaky")
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-def test_a_written_file_has_its_types_and_metadata(engine, home, tmp_path):
-    rows = pa.table(
-        {
-            "n": pa.array([2**53 + 1, 2], pa.int64()),
-            "bucket": pa.array([3, None], pa.int16()),
-            "word": ["zoë", None],
-        }
-    )
-    path = tmp_path / "rows.parquet"
-    home.write_parquet(engine.load(rows), str(path), {"key": "value ë"})
-    back = pq.read_table(path)
-    assert back.sort_by([("n", "descending")]).to_pydict() == rows.to_pydict()
-    assert back.schema.types == rows.schema.types
-    (schema,) = engines.read_schemas(str(path)).values()
-    assert schema.metadata == {b"key": "value ë".encode()}
-    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_part_of_a_new(engine, home, tmp_path):
-    path = tmp_path / "rows.parquet"
-    path.write_text("the old one")
-    table = engine.load(pa.table({"word": ["seven"]}))
-    with pytest.raises(EngineError, match="failed in a query"):
-        home.write_parquet(table.select(number=table.word.cast("int64")), str(path), {})
-    assert path.read_text() == "the old one"
-    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
 
 
 # --- engines --------------------------------------------------------------------------------------

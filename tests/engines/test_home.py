@@ -1,12 +1,13 @@
-"""A log far away is tallied there; a small tally is worked on at home, a large one is not."""
+"""A log far away is tallied there, and the rows of its tally are brought home, once."""
 
-from typing import Any
-
+import ibis
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.tallies import base as _tally
+from foreclick.engines import default_engine
+from foreclick.engines.duckdb import DuckDB
+from foreclick.tallies import settle
 
 LOG = pa.table(
     {
@@ -17,56 +18,72 @@ LOG = pa.table(
     }
 )
 CANDIDATE = {"context": ["q"], "items": [[2, 1]]}
-ASKED: dict[str, Any] = {"clusters": None, "estimators": "ip", "metrics": "clicks@2"}
+
+
+class Far(DuckDB):
+    """A server, as far as anybody can tell; it counts what is fetched from it."""
+
+    far = True
+    fetched = 0
+
+    def fetch(self, expr):
+        self.fetched += 1
+        return super().fetch(expr)
 
 
 @pytest.fixture
-def far(engine, monkeypatch):
-    """A log in each engine, by the rule that users have."""
-    monkeypatch.setattr(_tally, "HOME_ROWS", 2_000_000)
-    return engine, fc.read_log(engine.load(LOG), period="day")
+def log():
+    return fc.read_log(LOG, period="day", engine=Far(ibis.duckdb.connect()))
 
 
 def notes_of(result):
-    return [note for note in result.notes if "tally has" in note or "brought home" in note]
+    return [note for note in result.notes if "came home" in note]
 
 
-def test_small_tallies_come_home_and_large_ones_stay(far, monkeypatch):
-    _, log = far
-    expected = fc.evaluate(fc.tally(LOG), CANDIDATE, **ASKED)["value"]
-    brought = fc.evaluate(log, CANDIDATE, **ASKED)
-    assert brought["value"] == pytest.approx(expected, rel=1e-12)
-    name = log.engine.name
-    if name == "duckdb":
-        assert notes_of(brought) == []
-        return
-    rows = fc.tally(log).to_arrow().num_rows
-    assert notes_of(brought) == [
-        f"The log was tallied in {name}; its {rows} rows were brought home to DuckDB."
+def test_rows_come_home_and_the_note_says_so(log):
+    tally, notes = settle(log)
+    assert log.engine.far
+    assert tally.engine is default_engine()
+    assert notes == [
+        f"The log was tallied in duckdb; the {tally.row_count()} rows of its tally came home."
     ]
-    assert notes_of(fc.evaluate(fc.tally(log), CANDIDATE, **ASKED)) == []
-    monkeypatch.setattr(_tally, "HOME_ROWS", rows - 1)
-    stayed = fc.evaluate(log, CANDIDATE, **ASKED)
-    assert notes_of(stayed) == [f"The tally has {rows} rows, so the work was done in {name}."]
-    assert stayed["value"] == pytest.approx(expected, rel=1e-12)
+    assert tally.to_arrow().equals(fc.tally(fc.read_log(LOG, period="day")).to_arrow())
 
 
-def test_every_question_says_where_it_was_answered(far):
-    _, log = far
-    home = log.engine.name == "duckdb"
+def test_what_is_at_home_stays_without_a_note():
+    tally = fc.tally(LOG)
+    assert settle(tally) == (tally, [])
+
+
+def test_rows_come_home_once_for_all_questions(log):
+    first, _ = settle(log)
+    before = log.engine.fetched
+    assert settle(log)[0] is settle(fc.tally(log))[0] is first
+    fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2")
+    fc.backtest(log, estimators="ip")
+    assert log.engine.fetched == before
+
+
+def test_a_tally_that_was_weighed_comes_home_anew(log):
+    whole, _ = settle(log)
+    weighed, _ = settle(fc.tally(log).weigh(half_life=1))
+    assert sum(weighed.to_arrow()["n"].to_pylist()) < sum(whole.to_arrow()["n"].to_pylist())
+
+
+def test_every_question_says_where_the_log_was_tallied(log):
     answers = [
+        fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.backtest(log, estimators="ip"),
         fc.support(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.compare(log, {"a": CANDIDATE}, estimator="ip", metric="clicks@2"),
     ]
-    assert [len(notes_of(answer)) for answer in answers] == [0 if home else 1] * 3
+    assert [len(notes_of(answer)) for answer in answers] == [1] * 4
 
 
-def test_what_a_log_observed_still_moves_with_it_at_home(far):
+def test_what_a_log_observed_still_moves_with_it_at_home(log):
     """No variance of a sample is added: its frequencies are the log's own."""
-    _, log = far
     there, here = (
         fc.evaluate(source, fc.Observed(source), estimators="ip", metrics="clicks@2")
         for source in (log, fc.read_log(LOG, period="day"))
     )
-    assert there["se"] == pytest.approx(here["se"], rel=1e-9)
+    assert there["se"] == here["se"]

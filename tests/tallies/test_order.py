@@ -292,12 +292,3 @@ def test_pandas_is_not_imported(tmp_path):
         "assert 'pandas' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "log.parquet")], check=True)
-
-
-def test_steps_of_a_calculation_are_dropped_at_its_end_though_somebody_holds_them(engine):
-    tally = fc.tally(engine.load(pa.Table.from_pylist(rows(3, 2))))
-    before = kept(engine)
-    with tally.engine.scratch() as keep:
-        held = keep(tally.table, "step")
-        assert len(kept(engine)) == len(before) + 1
-    assert kept(engine) == before, held

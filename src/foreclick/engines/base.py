@@ -201,22 +201,6 @@ class Engine:
         with self._explained(expr, step):
             return self._owned(name, lambda: self._store(name, expr))
 
-    @contextmanager
-    def scratch(self) -> Iterator[Callable[[ir.Table, str], ir.Table]]:
-        """Materialise steps of one calculation; all of them are dropped at its end."""
-        names: list[str] = []
-
-        def keep(expr: ir.Table, step: str) -> ir.Table:
-            table = self.materialise(expr, step)
-            names.append(table.op().name)  # without its database, which `get_name` has in front
-            return table
-
-        try:
-            yield keep
-        finally:
-            for name in reversed(names):
-                _forget(self, name)
-
     def show(self, table: pa.Table) -> ir.Table:
         """An Arrow table as a table of this engine, for as long as an expression needs it."""
         name = self.unique("source")
@@ -272,13 +256,6 @@ class Engine:
         """Parquet files of the same columns, as one table."""
         return ibis.union(*[self.backend.read_parquet(file) for file in files])
 
-    def write_parquet(self, expr: ir.Table, path: str, metadata: dict[str, str]) -> None:
-        """Stream `expr` to one Parquet file; a file that is there is there completely."""
-        schema = expr.schema().to_pyarrow().with_metadata(metadata)
-        with whole_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-            for batch in self.batches(expr):
-                writer.write_batch(batch.cast(schema))
-
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `show`."""
         self.backend.drop_table(name, force=True)
@@ -331,20 +308,12 @@ class Engine:
             return filled[0], filled[0]
         return ibis.least(*filled), ibis.greatest(*filled)
 
-    def identified(self, table: ir.Table, name: str) -> ir.Table:
-        """The rows with a number each, no two the same; to be materialised."""
-        return table.mutate(**{name: ibis.row_number()})
-
     def bucket(self, unit: ir.Value) -> ir.IntegerValue:
         """The unit's bucket: the first seven hex digits of the MD5 of its text, modulo 30.
 
         Ibis's own `hash` is another function on each engine; this is the same number everywhere.
         """
         return (self.hashed(unit) % BUCKETS).cast("int16")
-
-    def part(self, value: ir.Value, count: int) -> ir.IntegerValue:
-        """Which of so many parts of a table a value belongs to; another on another engine."""
-        return ((value.hash() % count) + count) % count
 
     def drawn(self, value: ir.Value, share: float) -> ir.BooleanValue:
         """Whether a value (a context, a unit) is in a sample of this share: the same everywhere.

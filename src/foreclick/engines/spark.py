@@ -125,10 +125,5 @@ class Spark(Engine):
         """Without a look at how long the array is."""
         return _get(array.type())(array, k - 1)
 
-    def identified(self, table: ir.Table, name: str) -> ir.Table:
-        """In an order of their own: what is computed again gets the same numbers."""
-        order = ibis.window(order_by=table.columns)
-        return table.mutate(**{name: ibis.row_number().over(order)})
-
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return conv(digits, 16, 10).cast("int64")

@@ -53,15 +53,12 @@ from foreclick.tallies.files import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-HOME_ROWS = 2_000_000
-"""A tally of at most so many rows is brought home from a cluster or a server."""
-
 SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
 _OF, _WEIGHT = "of", "weight"
-_TALLY = "tally"
+_TALLY, _HOME = "tally", "home"
 
 
 @dataclass(frozen=True)
@@ -207,6 +204,13 @@ class Tally:
         kept = Stored.of(table, self.shape)
         return replace(self, table=kept.wide, kept=kept, **changes)
 
+    def _at_home(self) -> Tally:
+        """A copy in the DuckDB of this process."""
+        home = default_engine()
+        return self._with_rows(
+            bring(self.stored, self.engine, home), engine=home, brought=self.table
+        )
+
     def weigh(
         self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
     ) -> Tally:
@@ -322,23 +326,20 @@ def _tally_of(
 
 
 def settle(log: LogLike) -> tuple[Tally, list[str]]:
-    """The tally of a log where it is best worked on, and a note on where that is.
+    """The tally of a log in this process, where statistics are computed, and a note on it.
 
-    A log in a cluster or a server is tallied there. If its tally is small, the rest is faster at
-    home; if not, it stays. Whoever hands over a tally has decided.
+    A log in a cluster or a server is tallied there, and the rows of its tally are brought home:
+    once, however many questions follow.
     """
     counted = tally(log)
-    engine = counted.engine
-    if isinstance(log, Tally) or not engine.far:
+    if not counted.engine.far:
         return counted, []
-    rows = counted.row_count()
-    if rows > HOME_ROWS:
-        said = f"The tally has {rows:,} rows, so the work was done in {engine.name}."
-        return counted, [said]
-    said = f"The log was tallied in {engine.name}; its {rows:,} rows were brought home to DuckDB."
-    home = default_engine()
-    table = bring(counted.stored, engine, home)
-    return counted._with_rows(table, engine=home, brought=counted.table), [said]  # noqa: SLF001
+    key = (_HOME, id(counted.table.op()))  # what is kept holds the table, so its id stays its own
+    if key not in counted.learnt:
+        counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
+    here: Tally = counted.learnt[key]
+    where, rows = counted.engine.name, here.row_count()
+    return here, [f"The log was tallied in {where}; the {rows:,} rows of its tally came home."]
 
 
 def read_tally(

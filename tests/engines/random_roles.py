@@ -1,0 +1,128 @@
+"""Random logs in which every role of a column occurs, in all the types it may have."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+WORDS = ["zoë", "Anna", "anna", "東京🦆", " ", "O'Brien", "a\\b", "NULL", "10", "9"]
+LANDS = ["NL", "BE", "nl", None]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A log and how it is read."""
+
+    name: str
+    table: pa.Table
+    roles: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _values(kind: str, count: int) -> list[Any]:
+    match kind:
+        case "text":
+            return WORDS[:count]
+        case "large integers":
+            return [2**53 + 1 + i for i in range(count)]
+        case "dates":
+            return [dt.date(2026, 2, 26) + dt.timedelta(days=i) for i in range(count)]
+        case "times":
+            return [dt.datetime(2026, 2, 26, 23) + dt.timedelta(hours=7 * i) for i in range(count)]  # noqa: DTZ001
+        case _:
+            return list(range(-1, count - 1))
+
+
+def log_of(
+    seed: int,
+    contexts: str = "text",
+    items: str = "integers",
+    periods: str = "dates",
+    ragged: bool = True,
+    graded: bool = False,
+    broken: bool = False,
+) -> pa.Table:
+    """A log of 90 rows with a column for every role; few distinct ones, so that rows repeat."""
+    rng = np.random.default_rng(seed)
+    names, pool, days = _values(contexts, 4), _values(items, 6), _values(periods, 4)
+    rows: list[dict[str, Any]] = []
+    for _ in range(90):
+        length = int(rng.integers(1, 4)) if ragged else 3
+        chosen = [pool[i] for i in rng.permutation(int(rng.integers(3, 7)))[:length]]
+        clicks = rng.integers(0, 2, length)
+        price = clicks * rng.choice([0.5, 1.25, 3.0], length)
+        rows.append(
+            {
+                "query": names[int(rng.integers(4))],
+                "list": chosen,
+                "clicked": (price if graded else clicks).tolist(),
+                "orders": (clicks * rng.integers(0, 2, length)).tolist(),
+                "price": price.tolist(),
+                "day": days[int(rng.integers(4))],
+                "land": LANDS[int(rng.integers(4))],
+                "device": int(rng.integers(2)),
+                "user": WORDS[int(rng.integers(10))],
+                "p": float(rng.choice([0.1, 1 / 3, 0.7])),
+                "slots": rng.choice([0.1, 1 / 3, 0.7], length).tolist(),
+                "times": int(rng.integers(1, 4)),
+                "half": float(rng.integers(1, 4)) / 2,  # sums of halves are exact in any order
+            }
+        )
+    if broken:
+        for row, wrong in zip(rows, _faults(rows[0]), strict=False):
+            row.update(wrong)
+    return pa.Table.from_pylist(rows)
+
+
+def _faults(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """One for each of the first rows of a log."""
+    item = row["list"][0]
+    return [
+        {"list": [item, item], "clicked": [0, 0], "orders": [0, 0], "price": [0.0, 0.0]},
+        {"query": None},
+        {"p": 0.0},
+        {"times": -1},
+        {"clicked": [0, 0, 0, 0]},
+    ]
+
+
+LISTS: dict[str, Any] = {"context": "query", "items": "list", "clicks": "clicked"}
+UNITS = LISTS | {"unit": "user"}
+ALL = UNITS | {"period": "day", "segments": ["land", "device"]}
+
+LOGS = [
+    Drawn("clicks alone", log_of(1), LISTS),
+    Drawn("one context", log_of(2, ragged=False), LISTS | {"context": None, "period": "day"}),
+    Drawn("graded", log_of(3, items="text", graded=True), LISTS | {"period": "day"}),
+    Drawn("large integers", log_of(4, "large integers", "large integers", "integers"), ALL),
+    Drawn("text", log_of(5, "text", "text", "text"), ALL | {"weight": "times"}),
+    Drawn("times", log_of(6, "integers", periods="times"), ALL | {"propensity": "p"}),
+    Drawn("slots", log_of(7, ragged=False), ALL | {"propensity": "slots", "weight": "half"}),
+    Drawn(
+        "rewards", log_of(8, items="text"), ALL | {"rewards": {"orders": "orders", "eur": "price"}}
+    ),
+    Drawn("a sample of contexts", log_of(9), ALL | {"sample": 0.6}),
+    Drawn(
+        "a sample of units",
+        log_of(10, "integers"),
+        ALL | {"sample": 0.4, "sample_by": "unit", "weight": "times"},
+    ),
+    Drawn(
+        "faults",
+        log_of(11, broken=True),
+        ALL | {"weight": "times", "propensity": "p", "invalid": "drop"},
+    ),
+    Drawn(
+        "everything",
+        log_of(12, "text", "text", "dates", graded=True, broken=True),
+        ALL
+        | {"weight": "half", "propensity": "slots", "rewards": {"orders": "orders"}}
+        | {"sample": 0.8, "sample_by": "unit", "invalid": "drop", "where": "device >= 0"},
+    ),
+]
