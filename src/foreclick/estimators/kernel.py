@@ -300,7 +300,7 @@ class CellClusters:
 
     Attributes:
         shape: X, T and G: how many contexts, clusters and cells there are.
-        cell: Shape (E,), rising.
+        cell: Shape (E,).
         cluster: Shape (E,).
         at: Shape (E,): context * T + cluster.
         earned: Shape (E,): the credit of the cell in the cluster.
@@ -313,6 +313,19 @@ class CellClusters:
     at: Ints
     earned: Floats
     exposed: Floats
+
+    def first(self, end: int) -> CellClusters:
+        """The first entries, which are all those of their cells."""
+        if end == len(self.cell):
+            return self
+        return replace(
+            self,
+            cell=self.cell[:end],
+            cluster=self.cluster[:end],
+            at=self.at[:end],
+            earned=self.earned[:end],
+            exposed=self.exposed[:end],
+        )
 
     def by_cell(self, values: Floats) -> Floats:
         """Shape (G,): the sums over the clusters of each cell, of values of shape (E,)."""
@@ -341,7 +354,7 @@ class CellClusters:
     @cached_property
     def clusters(self) -> Floats:
         """Shape (G,): in how many clusters each cell was exposed."""
-        return self.by_cell(1.0 * (self.exposed > 0))
+        return self.by_cell((self.exposed > 0).astype(np.float64))
 
 
 class Clustered(NamedTuple):
@@ -374,7 +387,10 @@ class Clustered(NamedTuple):
 class ClusteredSlots:
     """Entries of slots by cluster, found once for all asks of the same cells.
 
-    Asks of the same cells come one after the other, so only the last cells are kept.
+    A metric that ends at position d needs only cells that the candidate shows above d, and of these
+    only the atoms above d. Atoms and cells are in the order of the first d that needs them, so
+    every metric takes a beginning of the arrays. Asks of the same cells come one after the other,
+    so only the last cells are kept.
     """
 
     def __init__(self, kind: Cluster) -> None:
@@ -387,15 +403,16 @@ class ClusteredSlots:
         cells, counted = weighed.cells, weighed.counted
         if cells is not self._cells:
             self._find(cells)
+        depth = min(weighed.ask.metric.depth, len(self._atom_ends) - 1)
         if cells.alone:
             if counted.name not in self._alone:
-                earned, n = self._counts(counted)
-                self._alone[counted.name] = self._entries(earned, n)
-            return Clustered(self._alone[counted.name], weighed.theta, weighed.exposure)
-        # Atoms come in the order of positions, so those that count come first.
-        some = slice(0, self._ends[min(weighed.ask.metric.depth, len(self._ends) - 1)])
-        earned, n = self._counts(counted, some)
-        atom, group, size = self._atom[some], self._group[some], len(self._cell)
+                found = self._entries(*self._counts(counted, len(self._entry)))
+                self._alone[counted.name] = found
+            entries = self._alone[counted.name].first(self._atom_ends[depth])
+            return Clustered(entries, weighed.theta, weighed.exposure)
+        end, size = self._atom_ends[depth], self._cell_ends[depth]
+        earned, n = self._counts(counted, end)
+        atom, group = self._atom[:end], self._group[:end]
         entries = self._entries(
             sums(group, weighed.theta[atom] * earned, size),
             sums(group, weighed.exposure[atom] * n, size),
@@ -403,35 +420,43 @@ class ClusteredSlots:
         one = np.ones(cells.size)
         return Clustered(entries, one, one)
 
-    def _counts(self, counted: Counted, some: slice = slice(None)) -> tuple[Floats, Floats]:
-        """What the entries of atoms earned, and their records."""
+    def _counts(self, counted: Counted, end: int) -> tuple[Floats, Floats]:
+        """What the first entries of atoms earned, and their records."""
         assert self._cells is not None  # noqa: S101 - they were found before
-        counts, entry = self._cells.counts, self._entry[some]
+        counts, entry = self._cells.counts, self._entry[:end]
         earned = counts.entry_earned(self.kind, counted)[entry]
         return earned, counts.entry_n(self.kind, counted)[entry]
 
     def _entries(self, earned: Floats, exposed: Floats) -> CellClusters:
         assert self._cells is not None  # noqa: S101 - they were found before
-        batch = self._cells.batch
+        batch, end = self._cells.batch, len(earned)
         shape = batch.context_count, batch.cluster_count[self.kind], self._cells.size
-        return CellClusters(shape, self._cell, self._cluster, self._at, earned, exposed)
+        where = self._cell[:end], self._cluster[:end], self._at[:end]
+        return CellClusters(shape, *where, earned, exposed)
 
     def _find(self, cells: Cells) -> None:
         """The entries of the atoms, and the (cell, cluster) that each belongs to."""
         self._cells, self._alone = cells, {}
         entries, count = cells.counts.entries(self.kind), cells.batch.cluster_count[self.kind]
-        atoms = np.arange(len(cells.slot))
-        if not cells.alone:
-            atoms = np.argsort(cells.position, kind="stable")
-        first = entries.start[cells.slot[atoms]]
-        size = entries.start[cells.slot[atoms] + 1] - first
-        self._entry, self._atom = expanded(first, size), np.repeat(atoms, size)
+        depth = int(cells.position.max(initial=0)) + 1
+        first = np.full(cells.size, depth)
+        shown = np.flatnonzero(cells.mass > 0)
+        np.minimum.at(first, cells.cell[shown], cells.position[shown])
+        level = np.maximum(cells.position, first[cells.cell])
+        atoms = np.argsort(level, kind="stable")
+        start = entries.start[cells.slot[atoms]]
+        size = entries.start[cells.slot[atoms] + 1] - start
+        self._entry, self._atom = expanded(start, size), np.repeat(atoms, size)
+        self._atom_ends = starts_of(level[self._atom], depth)
         cell, cluster = cells.cell[self._atom], entries.cluster[self._entry]
         if not cells.alone:
-            self._ends = starts_of(cells.position[self._atom], cells.batch.depth)
-            key = cell.astype(np.int64) * count + cluster
-            found, self._group = numbered(key, cells.size * count)
-            cell, cluster = np.divmod(found, count)
+            order = np.argsort(first, kind="stable")
+            rank = np.empty(cells.size, dtype=np.int64)
+            rank[order] = np.arange(cells.size)
+            found, self._group = numbered(rank[cell] * count + cluster, cells.size * count)
+            self._cell_ends = np.searchsorted(found, starts_of(first[order], depth) * count)
+            number, cluster = np.divmod(found, count)
+            cell = order[number]
         self._cell, self._cluster = cell, cluster
         self._at = cells.context[cell].astype(np.int64) * count + cluster
 
