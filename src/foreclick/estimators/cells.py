@@ -9,7 +9,7 @@ of it, and its number in the log's `SlotCounts`. A cell is a set of atoms of one
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -147,6 +147,7 @@ class Cells:
     context: Ints
     key: Ints
     filled: Bools | None = None
+    _kept: dict[object, Floats] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -165,9 +166,28 @@ class Cells:
             return padded(values, max(width, len(values)))[self.position]
         return np.asarray(self.filled @ padded(values, self.filled.shape[1]))
 
+    @cached_property
+    def alone(self) -> bool:
+        """Whether every atom is its own cell, under the same number."""
+        return self.size == len(self.cell) and bool(np.all(self.cell == np.arange(self.size)))
+
     def by_cell(self, values: Floats) -> Floats:
         """Shape (G,): the sum over the atoms of each cell."""
-        return sums(self.cell, values, self.size)
+        return values if self.alone else sums(self.cell, values, self.size)
+
+    def n(self, counted: Counted) -> Floats:
+        """Shape (J,): how many records show each atom, or are at risk there."""
+        key = "n", counted.at_risk is None or counted.name
+        if key not in self._kept:
+            self._kept[key] = self.counts.n(counted)[self.slot]
+        return self._kept[key]
+
+    def earned(self, counted: Counted, power: int = 1) -> Floats:
+        """Shape (J,): the sum of the reward (or its square) of each atom."""
+        key = "earned", counted.name, power
+        if key not in self._kept:
+            self._kept[key] = self.counts.earned(counted, power)[self.slot]
+        return self._kept[key]
 
     def counted(self, ask: Ask) -> Counted:
         """What an ask counts in these cells; of a whole list, what the list is worth."""

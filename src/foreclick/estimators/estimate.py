@@ -536,12 +536,12 @@ class AskWork:
 
 def _periods(weighed: WeighedCells, cells: Clustered) -> Floats:
     """Shape (G,): in how many periods each cell was exposed."""
-    seen = cells.exposed > 0
     if not weighed.by_row:
-        return sums(cells.cell[seen], np.ones(int(seen.sum())), weighed.cells.size)
+        return cells.clusters
     # Rows of one cell may be of one period.
-    own = weighed.cells.key
-    pairs = np.unique(np.stack([own[cells.cell[seen]], cells.cluster[seen]]), axis=1)
+    own, entries = weighed.cells.key, cells.entries
+    seen = (entries.exposed > 0) & (cells.exposure > 0)[entries.cell]
+    pairs = np.unique(np.stack([own[entries.cell[seen]], entries.cluster[seen]]), axis=1)
     return sums(pairs[0], np.ones(pairs.shape[1]), int(own.max(initial=-1)) + 1)[own]
 
 

@@ -180,8 +180,10 @@ class Influence:
         """Shape (X, T): Σ (ψ_t + V) over the records of each context and cluster."""
         a, b = self.weighed.factors(m)
         records = clustering.records
-        values = a[cells.cell] * cells.earned - b[cells.cell] * cells.exposed
-        own = sums(cells.at, values, records.size).reshape(records.shape)
+        entries = cells.entries
+        values = (a * cells.theta)[entries.cell] * entries.earned
+        values -= (b * cells.exposure)[entries.cell] * entries.exposed
+        own = entries.by_cluster(values)
         own += records * self.common(m)[:, None]
         known = self.counting.known
         if known.all():

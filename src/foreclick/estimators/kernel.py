@@ -20,11 +20,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Candidate, Cluster, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches import Batch, Candidate, Cluster, Floats, Ints, ratio, sums
+from foreclick.batches.arrays import expanded, numbered, starts_of
 from foreclick.estimators.cells import Ask, Cells, cells_of, other_mass
 from foreclick.estimators.slots import Counted, row_slots
 
@@ -131,8 +132,7 @@ def _weigh(candidate: Candidate, cells: Cells, ask: Ask, logging: Logging) -> We
 def logged_cells(cells: Cells, ask: Ask, wanted: Floats) -> WeighedCells:
     """Cells with what the log has of each, by its frequencies; without weights."""
     counted, exposure = cells.counted(ask), cells.along(ask.exposure)
-    shown = cells.counts.n(counted)[cells.slot]
-    earned = cells.counts.earned(counted)[cells.slot]
+    shown, earned = cells.n(counted), cells.earned(counted)
     records = cells.batch.context_n[cells.context]
     exposed = cells.by_cell(shown * exposure)
     return WeighedCells(
@@ -280,73 +280,185 @@ def row_scores(weighed: WeighedCells, m: int) -> Floats:
     return np.asarray(found - expected)
 
 
+class Moments(NamedTuple):
+    """Shape (G,) each: sums over the clusters of each cell.
+
+    Attributes:
+        ee, eee: of the squares and cubes of its exposure.
+        te, tt: of its credit times its exposure, and of the squares of its credit.
+    """
+
+    ee: Floats
+    eee: Floats
+    te: Floats
+    tt: Floats
+
+
 @dataclass(frozen=True, eq=False)
-class Clustered:
+class CellClusters:
     """What the clusters of a log have of each cell: an entry for every cell in every cluster.
 
     Attributes:
+        shape: X, T and G: how many contexts, clusters and cells there are.
         cell: Shape (E,).
         cluster: Shape (E,).
-        earned: Shape (E,): t, the credit of the cell in the cluster.
-        exposed: Shape (E,): e, its exposure there.
         at: Shape (E,): context * T + cluster.
-        group: Shape (E,): the number of its (context, cluster), among those that have an entry.
-        owner: the context of each of these.
+        earned: Shape (E,): the credit of the cell in the cluster.
+        exposed: Shape (E,): its exposure there.
     """
 
+    shape: tuple[int, int, int]
     cell: Ints
     cluster: Ints
+    at: Ints
     earned: Floats
     exposed: Floats
-    at: Ints
-    group: Ints
-    owner: Ints
+
+    def first(self, end: int) -> CellClusters:
+        """The first entries, which are all those of their cells."""
+        if end == len(self.cell):
+            return self
+        return replace(
+            self,
+            cell=self.cell[:end],
+            cluster=self.cluster[:end],
+            at=self.at[:end],
+            earned=self.earned[:end],
+            exposed=self.exposed[:end],
+        )
+
+    def by_cell(self, values: Floats) -> Floats:
+        """Shape (G,): the sums over the clusters of each cell, of values of shape (E,)."""
+        return sums(self.cell, values, self.shape[2])
+
+    def by_cluster(self, values: Floats) -> Floats:
+        """Shape (X, T): the sums over the cells of each context, of values of shape (E,)."""
+        contexts, clusters, _ = self.shape
+        return sums(self.at, values, contexts * clusters).reshape(contexts, clusters)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Sums over the clusters of each cell."""
+        e, t = self.exposed, self.earned
+        ee = e * e
+        values = (ee, ee * e, t * e, t * t)
+        return Moments(*map(self.by_cell, values))
+
+    @cached_property
+    def unhidden(self) -> Floats:
+        """Shape (E,): e √(1 − h), with h the cluster's share of the exposure of the cell."""
+        whole = self.by_cell(self.exposed)[self.cell]
+        share = np.minimum(ratio(self.exposed, whole), 1.0)
+        return np.asarray(self.exposed * np.sqrt(1 - share))
+
+    @cached_property
+    def clusters(self) -> Floats:
+        """Shape (G,): in how many clusters each cell was exposed."""
+        return self.by_cell((self.exposed > 0).astype(np.float64))
+
+
+class Clustered(NamedTuple):
+    """The cells of one ask by cluster.
+
+    Cells of a single slot have the same entries for all asks, but for a factor.
+
+    Attributes:
+        entries: for every cell in every cluster.
+        theta: Shape (G,): by which the credit of a cell is to be multiplied.
+        exposure: Shape (G,): by which its exposure is to be multiplied.
+    """
+
+    entries: CellClusters
+    theta: Floats
+    exposure: Floats
+
+    @property
+    def moments(self) -> Moments:
+        """Sums over the clusters of each cell."""
+        t, e, found = self.theta, self.exposure, self.entries.moments
+        return Moments(e**2 * found.ee, e**3 * found.eee, t * e * found.te, t**2 * found.tt)
+
+    @property
+    def clusters(self) -> Floats:
+        """Shape (G,): in how many clusters each cell was exposed."""
+        return np.where(self.exposure > 0, self.entries.clusters, 0.0)
 
 
 class ClusteredSlots:
     """Entries of slots by cluster, found once for all asks of the same cells.
 
-    Asks of the same cells come one after the other, so only the last cells are kept.
+    A metric that ends at position d needs only cells that the candidate shows above d, and of these
+    only the atoms above d. Atoms and cells are in the order of the first d that needs them, so
+    every metric takes a beginning of the arrays. Asks of the same cells come one after the other,
+    so only the last cells are kept.
     """
 
     def __init__(self, kind: Cluster) -> None:
         self.kind = kind
         self._cells: Cells | None = None
+        self._alone: dict[object, CellClusters] = {}
 
     def of(self, weighed: WeighedCells) -> Clustered:
         """The candidate's cells by cluster, for one ask."""
-        cells, kind = weighed.cells, self.kind
+        cells, counted = weighed.cells, weighed.counted
         if cells is not self._cells:
             self._find(cells)
-        counts, counted = cells.counts, weighed.counted
-        n = counts.entry_n(kind, counted)[self._entry]
-        w = counts.entry_earned(kind, counted)[self._entry]
-        size = len(self._cell)
-        return Clustered(
-            cell=self._cell,
-            cluster=self._cluster,
-            earned=sums(self._group, weighed.theta[self._atom] * w, size),
-            exposed=sums(self._group, weighed.exposure[self._atom] * n, size),
-            at=self._at,
-            group=self._pair,
-            owner=self._owner,
+        depth = min(weighed.ask.metric.depth, len(self._atom_ends) - 1)
+        if cells.alone:
+            if counted.name not in self._alone:
+                found = self._entries(*self._counts(counted, len(self._entry)))
+                self._alone[counted.name] = found
+            entries = self._alone[counted.name].first(self._atom_ends[depth])
+            return Clustered(entries, weighed.theta, weighed.exposure)
+        end, size = self._atom_ends[depth], self._cell_ends[depth]
+        earned, n = self._counts(counted, end)
+        atom, group = self._atom[:end], self._group[:end]
+        entries = self._entries(
+            sums(group, weighed.theta[atom] * earned, size),
+            sums(group, weighed.exposure[atom] * n, size),
         )
+        one = np.ones(cells.size)
+        return Clustered(entries, one, one)
+
+    def _counts(self, counted: Counted, end: int) -> tuple[Floats, Floats]:
+        """What the first entries of atoms earned, and their records."""
+        assert self._cells is not None  # noqa: S101 - they were found before
+        counts, entry = self._cells.counts, self._entry[:end]
+        earned = counts.entry_earned(self.kind, counted)[entry]
+        return earned, counts.entry_n(self.kind, counted)[entry]
+
+    def _entries(self, earned: Floats, exposed: Floats) -> CellClusters:
+        assert self._cells is not None  # noqa: S101 - they were found before
+        batch, end = self._cells.batch, len(earned)
+        shape = batch.context_count, batch.cluster_count[self.kind], self._cells.size
+        where = self._cell[:end], self._cluster[:end], self._at[:end]
+        return CellClusters(shape, *where, earned, exposed)
 
     def _find(self, cells: Cells) -> None:
-        """The entries whose slot is in a cell, and the (cell, cluster) that each belongs to."""
-        self._cells = cells
+        """The entries of the atoms, and the (cell, cluster) that each belongs to."""
+        self._cells, self._alone = cells, {}
         entries, count = cells.counts.entries(self.kind), cells.batch.cluster_count[self.kind]
-        atom_of = np.full(cells.counts.size + 1, EMPTY)
-        atom_of[cells.slot] = np.arange(len(cells.slot))
-        atom = atom_of[entries.slot]
-        self._entry = np.flatnonzero(atom != EMPTY)
-        self._atom = atom[self._entry]
-        key = cells.cell[self._atom].astype(np.int64) * count + entries.cluster[self._entry]
-        found, self._group = numbered(key, cells.size * count)
-        self._cell, self._cluster = found // count, found % count
-        self._at = cells.context[self._cell].astype(np.int64) * count + self._cluster
-        both, self._pair = numbered(self._at, cells.batch.context_count * count)
-        self._owner = both // count
+        depth = int(cells.position.max(initial=0)) + 1
+        first = np.full(cells.size, depth)
+        shown = np.flatnonzero(cells.mass > 0)
+        np.minimum.at(first, cells.cell[shown], cells.position[shown])
+        level = np.maximum(cells.position, first[cells.cell])
+        atoms = np.argsort(level, kind="stable")
+        start = entries.start[cells.slot[atoms]]
+        size = entries.start[cells.slot[atoms] + 1] - start
+        self._entry, self._atom = expanded(start, size), np.repeat(atoms, size)
+        self._atom_ends = starts_of(level[self._atom], depth)
+        cell, cluster = cells.cell[self._atom], entries.cluster[self._entry]
+        if not cells.alone:
+            order = np.argsort(first, kind="stable")
+            rank = np.empty(cells.size, dtype=np.int64)
+            rank[order] = np.arange(cells.size)
+            found, self._group = numbered(rank[cell] * count + cluster, cells.size * count)
+            self._cell_ends = np.searchsorted(found, starts_of(first[order], depth) * count)
+            number, cluster = np.divmod(found, count)
+            cell = order[number]
+        self._cell, self._cluster = cell, cluster
+        self._at = cells.context[cell].astype(np.int64) * count + cluster
 
 
 def context_rows(batch: Batch, values: Floats) -> Floats:

@@ -7,7 +7,6 @@ context at a position, a prefix, a whole list, or the position of a single row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,18 +36,38 @@ class Counted:
 
 
 @dataclass(frozen=True, eq=False)
+class Lines:
+    """Lines of slots by cluster: those that have any records. Rows that differ in clicks are one.
+
+    Attributes:
+        line: Shape (D,), rising.
+        cluster: Shape (D,).
+        n: Shape (D,): records.
+        of_row: Shape (R,): which of them each row belongs to.
+    """
+
+    line: Ints
+    cluster: Ints
+    n: Floats
+    of_row: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Entries:
     """Slots by cluster: those that have any records.
 
     Attributes:
-        slot: Shape (E,), rising.
+        start: Shape (size + 2,): where the entries of each slot begin; its end is the next.
         cluster: Shape (E,).
-        number: Shape (R, W): the entry of every position of every row, E where there is none.
+        number: Shape (D, W): the entry of every position of `Lines`, E where there is none.
     """
 
-    slot: Ints
+    start: Ints
     cluster: Ints
     number: Ints
+
+    def __len__(self) -> int:
+        return len(self.cluster)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +93,7 @@ class SlotCounts:
             self._kept[key] = make()
         return self._kept[key]  # type: ignore[no-any-return]
 
-    @cached_property
+    @property
     def row_slot(self) -> Ints:
         """Shape (R, W)."""
         return self.slot[self.line]
@@ -112,17 +131,34 @@ class SlotCounts:
 
     # --- by cluster -------------------------------------------------------------------------------
 
+    def lines(self, kind: Cluster) -> Lines:
+        """The lines that have records in a cluster."""
+
+        def make() -> Lines:
+            batch, count = self.batch, self.batch.cluster_count[kind]
+            key = self.line.astype(np.int64) * count + batch.clusters[kind]
+            found, of_row = numbered(key, len(self.slot) * count)
+            line, cluster = np.divmod(found, count)
+            n = sums(of_row, batch.n, len(found))
+            return Lines(line, cluster.astype(np.int32), n, of_row.astype(np.int32))
+
+        if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
+            return self.batch.keep(("lines", kind), make)  # type: ignore[return-value]
+        return self._keep(("lines", kind), make)
+
     def entries(self, kind: Cluster) -> Entries:
         """The slots that have records in a cluster."""
 
         def make() -> Entries:
-            count = self.batch.cluster_count[kind]
-            cluster = self.batch.clusters[kind].astype(np.int64)
-            key = self.row_slot.astype(np.int64) * count + cluster[:, None]
+            count, lines = self.batch.cluster_count[kind], self.lines(kind)
+            key = self.slot[lines.line].astype(np.int64) * count + lines.cluster[:, None]
             found, number = numbered(key.ravel(), (self.size + 1) * count)
             last = int(np.searchsorted(found, self.size * count))  # those that show nothing
+            slot, cluster = np.divmod(found[:last], count)
             number = np.minimum(number, last).astype(np.int32).reshape(key.shape)
-            return Entries(found[:last] // count, found[:last] % count, number)
+            start = np.zeros(self.size + 2, dtype=np.int64)
+            np.cumsum(np.bincount(slot, minlength=self.size + 1), out=start[1:])
+            return Entries(start, cluster.astype(np.int32), number)
 
         return self._keep(("entries", kind), make)
 
@@ -130,11 +166,12 @@ class SlotCounts:
         """Shape (E,): records of each entry."""
 
         def make() -> Floats:
-            entries = self.entries(kind)
-            n = np.repeat(self.batch.n, self.slot.shape[1])
-            if counted.at_risk is not None:
-                n = n * counted.at_risk.ravel()
-            return sums(entries.number, n, len(entries.slot) + 1)[:-1]
+            entries, lines = self.entries(kind), self.lines(kind)
+            if counted.at_risk is None:
+                n = np.repeat(lines.n, self.slot.shape[1])
+                return sums(entries.number, n, len(entries) + 1)[:-1]
+            n = self.batch.n[:, None] * counted.at_risk
+            return sums(entries.number[lines.of_row], n, len(entries) + 1)[:-1]
 
         return self._keep(("entry n", kind, counted.at_risk is None or counted.name), make)
 
@@ -143,9 +180,9 @@ class SlotCounts:
 
         def make() -> Floats:
             entries, reward = self.entries(kind), counted.reward
-            number = entries.number[reward.row, reward.position]
+            number = entries.number[self.lines(kind).of_row[reward.row], reward.position]
             value = self.batch.n[reward.row] * reward.value
-            return sums(number, value, len(entries.slot) + 1)[:-1]
+            return sums(number, value, len(entries) + 1)[:-1]
 
         return self._keep(("entry earned", kind, counted.name), make)
 

@@ -59,9 +59,8 @@ class Residuals:
 def residuals(weighed: WeighedCells) -> Residuals:
     """The residuals of the cells of one ask."""
     w, cells = weighed, weighed.cells
-    squares = cells.counts.earned(w.counted, 2)[cells.slot]
-    earned = cells.counts.earned(w.counted)[cells.slot]
-    shown = cells.counts.n(w.counted)[cells.slot]
+    squares, earned = cells.earned(w.counted, 2), cells.earned(w.counted)
+    shown = cells.n(w.counted)
     q = cells.by_cell(squares * w.theta**2)
     x = cells.by_cell(earned * w.theta * w.exposure)
     y = cells.by_cell(shown * w.exposure**2)
@@ -101,8 +100,8 @@ def few_clusters(weighed: WeighedCells, found: Residuals, cells: Clustered) -> P
     """
     w, n = weighed, weighed.n
     counts = 1.0 * found.counts
-    e, t, rate = cells.exposed, cells.earned, w.rate
-    ee, eee, te, tt = (sums(cells.cell, each, len(n)) for each in (e * e, e * e * e, t * e, t * t))
+    rate = w.rate
+    ee, eee, te, tt = cells.moments
     known = n * (found.squared + 2 * found.usual) / (n + 1)  # n_g σ_g², but for the pooled s²
     pooled = found.pooled * 2 * n / (n + 1)
     shared = ratio(ee, w.exposed**2)  # Σ h²
@@ -130,16 +129,18 @@ def _weighted(weighed: WeighedCells, known: Floats, pooled: Floats) -> PerContex
 
 def _shocks(weighed: WeighedCells, cells: Clustered) -> PerContext:
     """Shape (X,) each: Σ_c (A Aᵀ − B Bᵀ), what a shock of 1 in a context and cluster hides."""
-    w, e, batch = weighed, cells.exposed, weighed.cells.batch
-    share = np.minimum(ratio(e, w.exposed[cells.cell]), 1.0)
-    shown = e * np.sqrt(1 - share)
+    w, entries = weighed, cells.entries
 
     def both(factor: Floats) -> tuple[Floats, Floats]:
-        by_entry, count = factor[cells.cell], len(cells.owner)
-        return sums(cells.group, by_entry * e, count), sums(cells.group, by_entry * shown, count)
+        """Shape (X, T) each: A and B."""
+        by_entry = (factor * cells.exposure)[entries.cell]
+        return (
+            entries.by_cluster(by_entry * entries.exposed),
+            entries.by_cluster(by_entry * entries.unhidden),
+        )
 
     def total(values: Floats) -> Floats:
-        return sums(cells.owner, values, batch.context_count)
+        return np.asarray(values.sum(axis=1))
 
     one_all, one_part = both(np.where(w.ratio > 0, w.rate, 0.0))
     found: PerContext = {}
