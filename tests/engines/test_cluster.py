@@ -25,7 +25,7 @@ def test_answers_are_the_same_on_a_cluster_whose_worker_dies():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.on_spark", "same", "killed", "--records", "2000"],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
         capture_output=True,
         text=True,
         timeout=600,
