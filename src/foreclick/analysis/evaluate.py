@@ -96,6 +96,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     practical: float = 0.0,
     interval: IntervalKind = "sampling",
     backtest: Backtest | None = None,
+    workers: int = 1,
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -136,6 +137,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             and much patience. Those two bound `value` and `change`; `lift` has no such bound.
         backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
             far each estimator was off there.
+        workers: how many processes work on a log too large for memory. In a script, more than one
+            need the usual ``if __name__ == "__main__":``.
 
     Examples:
         >>> log = {
@@ -165,6 +168,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         baseline=None if baseline is None else as_policy(baseline),
         clusters=kinds,
         fixed_mix=mix == "fixed",
+        workers=workers,
     )
     named = _with_logging(counted, question, logging) if question.estimators else []
     auto = wants_auto(estimators)

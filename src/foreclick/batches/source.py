@@ -17,6 +17,7 @@ import numpy as np
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
 from foreclick.batches.encode import Codebook, Codes, encode
+from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.logs import PERIOD
 from foreclick.tallies.base import Tally
 from foreclick.tallies.files import whole_contexts
@@ -59,7 +60,8 @@ class Batches:
         self, tally: Tally, slots: int = BATCH_SLOTS, *, source: Source | None = None
     ) -> None:
         self.tally, self.shape = tally, tally.shape
-        self.source = _Rows(tally, slots) if source is None else source
+        self.limit = max(slots // self.shape.depth, 1)
+        self.source = _Rows(tally, self.limit) if source is None else source
         self.codebook, self.rows = self.source.codebook, self.source.rows
         self._kept: list[Batch] | None = None
         self.kept: dict[object, Any] = {}
@@ -69,26 +71,42 @@ class Batches:
             yield from self._kept
             return
         kept: list[Batch] = []
-        small = self.rows * self.shape.depth <= KEPT_SLOTS
         for batch in self.source:
-            if small:
+            if self._small:
                 kept.append(batch)
             yield batch
-        if small:
+        if self._small:
             self._kept = kept
 
-    def map(self, work: Callable[[Batch], T]) -> Iterator[T]:
-        """What `work` makes of each batch, in the order of contexts."""
+    @property
+    def _small(self) -> bool:
+        """Whether all batches stay in memory."""
+        return self.rows * self.shape.depth <= KEPT_SLOTS
+
+    def map(self, work: Callable[[Batch], T], workers: int = 1) -> Iterator[T]:
+        """What `work` makes of each batch, in the order of contexts.
+
+        A tally that stays in a cluster is worked on there. Otherwise batches that do not stay in
+        memory can be worked on by several processes.
+
+        Args:
+            work: from a batch to values of its contexts; it must be picklable to go elsewhere.
+            workers: how many processes work at a time; 1: this one.
+        """
+        elsewhere = RowsWork(self.shape, self.codebook, work, self.limit)
+        if self.tally.engine.maps:
+            return in_cluster(self.tally, elsewhere)
+        if workers > 1 and not self._small:
+            return in_processes(self.tally, elsewhere, workers)
         return map(work, self)
 
 
 class _Rows:
     """Batches that are encoded from the rows of a tally."""
 
-    def __init__(self, tally: Tally, slots: int) -> None:
-        self.tally, self.shape = tally, tally.shape
+    def __init__(self, tally: Tally, limit: int) -> None:
+        self.tally, self.shape, self.limit = tally, tally.shape, limit
         self.rows = tally.row_count()
-        self.limit = max(slots // self.shape.depth, 1)
         self.codebook = self._codebook()
 
     def __iter__(self) -> Iterator[Batch]:

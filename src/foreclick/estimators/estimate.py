@@ -198,7 +198,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     sample = isinstance(policy, Observed) and not policy.counted.same(tally)
     work = BatchWork(question, tally.shape, strata, sample=sample)
     totals, facts = Totals(strata.count), Facts()
-    for found in batches.map(work):
+    for found in batches.map(work, question.workers):
         found.add_to(totals)
         facts.add(found.facts)
     answer = Answer(question, tally.shape, strata, totals, facts)
@@ -413,12 +413,14 @@ class BatchWork:
 
     def _sight(self, found: Found, candidate: Candidate, counting: Counting) -> None:
         """Where the log shows any item of the candidate, or the candidate what the log did."""
-        slots, count = candidate.slots, candidate.batch.context_count
-        depth = min(candidate.depth, candidate.batch.depth)  # what is shown further down is unseen
-        shown = np.append((candidate.batch.shown[:, :depth] > 0).any(axis=1), False)
-        logged = shown[np.minimum(slots.pair, candidate.batch.pair_count)]
-        seen = sums(slots.context, 1.0 * (logged & (slots.mass > 0).any(axis=1)), count)
-        found.sums["in sight"] = seen + (counting.used & ~counting.known)
+        slots, batch = candidate.slots, candidate.batch
+        other = counting.used & ~counting.known
+        for depth in {metric.depth for metric in self.question.metrics}:
+            shown = np.append((batch.shown[:, :depth] > 0).any(axis=1), False)
+            logged = shown[np.minimum(slots.pair, batch.pair_count)]
+            both = logged & (slots.mass[:, :depth] > 0).any(axis=1)
+            seen = sums(slots.context, 1.0 * both, batch.context_count)
+            found.sums["in sight", depth] = seen + other
 
     def _asks(
         self,
@@ -686,7 +688,7 @@ class Answer:
         otherwise.
         """
         doubtful = isinstance(self.question.logging, Policy) or not found.model.sees_items
-        if doubtful and not self._number(found.stratum.number, "in sight"):
+        if doubtful and not self._number(found.stratum.number, "in sight", found.metric.depth):
             found = replace(found, covered=0.0, spread=None)
         sight = self.facts.sights.get((i, found.stratum.number))
         return found if sight is None else replace(found, sight=self._seen(i, m, found, sight))

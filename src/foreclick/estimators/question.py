@@ -38,6 +38,7 @@ class Question:
         fixed_mix: whether the mix of contexts is fixed by design.
         top: how many of the largest weights and of the contexts least seen are named; 0: support
             is not looked at.
+        workers: how many processes work on a log that does not stay in memory.
     """
 
     candidate: Policy
@@ -50,6 +51,7 @@ class Question:
     clusters: tuple[Clusters, ...] = ()
     fixed_mix: bool = False
     top: int = 0
+    workers: int = 1
 
     @property
     def asks(self) -> list[Ask]:

@@ -325,15 +325,22 @@ def _tally_of(
     return Tally(engine, shape, kept.wide, dropped, dropped_rows, decayed=decayed, kept=kept)
 
 
+HOME_ROWS = 30_000_000
+"""A tally of more rows is not brought home from a cluster that can work on it."""
+
+
 def settle(log: LogLike) -> tuple[Tally, list[str]]:
     """The tally of a log in this process, where statistics are computed, and a note on it.
 
     A log in a cluster or a server is tallied there, and the rows of its tally are brought home:
-    once, however many questions follow.
+    once, however many questions follow. Too many of them stay in a cluster that can work on them.
     """
     counted = tally(log)
     if not counted.engine.far:
         return counted, []
+    if counted.engine.maps and counted.row_count() > HOME_ROWS:
+        where, rows = counted.engine.name, counted.row_count()
+        return counted, [f"The {rows:,} rows of the tally stayed in {where}, where it was made."]
     key = (_HOME, id(counted.table.op()))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally

@@ -1,0 +1,78 @@
+"""The map over batches in other processes, and in the tasks of a Spark cluster: the same bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.batches import source
+from foreclick.tallies import base
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ASKED: dict[str, Any] = {
+    "metrics": ["clicks@2", "dcg@3"],
+    "estimators": ["list", "prefix", "ip", "item", "pbm", "rctr", fc.Window(2)],
+    "clip": [2.0, float("inf")],
+    "missing": "production",
+}
+ROLES: dict[str, Any] = {"period": "day", "unit": "user", "segments": "kind"}
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = np.random.default_rng(5)
+    n = 600
+    return pa.table(
+        {
+            "context": [f"q{x}" for x in rng.integers(0, 12, n)],
+            "items": [rng.permutation(5)[: rng.integers(1, 4)].tolist() for _ in range(n)],
+            "day": rng.integers(0, 6, n),
+            "user": rng.integers(0, 90, n),
+            "kind": rng.choice(["a", "b"], n),
+        }
+    ).append_column("clicks", pa.nulls(n, pa.list_(pa.int64())))
+
+
+def clicked(table: pa.Table) -> pa.Table:
+    rng = np.random.default_rng(6)
+    clicks = [rng.integers(0, 2, len(items)).tolist() for items in table["items"].to_pylist()]
+    at = table.schema.get_field_index("clicks")
+    return table.set_column(at, "clicks", pa.array(clicks))
+
+
+def candidate() -> fc.Ranking:
+    rng = np.random.default_rng(7)
+    lists = [rng.permutation(6)[:3].tolist() for _ in range(11)]
+    return fc.Ranking({"context": [f"q{x}" for x in range(11)], "items": lists})
+
+
+@pytest.mark.parametrize("by", [None, "kind"])
+def test_two_processes_give_the_same_bits(
+    table: pa.Table, by: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = fc.read_log(clicked(table), **ROLES)
+    alone = fc.evaluate(log, candidate(), by=by, **ASKED).to_dicts()
+    monkeypatch.setattr(source, "KEPT_SLOTS", 0)
+    log = fc.read_log(clicked(table), **ROLES)
+    tally = fc.tally(log)
+    batches = source.Batches(tally, slots=100)
+    tally.learnt[source._key(tally)] = batches
+    assert fc.evaluate(tally, candidate(), by=by, workers=2, **ASKED).to_dicts() == alone
+
+
+@pytest.mark.spark
+def test_tasks_of_a_cluster_give_the_same_bits(
+    table: pa.Table, spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = fc.evaluate(fc.read_log(clicked(table), **ROLES), candidate(), **ASKED)
+    monkeypatch.setattr(base, "HOME_ROWS", 0)
+    frame = spark_session.createDataFrame(clicked(table))
+    there = fc.evaluate(fc.tally(fc.read_log(frame, **ROLES)), candidate(), **ASKED)
+    assert there.to_dicts() == home.to_dicts()
+    assert any("stayed in pyspark" in note for note in there.notes)
