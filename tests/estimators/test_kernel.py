@@ -156,8 +156,11 @@ def test_so_has_one_with_other_policies(
 ):
     other = fc.Observed(read(random_log(3)))
     policy: fc.Policy = other if "observed" in asked else candidate
-    options = {k: other if k in {"baseline", "logging"} else v for k, v in asked.items()}
-    options = {k: v for k, v in options.items() if k != "observed"}
+    options: dict[str, Any] = {
+        name: other if name in {"baseline", "logging"} else value
+        for name, value in asked.items()
+        if name != "observed"
+    }
     expected = bits(fc.evaluate(in_batches(whole, 10**9), policy, **options))
     for how in ("a context a batch", "a file a day", "added, in batches"):
         assert bits(fc.evaluate(stored[how], policy, **options)) == expected, how
@@ -213,7 +216,7 @@ def asked(whole: fc.Tally, candidate: fc.Lists) -> Asked:
 @pytest.mark.parametrize("clusters", ["period", "unit", "record"])
 @pytest.mark.parametrize("by", [None, "half"])
 def test_an_answer_does_not_depend_on_what_is_asked_beside_it(
-    asked: Asked, clusters: Any, by: str | None
+    asked: Asked, clusters: str, by: str | None
 ):
     """The standard error of clicks@3 once changed when dcg@10 was asked too."""
     options: dict[str, Any] = {"clusters": clusters, "by": by}
@@ -230,7 +233,7 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it(
 
 
 @pytest.mark.parametrize("clusters", ["period", "record"])
-def test_nor_does_a_ladder(asked: Asked, clusters: Any):
+def test_nor_does_a_ladder(asked: Asked, clusters: str):
     options: dict[str, Any] = {"clusters": clusters}
     alone = asked(estimators=LADDERS, metrics="clicks@3", **options)
     assert all(row["se"] > 0 for row in alone.values())
