@@ -86,7 +86,10 @@ class TestBatches:
 
     EVERY = (
         *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm", fc.Window(2)),
-        fc.ClickModel("text", lambda slot: [np.where(slot.item > 1, "b", None), slot.position > 1]),
+        fc.ClickModel(
+            "text",
+            lambda slot: [np.array(["b" if a > 1 else None for a in slot.item]), slot.position > 1],
+        ),
     )
     LADDERS = (fc.Ladder(segments="kind"), fc.Ladder("list"))
 

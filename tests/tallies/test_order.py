@@ -159,7 +159,7 @@ def test_a_row_group_ends_where_a_context_does(tmp_path, monkeypatch):
 
 def test_a_context_larger_than_a_row_group_is_cut():
     batches = pa.table({"context": ["a"] * 2 + ["b"] * 30 + ["c"]}).to_batches(max_chunksize=4)
-    parts = list(_tally_files.whole_contexts(batches, 8))
+    parts = list(_tally_files.whole_contexts(batches, 8, cut=True))
     assert max(part.num_rows for part in parts) < 16
     assert [c for part in parts for c in part["context"].to_pylist()] == ["a"] * 2 + ["b"] * 30 + [
         "c"

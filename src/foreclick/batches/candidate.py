@@ -42,13 +42,18 @@ class CodedLists:
 
     @cached_property
     def prefix(self) -> Ints:
-        """Shape (M, D): the number of the list's beginning down to each position."""
+        """Shape (M, D): the number of the list's beginning down to each position.
+
+        That of the first list with this beginning, at every position: sorted by it, the beginnings
+        of a context are in one order, whatever other contexts there are.
+        """
         new = np.ones(self.pairs.shape, dtype=np.bool_)
         if len(self.pairs):
             new[1:] = self.pairs[1:] != self.pairs[:-1]
             new[1:] |= (self.context[1:] != self.context[:-1])[:, None]
             np.logical_or.accumulate(new, axis=1, out=new)
-        return np.cumsum(new, axis=0) - 1
+        first = np.where(new, np.arange(len(new))[:, None], 0)
+        return np.maximum.accumulate(first, axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -314,10 +314,10 @@ def _list_cells(candidate: Candidate, end: int) -> Cells:
     end = min(end, candidate.depth)
     counts = list_slots(batch, end)
     number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
-    found, first = np.unique(number, return_index=True)
+    found, first, cell = np.unique(number, return_index=True, return_inverse=True)
     matched = matched_prefixes(batch, lists, end)[first, end - 1] if len(first) else first
     slot = np.where(matched >= 0, matched, counts.size)
-    mass = sums(number, lists.mass, len(first))
+    mass = sums(cell, lists.mass, len(first))
     filled = lists.pairs[first, :end] != EMPTY
     own = np.arange(len(first))
     position = np.zeros(len(first), dtype=np.int64)
