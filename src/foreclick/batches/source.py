@@ -24,7 +24,7 @@ from foreclick.tallies.files import whole_contexts
 
 T = TypeVar("T")
 
-BATCH_SLOTS = 2_000_000
+BATCH_SLOTS = 4_000_000
 """Rows times positions of a batch: a few hundred MB while it is worked on."""
 
 KEPT_SLOTS = 60_000_000
