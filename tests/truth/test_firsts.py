@@ -14,7 +14,7 @@ from hypothesis import given
 
 import foreclick as fc
 from foreclick.estimators import Question, estimate, parse_estimators
-from foreclick.estimators.estimate import Answer
+from foreclick.estimators.answer import Answer
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
 from tests.answers import NOT_ON_SPARK

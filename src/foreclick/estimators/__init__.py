@@ -1,6 +1,6 @@
 """Estimators: one kernel on arrays, and the values that say how it is used."""
 
-from foreclick.estimators.estimate import Estimate, Seen, Sums, estimate
+from foreclick.estimators.answer import estimate
 from foreclick.estimators.influence import Spread, clustered, joint_covariance
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.question import (
@@ -12,6 +12,7 @@ from foreclick.estimators.question import (
     propensities_answer,
 )
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
+from foreclick.estimators.sums import Estimate, Seen, Sums
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [

@@ -1,0 +1,310 @@
+"""The answer to a question: a map over batches of contexts, and one sum over contexts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from foreclick.batches import (
+    Floats,
+    Totals,
+    batches_of,
+)
+from foreclick.errors import PolicyError
+from foreclick.estimators import variance
+from foreclick.estimators.cells import Ask
+from foreclick.estimators.influence import Spread, clustered
+from foreclick.estimators.ladder.estimate import LadderEstimate
+from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimators.ladder.work import LadderWork
+from foreclick.estimators.question import Part, Question, Stratum, check_question
+from foreclick.estimators.sums import Estimate, Seen, Sums
+from foreclick.estimators.support import Sight
+from foreclick.estimators.work import BatchWork, Facts, Found, Strata
+from foreclick.logs import Shape
+from foreclick.policies import Observed, Policy
+from foreclick.tallies.base import Tally
+
+_SUMS = ("mass", "covered", "cells", "seen", "unlogged")
+_CLIP_SUMS = ("credit", "clipped", "weighted", "squared", "lost")
+
+
+def estimate(tally: Tally, question: Question) -> Estimate:
+    """Answer a question from a tally."""
+    check_question(tally.shape, question)
+    batches = batches_of(tally)
+    strata = Strata.of(batches, question.by)
+    policy = question.candidate
+    sample = isinstance(policy, Observed) and not policy.counted.same(tally)
+    work = BatchWork(question, tally.shape, strata, sample=sample)
+    totals, facts = Totals(strata.count), Facts()
+    for found in batches.map(work, question.workers):
+        found.add_to(totals)
+        facts.add(found.facts)
+    answer = Answer(question, tally.shape, strata, totals, facts)
+    answer.check()
+    for ladder, asks in question.ladders:
+        _climb(tally, work, ladder, asks, totals)
+    return answer.estimate()
+
+
+def _climb(
+    tally: Tally, work: BatchWork, ladder: Ladder, asks: list[tuple[int, Ask]], totals: Totals
+) -> None:
+    """Add what a ladder says, for asks of one reward."""
+    question, batches = work.question, batches_of(tally)
+    metrics = [ask.metric for _, ask in asks]
+    fit = fitted(tally, ladder, metrics[0].reward, work.depth)
+    end = metrics[0].depth if ladder.top == "list" else None
+    key = "ladder counts", fit, metrics[0].reward, end, question.by
+    counts = batches.kept.setdefault(key, {})
+    estimate = LadderEstimate(fit, metrics, batches, work.strata.count, counts)
+    drops = question.missing == "drop"
+    sample = tally.shape.sample
+    drawn = sample is not None and sample[0] == "context"
+    climb = LadderWork(estimate, asks, question.clusters, drops, work.sample, drawn)
+    placed = [work.placed(batch) for batch in batches]
+    for each, values in climb.values(placed):
+        Found(each.counting.batch.stratum, values).add_to(totals)
+    if question.clusters:
+        for j, (i, _) in enumerate(asks):
+            totals.more((i, 0, "alone"), estimate.coarse_unsettled()[:, j])
+
+
+# --- from sums to estimates ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Sums over all contexts, and what follows from them."""
+
+    question: Question
+    shape: Shape
+    strata: Strata
+    totals: Totals
+    facts: Facts
+
+    def check(self) -> None:
+        """Refuse contexts that have no answer."""
+        self._refuse_missing(self._strata())
+
+    def estimate(self) -> Estimate:
+        """One entry per estimator, metric, clip and stratum."""
+        strata = self._strata()
+        asks = self.question.asks
+        found = [
+            self._in_sight(i, m, self._with_spread(i, m, self._finish(i, m, ask, clip, stratum)))
+            for i, ask in enumerate(asks)
+            for m, clip in enumerate(ask.clips)
+            for stratum in strata
+        ]
+        return Estimate(found, self.question.candidate.context_count() - self.facts.shared)
+
+    def _number(self, stratum: int, *name: Any) -> float:  # noqa: ANN401 - parts of a name
+        return float(self.totals.sum(name if len(name) > 1 else name[0])[stratum])
+
+    # --- what it rests on -------------------------------------------------------------------------
+
+    def _strata(self) -> list[Stratum]:
+        used = self.question.missing == "production"
+        return [
+            Stratum(
+                segment=self.strata.segment(s),
+                number=s,
+                known=self._part(s, known=True),
+                unknown=self._part(s, known=False),
+                used=used,
+            )
+            for s in range(self.strata.count)
+            if self._number(s, "contexts", True) + self._number(s, "contexts", False) > 0
+        ]
+
+    def _part(self, s: int, *, known: bool) -> Part:
+        def by_position(*name: Any) -> list[float]:  # noqa: ANN401 - parts of a name
+            return list(self.totals.sum((*name, known))[s].tolist())
+
+        metrics = self.question.metrics
+        return Part(
+            contexts=round(self._number(s, "contexts", known)),
+            records=whole_number(self._number(s, "records", known)),
+            shown=by_position("shown"),
+            rewards={m: by_position(("reward", m)) for m in metrics},
+            at_risk={m: by_position(("risk", m)) for m in metrics if m.first},
+        )
+
+    def _refuse_missing(self, strata: list[Stratum]) -> None:
+        """A context without a list is an error, unless the user says what to do with it."""
+        self._complain("logging policy", "the logging policy has no list for")
+        if not any(s.known.contexts for s in strata):
+            self._complain("candidate", "the candidate has no list for any of the")
+        if self.question.missing == "error":
+            self._complain(
+                "candidate",
+                "the candidate has no list for",
+                " Say what they should count as: missing='production' (as they are today) or "
+                "missing='drop' (leave them out of everything).",
+            )
+
+    def _complain(self, who: str, what: str, remedy: str = "") -> None:
+        if who in self.facts.missing:
+            count, some = self.facts.missing[who]
+            examples = ", ".join(repr(value) for value in some)
+            raise PolicyError(
+                f"{what} {count:,} contexts of the log, for example {examples}.{remedy}"
+            )
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    def _finish(self, i: int, m: int, ask: Ask, clip: float, stratum: Stratum) -> Sums:
+        """Sums of cells, and of the contexts in which the candidate shows what production did.
+
+        Their weights are 1 and their exposure is their own, whatever the clip.
+        """
+        s = stratum.number
+        found: dict[str, Any] = {name: self._number(s, i, None, name) for name in _SUMS}
+        found |= {name: self._number(s, i, m, name) for name in _CLIP_SUMS}
+        largest = float(self.totals.largest(i)[s])
+        exposed = stratum.known.counted(ask)
+        if isinstance(self.question.logging, Policy):
+            filled = self.totals.sum("filled")[s].tolist()
+            exposed = sum(e * n for e, n in zip(ask.exposure, filled, strict=False))
+        elif self.question.logging == "propensity":
+            largest = math.inf
+        rungs = None
+        if ask.ladder is not None:
+            # As if all positions counted alike: then production is worth as many as it has.
+            found["squared"] *= stratum.known.unevenness(ask.metric)
+            shares = self.totals.sum((i, "rungs"))[s].tolist()
+            rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
+        if stratum.used:
+            shown, absent = stratum.unknown.exposure(ask), stratum.unknown.counted(ask)
+            added = {"mass": shown, "covered": shown, "weighted": absent, "squared": absent}
+            added["credit"] = stratum.unknown.credit(ask.metric)
+            found |= {name: found[name] + more for name, more in added.items()}
+            exposed += absent
+        return Sums(ask, clip, stratum, exposure=exposed, largest=largest, rungs=rungs, **found)
+
+    def _in_sight(self, i: int, m: int, found: Sums) -> Sums:
+        """Where no item of the candidate was ever shown, nothing of it is covered.
+
+        A model that is blind to items, or a logging policy that could have shown them, says
+        otherwise.
+        """
+        doubtful = isinstance(self.question.logging, Policy) or not found.model.sees_items
+        if doubtful and not self._number(found.stratum.number, "in sight", found.metric.depth):
+            found = replace(found, covered=0.0, spread=None)
+        sight = self.facts.sights.get((i, found.stratum.number))
+        return found if sight is None else replace(found, sight=self._seen(i, m, found, sight))
+
+    def _seen(self, i: int, m: int, found: Sums, sight: Sight) -> Seen:
+        s = found.stratum.number
+        squared, dark = self._number(s, i, m, "squared"), self._number(s, i, "dark")
+        covered = self._number(s, i, "period", "covered")
+        return Seen(
+            repeated=self._number(s, i, "period", "often") / covered if covered else None,
+            contexts=round(self._number(s, i, "out")),
+            records=whole_number(self._number(s, i, "out records")),
+            heaviest=[
+                _shared(row, "squared", row["squared"][m] / squared if squared else None)
+                for _, row in sight.heaviest.rows
+            ],
+            darkest=[_shared(row, "dark", row["dark"] / dark) for _, row in sight.darkest.rows],
+            tail=sight.tail,
+        )
+
+    # --- variance ---------------------------------------------------------------------------------
+
+    def _with_spread(self, i: int, m: int, found: Sums) -> Sums:
+        """The same sums with their variance: by several kinds of clusters, the widest of them."""
+        if not self.question.clusters:
+            return found
+        s, repeated = found.stratum.number, None
+        spreads = []
+        for kind in self.question.clusters:
+            spread = self._spread(i, m, found, kind)
+            if spread is None:
+                continue
+            spreads.append(spread)
+            enough = kind == "period" and spread.clusters >= variance.ENOUGH_PERIODS
+            covered = self._number(s, i, kind, "covered")
+            if enough and covered:
+                repeated = self._number(s, i, kind, "often") / covered
+        widest = max(spreads, key=lambda spread: float(spread.covariance[0, 0]), default=None)
+        if widest is not None:
+            widest = self._sampled(i, m, found, widest)
+        return replace(found, asked=True, spread=widest, repeated=repeated)
+
+    def _spread(self, i: int, m: int, found: Sums, kind: Any) -> Spread | None:  # noqa: ANN401
+        if found.value is None:
+            return None
+        s = found.stratum.number
+        if kind == "record":
+            spread = _independent({c: self._number(s, i, m, kind, c) for c in _MOMENTS})
+        else:
+            n = self.totals.sum((kind, "n"))[s]
+            f = self.totals.sum((kind, "f", found.metric))[s]
+            psi = self.totals.sum((i, m, kind, "psi"))[s]
+            there = np.flatnonzero(n > 0)
+            both = np.stack([psi, f], axis=1)[there]
+            if not self.question.fixed_mix:
+                both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
+            spread = replace(clustered(both / n.sum()), kind=kind, present=there)
+        hidden = self._hidden(i, m, s, kind) / found.stratum.records**2
+        return replace(spread, covariance=spread.covariance + hidden)
+
+    def _hidden(self, i: int, m: int, s: int, kind: str) -> Floats:
+        """Shape (2, 2): the variance of n V̂ and n F̂ that small cells and few clusters hide."""
+        pool = self.totals.sum((i, "pool"))[s]
+        usual = float(pool[0] / pool[1]) if np.ndim(pool) and pool[1] > 0 else 0.0
+        over = self._number(s, i, kind, "over") + usual * self._number(s, i, kind, "over s²")
+        under = self._number(s, i, kind, "under")
+        shock = max(over, 0.0) / under if under > 0 else 0.0
+        ww, w, d = (
+            self._number(s, i, kind, m, name)
+            + usual * self._number(s, i, kind, m, f"{name} s²")
+            + shock * self._number(s, i, kind, m, f"shock {name}")
+            for name in ("ww", "w", "d")
+        )
+        return np.array([[ww, w], [w, d]])
+
+    def _sampled(self, i: int, m: int, found: Sums, spread: Spread) -> Spread:
+        """With what a log of drawn contexts and a candidate that is a sample add."""
+        s, sample = found.stratum.number, self.shape.sample
+        if sample is not None and sample[0] == "context":
+            names = ("count", "n", "nn", "v", "f", "vv", "vf", "ff", "vn", "fn")
+            moments = {name: self._number(s, i, m, "drawn", name) for name in names}
+            between = variance.drawn_covariance(moments, sample[1])
+            spread = replace(spread, covariance=spread.covariance + between)
+        own, squares, freedom, alone = (
+            self._number(s, i, m, f"sample{name}")
+            for name in ("", " squares", " freedom", " alone")
+        )
+        more = own + (squares / freedom if freedom else 0.0) * alone
+        more += self._number(s, i, m, "alone")
+        return spread.wider(more / found.stratum.records**2) if more else spread
+
+
+def _shared(row: dict[str, Any], part: str, share: float | None) -> dict[str, Any]:
+    """A row with its share of a sum, instead of what it adds to it."""
+    return {name: value for name, value in row.items() if name != part} | {"share": share}
+
+
+_MOMENTS = ("n", "v", "f", "vv", "vf", "ff")
+
+
+def _independent(moments: dict[str, float]) -> Spread:
+    """The covariance of means of independent records, from their moments."""
+    n = moments["n"]
+    raw = np.array([[moments["vv"], moments["vf"]], [moments["vf"], moments["ff"]]])
+    mean = np.array([moments["v"], moments["f"]]) / n
+    centred = raw - n * np.outer(mean, mean)
+    return Spread(centred / (n * max(n - 1, 1)), math.inf, n, None)
+
+
+def whole_number(value: float) -> float:
+    """A count as an integer, if it is one."""
+    return int(value) if float(value).is_integer() else value

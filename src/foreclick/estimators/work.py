@@ -1,0 +1,373 @@
+"""The work on one batch: from its records and a candidate to values of contexts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from foreclick.batches import (
+    Batch,
+    Batches,
+    Candidate,
+    Coding,
+    Floats,
+    Ints,
+    Totals,
+    sums,
+)
+from foreclick.batches.encode import Codes
+from foreclick.estimators import variance
+from foreclick.estimators.cells import counted, row_credit
+from foreclick.estimators.first_clicks import weigh_hazards
+from foreclick.estimators.influence import Clustering, Counting, Influence
+from foreclick.estimators.kernel import (
+    Clustered,
+    WeighedCells,
+    context_rows,
+    context_sums,
+    largest_weight,
+    weigh,
+)
+from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimators.ladder.work import Placed
+from foreclick.estimators.question import Question
+from foreclick.estimators.slots import context_slots
+from foreclick.estimators.support import Sight, context_support, sights
+from foreclick.logs import PERIOD, Shape
+from foreclick.policies import Observed, Policy
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The parts of a log by the values of some columns.
+
+    Attributes:
+        by: the columns.
+        codes: the values of each.
+    """
+
+    by: tuple[str, ...]
+    codes: tuple[Codes, ...]
+
+    @classmethod
+    def of(cls, batches: Batches, by: tuple[str, ...]) -> Strata:
+        """The strata of a log."""
+        book = batches.codebook
+        codes = [book.periods if name == PERIOD else book.segments[name] for name in by]
+        return cls(by, tuple(code for code in codes if code is not None))
+
+    @property
+    def count(self) -> int:
+        """How many there may be."""
+        return math.prod(len(code) for code in self.codes)
+
+    def split(self, batch: Batch) -> Batch:
+        """The batch with every stratum of a context as a context of its own."""
+        if not self.by:
+            return batch
+
+        def make() -> Batch:
+            part = np.zeros(len(batch.n), dtype=np.int64)
+            for name, code in zip(self.by, self.codes, strict=True):
+                own = batch.clusters["period"] if name == PERIOD else batch.segments[name]
+                part = part * len(code) + own
+            return batch.split(part, self.count)
+
+        return batch.keep(("split", self.by), make)  # type: ignore[return-value]
+
+    def segment(self, number: int) -> dict[str, Any]:
+        """The values of a stratum by column."""
+        found = {}
+        for name, code in reversed(list(zip(self.by, self.codes, strict=True))):
+            number, own = divmod(number, len(code))
+            found[name] = code.values[own].as_py()
+        return {name: found[name] for name in self.by}
+
+
+@dataclass(eq=False)
+class Facts:
+    """What is known of a question beside sums.
+
+    Attributes:
+        shared: how many contexts the log and the candidate have in common.
+        missing: contexts without an answer, by who has none: how many, and some of them.
+        sights: what is seen of the candidate, by the number of the ask and the stratum.
+    """
+
+    shared: int = 0
+    missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
+    sights: dict[tuple[int, int], Sight] = field(default_factory=dict)
+
+    def add(self, other: Facts) -> None:
+        """Those of other contexts too."""
+        self.shared += other.shared
+        for who, (count, some) in other.missing.items():
+            before, first = self.missing.get(who, (0, []))
+            self.missing[who] = before + count, (first + some)[:_EXAMPLES]
+        for key, sight in other.sights.items():
+            if key in self.sights:
+                self.sights[key].add(sight)
+            else:
+                self.sights[key] = sight
+
+    def note_missing(self, who: str, batch: Batch, known: Any) -> None:  # noqa: ANN401 - (X,) booleans
+        """Note the contexts of a batch that somebody has no answer for."""
+        values = np.unique(batch.context_value[~known])
+        if len(values):
+            some = [batch.contexts[int(v)].as_py() for v in values[:_EXAMPLES]]
+            self.missing[who] = len(values), some
+
+
+@dataclass(eq=False)
+class Found:
+    """What a batch adds to the answer: values of contexts, by name.
+
+    Attributes:
+        stratum: Shape (X,).
+        sums: Shape (X, …) each.
+        largest: Shape (X,) each.
+    """
+
+    stratum: Ints
+    sums: dict[Any, Floats] = field(default_factory=dict)
+    largest: dict[Any, Floats] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+
+    def add_to(self, totals: Totals) -> None:
+        """Add the values of all contexts."""
+        for name, values in self.sums.items():
+            totals.add(name, values, self.stratum)
+        for name, values in self.largest.items():
+            totals.most(name, values, self.stratum)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchWork:
+    """The work on one batch: from its records to values of contexts.
+
+    Attributes:
+        question: what is asked.
+        shape: the columns of the log.
+        strata: its parts.
+        sample: whether the candidate is the frequencies of another log.
+    """
+
+    question: Question
+    shape: Shape
+    strata: Strata
+    sample: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Down to which position policies are asked."""
+        return policy_depth(self.question, self.shape)
+
+    def placed(self, batch: Batch) -> Placed:
+        """The batch by strata, with the candidate in its numbers."""
+        q, batch = self.question, self.strata.split(batch)
+        coding = Coding(batch, self.depth)
+        within = None
+        if q.baseline is not None and q.missing == "drop":
+            within = Candidate(coding, q.baseline).known
+        candidate = Candidate(coding, q.candidate, within)
+        counting = Counting(batch, candidate.known, q.missing == "production", q.fixed_mix)
+        return Placed(candidate, counting)
+
+    def __call__(self, batch: Batch) -> Found:
+        """What the batch adds to the answer."""
+        q, placed = self.question, self.placed(batch)
+        candidate, counting, coding = placed.candidate, placed.counting, placed.candidate.coding
+        batch = counting.batch
+        found = Found(batch.stratum)
+        found.facts.shared = candidate.shared
+        found.facts.note_missing("candidate", batch, candidate.known)
+        self._parts(found, counting)
+        logging: Any = q.logging
+        if isinstance(q.logging, Policy):
+            logging = Candidate(coding, q.logging, candidate.known)
+            everywhere = Candidate(coding, q.logging).known
+            found.facts.note_missing("logging policy", batch, everywhere)
+            found.sums["filled"] = _filled(logging)
+        self._sight(found, candidate, counting)
+        self._asks(found, candidate, counting, logging)
+        return found
+
+    def _parts(self, found: Found, counting: Counting) -> None:
+        """Sums by position of the contexts that the candidate knows, and of the others."""
+        batch = counting.batch
+        slots = context_slots(batch)
+        each: dict[Any, Floats] = {"records": batch.context_n}
+        for metric in self.question.metrics:
+            what = counted(batch, metric, hazard=metric.first)
+            shape = batch.context_count, batch.depth
+            each["reward", metric] = slots.earned(what)[:-1].reshape(shape)
+            if metric.first:
+                each["risk", metric] = slots.n(what)[:-1].reshape(shape)
+                what = counted(batch, metric)
+            each["shown"] = slots.n(what)[:-1].reshape(shape)
+        for known in (True, False):
+            mine = counting.known == known
+            found.sums["contexts", known] = 1.0 * mine
+            for name, values in each.items():
+                found.sums[name, known] = values * mine.reshape(-1, *[1] * (values.ndim - 1))
+
+    def _sight(self, found: Found, candidate: Candidate, counting: Counting) -> None:
+        """Where the log shows any item of the candidate, or the candidate what the log did."""
+        slots, batch = candidate.slots, candidate.batch
+        other = counting.used & ~counting.known
+        for depth in {metric.depth for metric in self.question.metrics}:
+            shown = np.append((batch.shown[:, :depth] > 0).any(axis=1), False)
+            logged = shown[np.minimum(slots.pair, batch.pair_count)]
+            both = logged & (slots.mass[:, :depth] > 0).any(axis=1)
+            seen = sums(slots.context, 1.0 * both, batch.context_count)
+            found.sums["in sight", depth] = seen + other
+
+    def _asks(
+        self,
+        found: Found,
+        candidate: Candidate,
+        counting: Counting,
+        logging: Any,  # noqa: ANN401
+    ) -> None:
+        kinds: list[Any] = [kind for kind in self.question.clusters if kind != "record"]
+        clusterings = {kind: Clustering(counting, kind) for kind in kinds}
+        if self.question.top and self.shape.period:
+            clusterings.setdefault("period", Clustering(counting, "period"))
+        for kind, clustering in clusterings.items() if kinds else ():
+            found.sums[kind, "n"] = clustering.records
+            for metric in self.question.metrics:
+                found.sums[kind, "f", metric] = clustering.rewards(metric)
+        asks = [(i, ask) for i, ask in enumerate(self.question.asks) if ask.ladder is None]
+        for cell in dict.fromkeys(ask.cell for _, ask in asks):
+            same = [(i, ask) for i, ask in asks if ask.cell == cell]
+            mine = [ask for _, ask in same]
+            hazard = mine[0].hazard
+            weighed = weigh_hazards(candidate, mine) if hazard else weigh(candidate, mine, logging)
+            for (i, _), each in zip(same, weighed, strict=True):
+                AskWork(i, each, candidate, counting, clusterings, self).add_to(found)
+
+
+@dataclass(frozen=True, eq=False)
+class AskWork:
+    """The work on one ask in one batch."""
+
+    number: int
+    weighed: WeighedCells
+    candidate: Candidate
+    counting: Counting
+    clusterings: dict[Any, Clustering]
+    work: BatchWork
+
+    def add_to(self, found: Found) -> None:
+        """Add the values of contexts, under the number of the ask."""
+        i, w, question = self.number, self.weighed, self.work.question
+        values = context_sums(w)
+        found.sums.update({(i, *name): each for name, each in values.items()})
+        found.largest[i] = largest_weight(w)
+        if question.top:
+            self._support(found, question.top)
+        if not question.clusters:
+            return
+        hides = w.ask.model.sees_items and not w.known
+        residual = variance.residuals(w) if hides else None
+        if residual is not None:
+            found.sums[i, "pool"] = np.stack(residual.pool, axis=1)
+        influence = Influence(self.counting, w)
+        if "record" in question.clusters:
+            self._records(found, influence, residual)
+        for kind, clustering in self.clusterings.items():
+            self._clusters(found, influence, residual, kind, clustering)
+        self._samples(found, values)
+
+    def _support(self, found: Found, top: int) -> None:
+        w = self.weighed
+        self._note(found, context_support(w))
+        for stratum, sight in sights(w, self.candidate, top).items():
+            found.facts.sights[self.number, stratum] = sight
+        if "period" in self.clusterings:
+            periods = _periods(w, self.clusterings["period"].slots.of(w))
+            self._note(found, variance.repeated(w, periods), "period")
+
+    def _records(
+        self, found: Found, influence: Influence, residual: variance.Residuals | None
+    ) -> None:
+        f = self.counting.rewards(self.weighed.ask.metric)
+        for m in range(len(self.weighed.ask.clips)):
+            moments = variance.record_moments(self.counting, influence.rows(m), f)
+            self._note(found, moments, m, "record")
+        if residual is not None:
+            self._note(found, variance.small_cells(self.weighed, residual), "record")
+
+    def _clusters(
+        self,
+        found: Found,
+        influence: Influence,
+        residual: variance.Residuals | None,
+        kind: Any,  # noqa: ANN401 - a cluster
+        clustering: Clustering,
+    ) -> None:
+        w = self.weighed
+        cells = clustering.slots.of(w)
+        for m in range(len(w.ask.clips)):
+            found.sums[self.number, m, kind, "psi"] = influence.clusters(m, cells, clustering)
+        if residual is not None:
+            self._note(found, variance.few_clusters(w, residual, cells), kind)
+        if kind == "period" and w.ask.model.sees_items:
+            self._note(found, variance.repeated(w, _periods(w, cells)), kind)
+
+    def _samples(self, found: Found, values: dict[Any, Floats]) -> None:
+        w, policy, shape = self.weighed, self.candidate.policy, self.work.shape
+        clips = range(len(w.ask.clips))
+        if self.work.sample and isinstance(policy, Observed):
+            sizes = policy.records(self.candidate.coding.view)[self.candidate.batch.context_value]
+            worth = [variance.list_worth(w, self.candidate, m) for m in clips]
+            self._note(found, variance.sampled_candidate(self.candidate, sizes, worth))
+        if shape.sample is not None and shape.sample[0] == "context":
+            batch = self.candidate.batch
+            credit = context_rows(batch, batch.n * row_credit(batch, w.ask.metric))
+            for m in clips:
+                moments = variance.drawn_contexts(self.counting, values[m, "credit"], credit)
+                self._note(found, moments, m)
+
+    def _note(self, found: Found, values: dict[Any, Floats], *where: Any) -> None:  # noqa: ANN401
+        """Keep values under the ask, where they belong, and their own name."""
+        for name, each in values.items():
+            own = name if isinstance(name, tuple) else (name,)
+            found.sums[(self.number, *where, *own)] = each
+
+
+def _periods(weighed: WeighedCells, cells: Clustered) -> Floats:
+    """Shape (G,): in how many periods each cell was exposed."""
+    if not weighed.by_row:
+        return cells.clusters
+    # Rows of one cell may be of one period.
+    own, entries = weighed.cells.key, cells.entries
+    seen = (entries.exposed > 0) & (cells.exposure > 0)[entries.cell]
+    pairs = np.unique(np.stack([own[entries.cell[seen]], entries.cluster[seen]]), axis=1)
+    return sums(pairs[0], np.ones(pairs.shape[1]), int(own.max(initial=-1)) + 1)[own]
+
+
+def _filled(logging: Candidate) -> Floats:
+    """Shape (X, D): n_x times the chance that the logging policy fills each position."""
+    slots, batch = logging.slots, logging.batch
+    found = np.zeros((batch.context_count, logging.depth))
+    np.add.at(found, slots.context, slots.mass)
+    return found * batch.context_n[:, None]
+
+
+def policy_depth(question: Question, shape: Shape) -> int:
+    """Down to which position policies are asked.
+
+    The probability of a whole list is for the whole list, however little a metric counts; one
+    position more tells a longer list from it. A ladder learns from all positions.
+    """
+    whole_list = question.logging == "propensity" and (
+        shape.propensity == "list" or shape.depth == 1
+    )
+    ladders = any(isinstance(e, Ladder) for e in question.estimators)
+    return max(question.depth, shape.depth + 1 if whole_list else 0, shape.depth if ladders else 0)
