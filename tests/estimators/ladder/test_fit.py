@@ -16,7 +16,7 @@ import foreclick as fc
 from foreclick import simulate
 from foreclick.batches import EMPTY, Floats, Ints
 from foreclick.estimators.ladder import sample as sampling
-from foreclick.estimators.ladder.fit import HeldOut, examination_curve, fitted, strengths
+from foreclick.estimators.ladder.fit import HeldOut, fitted, sample_curve, strengths
 from foreclick.estimators.ladder.sample import Sample, dealt, sampled
 from foreclick.estimators.ladder.spec import Ladder
 from tests.answers import close
@@ -112,9 +112,19 @@ FEW = (1.0, 1.54857369612, 0.872627310725, 0.723418802872, 2.05174627487)
         (60_000, DATED, [(18, 18, 8, 18), (18, 18, 8, 18), (18, 9, 18, 8)], ALL),
         (60_000, KEYED, [(18, 18, 9, 18), (8, 18, 18, 18), (18, 9, 18, 10)], ALL),
         (60_000, {}, [(9, 18, 8, 18), (7, 18, 11, 18), (9, 8, 18, 10)], ALL),
-        (40, DATED, [(18, 18, 9, 10), (18, 18, 9, 10), (18, 9, 10, 18)], (*FEW, 0.637551473547)),
-        (40, KEYED, [(18, 18, 7, 18), (18, 18, 7, 18), (18, 7, 18, 18)], (*FEW, 0.643237037508)),
-        (40, {}, [(18, 10, 7, 18), (7, 18, 8, 18), (10, 7, 18, 18)], (*FEW, 0.66741863043)),
+        (
+            40,
+            DATED,
+            [(18, 18, 9, 10), (18, 18, 9, 10), (18, 9, 10, 18)],
+            (*FEW, 0.6424967619387145),
+        ),
+        (
+            40,
+            KEYED,
+            [(18, 18, 7, 18), (18, 18, 7, 18), (18, 7, 18, 18)],
+            (*FEW, 0.6476667208138056),
+        ),
+        (40, {}, [(18, 10, 7, 18), (7, 18, 8, 18), (10, 7, 18, 18)], (*FEW, 0.6748208107933225)),
     ],
 )
 def test_it_learns_what_version_0_1_learnt_in_the_engine(
@@ -124,7 +134,11 @@ def test_it_learns_what_version_0_1_learnt_in_the_engine(
     curve: tuple[float, ...],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Recorded: strengths by their step on the grid .1, .1 · 10^(1/3), …, and the examination."""
+    """Recorded: strengths by their step on the grid .1, .1 · 10^(1/3), …, and the examination.
+
+    In the small sample no item that moved connects position 6 with the others, so its height is a
+    convention: version 0.1 had it up to 1 % lower.
+    """
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", limit)
     tally = made(2, **roles)
     for ladder, right in zip(LADDERS, steps, strict=True):
@@ -179,7 +193,7 @@ def test_examination_is_that_of_a_position_model():
         n=np.full(40, 100.0),
         clicks=100 * attraction[lists] * P,
     )
-    np.testing.assert_allclose(examination_curve(sample), P, rtol=1e-8)
+    np.testing.assert_allclose(sample_curve(sample), P, rtol=1e-8)
 
 
 # --- samples made by hand -------------------------------------------------------------------------
@@ -257,7 +271,7 @@ def test_strengths_find_the_click_model():
     table = np.clip(attraction[:, :, None] * p * rng.uniform(0.2, 1.8, (20, 5, 5)), 0, 1)
     slots = strengths(Ladder(), drawn(simulate.ItemPosition(table), 2), p)
     cascade = drawn(simulate.Cascade(attraction, 5), 3)
-    above = strengths(Ladder(), cascade, examination_curve(cascade))
+    above = strengths(Ladder(), cascade, sample_curve(cascade))
     assert min(pbm[:2]) >= 1000  # neither what stands above nor the position tells more
     assert slots[1] < 100 < slots[0]  # the position does
     assert above[0] < 1000  # what stands above does
@@ -276,7 +290,7 @@ def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], s
     n = rng.integers(1, 50, len(items)).astype(float)
     clicks = n[:, None] * np.array(mu)[items] * examination
     zeros = np.zeros(len(items), dtype=np.int64)
-    found = examination_curve(sample_of(zeros, zeros, items, n, clicks))
+    found = sample_curve(sample_of(zeros, zeros, items, n, clicks))
     np.testing.assert_allclose(found, examination, rtol=1e-6)
 
 

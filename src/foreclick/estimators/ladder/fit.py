@@ -19,6 +19,7 @@ import numpy as np
 from foreclick.batches import EMPTY, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered
 from foreclick.errors import ModelError
+from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import check_classes
 from foreclick.estimators.ladder.sample import Sample, sampled
 from foreclick.estimators.ladder.shrinkage import borrowed, own_weight
@@ -29,8 +30,6 @@ from foreclick.tallies.base import Tally
 _GUESS = {"prefix": 50.0, "list": 20.0, "position": 20.0, "item": 5.0, "context": 5.0}
 _GRID: Floats = np.array([0.1 * 10 ** (j / 3) for j in range(19)])  # from .1 to 100,000
 _ROUNDS = 4
-_PASSES = 2000
-_CLOSE = 1e-12
 _TIE = 1e-13  # losses that differ by less are equal but for rounding
 
 
@@ -54,7 +53,7 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
     key = "ladder", tally.table.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         sample = sampled(tally, reward, ladder.segments)
-        p = examination_curve(sample) if given is None else given
+        p = sample_curve(sample) if given is None else given
         learnt = ladder.strengths or strengths(ladder, sample, p)
         tally.learnt[key] = Fitted(ladder, learnt, tuple(p.tolist()))
     return cast("Fitted", tally.learnt[key])
@@ -75,35 +74,18 @@ def _check_segments(tally: Tally, ladder: Ladder) -> None:
 # --- examination ----------------------------------------------------------------------------------
 
 
-def examination_curve(sample: Sample) -> Floats:
-    """Shape (K,): p by maximum likelihood, c_xak ~ Poisson(n_xak μ_xa p_k), from items that moved.
-
-    p and μ in turn, each given the other. Positions that share no item with the others keep the
-    height that the positions' click rates give them. p_1 = 1.
-    """
+def sample_curve(sample: Sample) -> Floats:
+    """Shape (K,): how much each position is examined, by the items of the sample that moved."""
     depth = sample.lists.shape[1]
     row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
     pair = sample.lists[sample.row_list[row], k]
-    slots, slot = numbered(pair * depth + k, (int(pair.max(initial=0)) + 1) * depth)
-    n = sums(slot, sample.n[row], len(slots))
-    c = sums(slot, sample.clicks[row, k], len(slots))
-    items, item = numbered(slots // depth, int(pair.max(initial=0)) + 1)
-    position = slots % depth
-    p = ratio(sums(position, c, depth), sums(position, n, depth))
-    moved = np.bincount(item)[item] > 1
-    n, c, item, position = n[moved], c[moved], item[moved], position[moved]
-    by_item, by_position = sums(item, c, len(items)), sums(position, c, depth)
-    for _ in range(_PASSES if len(n) else 0):
-        rate = ratio(by_item, sums(item, n * p[position], len(items)))
-        expected = sums(position, n * rate[item], depth)
-        # Where no item with clicks moved, nothing new is learnt.
-        new = np.where(expected > 0, ratio(by_position, expected), p)
-        far = np.max(np.abs(new - p)) > _CLOSE * max(float(np.max(p)), _CLOSE)
-        p = new
-        if not far:
-            break
-    scale = p[0] if p[0] > 0 else p.max()
-    return np.asarray(p / scale if scale > 0 else np.ones(depth))
+    pairs, number = numbered(pair, int(pair.max(initial=-1)) + 1)
+    shape = len(pairs), depth
+    n, w = (
+        sums(number * depth + k, values, shape[0] * depth).reshape(shape)
+        for values in (sample.n[row], sample.clicks[row, k])
+    )
+    return examination_curve(n, w)
 
 
 # --- strengths ------------------------------------------------------------------------------------
