@@ -34,7 +34,7 @@ from foreclick.engines import (
     total,
 )
 from foreclick.errors import ForeclickError, TallyError
-from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, packed, read_log, spread
+from foreclick.logs import PERIOD, Log, N, Shape, packed, read_log, spread
 from foreclick.tallies.files import (
     GROUP_ROWS,
     SCHEMA_VERSION,
@@ -521,37 +521,5 @@ def _widest(name: str, kinds: list[dt.DataType]) -> dt.DataType:
         ) from error
 
 
-def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
-    """The largest value of each reward; 0 where nobody was shown anything."""
-    if not rewards:
-        return {}
-    columns = {r: [tally.table[c].fill_null(0) for c in tally.shape.reward(r)] for r in rewards}
-    found = {r: reduce(ibis.greatest, mine).max() for r, mine in columns.items()}
-    row = tally.engine.rows(tally.table.aggregate(**found))[0]
-    return {reward: row[reward] or 0 for reward in rewards}
-
-
 FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
-
-
-def count_periods(tally: Tally) -> int:
-    """How many periods a tally has."""
-    periods = tally.table.aggregate(n=tally.table[PERIOD].nunique())
-    return int(tally.engine.rows(periods)[0]["n"])
-
-
-def contexts_repeat(tally: Tally) -> tuple[int, float]:
-    """The number of contexts and the median number of records of one."""
-    counts = tally.table.group_by(CONTEXT).aggregate(**{N: total(tally.table[N])})
-    # Not every engine has a median; how many contexts have so many records is a small table.
-    sizes = counts.group_by(N).aggregate(contexts=counts.count())
-    rows = sorted((row[N], row["contexts"]) for row in tally.engine.rows(sizes))
-    contexts, passed, middle = sum(times for _, times in rows), 0, []
-    for records, times in rows:
-        passed += times
-        if 2 * passed >= contexts:
-            middle.append(float(records))
-        if 2 * passed > contexts:
-            break
-    return contexts, sum(middle) / max(len(middle), 1)
