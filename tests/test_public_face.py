@@ -31,6 +31,7 @@ NAMES = {
     "read_log",
     "read_tally",
     "resample",
+    "simulate",
     "support",
     "tally",
     "write_tallies",

@@ -1,11 +1,14 @@
 """foreclick: know the clicks before you ship the ranking.
 
-Reads the click logs a team already has and says how many clicks a new ranking would get, in the
-engine where the logs live. The estimators are those of Li et al., "Offline Evaluation of Ranking
-Policies with Click Models" (KDD 2018).
+Reads the click logs a team already has and says how many clicks a new ranking would get. A log is
+compressed in the engine where it lives; all statistics are computed from that. The estimators are
+those of Li et al., "Offline Evaluation of Ranking Policies with Click Models" (KDD 2018).
 """
 
-from foreclick import datasets, errors
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from foreclick import errors
 from foreclick.analysis.backtest import Backtest, backtest
 from foreclick.analysis.check import Check, check
 from foreclick.analysis.compare import Comparison, compare
@@ -21,6 +24,9 @@ from foreclick.models import ClickModel, Window
 from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
 from foreclick.tallies.base import Tally, read_tally, tally
 from foreclick.tallies.parts import Tallies, write_tallies
+
+if TYPE_CHECKING:
+    from foreclick import datasets, simulate
 
 __version__ = "0.1.0"
 
@@ -59,7 +65,17 @@ __all__ = [
     "read_log",
     "read_tally",
     "resample",
+    "simulate",
     "support",
     "tally",
     "write_tallies",
 ]
+
+_LATER = ("datasets", "simulate")  # rooms that most sessions never ask for
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module
+    """Import a room when it is first asked for."""
+    if name in _LATER:
+        return import_module(f"foreclick.{name}")
+    raise AttributeError(f"module 'foreclick' has no attribute {name!r}")
