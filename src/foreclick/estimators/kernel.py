@@ -284,12 +284,14 @@ class Moments(NamedTuple):
     """Shape (G,) each: sums over the clusters of each cell.
 
     Attributes:
-        ee, eee: of the squares and cubes of its exposure.
+        ee: of the squares of its exposure.
+        spared: of these times 1 − h, with h the cluster's share of the exposure of the cell; 0
+            to the last bit for a cell that was seen in one cluster.
         te, tt: of its credit times its exposure, and of the squares of its credit.
     """
 
     ee: Floats
-    eee: Floats
+    spared: Floats
     te: Floats
     tt: Floats
 
@@ -341,15 +343,19 @@ class CellClusters:
         """Sums over the clusters of each cell."""
         e, t = self.exposed, self.earned
         ee = e * e
-        values = (ee, ee * e, t * e, t * t)
+        values = (ee, ee * self.others, t * e, t * t)
         return Moments(*map(self.by_cell, values))
 
     @cached_property
-    def unhidden(self) -> Floats:
-        """Shape (E,): e √(1 − h), with h the cluster's share of the exposure of the cell."""
+    def others(self) -> Floats:
+        """Shape (E,): 1 − h, the share of the cell's exposure that the other clusters have."""
         whole = self.by_cell(self.exposed)[self.cell]
-        share = np.minimum(ratio(self.exposed, whole), 1.0)
-        return np.asarray(self.exposed * np.sqrt(1 - share))
+        return np.asarray(1 - np.minimum(ratio(self.exposed, whole), 1.0))
+
+    @cached_property
+    def unhidden(self) -> Floats:
+        """Shape (E,): e √(1 − h)."""
+        return np.asarray(self.exposed * np.sqrt(self.others))
 
     @cached_property
     def clusters(self) -> Floats:
@@ -376,7 +382,7 @@ class Clustered(NamedTuple):
     def moments(self) -> Moments:
         """Sums over the clusters of each cell."""
         t, e, found = self.theta, self.exposure, self.entries.moments
-        return Moments(e**2 * found.ee, e**3 * found.eee, t * e * found.te, t**2 * found.tt)
+        return Moments(e**2 * found.ee, e**2 * found.spared, t * e * found.te, t**2 * found.tt)
 
     @property
     def clusters(self) -> Floats:

@@ -101,7 +101,7 @@ def few_clusters(weighed: WeighedCells, found: Residuals, cells: Clustered) -> P
     w, n = weighed, weighed.n
     counts = 1.0 * found.counts
     rate = w.rate
-    ee, eee, te, tt = cells.moments
+    ee, spared, te, tt = cells.moments
     known = n * (found.squared + 2 * found.usual) / (n + 1)  # n_g σ_g², but for the pooled s²
     pooled = found.pooled * 2 * n / (n + 1)
     shared = ratio(ee, w.exposed**2)  # Σ h²
@@ -110,7 +110,7 @@ def few_clusters(weighed: WeighedCells, found: Residuals, cells: Clustered) -> P
     values = {
         "over": counts * (left - known * (1 - shared)),
         "over s²": -counts * pooled * (1 - shared),
-        "under": counts * rate**2 * (ee - ratio(eee, w.exposed)),
+        "under": counts * rate**2 * spared,
     }
     sums_ = {name: sums(w.context, each, count) for name, each in values.items()}
     return sums_ | _weighted(w, known * shared, pooled * shared) | _shocks(w, cells)
