@@ -125,7 +125,8 @@ class PlackettLuce(Policy):
         context = view.context_numbers(table[CONTEXT].combine_chunks())
         item = view.item_numbers([table[ITEM].combine_chunks()])[:, 0]
         weight = np.asarray(table["score"].combine_chunks()) / self.temperature
-        order = np.lexsort((item, context))
+        # Items stay in the order of their values: numbers depend on what else the view has.
+        order = np.argsort(context, kind="stable")
         context, item, weight = context[order], item[order], weight[order]
         starts = np.searchsorted(context, np.arange(len(view.contexts) + 1))
         for x in np.flatnonzero(np.diff(starts)):
