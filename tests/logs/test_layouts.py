@@ -506,7 +506,7 @@ def test_clicks_may_be_named_among_the_rewards():
 
 
 OURS = "n rows records context period bucket item propensity weight bad_weight length repeated"
-OTHERS = "position mass logging known shown estimator value lift contexts dropped seen"
+OTHERS = "position estimator value lift contexts dropped seen verdict margin examination share"
 
 
 @pytest.mark.parametrize("name", [*OURS.split(), *OTHERS.split()])

@@ -195,7 +195,7 @@ class Answer:
         otherwise.
         """
         doubtful = isinstance(self.question.logging, Policy) or not found.model.sees_items
-        if doubtful and not self._number(found.stratum.number, "in sight", found.metric.depth):
+        if doubtful and not self._number(found.stratum.number, "in sight"):
             found = replace(found, covered=0.0, spread=None)
         sight = self.facts.sights.get((i, found.stratum.number))
         return found if sight is None else replace(found, sight=self._seen(i, m, found, sight))

@@ -219,13 +219,12 @@ class BatchWork:
     def _sight(self, found: Found, candidate: Candidate, counting: Counting) -> None:
         """Where the log shows any item of the candidate, or the candidate what the log did."""
         slots, batch = candidate.slots, candidate.batch
-        other = counting.used & ~counting.known
-        for depth in {metric.depth for metric in self.question.metrics}:
-            shown = np.append((batch.shown[:, :depth] > 0).any(axis=1), False)
-            logged = shown[np.minimum(slots.pair, batch.pair_count)]
-            both = logged & (slots.mass[:, :depth] > 0).any(axis=1)
-            seen = sums(slots.context, 1.0 * both, batch.context_count)
-            found.sums["in sight", depth] = seen + other
+        depth = self.question.depth
+        shown = np.append((batch.shown[:, :depth] > 0).any(axis=1), False)
+        logged = shown[np.minimum(slots.pair, batch.pair_count)]
+        both = logged & (slots.mass[:, :depth] > 0).any(axis=1)
+        seen = sums(slots.context, 1.0 * both, batch.context_count)
+        found.sums["in sight"] = seen + (counting.used & ~counting.known)
 
     def _asks(
         self,
