@@ -60,6 +60,13 @@ def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
     return values[order], rank[encoded.indices.to_numpy()]
 
 
+def value_of_each(group: Ints, values: NDArray[Any]) -> NDArray[Any]:
+    """Shape (groups,): the value of each group, all of whose members have the same."""
+    found = np.zeros(int(group.max(initial=-1)) + 1, dtype=values.dtype)
+    found[group] = values
+    return found
+
+
 def expanded(start: Ints, size: Ints) -> Ints:
     """The numbers start, start + 1, … of every range, one range after the other."""
     before = np.cumsum(size) - size

@@ -78,11 +78,6 @@ class Question:
         asked = itertools.product(self.estimators, self.metrics)
         return [(e, m) for e, m in asked if by_hazard(e.model, m)]
 
-    @property
-    def known_logging(self) -> bool:
-        """Whether the logging probabilities are given, so that no rate is fitted."""
-        return self.logging is not None
-
 
 def check_question(shape: Shape, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from foreclick.batches import EMPTY, Batch, Batches, Floats, Ints, Totals, padded, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.errors import ModelError
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, list_cells, runs, training
@@ -270,7 +270,7 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slot: Ints, case: Ints) -> Iterato
     depth, examined = cut.batch.depth, padded(fit.examined, cut.batch.depth)
     names = fit.ladder.rungs
     for name, below_name, s in zip(names, names[1:], fit.strengths, strict=False):
-        exposed = _first(cell, examined[slot % depth]) if name == "position" else None
+        exposed = value_of_each(cell, examined[slot % depth]) if name == "position" else None
         if name == "context":
             every, contexts = np.arange(len(case)), np.arange(cut.batch.context_count)
             yield _Rung(s, cell, every, contexts, (len(every), len(contexts)))
@@ -282,14 +282,7 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slot: Ints, case: Ints) -> Iterato
             unit = slot if below_name == "position" else slot // depth
             size = cut.batch.pair_count * (depth if below_name == "position" else 1)
             key, below = numbered(unit * cut.folds + cut.case_fold[case], size * cut.folds)
-            next_cell, next_case = runs(key // cut.folds), _first(below, case)
+            next_cell, next_case = runs(key // cut.folds), value_of_each(below, case)
             sizes = len(key), int(next_cell.max(initial=-1)) + 1
-        yield _Rung(s, cell, below, _first(cell, next_cell[below]), sizes, exposed)
-        slot, case, cell = _first(below, slot), next_case, next_cell
-
-
-def _first(group: Ints, values: Any) -> Any:  # noqa: ANN401 - numbers or codes
-    """The value of each group, all of whose members have the same."""
-    found = np.zeros(int(group.max(initial=-1)) + 1, dtype=values.dtype)
-    found[group] = values
-    return found
+        yield _Rung(s, cell, below, value_of_each(cell, next_cell[below]), sizes, exposed)
+        slot, case, cell = value_of_each(below, slot), next_case, next_cell

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Candidate, Cluster, Floats, Ints, padded, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import (
     CandidateCells,
@@ -204,7 +204,8 @@ class LadderEstimate:
             n, c = n * taken, c * taken
         cells = [_by_stratum(row, stratum, self.strata) for row in classes]
         below = [
-            _of_each(cell, other) for cell, other in zip(cells, [*cells, stratum][1:], strict=True)
+            value_of_each(cell, other)
+            for cell, other in zip(cells, [*cells, stratum][1:], strict=True)
         ]
         first, count = (cells[0], len(below[0])) if cells else (stratum, self.strata)
         n, c = sums(first, n, count), sums(first, c, count)
@@ -373,10 +374,3 @@ def _by_stratum(key: Ints, stratum: Ints, strata: int) -> Ints:
     """Consecutive numbers of keys, apart by stratum."""
     both = key * strata + stratum
     return numbered(both, int(both.max(initial=-1)) + 1)[1]
-
-
-def _of_each(group: Ints, values: Ints) -> Ints:
-    """The value of each group, where all members of a group have the same."""
-    found = np.zeros(int(group.max(initial=-1)) + 1, dtype=np.int64)
-    found[group] = values
-    return found

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from foreclick.batches import EMPTY, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.errors import ModelError
 from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import check_classes
@@ -256,17 +256,10 @@ def _rungs(ladder: Ladder, keys: list[Ints], part: Ints, k: Ints, p: Floats) -> 
     for name in ladder.rungs:
         cells, of_member = numbered(keys[0], int(keys[0].max()) + 1)
         shares, of_share = numbered(of_member * parts + part, len(cells) * parts)
-        of_cell = _of_each(cell, of_member)
+        of_cell = value_of_each(cell, of_member)
         # From here on a share stands for its members.
-        cell, part, k = shares // parts, shares % parts, _of_each(of_share, k)
-        keys = [_of_each(of_share, key) for key in keys[1:]]
-        exposed = p[_of_each(cell, k)] if name == "position" else 1.0
+        cell, part, k = shares // parts, shares % parts, value_of_each(of_share, k)
+        keys = [value_of_each(of_share, key) for key in keys[1:]]
+        exposed = p[value_of_each(cell, k)] if name == "position" else 1.0
         found.append(_Rung(cell, len(cells), exposed, of_cell, of_share))
-    return found
-
-
-def _of_each(group: Ints, values: Ints) -> Ints:
-    """The value of each group, where all members of a group have the same."""
-    found = np.empty(int(group.max()) + 1, dtype=values.dtype)
-    found[group] = values
     return found

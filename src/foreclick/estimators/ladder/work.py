@@ -85,6 +85,11 @@ class LadderWork:
         worth = None
         if self.sample:
             worth = self.estimate.scored(number, batch, placed.candidate)
+        clusterings = {
+            kind: Clustering(counting, kind)  # type: ignore[arg-type]
+            for kind in self.clusters
+            if kind != "record"
+        }
         for j, (i, ask) in enumerate(self.asks):
             values[i, 0, "weighted"] = influence.weighted[:, j]
             values[i, 0, "squared"] = influence.squared[:, j]
@@ -93,7 +98,8 @@ class LadderWork:
             if counting.fixed_mix:
                 common = np.zeros_like(common)
             for kind in self.clusters:
-                values |= self._cluster(kind, j, i, ask, counting, influence, common)
+                clustering = clusterings.get(kind)
+                values |= self._cluster(clustering, j, i, ask, counting, influence, common)
             own: dict[Any, Floats] = {}
             if worth is not None and isinstance(placed.candidate.policy, Observed):
                 sizes = placed.candidate.policy.records(placed.candidate.coding.view)
@@ -109,7 +115,7 @@ class LadderWork:
 
     def _cluster(
         self,
-        kind: Any,  # noqa: ANN401 - a kind of clusters
+        clustering: Clustering | None,
         j: int,
         i: int,
         ask: Ask,
@@ -117,18 +123,18 @@ class LadderWork:
         influence: Influence,
         common: Floats,
     ) -> Values:
-        """Σ (ψ_t + V) of records or clusters; contexts not known are worth what they were.
+        """Σ (ψ_t + V) of clusters, or of records where there are none.
 
-        Records of all contexts move the rates of the rungs that contexts share.
+        Contexts that the candidate does not know are worth what they were. Records of all contexts
+        move the rates of the rungs that contexts share.
         """
         batch = counting.batch
-        if kind == "record":
+        if clustering is None:
             own = np.where(counting.known, common, 0.0)[batch.row_context]
             f = counting.rewards(ask.metric)
             psi = influence.per_record(j) + np.where(counting.known[batch.row_context], own, f)
             moments = variance.record_moments(counting, psi, f)
-            return {(i, 0, kind, name): each for name, each in moments.items()}
-        clustering = Clustering(counting, kind)
-        known = counting.known[:, None]
+            return {(i, 0, "record", name): each for name, each in moments.items()}
+        kind, known = clustering.kind, counting.known[:, None]
         own = np.where(known, clustering.records * common[:, None], clustering.rewards(ask.metric))
         return {(i, 0, kind, "psi"): influence.by_cluster(j, kind) + own}
