@@ -48,8 +48,8 @@ class Cell:
     Attributes:
         limit: what the estimator tends to as the log grows; `truth`: V(h).
         covers: the share of intervals that hold the limit; `covers_truth`: that hold V(h).
-        below: the share of replications with V(h) ≤ high + margin.
-        width: the mean width; `margin`: the mean margin.
+        below: the share of replications with V(h) ≤ high.
+        width: the mean width by chance alone; `margin`: the mean margin.
         bias: the mean error against the limit, in true standard deviations.
         ratio: the mean standard error divided by the true standard deviation.
     """
@@ -269,7 +269,8 @@ def measured(
             numbers = [np.nan if row[c] is None else float(row[c]) for c in names]
             found[row["estimator"]].append(numbers)
     for name in ESTIMATORS:
-        value, se, low, high, margin = np.array(found[name]).T
+        value, se, low, top, margin = np.array(found[name]).T
+        high = top - margin  # by chance alone
         limit = limits[name]
         sd = np.nanstd(value)
         yield Cell(
@@ -281,7 +282,7 @@ def measured(
             truth=truth,
             covers=float(np.mean((low <= limit) & (limit <= high))),
             covers_truth=float(np.mean((low <= truth) & (truth <= high))),
-            below=float(np.mean(truth <= high + margin)),
+            below=float(np.mean(truth <= top)),
             width=float(np.nanmean(high - low)),
             margin=float(np.nanmean(margin)),
             bias=float((np.nanmean(value) - limit) / sd),

@@ -20,6 +20,7 @@ COLUMNS = [
     "se",
     "low",
     "high",
+    "borrowed",
     "margin",
     "production",
     "change",
@@ -542,11 +543,19 @@ class TestBacktest:
 
     def test_by_as_much_as_it_was_off(self):
         tested = fc.backtest(fc.read_log(self.LOG, period="day"), **self.ASKED)
-        assert tested.error("ip", "clicks@1", math.inf) == abs(tested["bias"][0])
+        assert (tested["rmse"], tested["floor"]) == ([0.0], [0.0])
         assert self.verdict(tested) == self.verdict(None) == ["better"]
-        off = replace(tested, rows=tuple(dict(row) | {"bias": -0.6} for row in tested.rows))
-        assert off.error("ip", "clicks@1", math.inf) == 0.6
+        wrong = {"rmse": 1.0, "floor": 0.8, "bias": 0.0}  # too high here, too low there
+        off = replace(tested, rows=tuple(dict(row) | wrong for row in tested.rows))
+        assert off.error("ip", "clicks@1", math.inf) == pytest.approx(0.6)
         assert self.verdict(off) == ["cannot tell"]
+
+    def test_but_not_by_the_noise_of_clicks(self):
+        tested = fc.backtest(fc.read_log(self.LOG, period="day"), **self.ASKED)
+        noisy = {"rmse": 0.6, "floor": 0.6, "bias": 0.1}
+        off = replace(tested, rows=tuple(dict(row) | noisy for row in tested.rows))
+        assert off.error("ip", "clicks@1", math.inf) == 0
+        assert self.verdict(off) == ["better"]
 
     def test_of_something_else_is_refused(self):
         log = fc.read_log(self.LOG, period="day")

@@ -7,9 +7,23 @@ import pytest
 from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, judge
 
 
-def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None, repeated=None):
+def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=None, repeated=None):
+    """An interval by chance, and what was never shown on its upper end."""
     middle = change if low is None or high is None else (low + high) / 2
-    return Evidence("ip", "clicks@3", middle, low, high, margin, covered, 0.5, 0.95, repeated)
+    top = None if high is None else high + margin
+    return Evidence(
+        estimator="ip",
+        metric="clicks@3",
+        change=middle,
+        low=low,
+        high=top,
+        unseen=margin,
+        beyond=beyond,
+        covered=covered,
+        production=0.5,
+        confidence=0.95,
+        repeated=repeated,
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,6 +42,11 @@ def seen(low=None, high=None, *, margin=0.0, covered=1.0, change=None, repeated=
         (seen(-0.03, -0.01, margin=0.009), 0.0, WORSE),
         (seen(-0.03, -0.01, margin=0.011), 0.0, UNKNOWN),
         (seen(-0.01, 0.01, margin=0.02), 0.02, UNKNOWN),
+        # Something new may be better than all that was seen.
+        (seen(0.01, 0.03, beyond=9.0), 0.0, BETTER),
+        (seen(-0.03, -0.01, beyond=0.009), 0.0, WORSE),
+        (seen(-0.03, -0.01, beyond=0.011), 0.0, UNKNOWN),
+        (seen(-0.01, 0.01, beyond=0.02), 0.02, UNKNOWN),
         # Rounding is no change.
         (seen(1e-12, 1e-12), 0.0, UNKNOWN),
         (seen(-1e-12, -1e-12), 0.0, UNKNOWN),
@@ -73,6 +92,7 @@ def test_a_verdict_names_the_model_it_assumes():
         (seen(change=0.4), "Log more"),
         (seen(0.01, 0.03, repeated=0.2), "only 20% of what was seen"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
+        (seen(-0.03, -0.01, beyond=0.2, covered=0.4), "something new may be clicked more often"),
         (seen(-0.01, 0.03), "About 4 times as many days"),
         (seen(-0.01, 0.01001), "too close to call"),
     ],

@@ -52,10 +52,14 @@ class Backtest(Result):
     weight: Weight = "pairs"
 
     def error(self, estimator: str, metric: str, clip: float) -> float:
-        """By how much an estimator was off on average, to either side."""
+        """How far an estimator was off, beyond the noise of clicks: √(RMSE² − floor²).
+
+        Its mean error would say little: what is too high in one context is too low in another.
+        """
         for row in self.rows:
             if (row["estimator"], row["metric"], row["clip"]) == (estimator, metric, clip):
-                return abs(float(row["bias"] or 0.0))
+                above = float(row["rmse"] or 0.0) ** 2 - float(row["floor"] or 0.0) ** 2
+                return math.sqrt(max(above, 0.0))
         raise BacktestError(
             f"the backtest has no row for {estimator!r}, {metric!r} and clip {clip:g}. Ask it for "
             "the same estimators, metrics and clips."

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.unseen import NOTHING, beyond, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     Clusters,
     EstimatorLike,
     Question,
     Sums,
+    Unseen,
     estimate,
     joint_covariance,
     parse_estimators,
@@ -41,7 +43,8 @@ class Comparison(Result):
     |---|---|
     | candidate, against | the pair; "production" is the log's own mean |
     | value, other | the estimate of each |
-    | change, se, low, high | value − other, its standard error and interval, paired |
+    | change, se | value − other, and its standard error, paired |
+    | low, high | its interval, for chance and for what the log cannot see of either |
     | all_low, all_high | intervals that hold all together, at the confidence |
     | p, holm, bh | how rare by chance; corrected for one false alarm; for the share of them |
     | covered | the share of the candidate's exposure that was ever logged |
@@ -78,7 +81,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         confidence: of the intervals.
         clusters: whose records vary together, as in `evaluate`.
         practical: the smallest change worth having, for the verdict.
-        cap: the highest click rate of what was never shown, for the verdict.
+        cap: the highest click rate of what was never shown, as in `evaluate`.
     """
     if not candidates or PRODUCTION in candidates:
         raise ModelError(
@@ -109,11 +112,13 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         found[name][kind] = sums[0]
     first = {name: mine[kinds[0]] for name, mine in found.items()}
     production = next(iter(first.values())).stratum.production(parse_metrics(metric)[0]) or 0.0
+    most = largest_slots(counted, first.values()) if cap is None else {}
     sides = [
         _Side(
             n,
             s.value,
-            s.margin(cap),
+            s.unseen(cap),
+            beyond(s, cap, most),
             s.covered_share,
             next((by.repeated for by in found[n].values() if by.repeated is not None), None),
         )
@@ -121,7 +126,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     ]
     seen = [side for side in sides if side.value is not None]
     unseen = [side for side in sides if side.value is None]
-    seen.append(_Side(PRODUCTION, production, 0.0, 1.0))
+    seen.append(_Side(PRODUCTION, production, NOTHING, 0.0, 1.0))
     pairs = _pairs(len(seen))
     by_kind = [
         inference.contrasts(
@@ -136,19 +141,20 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     rows = []
     for i, (one, other) in enumerate(pairs):
         widest = max(by_kind, key=lambda c, i=i: float(c.se[i] * c.reach))  # type: ignore[misc]
-        row = _row(seen[one], seen[other], widest, i)
+        a, b = seen[one], seen[other]
+        row = _row(a, b, widest, i)
         evidence = inference.Evidence(
             estimator=next(iter(first.values())).estimator,
             metric=str(metric),
             change=row["change"],
-            # What the other would show and nobody saw is on its side.
-            low=row["all_low"] - seen[other].margin,
+            low=row["all_low"] - b.beyond,
             high=row["all_high"],
-            margin=seen[one].margin,
-            covered=seen[one].covered,
+            unseen=sum(a.unseen) + sum(b.unseen) + b.beyond,
+            beyond=a.beyond,
+            covered=a.covered,
             production=row["other"],
             confidence=confidence,
-            repeated=seen[one].repeated,
+            repeated=a.repeated,
         )
         rows.append(row | {"verdict": inference.judge(evidence, practical).word})
     p = np.array([row["p"] for row in rows])
@@ -167,7 +173,8 @@ class _Side:
 
     name: str
     value: float | None
-    margin: float
+    unseen: Unseen
+    beyond: float
     covered: float
     repeated: float | None = None
 
@@ -193,6 +200,11 @@ def _freedom(found: dict[str, dict[Clusters, Sums]], kind: Clusters) -> float:
 
 def _row(one: _Side, other: _Side, widest: inference.Contrasts, i: int) -> dict[str, Any]:
     change, se = float(widest.change[i]), float(widest.se[i])
+    # What either would show and nobody saw is on its side.
+    low, high = (
+        change - one.unseen.less - other.unseen.more,
+        change + one.unseen.more + other.unseen.less,
+    )
     return {
         "candidate": one.name,
         "against": other.name,
@@ -200,10 +212,10 @@ def _row(one: _Side, other: _Side, widest: inference.Contrasts, i: int) -> dict[
         "other": other.value,
         "change": change,
         "se": se,
-        "low": change - widest.reach * se,
-        "high": change + widest.reach * se,
-        "all_low": change - widest.joint * se,
-        "all_high": change + widest.joint * se,
+        "low": low - widest.reach * se,
+        "high": high + widest.reach * se,
+        "all_low": low - widest.joint * se,
+        "all_high": high + widest.joint * se,
         "p": float(widest.p[i]),
         "holm": 1.0,
         "bh": 1.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from foreclick import inference
 from foreclick.analysis.backtest import Backtest
@@ -19,7 +19,14 @@ from foreclick.analysis.choice import (
     wants_auto,
 )
 from foreclick.analysis.clusters import clusters_of
-from foreclick.analysis.intervals import IntervalKind, check_interval, check_rewards, ends, in_words
+from foreclick.analysis.intervals import (
+    Ends,
+    IntervalKind,
+    check_interval,
+    check_rewards,
+    ends,
+    in_words,
+)
 from foreclick.analysis.notes import (
     FEW_RECORDS,
     coverage_notes,
@@ -28,6 +35,7 @@ from foreclick.analysis.notes import (
     sample_note,
     verdict_notes,
 )
+from foreclick.analysis.unseen import NOTHING, beyond, largest_slots, widened
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
@@ -54,10 +62,12 @@ class Evaluation(Result):
     | column | meaning |
     |---|---|
     | value | the estimate of V(h); None where the log shows nothing of the candidate |
-    | se, low, high | its standard error and sampling interval, if the click model holds |
-    | margin | what the log cannot see, at most: high + margin is the honest upper end |
+    | se | its standard error, if the click model holds |
+    | low, high | its interval, for chance and for what the log cannot see |
+    | borrowed | the part of `value` that items never shown were given; `low` is without it |
+    | margin | what else the log cannot see, at most; `high` is with it |
     | production | the mean reward of the records that `value` uses, or the baseline's estimate |
-    | change, lift | value − production, and that divided by production, with paired intervals |
+    | change, lift | value − production, and that over production, with intervals of this kind |
     | covered | the share of the candidate's exposure that was ever logged |
     | clipped | the share of it that the clip M cut off |
     | ess | the records that the weighted ones are worth; of a ladder, only beside intervals |
@@ -73,7 +83,8 @@ class Evaluation(Result):
     def shown(self) -> tuple[str, ...]:
         """Without what follows from the rest, and without counts of nothing."""
         dull = {"se", "change", "change_low", "change_high", "contexts"}
-        idle = {c for c in ("clipped", "missing_contexts", "dropped") if not any(self[c])}
+        empty = ("borrowed", "margin", "clipped", "missing_contexts", "dropped")
+        idle = {c for c in empty if c in self.columns and not any(self[c])}
         idle |= {c for c in ("ess",) if all(value is None for value in self[c])}
         return tuple(c for c in self.columns if c not in dull | idle)
 
@@ -122,21 +133,23 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             contexts repeat, and propensities, if the log has them, where they do not.
         baseline: a policy to compare with instead of the log's own mean, for instance
             ``Observed`` of the last day.
-        by: segment columns (or "period") to split by; each part is evaluated on its own.
+        by: segment columns (or "period") to split by; each part is evaluated on its own, and its
+            verdict allows for their number.
         confidence: of the intervals.
         clusters: whose records vary together: those of a "period", of a "unit" (user), or none
             ("record"). By default periods and units if the log has them, whichever is wider, and
             records otherwise. None: no intervals, in half the time.
         mix: whether contexts come as they come ("random"), or in numbers fixed by design.
-        cap: the highest click rate that what was never shown might have, for `margin`; by default
-            that of the log's best position.
+        cap: the highest click rate that what was never shown might have, for the upper ends. By
+            default they take that of the log's best position, and the verdict "worse" also allows
+            for something new that is clicked every time.
         practical: the smallest change worth having, for the verdict; in units of the metric.
         interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
             as it grows, until the answer pleases; "bernstein" or "hoeffding" for a guarantee that
             needs no large numbers, but a known `logging`, rewards up to 1, independent records,
             and much patience. Those two bound `value` and `change`; `lift` has no such bound.
         backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
-            far each estimator was off there.
+            far each estimator was off there, beyond the noise of clicks.
         workers: how many processes work on a log too large for memory. In a script, more than one
             need the usual ``if __name__ == "__main__":``.
 
@@ -187,19 +200,18 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     if question.baseline is not None:
         named, automatic = _of_baseline(named), _of_baseline(automatic)
         against = list(_answer(counted, named, automatic, choices).sums)
-    rows = [
-        _row(sums, other, counted, (confidence, interval), cap)
-        for sums, other in zip(answer.sums, against, strict=True)
-    ]
+    pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
+    rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     if kinds:
+        parts = len({sums.stratum.number for sums in answer.sums})
+        most = largest_slots(counted, answer.sums) if cap is None else {}
+        evidence = [_evidence(pair, _Asked(confidence, interval, parts), most) for pair in pairs]
         verdicts = [
-            inference.judge(
-                _evidence(row, confidence, sums, _error(sums, backtest, choices)), practical
-            )
-            for row, sums in zip(rows, answer.sums, strict=True)
+            inference.judge(replace(e, error=_error(p.sums, backtest, choices)), practical)
+            for e, p in zip(evidence, pairs, strict=True)
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
-        notes += verdict_notes(rows, verdicts) + in_words(interval)
+        notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
     notes += rung_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
 
@@ -268,31 +280,51 @@ def _require_propensities(counted: Tally) -> None:
         )
 
 
-def _row(
-    sums: Sums,
-    baseline: Sums | None,
-    counted: Tally,
-    asked: tuple[float, IntervalKind],
-    cap: float | None,
-) -> dict[str, Any]:
-    stratum, value = sums.stratum, sums.value
-    production = stratum.production(sums.metric) if baseline is None else baseline.value
-    change = None if value is None or production is None else value - production
-    lift = change / production if change is not None and production else None
-    found = ends(sums, baseline, production, *asked) if sums.asked else {}
-    margin = {"margin": sums.margin(cap)} if sums.asked else {}
+@dataclass(frozen=True)
+class Pair:
+    """An estimate and what it is compared with: the log's own mean, or that of a baseline."""
+
+    sums: Sums
+    baseline: Sums | None
+    cap: float | None
+
+    @property
+    def production(self) -> float | None:
+        """What the candidate is compared with."""
+        if self.baseline is not None:
+            return self.baseline.value
+        return self.sums.stratum.production(self.sums.metric)
+
+    @property
+    def change(self) -> float | None:
+        """The difference of the two."""
+        value, production = self.sums.value, self.production
+        return None if value is None or production is None else value - production
+
+    def ends(self, confidence: float, kind: IntervalKind) -> Ends:
+        """The ends of all intervals, with what the log cannot see of either side."""
+        if not self.sums.asked:
+            return {}
+        found = ends(self.sums, self.baseline, self.production, confidence, kind)
+        other = NOTHING if self.baseline is None else self.baseline.unseen(self.cap)
+        return widened(found, self.sums.unseen(self.cap), other, self.production)
+
+
+def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
+    sums, production, change = pair.sums, pair.production, pair.change
+    stratum, unseen = sums.stratum, sums.unseen(pair.cap)
     return {
         "estimator": sums.estimator,
         "metric": sums.metric.name,
         "clip": sums.clip,
         **stratum.segment,
-        "value": value,
+        "value": sums.value,
         **_part(found, "se", "low", "high"),
-        **margin,
+        **({"borrowed": unseen.less, "margin": unseen.more} if sums.asked else {}),
         "production": production,
         "change": change,
         **_part(found, "change_low", "change_high"),
-        "lift": lift,
+        "lift": change / production if change is not None and production else None,
         **_part(found, "lift_low", "lift_high"),
         "covered": sums.covered_share,
         "clipped": sums.clipped / sums.mass if sums.mass else 0.0,
@@ -304,21 +336,29 @@ def _row(
     }
 
 
-def _evidence(
-    row: dict[str, Any], confidence: float, sums: Sums, error: float
-) -> inference.Evidence:
+class _Asked(NamedTuple):
+    """What a verdict is to hold for: so many segments at once, at this confidence."""
+
+    confidence: float
+    interval: IntervalKind
+    segments: int
+
+
+def _evidence(pair: Pair, asked: _Asked, most: dict[Metric, float]) -> inference.Evidence:
+    each = 1 - (1 - asked.confidence) / asked.segments
+    sums, found = pair.sums, pair.ends(each, asked.interval)
     return inference.Evidence(
-        estimator=row["estimator"],
-        metric=row["metric"],
-        change=row["change"],
-        low=row["change_low"],
-        high=row["change_high"],
-        margin=row["margin"],
-        covered=row["covered"],
-        production=row["production"],
-        confidence=confidence,
+        estimator=sums.estimator,
+        metric=sums.metric.name,
+        change=pair.change,
+        low=found["change_low"],
+        high=found["change_high"],
+        unseen=sum(sums.unseen(pair.cap)),
+        beyond=beyond(sums, pair.cap, most),
+        covered=sums.covered_share,
+        production=pair.production,
+        confidence=asked.confidence,
         repeated=sums.repeated,
-        error=error,
         assumes=sums.rungs is None,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from foreclick import inference
@@ -16,6 +17,7 @@ FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
+_NAMED = 5  # segments that a note names
 _WORTH_SAYING = 0.0005  # of an answer that came from some rung
 
 
@@ -52,22 +54,50 @@ def repetition_note(counted: Tally, parts: list[Question]) -> list[str]:
     return [message[0].upper() + message[1:]]
 
 
-def verdict_notes(rows: list[dict[str, Any]], verdicts: list[inference.Verdict]) -> list[str]:
+def verdict_notes(
+    rows: list[dict[str, Any]], verdicts: list[inference.Verdict], by: Sequence[str]
+) -> list[str]:
     """A sentence for each metric, by the estimator that was chosen, or that is our choice."""
-    if len({(row["clip"], row["records"]) for row in rows}) > 1:
-        return []  # several clips or segments: the column says it shorter
+    if len({row["clip"] for row in rows}) > 1:
+        return []  # several clips: the column says it shorter
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
-        mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
-        preferred = [
-            i for name in (AUTO, "ladder", "ip") for i in mine if rows[i]["estimator"] == name
-        ]
-        chosen = [*preferred, *mine][0]
-        if rows[chosen]["value"] is None:
-            continue  # said below, for all estimators together
-        word = verdicts[chosen].word
-        notes.append(f"{word[0].upper()}{word[1:]}: {verdicts[chosen].because}")
+        names = dict.fromkeys(row["estimator"] for row in rows if row["metric"] == metric)
+        preferred = [name for name in (AUTO, "ladder", "ip") if name in names]
+        chosen = [*preferred, *names][0]
+        mine = [i for i, r in enumerate(rows) if (r["metric"], r["estimator"]) == (metric, chosen)]
+        if by:
+            notes.append(_by_segment([rows[i] for i in mine], by))
+        elif rows[mine[0]]["value"] is not None:  # or else it is said for all of them together
+            word = verdicts[mine[0]].word
+            notes.append(f"{word[0].upper()}{word[1:]}: {verdicts[mine[0]].because}")
     return notes
+
+
+def _by_segment(rows: list[dict[str, Any]], by: Sequence[str]) -> str:
+    """Which segments got which verdict, for one metric and estimator."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["verdict"], []).append(" ".join(str(row[name]) for name in by))
+    words = [word for word in (inference.BETTER, inference.WORSE, inference.SAME) if word in found]
+    said = [f"{word} in {_few(found[word])}" for word in words]
+    if inference.UNKNOWN in found:
+        open_ = len(found[inference.UNKNOWN])
+        said.append(f"cannot tell in {f'{open_:,}' if words else 'any'} of {len(rows):,}")
+    whose = f"{rows[0]['metric']} by {rows[0]['estimator']}"
+    return (
+        f"{whose}: {'; '.join(said)}. The verdicts allow for {_count(len(rows), 'segment')} at "
+        "once; the intervals are each on its own."
+    )
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
@@ -90,8 +120,8 @@ def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
     if thin:
         notes.append(
             "Too low by what was never shown: only part of the candidate's exposure is covered "
-            f"({', '.join(thin)}), and the rest counts as no clicks. Trust an estimator with more "
-            "coverage, or see fc.support."
+            f"({', '.join(thin)}), and the rest counts as no clicks, at the upper ends as much as "
+            "the log's best position. Trust an estimator with more coverage, or see fc.support."
         )
     lost = {s.estimator: s.unlogged for s in answer.sums if s.unlogged}
     if lost:

@@ -173,7 +173,7 @@ def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
         "ess": sums.ess,
         "pareto_k": tail and inference.pareto_k(tail.weights, tail.counts, tail.shown),
         "lowest": lowest,
-        "highest": lowest + sums.margin(cap),
+        "highest": lowest + sums.unseen(cap).more,
         "out_of_sight": out,
         "out_share": records / stratum.records if stratum.records else 0.0,
         "contexts": stratum.contexts,

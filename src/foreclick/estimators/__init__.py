@@ -12,7 +12,7 @@ from foreclick.estimators.question import (
     propensities_answer,
 )
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
-from foreclick.estimators.sums import Estimate, Seen, Sums
+from foreclick.estimators.sums import Estimate, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Spread",
     "Stratum",
     "Sums",
+    "Unseen",
     "Weighted",
     "check_columns",
     "clips",

@@ -180,6 +180,7 @@ class Answer:
             found["squared"] *= stratum.known.unevenness(ask.metric)
             shares = self.totals.sum((i, "rungs"))[s].tolist()
             rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
+            found["borrowed"] = self._number(s, i, 0, "borrowed")
         if stratum.used:
             shown, absent = stratum.unknown.exposure(ask), stratum.unknown.counted(ask)
             added = {"mass": shown, "covered": shown, "weighted": absent, "squared": absent}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.influence import Spread
@@ -37,6 +37,18 @@ class Seen:
     tail: Tail
 
 
+class Unseen(NamedTuple):
+    """How far a value may be off for what the log cannot see.
+
+    Attributes:
+        less: how much less it may be.
+        more: how much more.
+    """
+
+    less: float
+    more: float
+
+
 @dataclass(frozen=True)
 class Sums:
     """Sums over cells for one (estimator, metric, clip) in one stratum.
@@ -55,6 +67,7 @@ class Sums:
         sight: what of the candidate the log sees, if that was asked.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
+        borrowed: of a ladder, the part of the credit that went to items never shown in the context.
     """
 
     ask: Ask
@@ -78,6 +91,7 @@ class Sums:
     rungs: dict[str, float] | None = None
     sight: Seen | None = None
     name: str | None = None
+    borrowed: float = 0.0
 
     @property
     def model(self) -> ClickModel:
@@ -113,17 +127,21 @@ class Sums:
         """The share of the candidate's exposure that was ever logged."""
         return self.covered / self.mass if self.mass else 0.0
 
-    def margin(self, cap: float | None = None) -> float:
-        """What the log cannot see, at most: exposure that the clip cut off or that was never shown.
+    def unseen(self, cap: float | None = None) -> Unseen:
+        """What the log cannot see: how much less and how much more than `value` it may be worth.
 
-        The first is worth its own click rate, the second at most `cap` per unit of exposure: by
-        default the click rate of the best position, as if all that is new were as good.
+        What a ladder borrowed for items never shown may be worth nothing. On the other side, what
+        the clip cut off is worth its own click rate, and what was never shown at most `cap` per
+        unit of exposure: by default the click rate of the best position, as if all that is new were
+        as good.
         """
         if not self.stratum.records:
-            return 0.0
+            return Unseen(0.0, 0.0)
         if cap is None:
             cap = self.stratum.best_rate(self.model, self.metric)
-        return (self.lost + cap * max(self.mass - self.covered, 0.0)) / self.stratum.records
+        new = cap * max(self.mass - self.covered, 0.0)
+        more = self.lost + max(new - self.borrowed, 0.0)
+        return Unseen(self.borrowed / self.stratum.records, more / self.stratum.records)
 
     @property
     def ess(self) -> float | None:

@@ -7,14 +7,17 @@ The rules, in this order; `reach` is the difference worth having, 0 unless one i
 | cannot tell | nothing of the candidate was ever shown, or there is no interval |
 | cannot tell | most of what was seen of it was seen in few periods only |
 | better | the lower end of the change is above reach |
-| worse | its upper end, with all that the log cannot see, is below −reach |
-| no difference | both ends, with all that the log cannot see, are within ± reach |
+| worse | its upper end, were all that is new clicked every time, is below −reach |
+| no difference | both ends are within ± reach, were all that is new clicked every time |
 | cannot tell | anything else, with what stands in the way and what would help |
 
-Where a backtest is given, both ends are first moved out by how far the estimator was off in it on
-average: what it got wrong on days of this very log it may get wrong here.
+Both ends hold whatever is true of what the log cannot see: at the lower one what was never shown
+earns nothing, at the upper one as much as the cap allows. A cap that the log suggests is no bound
+for something new that is better than all before, so a verdict from above does not rest on it.
 
-The lower end needs no margin: what was never shown counts as no clicks, so it can only be too low.
+Where a backtest is given, both ends are first moved out by how far the estimator was off in it,
+beyond the noise of clicks: what it got wrong on days of this very log it may get wrong here.
+
 Each is a statement about the click model that the estimator assumes, and names it.
 """
 
@@ -41,12 +44,13 @@ class Evidence:
         change: candidate − production; None without an answer.
         low: the lower end of its interval, None without one.
         high: the upper end.
-        margin: what the log cannot see, at most.
+        unseen: how much of the interval is what the log cannot see.
+        beyond: how much further up it would reach, were all that is new clicked every time.
         covered: the share of the candidate's exposure that was ever shown.
         production: what the change is against.
         confidence: of the interval.
         repeated: the share of what was covered that was seen in several periods; None if unknown.
-        error: by how much the estimator was off in a backtest, on average; 0 without one.
+        error: by how much the estimator was off in a backtest; 0 without one.
         assumes: whether the estimator is a click model, which holds or does not.
     """
 
@@ -55,7 +59,8 @@ class Evidence:
     change: float | None
     low: float | None
     high: float | None
-    margin: float
+    unseen: float
+    beyond: float
     covered: float
     production: float | None
     confidence: float
@@ -76,7 +81,7 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
     """The verdict on a change.
 
     Examples:
-        >>> seen = Evidence("ip", "clicks@3", 0.03, 0.01, 0.05, 0.0, 1.0, 0.5, 0.95)
+        >>> seen = Evidence("ip", "clicks@3", 0.03, 0.01, 0.05, 0.0, 0.0, 1.0, 0.5, 0.95)
         >>> judge(seen).word, judge(seen, reach=0.02).word, judge(seen, reach=0.1).word
         ('better', 'cannot tell', 'no difference')
     """
@@ -88,7 +93,7 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
         moved = replace(e, low=e.low - e.error, high=e.high + e.error, error=0.0)
         found, sure = judge(moved, reach), judge(replace(e, error=0.0), reach)
         return sure if found.word == sure.word else Verdict(UNKNOWN, _doubted(e, sure.word))
-    top, nothing = e.high + e.margin, _ROUNDING * abs(e.production or 0.0)
+    top, nothing = e.high + e.beyond, _ROUNDING * abs(e.production or 0.0)
     whose = f"if clicks follow {e.estimator!r}" if e.assumes else f"by {e.estimator!r}"
     assumed = f"{whose}, {e.confidence:.0%} confidence"
     if e.low > reach + nothing:
@@ -121,24 +126,29 @@ def _unfit(e: Evidence) -> str:
 def _doubted(e: Evidence, word: str) -> str:
     return (
         f"{e.metric} changes by {_span(e)}, which would be {word!r}; but in the backtest "
-        f"{e.estimator!r} was off by {e.error:.3g} a record on average, which leaves it open. Use "
-        "the estimator that the backtest found best."
+        f"{e.estimator!r} was off by {e.error:.3g} a record beyond the noise of clicks, which "
+        "leaves it open. Use the estimator that the backtest found best."
     )
 
 
 def _span(e: Evidence) -> str:
-    top = (e.high or 0.0) + e.margin
-    return f"{e.low:+.3g} to {top:+.3g} a record"
+    return f"{e.low:+.3g} to {e.high:+.3g} a record"
 
 
 def _why(e: Evidence, reach: float) -> str:
     """What stands in the way, and what would help."""
-    width = ((e.high or 0.0) - (e.low or 0.0)) / 2
-    if e.margin > width:
+    width = ((e.high or 0.0) - (e.low or 0.0) - e.unseen) / 2
+    missing = f"{1 - e.covered:.1%} of what the candidate would show was never shown"
+    if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), reach)).word != UNKNOWN:
         return (
-            f"{1 - e.covered:.1%} of what the candidate would show was never shown, worth up to "
-            f"{e.margin:.3g} a record. A coarser click model sees more (item, pbm), fc.support "
-            "says how much; or show the candidate to a few users."
+            f"{e.metric} changes by {_span(e)}, which would be {without.word!r}; but {missing}, "
+            "and something new may be clicked more often than anything in this log. If it cannot, "
+            "say how often at most: cap=."
+        )
+    if e.unseen > width:
+        return (
+            f"{missing}, worth up to {e.unseen:.3g} a record. A coarser click model sees more "
+            "(item, pbm), fc.support says how much; or show the candidate to a few users."
         )
     distance = abs(abs(e.change or 0.0) - reach)
     if distance > 0 and width < _HOPELESS * distance:

@@ -233,9 +233,10 @@ class LadderEstimate:
         """What each context adds to the estimates, and on which rungs its rates were found.
 
         Returns:
-            Shape (X, M): `credit` Σ h r; `mass` Σ h; `covered`, the part of it whose items were
-            shown; `cells`, how many the candidate uses; `seen`, how many of them were logged. Shape
-            (X, M, J): `share`, the part of the mass whose rate comes from each of J rungs.
+            Shape (X, M): `credit` Σ h r; `borrowed`, that of items never shown; `mass` Σ h;
+            `covered`, the part of it whose items were shown; `cells`, how many the candidate uses;
+            `seen`, how many of them were logged. Shape (X, M, J): `share`, the part of the mass
+            whose rate comes from each of J rungs.
         """
         placed = self._place(number, batch, candidate)
         rungs, used, h = placed.cells.rungs, placed.used, placed.h
@@ -248,6 +249,7 @@ class LadderEstimate:
         counted = (h > 0).astype(np.float64)
         found = {
             "credit": h * placed.rates[0][used],
+            "borrowed": h * placed.rates[0][used] * (rungs.n[-2][item] == 0),
             "mass": h,
             "covered": h * (rungs.n[-2][item] > 0),
             "cells": counted,

@@ -74,6 +74,7 @@ class LadderWork:
             for name in ("mass", "covered", "cells", "seen"):
                 values[i, None, name] = found[name][:, j]
             values[i, 0, "credit"] = found["credit"][:, j]
+            values[i, 0, "borrowed"] = found["borrowed"][:, j]
             values[i, "rungs"] = found["share"][:, j]
         return values
 

@@ -1,0 +1,116 @@
+"""What the log cannot see is on both ends of what is printed and judged."""
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+
+EXAMINED = 1 / np.arange(1, 6)
+SHOWN = 7  # of the items of a context; the others are new
+THETA = 1 / np.log2(np.arange(2, 7))
+
+
+def pbm_log(attraction, seed, *, contexts=10, records=6000, days=14):
+    """Lists of the first seven items, in an order that follows attraction with some noise."""
+    rng = np.random.default_rng(seed)
+    x, day = rng.integers(0, contexts, records), rng.integers(0, days, records)
+    score = np.log(attraction[x, :SHOWN]) + 0.4 * rng.gumbel(size=(records, SHOWN))
+    lists = np.argsort(-score, axis=1)[:, :5]
+    clicks = rng.random(lists.shape) < attraction[x[:, None], lists] * EXAMINED
+    log = {"context": x, "items": lists.tolist(), "clicks": clicks.astype(int).tolist(), "day": day}
+    truth = float((attraction[x[:, None], lists] * EXAMINED @ THETA).mean())
+    return fc.read_log(log, period="day"), truth
+
+
+def everywhere(items, contexts=10):
+    return fc.Ranking({"context": list(range(contexts)), "items": [list(items)] * contexts})
+
+
+@pytest.fixture(scope="module")
+def duds():
+    """A log whose new items would get next to no clicks."""
+    rng = np.random.default_rng(41)
+    known = np.sort(rng.uniform(0.2, 0.6, (10, SHOWN)), axis=1)[:, ::-1]
+    return np.concatenate([known, np.full((10, 5), 0.005)], axis=1)
+
+
+@pytest.fixture(scope="module")
+def dud_log(duds):
+    return pbm_log(duds, 42)
+
+
+@pytest.mark.parametrize("items", [(2, 3, 4, 7, 8), (0, 1, 7, 8, 9), (0, 7, 8, 9, 10)])
+def test_no_candidate_is_better_for_items_that_nobody_has_seen(duds, dud_log, items):
+    log, production = dud_log
+    truth = float((duds[:, list(items)] * EXAMINED @ THETA).mean())
+    assert truth < production
+    row = fc.evaluate(log, everywhere(items), metrics="dcg@5", estimators="ladder").to_dicts()[0]
+    assert row["verdict"] != "better"
+    assert row["borrowed"] > 0
+    assert row["low"] <= truth <= row["high"]
+    assert row["change_low"] <= truth - production <= row["change_high"]
+    assert row["lift_low"] <= truth / production - 1 <= row["lift_high"]
+
+
+@pytest.mark.parametrize("estimator", ["ladder", "ip", "item", "pbm"])
+def test_no_candidate_is_worse_while_something_new_may_be_a_star(estimator):
+    rng = np.random.default_rng(43)
+    known = np.sort(rng.uniform(0.2, 0.4, (10, SHOWN)), axis=1)[:, ::-1]
+    log, _ = pbm_log(np.concatenate([known, np.full((10, 2), 0.95)], axis=1), 44)
+    star = everywhere((8, 3, 4, 5, 6))
+    question = {"metrics": "dcg@5", "estimators": estimator}
+    found = fc.evaluate(log, star, **question)
+    assert found["verdict"] == ["cannot tell"]
+
+
+def test_who_knows_that_nothing_new_is_so_good_may_say_so(dud_log):
+    log, _ = dud_log
+    question = {"candidate": everywhere((6, 5, 4, 7, 3)), "metrics": "dcg@5", "estimators": "ip"}
+    found = fc.evaluate(log, **question)
+    assert found["change_high"][0] < 0
+    assert found["verdict"] == ["cannot tell"]
+    assert "something new may be clicked more often" in found.notes[0]
+    assert fc.evaluate(log, **question, cap=0.4)["verdict"] == ["worse"]
+
+
+class TestEnds:
+    """By hand: of two items one was never shown, and half of the records clicked the other."""
+
+    LOG = {  # noqa: RUF012 - pytest makes no instances to share it among
+        "context": ["q"] * 8,
+        "items": [[1]] * 8,
+        "clicks": [[1], [0]] * 4,
+        "day": [1, 1, 2, 2, 3, 3, 4, 4],
+    }
+    HALF = fc.Lists({"context": ["q"] * 2, "items": [[1], [2]], "probability": [0.5, 0.5]})
+
+    def ask(self, **options):
+        log = fc.read_log(self.LOG, period="day")
+        return fc.evaluate(log, self.HALF, metrics="clicks@1", **options).to_dicts()[0]
+
+    def moved(self, **options):
+        """The ends with what was never shown, less those without."""
+        names = ("low", "high", "change_low", "change_high", "lift_low", "lift_high")
+        with_, without = self.ask(cap=1, **options), self.ask(cap=0, **options)
+        return [with_[name] - without[name] for name in names]
+
+    def test_a_weighted_estimate_can_only_be_too_low(self):
+        row = self.ask(estimators="ip", cap=1)
+        assert (row["value"], row["borrowed"], row["margin"]) == (0.25, 0.0, 0.5)
+        assert self.moved(estimators="ip") == pytest.approx([0, 0.5, 0, 0.5, 0, 1])
+
+    def test_a_ladder_may_have_borrowed_too_much_or_too_little(self):
+        ladder = fc.Ladder("ip", strengths=[1, 1, 1])
+        row = self.ask(estimators=ladder, cap=1)
+        assert row["borrowed"] == pytest.approx(row["value"] - 0.25, abs=1e-12)
+        assert row["margin"] == pytest.approx(0.5 - row["borrowed"])
+        more = row["margin"]
+        assert self.moved(estimators=ladder) == pytest.approx([0, more, 0, more, 0, 2 * more])
+        # Chance is the same to either side, so what is left is what was borrowed.
+        none = self.ask(estimators=ladder, cap=0)
+        middle = (none["change_low"] + none["change_high"]) / 2
+        assert middle == pytest.approx(none["change"] - none["borrowed"] / 2)
+
+    def test_a_baseline_has_unseen_parts_of_its_own(self):
+        moved = self.moved(estimators="ip", baseline=self.HALF)
+        assert moved == pytest.approx([0, 0.5, -0.5, 0.5, -2, 2])
