@@ -66,7 +66,7 @@ def test_a_batch_that_loses_all_its_records_is_gone(tally):
     clusters = _clusters(tally, "period")
     some = fc.tally(tally)
     some.learnt.clear()
-    some.learnt["batches", id(some.table.op())] = Batches(some, slots=1)
+    some.learnt["batches", id(some.stored.op())] = Batches(some, slots=1)
     altered = _altered(some, "period", clusters, [1, 0, 0, 0, 0, 0])
     found = list(batches_of(altered))
     assert len(found) == len(list(Batches(altered, slots=1))) < len(list(batches_of(some)))

@@ -90,7 +90,7 @@ class _Counts:
 
     def number(self, records: float) -> Value:
         """A number of records: an integer unless records are weighted."""
-        return int(records) if self.tally.table[N].type().is_integer() else float(records)
+        return int(records) if self.tally.stored[N].type().is_integer() else float(records)
 
 
 def _add_all(total: Floats, values: Floats) -> None:

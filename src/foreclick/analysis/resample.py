@@ -175,7 +175,7 @@ def _altered(
     counted: Tally, kind: Cluster, clusters: Mapping[int, Any], often: Sequence[int]
 ) -> Tally:
     """The tally of a log that has each cluster so many times."""
-    table = counted.table
+    table = counted.stored
     n, cluster = table[N], table[PERIOD if kind == "period" else BUCKET]
     values: dict[int, list[Any]] = {}
     times = np.zeros(batches_of(counted).codebook.clusters(kind), dtype=np.int64)

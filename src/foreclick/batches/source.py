@@ -182,11 +182,11 @@ def reweighted(tally: Tally, table: ir.Table, kind: Cluster, times: Ints) -> Tal
 
     Args:
         tally: of the log as it is.
-        table: its rows with the other counts, without those that count 0.
+        table: its compact rows with the other counts, without those that count 0.
         kind: whether the clusters are periods or buckets of units.
         times: Shape (clusters,): by the number of the cluster.
     """
-    found = replace(tally, table=table, learnt={})
+    found = replace(tally, stored=table, files=(), in_order=False, learnt={})
     source = _Reweighted(batches_of(tally), kind, times)
     found.learnt[_key(found)] = Batches(found, source=source)
     return found
@@ -194,7 +194,7 @@ def reweighted(tally: Tally, table: ir.Table, kind: Cluster, times: Ints) -> Tal
 
 def _key(tally: Tally) -> tuple[str, int]:
     """What batches are kept under; they keep the tally, so that no other table has its id."""
-    return "batches", id(tally.table.op())
+    return "batches", id(tally.stored.op())
 
 
 class Totals:

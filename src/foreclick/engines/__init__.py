@@ -28,12 +28,14 @@ from foreclick.engines.sources import (
     open_source,
     read_schemas,
 )
+from foreclick.engines.statements import Statement
 
 __all__ = [
     "BUCKETS",
     "HASHES",
     "Engine",
     "ScratchFile",
+    "Statement",
     "TableLike",
     "absent",
     "bring",

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from ibis.backends import BaseBackend
 
+    from foreclick.engines.statements import Statement
+
 _numbers = itertools.count(1)
 _PARTIAL = ".partial"
 _TABLES = (".parquet", ".csv")
@@ -177,6 +179,14 @@ class Engine:
         with self._explained(expr):
             return self.backend.to_pyarrow(expr)
 
+    def ask(self, statement: Statement, table: ir.Table, *options: Any) -> pa.Table:  # noqa: ANN401
+        """The rows of ``statement(engine, table, *options)``; see `statements`."""
+        return self.fetch(statement(self, table, *options))
+
+    def make(self, step: str, statement: Statement, table: ir.Table, *options: Any) -> ir.Table:  # noqa: ANN401
+        """Keep the rows of ``statement(engine, table, *options)`` in the engine: `materialise`."""
+        return self.materialise(statement(self, table, *options), step)
+
     def sweep(self) -> None:
         """Drop the tables of this engine that no expression needs any more."""
         for _ in range(len(_unneeded)):
@@ -264,7 +274,9 @@ class Engine:
         return self.backend.create_table(name, rows, temp=True)
 
     @contextmanager
-    def _explained(self, expr: ir.Table, step: str | None = None) -> Iterator[None]:
+    def _explained(
+        self, expr: ir.Table | Callable[[], ir.Table], step: str | None = None
+    ) -> Iterator[None]:
         """Turn an engine's failure into one error that names the step and shows its SQL."""
         try:
             with _unfused():
@@ -275,7 +287,8 @@ class Engine:
             if self._interrupted(error):
                 raise KeyboardInterrupt from error
             try:
-                sql = str(ibis.to_sql(expr, dialect=self.name))
+                query = expr if isinstance(expr, ir.Table) else expr()
+                sql = str(ibis.to_sql(query, dialect=self.name))
             except Exception:  # noqa: BLE001 - the failure may be that it cannot be compiled
                 sql = "(no SQL: the expression did not compile)"
             what = f"step {step!r}" if step else "a query"

@@ -6,14 +6,17 @@ import os
 import platform
 import shutil
 import tempfile
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibis
+import ibis.expr.operations as ops
 import ibis.expr.types as ir
+from ibis import Schema
 
 from foreclick.engines.base import Engine, abandoned
+from foreclick.engines.statements import Kept, Source, Statement, about, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 _BATCH = 100_000
 _SPILL = f"foreclick-{platform.node()}-"
+_TEMPORARY = ops.Namespace(catalog="temp", database="main")
+_COMPILED = Kept()
+_SHOWN: dict[pa.Schema, tuple[Schema, ops.Namespace]] = {}
 
 
 class DuckDB(Engine):
@@ -45,6 +51,53 @@ class DuckDB(Engine):
         with self._explained(expr):
             return self._relation(expr).to_arrow_table().cast(expr.schema().to_pyarrow())
 
+    def ask(self, statement: Statement, table: ir.Table, *options: Any) -> pa.Table:  # noqa: ANN401
+        """The rows of a statement, compiled once for all tables of the same columns."""
+        known = self._compiled_once(statement, table, options)
+        if known is None:
+            return super().ask(statement, table, *options)
+        sql, schema = known
+        with self._explained(lambda: statement(self, table, *options)):
+            return self.backend.con.sql(sql).to_arrow_table().cast(schema.to_pyarrow())
+
+    def make(self, step: str, statement: Statement, table: ir.Table, *options: Any) -> ir.Table:  # noqa: ANN401
+        """Keep the rows of a statement, compiled once for all tables of the same columns."""
+        known = self._compiled_once(statement, table, options)
+        if known is None:
+            return super().make(step, statement, table, *options)
+        self.sweep()
+        name = self.unique(step)
+        with self._explained(lambda: statement(self, table, *options), step):
+            return self._owned(name, lambda: self._filled(name, *known))
+
+    def _compiled_once(
+        self, statement: Statement, table: ir.Table, options: tuple[Any, ...]
+    ) -> tuple[str, Schema] | None:
+        """The SQL of a statement and its columns; None if the table is no plain table."""
+        source = Source.of(table)
+        if source is None:
+            return None
+
+        def compiled() -> tuple[str, Schema]:
+            expr = statement(self, source.unnamed(), *options)
+            with self._explained(expr):
+                return self.backend.compile(expr), expr.schema()
+
+        sql, schema = _COMPILED.get(statement, source, options, compiled)
+        return about(sql, source), schema
+
+    def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
+        if not isinstance(rows, ir.Table):
+            return super()._store(name, rows)
+        self.backend._run_pre_execute_hooks(rows)  # noqa: SLF001 - registers memtables
+        return self._filled(name, self.backend.compile(rows), rows.schema())
+
+    def _filled(self, name: str, sql: str, schema: Schema) -> ir.Table:
+        """A new table with the rows of a query. Ibis would ask for its columns, which are known."""
+        self.backend.con.execute(f'CREATE TEMPORARY TABLE "{name}" ({_columns(schema)})')
+        self.backend.con.execute(f'INSERT INTO "{name}" {sql}')
+        return named(name, schema, _TEMPORARY, self.backend)
+
     def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
         """Ibis 12 misses the batch reader of DuckDB 2.0, so ask DuckDB itself."""
         with self._explained(expr):
@@ -64,7 +117,10 @@ class DuckDB(Engine):
 
         def register() -> ir.Table:
             self.backend.con.register(name, table)
-            return self.backend.table(name)
+            if table.schema not in _SHOWN:  # DuckDB is asked once what it makes of Arrow's types
+                shown = self.backend.table(name).op()
+                _SHOWN[table.schema] = shown.schema, shown.namespace
+            return named(name, *_SHOWN[table.schema], self.backend)
 
         return self._owned(name, register)
 
@@ -77,6 +133,12 @@ class DuckDB(Engine):
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return (ibis.literal("0x") + digits).cast("int64")
+
+
+@lru_cache(1_000)
+def _columns(schema: Schema) -> str:
+    """The columns of a table in SQL."""
+    return ", ".join(c.sql("duckdb") for c in schema.to_sqlglot_column_defs("duckdb"))
 
 
 def relation_to_arrow(relation: Any) -> pa.Table:  # noqa: ANN401 - of any connection

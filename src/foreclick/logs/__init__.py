@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import ibis
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from foreclick.engines import Engine, TableLike, filter_by, open_source, total
 from foreclick.errors import InvalidLogError, SourceError
@@ -18,10 +19,12 @@ from foreclick.logs.layouts import (
     WEIGHT,
     Columns,
     Roles,
+    check_columns,
     key_of,
     lay_out,
     period_of,
     rewards_of,
+    shape_of,
     some_rows,
 )
 from foreclick.logs.masks import maskable, packed, spread, unpackable
@@ -51,6 +54,7 @@ DEEPEST = 100
 """Positions of a list that are read at most."""
 
 ODD = "__odd"
+_SOME, _ALL = "some rows", "all rows"
 
 __all__ = [
     "BUCKET",
@@ -245,14 +249,14 @@ def compress(
     tables that are no logs.
     """
     shape, table = _Pass(raw, roles, engine, depth).rows()
-    broken = rules(table, shape, roles.weight)
-    rows, causes, invalid_rows = check(table, broken, engine)
+    rows, causes, invalid_rows = check(table, shape, roles.weight, engine)
     if not rows:
         raise InvalidLogError(
             "the log has no rows. Check the path, the filter in where=, and that the day you "
             "asked for was logged."
         )
     if causes:
+        broken = rules(table, shape, roles.weight)
         if invalid != "drop":
             raise complain(
                 table, shape, broken, causes, invalid_rows, engine, droppable=invalid == "error"
@@ -267,7 +271,7 @@ def compress(
     return Log(
         engine=engine,
         shape=shape,
-        stored=table.select(shape.stored),
+        stored=table if list(table.columns) == shape.stored else table.select(shape.stored),
         rows=rows - invalid_rows,
         dropped=causes,
         dropped_rows=invalid_rows,
@@ -284,25 +288,25 @@ class _Pass:
     """
 
     def __init__(self, raw: ir.Table, roles: Roles, engine: Engine, depth: int | None) -> None:
-        self.engine, self.depth = engine, depth
-        self.layout = lay_out(raw, roles, engine)
-        self.some = lay_out(some_rows(raw, roles), roles, engine)
+        check_columns(raw, roles)
+        self.raw, self.roles, self.engine, self.depth = raw, roles, engine, depth
 
     def rows(self) -> tuple[Shape, ir.Table]:
         """The shape and the groups of the raw rows."""
-        guess = self.depth or _longest(self.engine, self.some.lengths)
-        found = self._with_masks(guess) if self.layout.shape(guess).rewards else None
-        return found or self._with_columns(guess)
+        guess = self.depth or self._longest(_SOME)
+        return (self._with_masks(guess) if self.roles.rewards else None) or self._with_columns(
+            guess
+        )
 
     def _with_masks(self, depth: int) -> tuple[Shape, ir.Table] | None:
         """Group by masks; None if some row has rewards that do not fit in one."""
         masks = self._guess_masks(depth)
         while masks:
-            shape = replace(self.layout.shape(depth), masks=masks)
-            table = self.engine.materialise(self._by_masks(shape), "log")
-            if not _any_row(self.engine, table, table[ODD]):
+            shape = replace(shape_of(self.raw, self.roles, depth), masks=masks)
+            table = self.engine.make("log", _by_masks, self.raw, self.roles, shape, self.depth)
+            if not self.engine.ask(_any_null, table, masks[0])["found"][0].as_py():
                 return shape, table
-            longest = depth if self.depth else _longest(self.engine, self.layout.lengths)
+            longest = depth if self.depth else self._longest(_ALL)
             if longest == depth:
                 return None
             depth, masks = longest, self._guess_masks(longest)
@@ -310,33 +314,73 @@ class _Pass:
 
     def _guess_masks(self, depth: int) -> tuple[str, ...]:
         """Rewards that are 0 or 1 in some rows, and thus probably in all."""
-        shape = self.some.shape(depth)
-        names = maskable(shape)
+        names = maskable(shape_of(self.raw, self.roles, depth))
         if not names:
             return ()
-        records = self.some.records(depth)
-        odd = {name: unpackable(records, shape, name, self.engine).any() for name in names}
-        answer = self.engine.rows(records.aggregate(**odd))[0]
+        answer = self.engine.ask(_guessed_odd, self.raw, self.roles, depth).to_pylist()[0]
         return tuple(name for name in names if not answer[name])
-
-    def _by_masks(self, shape: Shape) -> ir.Table:
-        """Rows that a mask cannot tell, or that are longer than expected, are marked as odd."""
-        records = self.layout.records(shape.depth)
-        odd = any_of(unpackable(records, shape, name, self.engine) for name in shape.masks)
-        if self.depth is None:
-            odd = odd | (records[LENGTH] > shape.depth)
-        return _grouped(packed(records.mutate(**{ODD: odd}), shape), [*shape.order, ODD])
 
     def _with_columns(self, depth: int) -> tuple[Shape, ir.Table]:
         """Group by one column a position of every reward."""
         while True:
-            shape, records = self.layout.shape(depth), self.layout.records(depth)
-            longest = {LENGTH: records[LENGTH].max()}
-            table = self.engine.materialise(_grouped(records, shape.order, **longest), "log")
-            found = self.depth or _longest(self.engine, table)
+            shape = shape_of(self.raw, self.roles, depth)
+            table = self.engine.make("log", _by_columns, self.raw, self.roles, shape)
+            found = self.depth or _readable(self.engine.ask(_longest_of, table))
             if found <= depth:
                 return shape, table
             depth = found
+
+    def _longest(self, rows: str) -> int:
+        return _readable(self.engine.ask(_longest_list, self.raw, self.roles, rows))
+
+
+# Statements, see `engines.statements`.
+
+
+def _longest_list(engine: Engine, raw: ir.Table, roles: Roles, rows: str) -> ir.Table:
+    """The length of the longest list, of some rows or of all."""
+    table = some_rows(raw, roles) if rows == _SOME else raw
+    return _longest_of(engine, lay_out(table, roles, engine).lengths)
+
+
+def _longest_of(_: Engine, lengths: ir.Table) -> ir.Table:
+    return lengths.aggregate(length=lengths[LENGTH].max())
+
+
+def _guessed_odd(engine: Engine, raw: ir.Table, roles: Roles, depth: int) -> ir.Table:
+    """Which rewards do not fit in masks, in some rows."""
+    shape = shape_of(raw, roles, depth)
+    return _odd(engine, lay_out(some_rows(raw, roles), roles, engine).records(depth), shape)
+
+
+def _odd(engine: Engine, records: ir.Table, shape: Shape) -> ir.Table:
+    """Which rewards do not fit in masks, of those that are none yet."""
+    names = [name for name in maskable(shape) if name not in shape.masks]
+    odd = {name: unpackable(records, shape, name, engine).any() for name in names}
+    return records.aggregate(**odd)
+
+
+def _by_masks(
+    engine: Engine, raw: ir.Table, roles: Roles, shape: Shape, depth: int | None
+) -> ir.Table:
+    """Groups with masks, which are NULL where a mask cannot tell, or a list is longer."""
+    records = lay_out(raw, roles, engine).records(shape.depth)
+    odd = any_of(unpackable(records, shape, name, engine) for name in shape.masks)
+    if depth is None:
+        odd = odd | (records[LENGTH] > shape.depth)
+    marked = packed(records.mutate(**{ODD: odd}), shape)
+    masks = {name: marked[ODD].ifelse(ibis.null("int64"), marked[name]) for name in shape.masks}
+    return _grouped(marked.mutate(**masks), shape.order)
+
+
+def _any_null(_: Engine, table: ir.Table, column: str) -> ir.Table:
+    return table.aggregate(found=table[column].isnull().any())
+
+
+def _by_columns(engine: Engine, raw: ir.Table, roles: Roles, shape: Shape) -> ir.Table:
+    """Groups with one column a position of every reward."""
+    records = lay_out(raw, roles, engine).records(shape.depth)
+    return _grouped(records, shape.order, **{LENGTH: records[LENGTH].max()})
 
 
 def _grouped(records: ir.Table, keys: list[str], **further: ir.Scalar) -> ir.Table:
@@ -362,21 +406,16 @@ def _packed_after_all(shape: Shape, table: ir.Table, engine: Engine) -> tuple[Sh
     names = [name for name in maskable(shape) if name not in shape.masks]
     if not names:
         return shape, table
-    odd = {name: unpackable(table, shape, name, engine).any() for name in names}
-    answer = engine.rows(table.aggregate(**odd))[0]
+    answer = engine.ask(_odd, table, shape).to_pylist()[0]
     late = tuple(name for name in names if not answer[name])
     wide = replace(shape, masks=late)
     kept = tuple(name for name in shape.rewards if name in (*shape.masks, *late))
     return replace(shape, masks=kept), packed(table, wide)
 
 
-def _any_row(engine: Engine, table: ir.Table, condition: ir.BooleanValue) -> bool:
-    return bool(engine.rows(table.aggregate(found=condition.any()))[0]["found"])
-
-
-def _longest(engine: Engine, lengths: ir.Table) -> int:
-    found = engine.rows(lengths.aggregate(length=lengths[LENGTH].max()))[0]["length"]
-    longest = max(int(found or 1), 1)
+def _readable(found: pa.Table) -> int:
+    """The length of the longest list, unless that is too much."""
+    longest = max(int(found[LENGTH][0].as_py() or 1), 1)
     if longest > DEEPEST:
         raise InvalidLogError(
             f"the longest list has {longest:,} positions; foreclick reads {DEEPEST} at most. Say "

@@ -59,6 +59,7 @@ class Roles:
     list_id: str | None = None
     position: str | None = None
     item: str | None = None
+    likely: bool = False  # whether rows of weight 0 are left out
 
     @property
     def layout(self) -> str:
@@ -85,17 +86,32 @@ class Roles:
 class Layout:
     """Records of a source, as a function of how many positions to spread them over."""
 
-    shape: Callable[[int], Shape]
     records: Callable[[int], ir.Table]
     lengths: ir.Table = field(repr=False)  # one column, `length`: its maximum is K
 
 
 def lay_out(table: ir.Table, roles: Roles, engine: Engine) -> Layout:
     """Read `table` by its roles, whichever way it is written down."""
-    _check_columns(table, roles)
+    if roles.likely:
+        table = table.filter((table[roles.weight] != 0).fill_null(True))
     if roles.layout == "long":
         return _Long(table, roles, engine).layout()
     return _Listed(table, roles, engine).layout()
+
+
+def shape_of(table: ir.Table, roles: Roles, depth: int) -> Shape:
+    """The shape of records of so many positions, without masks."""
+    propensity = roles.propensity
+    each = isinstance(propensity, str) and not table[propensity].type().is_array()
+    kind = "list" if each and roles.layout != "long" else "slot"
+    return Shape(
+        depth=depth,
+        rewards=tuple(roles.rewards),
+        segments=roles.segments,
+        period=roles.period is not None,
+        unit=roles.unit is not None,
+        propensity=None if propensity is None else kind,
+    )
 
 
 def some_rows(table: ir.Table, roles: Roles) -> ir.Table:
@@ -103,7 +119,8 @@ def some_rows(table: ir.Table, roles: Roles) -> ir.Table:
     return table.limit(100_000 if roles.layout == "long" else 10_000)
 
 
-def _check_columns(table: ir.Table, roles: Roles) -> None:
+def check_columns(table: ir.Table, roles: Roles) -> None:
+    """Refuse roles whose columns are not there, or whose names a tally needs itself."""
     missing = [(role, c) for role, c in roles.named() if c not in table.columns]
     if missing:
         role = missing[0][0]
@@ -188,16 +205,6 @@ class _Reader:
             columns[WEIGHT] = _weight(table[roles.weight])
         return columns
 
-    def shape(self, depth: int, propensity: str | None) -> Shape:
-        return Shape(
-            depth=depth,
-            rewards=tuple(self.roles.rewards),
-            segments=self.roles.segments,
-            period=self.roles.period is not None,
-            unit=self.roles.unit is not None,
-            propensity=propensity,
-        )
-
 
 def _weight(column: ir.Column) -> ir.Column:
     if not column.type().is_numeric():
@@ -215,14 +222,10 @@ class _Listed(_Reader):
         self.items = self._slots(items)
         self.rewards = {name: self._slots(columns) for name, columns in self.roles.rewards.items()}
         propensity = self.roles.propensity
-        per_slot = propensity is not None and (
-            not isinstance(propensity, str) or self.table[propensity].type().is_array()
-        )
-        kind = None if propensity is None else ("slot" if per_slot else "list")
+        per_slot = shape_of(self.table, self.roles, 1).propensity == "slot"
         self.propensities = self._slots(propensity) if propensity is not None and per_slot else None
         length = self._length(items)
         return Layout(
-            shape=lambda depth: self.shape(depth, kind),
             records=lambda depth: self._records(depth, length),
             lengths=self.table.select(**{LENGTH: length}),
         )
@@ -289,11 +292,8 @@ class _Long(_Reader):
         position = self.table[self.roles.position]
         if not position.type().is_integer():
             raise SourceError(f"the position must be an integer, not {position.type()}.")
-        kind = None if self.roles.propensity is None else "slot"
         lengths = self.table.select(**{LENGTH: position.cast("int64")})
-        return Layout(
-            shape=lambda depth: self.shape(depth, kind), records=self._records, lengths=lengths
-        )
+        return Layout(records=self._records, lengths=lengths)
 
     def _records(self, depth: int) -> ir.Table:
         roles = self.roles

@@ -81,16 +81,25 @@ def rules(table: ir.Table, shape: Shape, weight: str | None = None) -> list[Rule
     return [Rule(r.cause, r.broken.fill_null(False), r.remedy) for r in found]
 
 
-def check(table: ir.Table, broken: list[Rule], engine: Engine) -> tuple[int, dict[str, int], int]:
+def check(
+    table: ir.Table, shape: Shape, weight: str | None, engine: Engine
+) -> tuple[int, dict[str, int], int]:
     """How many rows there are, how many break each rule, and how many break any."""
+    answer = engine.ask(_judged, table, shape, weight).to_pylist()[0]
+    broken = rules(table, shape, weight) if answer["any"] else []
+    causes = {r.cause: answer[f"c{i}"] for i, r in enumerate(broken) if answer[f"c{i}"]}
+    return answer["all"], causes, answer["any"]
+
+
+def _judged(_: Engine, table: ir.Table, shape: Shape, weight: str | None) -> ir.Table:
+    """One row: how many rows of the log break each rule, how many any of them, and all."""
+    broken = rules(table, shape, weight)
     rows = table[ROWS] if ROWS in table.columns else table[N]
     judged = table.select(n=rows, **{f"b{i}": r.broken for i, r in enumerate(broken)})
     flags = [judged[f"b{i}"] for i in range(len(broken))]
     counts = {f"c{i}": total(flag.ifelse(judged["n"], 0)) for i, flag in enumerate(flags)}
     any_broken = total(any_of(flags).ifelse(judged["n"], 0))
-    answer = engine.rows(judged.aggregate(all=total(judged["n"]), any=any_broken, **counts))[0]
-    causes = {r.cause: answer[f"c{i}"] for i, r in enumerate(broken) if answer[f"c{i}"]}
-    return answer["all"], causes, answer["any"]
+    return judged.aggregate(all=total(judged["n"]), any=any_broken, **counts)
 
 
 def complain(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Engine, TableLike, open_source, real, total
+from foreclick.engines import Engine, Statement, TableLike, open_source, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
@@ -38,9 +38,8 @@ class _ListPolicy(Policy):
     @cached_property
     def _arrow(self) -> Rows:
         rows = self._rows
-        table = rows.table
-        listed = table.group_by([CONTEXT, *rows.shape.items]).aggregate(**{N: total(table[N])})
-        return Rows(rows.engine.fetch(listed), self._what)
+        listed = rows.engine.ask(_mass_of_lists, rows.stored, tuple(rows.shape.items))
+        return Rows(listed, self._what)
 
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
@@ -84,19 +83,22 @@ class Lists(_ListPolicy):
     def _rows(self) -> Log:  # type: ignore[override]
         engine, table = open_source(self.table)
         if self.probability is not None:
-            table = _likely(table, engine, self.context, self.probability)
-        items = listed_in(table, self.items)
-        roles = Roles(context=self.context, items=items, rewards={}, weight=self.probability)
+            _check_likely(table, engine, self.context, self.probability)
+        roles = Roles(
+            context=self.context,
+            items=listed_in(table, self.items),
+            rewards={},
+            weight=self.probability,
+            likely=self.probability is not None,
+        )
         return compress(table, roles, engine, "refuse")
 
     def _check(self) -> None:
         rows = self._rows
-        sums = rows.table.group_by(CONTEXT).aggregate(sum=total(rows.table[N]))
-        off = (sums["sum"] - 1.0).abs() > TOLERANCE
         refuse(
             rows.engine,
-            sums,
-            off,
+            rows.stored,
+            _sums_off_one,
             lambda row: f"the probabilities of context {row[CONTEXT]!r} sum to {row['sum']:.6g}",
             "in every context they must sum to 1; add the lists that are missing, or divide by "
             "the sum",
@@ -159,7 +161,7 @@ class Lists(_ListPolicy):
 
     def __repr__(self) -> str:
         rows = self._rows
-        contexts = rows.engine.rows(rows.table.aggregate(n=rows.table[CONTEXT].nunique()))[0]["n"]
+        contexts = rows.engine.ask(_count_contexts, rows.stored)["n"][0].as_py()
         plural = "" if contexts == 1 else "s"
         return (
             f"{type(self).__name__}({contexts:,} context{plural}, "
@@ -186,11 +188,10 @@ class Ranking(Lists):
 
     def _check(self) -> None:
         rows = self._rows
-        counts = rows.table.group_by(CONTEXT).aggregate(lists=rows.table.count())
         refuse(
             rows.engine,
-            counts,
-            counts["lists"] > 1,
+            rows.stored,
+            _several_lists,
             lambda row: f"context {row[CONTEXT]!r} has {row['lists']} different lists",
             "a Ranking has one list for each context; for several with probabilities use Lists, "
             "for what was logged per request use Observed",
@@ -285,23 +286,46 @@ def listed_in(table: ir.Table, items: str | Sequence[str]) -> str | Sequence[str
     )
 
 
-def _likely(table: ir.Table, engine: Engine, context: str | None, probability: str) -> ir.Table:
-    """The lists that are shown at all. A context in which none is would vanish unnoticed."""
+def _mass_of_lists(_: Engine, table: ir.Table, items: tuple[str, ...]) -> ir.Table:
+    return table.group_by([CONTEXT, *items]).aggregate(**{N: total(table[N])})
+
+
+def _count_contexts(_: Engine, table: ir.Table) -> ir.Table:
+    return table.aggregate(n=table[CONTEXT].nunique())
+
+
+def _sums_off_one(_: Engine, table: ir.Table) -> ir.Table:
+    sums = table.group_by(CONTEXT).aggregate(sum=total(table[N]))
+    return sums.filter((sums["sum"] - 1.0).abs() > TOLERANCE)
+
+
+def _several_lists(_: Engine, table: ir.Table) -> ir.Table:
+    counts = table.group_by(CONTEXT).aggregate(lists=table.count())
+    return counts.filter(counts["lists"] > 1)
+
+
+def _never_shown(_: Engine, table: ir.Table, context: str, probability: str) -> ir.Table:
+    sums = table.group_by(**{CONTEXT: table[context]}).aggregate(most=table[probability].max())
+    return sums.filter(sums["most"] == 0)
+
+
+def _check_likely(table: ir.Table, engine: Engine, context: str | None, probability: str) -> None:
+    """A context in which no list is ever shown would vanish unnoticed."""
     if probability not in table.columns:
         raise PolicyError(
             f"probability={probability!r} is no column of the table, which has "
             f"{', '.join(table.columns)}. Name the right one; for one list a context use Ranking."
         )
-    if context in table.columns:
-        sums = table.group_by(**{CONTEXT: table[context]}).aggregate(most=table[probability].max())
+    if context is not None and context in table.columns:
         refuse(
             engine,
-            sums,
-            sums["most"] == 0,
+            table,
+            _never_shown,
             lambda row: f"all probabilities of context {row[CONTEXT]!r} are 0",
             "in every context they must sum to 1",
+            context,
+            probability,
         )
-    return table.filter((table[probability] != 0).fill_null(True))
 
 
 PolicyLike: TypeAlias = Policy | LogLike
@@ -327,38 +351,53 @@ def scored(
     roles = Roles(context=context, items=[item], rewards={}, segments=("worth",))
     log = compress(named, roles, engine, "refuse")
     first = numbered(ITEM, 1)[0]
-    rows = log.table.select(
+    rows = log.stored.select(
         CONTEXT,
-        **{ITEM: log.table[first], "score": log.table["worth"], N: log.table[N]},
+        **{ITEM: log.stored[first], "score": log.stored["worth"], N: log.stored[N]},
     )
     refuse(
         engine,
         rows,
-        rows["score"].isnull() | ~(rows["score"].abs() <= real(sys.float_info.max)),
+        _no_score,
         lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has the score {row['score']}",
         "give every item a finite score",
     )
-    counts = rows.group_by([CONTEXT, ITEM]).aggregate(**{N: total(rows[N])})
     refuse(
         engine,
-        counts,
-        counts[N] > 1,
+        rows,
+        _scored_twice,
         lambda row: f"item {row[ITEM]!r} stands {row[N]} times in context {row[CONTEXT]!r}",
         "score each item once",
     )
     return log, rows
 
 
+def _no_score(_: Engine, rows: ir.Table) -> ir.Table:
+    score = rows["score"]
+    return rows.filter(score.isnull() | ~(score.abs() <= real(sys.float_info.max)))
+
+
+def _scored_twice(_: Engine, rows: ir.Table) -> ir.Table:
+    counts = rows.group_by([CONTEXT, ITEM]).aggregate(**{N: total(rows[N])})
+    return counts.filter(counts[N] > 1)
+
+
 def refuse(
     engine: Engine,
     table: ir.Table,
-    wrong: ir.BooleanValue,
+    wrong: Statement,
     say: Callable[[dict[str, Any]], str],
     remedy: str,
+    *options: str,
 ) -> None:
-    """Raise if any row is wrong: how many, one example, and the remedy."""
-    found = table.filter(wrong)
-    count = engine.rows(found.aggregate(n=found.count()))[0]["n"]
+    """Raise if a statement about the table gives wrong rows: how many, one example, the remedy."""
+    count = engine.ask(_count_wrong, table, wrong, *options)["n"][0].as_py()
     if count:
+        found = wrong(engine, table, *options)
         example = engine.rows(found.order_by(CONTEXT).limit(1))[0]
         raise PolicyError(f"{say(example)} ({count:,} such cases): {remedy}.")
+
+
+def _count_wrong(engine: Engine, table: ir.Table, wrong: Statement, *options: str) -> ir.Table:
+    found = wrong(engine, table, *options)
+    return found.aggregate(n=found.count())

@@ -9,7 +9,7 @@ from typing import Any
 import ibis.expr.types as ir
 import numpy as np
 
-from foreclick.engines import open_source, total
+from foreclick.engines import Engine, open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import LogView, Policy, Rows, SlotRows
@@ -63,14 +63,14 @@ class Marginals(Policy):
                 raise PolicyError(f"there is no column {column!r} in {', '.join(table.columns)}.")
         if not table[self.position].type().is_integer():
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
-        likely = table.filter((table[self.probability] != 0).fill_null(True))
-        placed = likely.mutate(**{_PLACE: likely[self.position]})
+        placed = table.mutate(**{_PLACE: table[self.position]})
         roles = Roles(
             context=self.context,
             items=[self.item],
             rewards={},
             segments=(_PLACE,),
             weight=self.probability,
+            likely=True,
         )
         return compress(placed, roles, engine, "refuse")
 
@@ -92,19 +92,19 @@ class Marginals(Policy):
         refuse(
             engine,
             slots,
-            slots[POSITION] < 1,
+            _below_one,
             lambda row: f"position {row[POSITION]} in context {row[CONTEXT]!r}",
             "positions count from 1",
         )
         for key in (POSITION, ITEM):
-            sums = slots.group_by([CONTEXT, key]).aggregate(sum=total(slots[MASS]))
             refuse(
                 engine,
-                sums,
-                sums["sum"] > 1 + TOLERANCE,
+                slots,
+                _above_one,
                 partial(_too_likely, key),
                 "a position holds one item and an item stands at one position, so neither may "
                 "exceed 1",
+                key,
             )
 
     @cached_property
@@ -120,6 +120,15 @@ class Marginals(Policy):
         item = view.item_numbers([table[ITEM].combine_chunks()])[:, 0]
         mass = np.asarray(table[MASS].combine_chunks())
         return SlotRows(context[here], item[here], position[here], mass[here])
+
+
+def _below_one(_: Engine, slots: ir.Table) -> ir.Table:
+    return slots.filter(slots[POSITION] < 1)
+
+
+def _above_one(_: Engine, slots: ir.Table, key: str) -> ir.Table:
+    sums = slots.group_by([CONTEXT, key]).aggregate(sum=total(slots[MASS]))
+    return sums.filter(sums["sum"] > 1 + TOLERANCE)
 
 
 def _too_likely(key: str, row: dict[str, Any]) -> str:

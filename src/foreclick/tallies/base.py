@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -34,7 +34,7 @@ from foreclick.engines import (
     total,
 )
 from foreclick.errors import ForeclickError, TallyError
-from foreclick.logs import PERIOD, Log, N, Shape, packed, read_log, spread
+from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
 from foreclick.tallies.files import (
     GROUP_ROWS,
     SCHEMA_VERSION,
@@ -61,31 +61,6 @@ _OF, _WEIGHT = "of", "weight"
 _TALLY, _HOME = "tally", "home"
 
 
-@dataclass(frozen=True)
-class Stored:
-    """The compact rows of a tally.
-
-    Attributes:
-        table: the rows, with the columns `Shape.stored`; an Ibis table.
-        wide: the same rows with one column a position of every reward; a view of `table`.
-        files: the Parquet files that hold exactly these rows, if they lie in files.
-        in_order: whether each file is sorted by `Shape.order`.
-    """
-
-    table: ir.Table
-    wide: ir.Table
-    files: tuple[str, ...] = ()
-    in_order: bool = False
-
-    @classmethod
-    def of(
-        cls, table: ir.Table, shape: Shape, files: Sequence[str] = (), *, in_order: bool = False
-    ) -> Stored:
-        """Compact rows with their wide view."""
-        wide = spread(table, shape).select(shape.columns)
-        return cls(table, wide, tuple(files), in_order)
-
-
 @dataclass(frozen=True, repr=False)
 class Tally:
     """(context, period, segments, bucket, list, rewards, propensity) → n.
@@ -93,26 +68,34 @@ class Tally:
     Attributes:
         engine: where it lives.
         shape: what its columns are.
-        table: the rows with one column a position of every reward, an Ibis table.
+        stored: the compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks; an
+            Ibis table.
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
-        brought: the table that this one is a copy of, if it was brought from another engine or
-            has further columns that follow from its own.
+        brought: the compact rows that these are a copy of, if they were brought from another
+            engine.
         learnt: what estimators have learnt of it, so that they need not look again; by its table,
             because a tally that was altered shares it.
-        kept: the compact rows that `table` is a view of; see `stored`.
+        files: the Parquet files that hold exactly these rows, if they lie in files.
+        in_order: whether each file is sorted by `Shape.order`.
     """
 
     engine: Engine
     shape: Shape
-    table: ir.Table
+    stored: ir.Table
     dropped: dict[str, int]
     dropped_rows: int
     decayed: bool = False
     brought: ir.Table | None = None
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
-    kept: Stored | None = field(default=None, compare=False)
+    files: tuple[str, ...] = field(default=(), compare=False)
+    in_order: bool = field(default=False, compare=False)
+
+    @cached_property
+    def table(self) -> ir.Table:
+        """The rows with one column a position of every reward: a view of `stored`."""
+        return spread(self.stored, self.shape).select(self.shape.columns)
 
     def __repr__(self) -> str:
         return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"
@@ -125,31 +108,19 @@ class Tally:
 
     def same(self, other: Tally) -> bool:
         """Whether both are of the same log, here or brought from elsewhere."""
-        mine, theirs = (t.table if t.brought is None else t.brought for t in (self, other))
+        mine, theirs = (t.stored if t.brought is None else t.brought for t in (self, other))
         return bool(mine.equals(theirs))
-
-    @property
-    def stored(self) -> ir.Table:
-        """The compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks."""
-        known = self._known
-        return known.table if known else packed(self.table, self.shape).select(self.shape.stored)
-
-    @property
-    def _known(self) -> Stored | None:
-        """The compact rows, unless `table` was replaced by another since."""
-        return self.kept if self.kept and self.kept.wide is self.table else None
 
     def to_arrow(self) -> pa.Table:
         """All rows, with one column a position of every reward, in order of contexts and lists."""
-        home, ordered = self._in_order(self.table, replace(self.shape, masks=()))
-        return home.fetch(ordered)
+        home, here = self._here()
+        return home.ask(_spread_in_order, here, self.shape)
 
     def row_count(self) -> int:
         """The number of rows: of a tally in files by their footers, else by a query."""
-        known = self._known
-        if known and known.files:
-            return count_rows(known.files)
-        return int(self.engine.rows(self.stored.aggregate(rows=self.stored.count()))[0]["rows"])
+        if self.files:
+            return count_rows(self.files)
+        return int(self.engine.ask(_count, self.stored)["rows"][0].as_py())
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -169,8 +140,9 @@ class Tally:
             yield from read_sorted(file, schema, rows)
             return
         if self.row_count() <= SORT_ROWS:
-            home, ordered = self._in_order(self.stored, self.shape)
-            yield from in_batches(home.fetch(ordered).cast(schema), rows)
+            home, here = self._here()
+            ordered = home.ask(_ordered, here, tuple(self.shape.order))
+            yield from in_batches(ordered.cast(schema), rows)
             return
         # DuckDB makes no other query while one is read, so the rows go through a file.
         scratch = ScratchFile("sorted.parquet")
@@ -185,31 +157,25 @@ class Tally:
 
     def _sorted_file(self) -> str | None:
         """The file that holds exactly these rows in order, if there is one."""
-        known = self._known
-        if known and known.in_order and len(known.files) == 1:
-            return known.files[0]
-        return None
+        return self.files[0] if self.in_order and len(self.files) == 1 else None
 
-    def _in_order(self, table: ir.Table, shape: Shape) -> tuple[Engine, ir.Table]:
-        """Rows of this tally in order, and the engine they are in: DuckDB.
+    def _here(self) -> tuple[Engine, ir.Table]:
+        """The compact rows, and the engine in which they can be put in order: DuckDB.
 
         Other engines sort text by the rules of a language, or NULLs in another place.
         """
         home = default_engine() if self.engine.far else self.engine
-        here = bring(table, self.engine, home)
-        return home, here.order_by([ibis.asc(here[key], nulls_first=True) for key in shape.order])
+        return home, bring(self.stored, self.engine, home)
 
     def _with_rows(self, table: ir.Table, **changes: Any) -> Tally:  # noqa: ANN401 - fields
         """This tally with other compact rows of the same shape."""
-        kept = Stored.of(table, self.shape)
-        return replace(self, table=kept.wide, kept=kept, **changes)
+        return replace(self, stored=table, files=(), in_order=False, **changes)
 
     def _at_home(self) -> Tally:
         """A copy in the DuckDB of this process."""
         home = default_engine()
-        return self._with_rows(
-            bring(self.stored, self.engine, home), engine=home, brought=self.table
-        )
+        here = bring(self.stored, self.engine, home)
+        return self._with_rows(here, engine=home, brought=self.stored)
 
     def weigh(
         self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
@@ -264,7 +230,8 @@ class Tally:
             "decayed": self.decayed,
             "origin": origin,
         }
-        home, ordered = self._in_order(self.stored, self.shape)
+        home, here = self._here()
+        ordered = _ordered(home, here, self.shape.order)
         schema = narrowed(self._schema, self._narrow_columns(home, ordered))
         write_sorted(home.batches(ordered), schema, path, meta)
 
@@ -289,6 +256,20 @@ class Tally:
         return periods if len(periods) <= _MANY else None
 
 
+def _count(_: Engine, table: ir.Table) -> ir.Table:
+    return table.aggregate(rows=table.count())
+
+
+def _ordered(_: Engine, table: ir.Table, order: Sequence[str]) -> ir.Table:
+    return table.order_by([ibis.asc(table[key], nulls_first=True) for key in order])
+
+
+def _spread_in_order(engine: Engine, table: ir.Table, shape: Shape) -> ir.Table:
+    """Rows with one column a position of every reward, ordered by all of these."""
+    wide = spread(table, shape).select(shape.columns)
+    return _ordered(engine, wide, replace(shape, masks=()).order)
+
+
 LogLike: TypeAlias = Log | Tally | TableLike
 """A log, its tally, or what `read_log` reads with its default column names."""
 
@@ -307,22 +288,8 @@ def tally(log: LogLike) -> Tally:
         log = read_log(log)
     # Every question to a log is put to one tally, so that what was learnt is known to the next.
     if _TALLY not in log.kept:
-        kept = Stored.of(log.stored, log.shape)
-        log.kept[_TALLY] = _tally_of(log.engine, log.shape, kept, log.dropped, log.dropped_rows)
+        log.kept[_TALLY] = Tally(log.engine, log.shape, log.stored, log.dropped, log.dropped_rows)
     return cast("Tally", log.kept[_TALLY])
-
-
-def _tally_of(
-    engine: Engine,
-    shape: Shape,
-    kept: Stored,
-    dropped: dict[str, int],
-    dropped_rows: int,
-    *,
-    decayed: bool = False,
-) -> Tally:
-    """The tally with these compact rows."""
-    return Tally(engine, shape, kept.wide, dropped, dropped_rows, decayed=decayed, kept=kept)
 
 
 HOME_ROWS = 30_000_000
@@ -341,7 +308,7 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
         where, rows = counted.engine.name, counted.row_count()
         return counted, [f"The {rows:,} rows of the tally stayed in {where}, where it was made."]
-    key = (_HOME, id(counted.table.op()))  # what is kept holds the table, so its id stays its own
+    key = (_HOME, id(counted.stored.op()))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
     here: Tally = counted.learnt[key]
@@ -378,18 +345,15 @@ def read_tally(
     for (shape, _), mine in alike.items():
         metas = [files[file][0] for file in mine]
         found.append(
-            _tally_of(
+            Tally(
                 home,
                 shape,
-                Stored.of(
-                    _read_rows(home, mine, shape),
-                    shape,
-                    mine,
-                    in_order=all(meta.get("sorted") for meta in metas),
-                ),
+                _read_rows(home, mine, shape),
                 _all_causes(meta["dropped"] for meta in metas),
                 sum(meta["dropped_rows"] for meta in metas),
                 decayed=any(meta.get("decayed") for meta in metas),
+                files=tuple(mine),
+                in_order=all(meta.get("sorted") for meta in metas),
             )
         )
     apart = _apart([meta for meta, _ in files.values()])
@@ -437,10 +401,10 @@ def _sum(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
     if not apart:
         summed = table.group_by(shape.order).aggregate(**{N: total(table[N])})
         table = home.materialise(summed, "tally").select(shape.stored)
-    return _tally_of(
+    return Tally(
         home,
         shape,
-        Stored.of(table, shape),
+        table,
         _all_causes(part.dropped for part in parts),
         sum(part.dropped_rows for part in parts),
         decayed=any(part.decayed for part in parts),

@@ -84,7 +84,14 @@ class Folds:
         schema = self.schema.set(0, pa.field(CONTEXT, pa.string()))
         table = home.spooled(schema, self._split_rows(batches, schema))
         shape = replace(self.shape, masks=())
-        return replace(tally, engine=home, table=table, shape=shape, brought=None, learnt={})
+        return Tally(
+            home,
+            shape,
+            table.select(shape.stored),
+            tally.dropped,
+            tally.dropped_rows,
+            decayed=tally.decayed,
+        )
 
     def _split_rows(self, batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for whole in batches:

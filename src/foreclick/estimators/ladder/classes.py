@@ -28,7 +28,7 @@ def classes_of(batch: Batch, segments: Sequence[str], codebook: Batches) -> Ints
 
 def check_classes(tally: Tally, segments: Sequence[str]) -> None:
     """Refuse segments of which a context has several values."""
-    key = "classes", tally.table.op(), tuple(segments)
+    key = "classes", tally.stored.op(), tuple(segments)
     if not segments or key in tally.learnt:
         return
     several = 0

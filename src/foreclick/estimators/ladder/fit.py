@@ -50,7 +50,7 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
         given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
     if ladder.strengths is not None and given is not None:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
-    key = "ladder", tally.table.op(), ladder, reward, None if given is None else tuple(given)
+    key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         sample = sampled(tally, reward, ladder.segments)
         p = sample_curve(sample) if given is None else given

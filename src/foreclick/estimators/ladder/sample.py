@@ -56,7 +56,7 @@ class Sample:
 
 def sampled(tally: Tally, reward: str, segments: Sequence[str] = ()) -> Sample:
     """Contexts with about `SAMPLE_ROWS` rows of a tally, or all of a small one; kept with it."""
-    key = "ladder sample", tally.table.op(), reward, tuple(segments)
+    key = "ladder sample", tally.stored.op(), reward, tuple(segments)
     if key not in tally.learnt:
         tally.learnt[key] = _draw(batches_of(tally), reward, segments)
     return cast("Sample", tally.learnt[key])
