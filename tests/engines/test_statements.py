@@ -5,7 +5,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine
-from foreclick.engines.base import EngineError
+from foreclick.errors import EngineError
 
 
 def largest(_, table, column, times):
