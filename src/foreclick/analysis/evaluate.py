@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from foreclick import inference
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.choice import (
     AUTO,
@@ -24,7 +23,6 @@ from foreclick.analysis.intervals import (
     IntervalKind,
     check_interval,
     check_rewards,
-    ends,
     in_words,
 )
 from foreclick.analysis.notes import (
@@ -35,7 +33,7 @@ from foreclick.analysis.notes import (
     sample_note,
     verdict_notes,
 )
-from foreclick.analysis.unseen import NOTHING, beyond, largest_slots, widened
+from foreclick.analysis.verdicts import Claims, Pair, judged, parse_guardrails
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
@@ -105,6 +103,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     mix: Literal["random", "fixed"] = "random",
     cap: float | None = None,
     practical: float = 0.0,
+    guardrails: Mapping[str | Metric, float] | None = None,
     interval: IntervalKind = "sampling",
     backtest: Backtest | None = None,
     workers: int = 1,
@@ -144,6 +143,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             default they take that of the log's best position, and the verdict "worse" also allows
             for something new that is clicked every time.
         practical: the smallest change worth having, for the verdict; in units of the metric.
+        guardrails: metrics that must not fall, each with the share of production that it may lose:
+            {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
+            does not; the verdicts hold for all metrics at once.
         interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
             as it grows, until the answer pleases; "bernstein" or "hoeffding" for a guarantee that
             needs no large numbers, but a known `logging`, rewards up to 1, independent records,
@@ -170,12 +172,13 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     """
     if missing not in ("error", "production", "drop"):
         raise ModelError(f"missing={missing!r}: say 'error', 'production' or 'drop'.")
+    protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
     question = Question(
         candidate=as_policy(candidate),
         estimators=named_estimators(estimators, clip),
-        metrics=parse_metrics(metrics),
+        metrics=tuple(dict.fromkeys((*parse_metrics(metrics), *protected))),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
         baseline=None if baseline is None else as_policy(baseline),
@@ -203,13 +206,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     if kinds:
-        parts = len({sums.stratum.number for sums in answer.sums})
-        most = largest_slots(counted, answer.sums) if cap is None else {}
-        evidence = [_evidence(pair, _Asked(confidence, interval, parts), most) for pair in pairs]
-        verdicts = [
-            inference.judge(replace(e, error=_error(p.sums, backtest, choices)), practical)
-            for e, p in zip(evidence, pairs, strict=True)
-        ]
+        claims = Claims(confidence, interval, practical, protected)
+        errors = [_error(sums, backtest, choices) for sums in answer.sums]
+        verdicts = judged(counted, pairs, claims, errors)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
     notes += rung_notes(answer) + coverage_notes(rows, answer)
@@ -280,36 +279,6 @@ def _require_propensities(counted: Tally) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Pair:
-    """An estimate and what it is compared with: the log's own mean, or that of a baseline."""
-
-    sums: Sums
-    baseline: Sums | None
-    cap: float | None
-
-    @property
-    def production(self) -> float | None:
-        """What the candidate is compared with."""
-        if self.baseline is not None:
-            return self.baseline.value
-        return self.sums.stratum.production(self.sums.metric)
-
-    @property
-    def change(self) -> float | None:
-        """The difference of the two."""
-        value, production = self.sums.value, self.production
-        return None if value is None or production is None else value - production
-
-    def ends(self, confidence: float, kind: IntervalKind) -> Ends:
-        """The ends of all intervals, with what the log cannot see of either side."""
-        if not self.sums.asked:
-            return {}
-        found = ends(self.sums, self.baseline, self.production, confidence, kind)
-        other = NOTHING if self.baseline is None else self.baseline.unseen(self.cap)
-        return widened(found, self.sums.unseen(self.cap), other, self.production)
-
-
 def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
     sums, production, change = pair.sums, pair.production, pair.change
     stratum, unseen = sums.stratum, sums.unseen(pair.cap)
@@ -334,33 +303,6 @@ def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
         "missing_contexts": stratum.missing_contexts,
         "dropped": counted.dropped_rows,
     }
-
-
-class _Asked(NamedTuple):
-    """What a verdict is to hold for: so many segments at once, at this confidence."""
-
-    confidence: float
-    interval: IntervalKind
-    segments: int
-
-
-def _evidence(pair: Pair, asked: _Asked, most: dict[Metric, float]) -> inference.Evidence:
-    each = 1 - (1 - asked.confidence) / asked.segments
-    sums, found = pair.sums, pair.ends(each, asked.interval)
-    return inference.Evidence(
-        estimator=sums.estimator,
-        metric=sums.metric.name,
-        change=pair.change,
-        low=found["change_low"],
-        high=found["change_high"],
-        unseen=sum(sums.unseen(pair.cap)),
-        beyond=beyond(sums, pair.cap, most),
-        covered=sums.covered_share,
-        production=pair.production,
-        confidence=asked.confidence,
-        repeated=sums.repeated,
-        assumes=sums.rungs is None,
-    )
 
 
 def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice]) -> float:

@@ -79,7 +79,7 @@ def _by_segment(rows: list[dict[str, Any]], by: Sequence[str]) -> str:
     found: dict[str, list[str]] = {}
     for row in rows:
         found.setdefault(row["verdict"], []).append(" ".join(str(row[name]) for name in by))
-    words = [word for word in (inference.BETTER, inference.WORSE, inference.SAME) if word in found]
+    words = [word for word in found if word != inference.UNKNOWN]
     said = [f"{word} in {_few(found[word])}" for word in words]
     if inference.UNKNOWN in found:
         open_ = len(found[inference.UNKNOWN])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,13 +111,17 @@ def _evaluated(
     candidate: fc.Policy,
     options: dict[str, Any],
 ) -> Result:
+    guardrails = dict(options.pop("guardrails", ()))
     if args.backtest:
         say("Holding out one period after the other")
         log = fc.tally(log)
         same = {k: v for k, v in options.items() if k in ("metrics", "estimators", "clip")}
+        if guardrails:
+            usual = inspect.signature(fc.evaluate).parameters["metrics"].default
+            same["metrics"] = [*same.get("metrics", usual), *guardrails]
         options = options | {"backtest": fc.backtest(log, **same, progress=say)}
     say("Evaluating")
-    return fc.evaluate(log, candidate, **options)
+    return fc.evaluate(log, candidate, guardrails=guardrails, **options)
 
 
 def compare(args: argparse.Namespace, say: Say) -> Result:
@@ -145,7 +150,7 @@ def _several(args: argparse.Namespace) -> bool:
 
 _ASKED = (
     *("metrics", "estimators", "clip", "missing", "logging"),
-    *("confidence", "clusters", "interval", "practical", "cap"),
+    *("confidence", "clusters", "interval", "practical", "cap", "guardrails"),
 )
 
 

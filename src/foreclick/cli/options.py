@@ -15,6 +15,7 @@ from foreclick.cli.values import (
     clips,
     count,
     from_zero,
+    guardrail,
     least,
     names,
     ranks,
@@ -98,6 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
             _logging(),
             _uncertainty(),
             _practical(),
+            _guardrails(),
             _interval(),
             _cap(),
             _picture(),
@@ -107,7 +109,16 @@ def build_parser() -> argparse.ArgumentParser:
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [*about, _clip(), _logging(), _uncertainty(), _practical(), _interval(), _cap()],
+        [
+            *about,
+            _clip(),
+            _logging(),
+            _uncertainty(),
+            _practical(),
+            _guardrails(),
+            _interval(),
+            _cap(),
+        ],
     )
     alone = [
         question,
@@ -415,6 +426,20 @@ def _practical() -> _Parser:
     parent = _Parser()
     add = parent.add_argument_group("uncertainty").add_argument
     add("--practical", type=float, metavar="CHANGE", help="the smallest change worth having")
+    return parent
+
+
+def _guardrails() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("uncertainty").add_argument
+    add(
+        "--guardrail",
+        type=guardrail,
+        action="append",
+        dest="guardrails",
+        metavar="METRIC=SHARE",
+        help="a metric that must not fall, and the share it may lose: orders@3=1%%",
+    )
     return parent
 
 

@@ -92,6 +92,24 @@ def from_zero(text: str) -> float:
     return found
 
 
+def guardrail(text: str) -> tuple[str, float]:
+    """A metric and the share that it may lose.
+
+    Examples:
+        >>> guardrail("orders@3=1%"), guardrail("orders@3=0.02"), guardrail("orders@3")
+        (('orders@3', 0.01), ('orders@3', 0.02), ('orders@3', 0.0))
+    """
+    name, _, lost = text.partition("=")
+    percent = lost.endswith("%")
+    try:
+        number = float(lost.removesuffix("%") or 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write a metric and the share that it may lose, orders@3=1%"
+        ) from None
+    return name, number / 100 if percent else number
+
+
 def share(text: str) -> float:
     """A number between 0 and 1."""
     found = above_zero(text)

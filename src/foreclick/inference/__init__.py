@@ -5,10 +5,24 @@ from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contras
 from foreclick.inference.intervals import Interval, anytime, change, lift, quantile, value
 from foreclick.inference.pareto import pareto_k
 from foreclick.inference.resampling import Resampled, bootstrap, draws, jackknife
-from foreclick.inference.verdict import BETTER, SAME, UNKNOWN, WORSE, Evidence, Verdict, judge
+from foreclick.inference.verdict import (
+    BETTER,
+    BROKEN,
+    HELD,
+    SAME,
+    UNKNOWN,
+    WORSE,
+    Evidence,
+    Verdict,
+    guard,
+    guarded,
+    judge,
+)
 
 __all__ = [
     "BETTER",
+    "BROKEN",
+    "HELD",
     "SAME",
     "UNKNOWN",
     "WORSE",
@@ -26,6 +40,8 @@ __all__ = [
     "change",
     "contrasts",
     "draws",
+    "guard",
+    "guarded",
     "hoeffding",
     "holm",
     "jackknife",

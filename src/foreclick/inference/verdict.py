@@ -23,6 +23,7 @@ Each is a statement about the click model that the estimator assumes, and names 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 _ROUNDING = 1e-9  # of production; a change below it is none
@@ -32,6 +33,8 @@ REPEATED = 0.5
 """The share of what was seen that must have been seen in several periods."""
 
 BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference", "cannot tell"
+HELD, BROKEN = "held", "broken"
+"""Of a guardrail; or it cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,43 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
     if reach > 0 and e.low > -reach and top < reach:
         return Verdict(SAME, f"{e.metric} changes by {_span(e)}, within ± {reach:.3g} ({assumed}).")
     return Verdict(UNKNOWN, _why(e, reach))
+
+
+def guard(evidence: Evidence, share: float) -> Verdict:
+    """Whether a metric that must not fall loses less than this share of production.
+
+    Examples:
+        >>> seen = Evidence("ip", "orders@3", -0.01, -0.03, 0.01, 0.0, 0.0, 1.0, 0.5, 0.95)
+        >>> guard(seen, 0.1).word, guard(seen, 0.01).word
+        ('held', 'cannot tell')
+    """
+    reach = share * abs(evidence.production or 0.0)
+    lost = replace(evidence, low=_up(evidence.low, reach), high=_up(evidence.high, reach))
+    found = judge(lost)
+    word = {BETTER: HELD, WORSE: BROKEN}.get(found.word, UNKNOWN)
+    if word == UNKNOWN and evidence.low is None:
+        return Verdict(word, found.because)
+    limit = f"{share:.3g} of production"
+    return Verdict(word, f"{evidence.metric} changes by {_span(evidence)}; it may lose {limit}.")
+
+
+def _up(end: float | None, by: float) -> float | None:
+    return None if end is None else end + by
+
+
+def guarded(verdict: Verdict, guards: Sequence[Verdict]) -> Verdict:
+    """A verdict with those of the guardrails: better if all hold, worse if one does not."""
+    broken = [g for g in guards if g.word == BROKEN]
+    unknown = [g for g in guards if g.word == UNKNOWN]
+    if broken:
+        return Verdict(WORSE, f"a guardrail breaks: {broken[0].because}")
+    if verdict.word == BETTER and unknown:
+        said = f"{verdict.because} That would be {BETTER!r}, but a guardrail is open: "
+        return Verdict(UNKNOWN, said + unknown[0].because)
+    if verdict.word == BETTER and guards:
+        held = " ".join(g.because for g in guards)
+        return Verdict(BETTER, f"{verdict.because} All guardrails hold: {held}")
+    return verdict
 
 
 def _unfit(e: Evidence) -> str:

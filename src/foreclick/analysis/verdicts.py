@@ -1,0 +1,137 @@
+"""Verdicts of an evaluation: what its intervals, its guardrails and a backtest allow to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from foreclick import inference
+from foreclick.analysis.intervals import Ends, IntervalKind, ends
+from foreclick.analysis.unseen import NOTHING, beyond, largest_slots, widened
+from foreclick.errors import MetricError
+from foreclick.estimators import Sums
+from foreclick.metrics import Metric
+from foreclick.tallies.base import Tally
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An estimate and what it is compared with: the log's own mean, or that of a baseline."""
+
+    sums: Sums
+    baseline: Sums | None
+    cap: float | None
+
+    @property
+    def production(self) -> float | None:
+        """What the candidate is compared with."""
+        if self.baseline is not None:
+            return self.baseline.value
+        return self.sums.stratum.production(self.sums.metric)
+
+    @property
+    def change(self) -> float | None:
+        """The difference of the two."""
+        value, production = self.sums.value, self.production
+        return None if value is None or production is None else value - production
+
+    def ends(self, confidence: float, kind: IntervalKind) -> Ends:
+        """The ends of all intervals, with what the log cannot see of either side."""
+        if not self.sums.asked:
+            return {}
+        found = ends(self.sums, self.baseline, self.production, confidence, kind)
+        other = NOTHING if self.baseline is None else self.baseline.unseen(self.cap)
+        return widened(found, self.sums.unseen(self.cap), other, self.production)
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What verdicts are to hold for.
+
+    Attributes:
+        confidence: of all verdicts of an estimator together: segments, and metrics with guardrails.
+        interval: the kind of interval that they rest on.
+        practical: the smallest change worth having.
+        guardrails: the metrics that must not fall, and the share that each may lose.
+    """
+
+    confidence: float
+    interval: IntervalKind
+    practical: float
+    guardrails: dict[Metric, float]
+
+
+def parse_guardrails(asked: Mapping[Any, Any] | None) -> dict[Metric, float]:
+    """Guardrails by metric, or an error that says what they should be."""
+    found: dict[Metric, float] = {}
+    for name, share in (asked or {}).items():
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+            raise MetricError(
+                f"guardrails={{{str(name)!r}: {share!r}}}: give the share of production that it "
+                "may lose, from 0 to below 1, such as 0.01 for one per cent."
+            )
+        found[Metric(name)] = float(share)
+    return found
+
+
+def judged(
+    tally: Tally, pairs: Sequence[Pair], claims: Claims, errors: Sequence[float]
+) -> list[inference.Verdict]:
+    """A verdict for each pair.
+
+    Args:
+        tally: the log.
+        pairs: estimates and what they are compared with.
+        claims: what the verdicts are to hold for.
+        errors: how far each estimator was off in a backtest; 0 without one.
+    """
+    segments = len({pair.sums.stratum.number for pair in pairs})
+    metrics = len({pair.sums.metric for pair in pairs}) if claims.guardrails else 1
+    each = 1 - (1 - claims.confidence) / (segments * metrics)
+    open_ended = [pair.sums for pair in pairs if pair.cap is None]
+    most = largest_slots(tally, open_ended)
+    evidence = [
+        replace(_evidence(pair, each, claims, most), error=error)
+        for pair, error in zip(pairs, errors, strict=True)
+    ]
+    guards: dict[object, list[inference.Verdict]] = {}
+    found = []
+    for pair, e in zip(pairs, evidence, strict=True):
+        share = claims.guardrails.get(pair.sums.metric)
+        if share is None:
+            found.append(inference.judge(e, claims.practical))
+        else:
+            found.append(inference.guard(e, share))
+            guards.setdefault(_whose(pair), []).append(found[-1])
+    return [
+        verdict
+        if pair.sums.metric in claims.guardrails
+        else inference.guarded(verdict, guards.get(_whose(pair), []))
+        for pair, verdict in zip(pairs, found, strict=True)
+    ]
+
+
+def _whose(pair: Pair) -> object:
+    """What a metric and its guardrails have in common."""
+    return pair.sums.estimator, pair.sums.clip, pair.sums.stratum.number
+
+
+def _evidence(
+    pair: Pair, confidence: float, claims: Claims, most: dict[Metric, float]
+) -> inference.Evidence:
+    sums, found = pair.sums, pair.ends(confidence, claims.interval)
+    return inference.Evidence(
+        estimator=sums.estimator,
+        metric=sums.metric.name,
+        change=pair.change,
+        low=found["change_low"],
+        high=found["change_high"],
+        unseen=sum(sums.unseen(pair.cap)),
+        beyond=beyond(sums, pair.cap, most),
+        covered=sums.covered_share,
+        production=pair.production,
+        confidence=claims.confidence,
+        repeated=sums.repeated,
+        assumes=sums.rungs is None,
+    )
