@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 
+_TABLE = 16  # a table of all keys is used up to so many times the keys that there are
+
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     """Part / whole, and 0 where the whole is 0."""
@@ -25,6 +27,15 @@ def sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     """Shape (count,): the sum of the values of each group, added in their order."""
     found = np.bincount(group.ravel(), values.ravel(), count)[:count]
     return np.asarray(found, dtype=np.float64)
+
+
+def run_sums(start: Ints, values: NDArray[Any]) -> Floats:
+    """Shape (count,): the sums of values[start[i] : start[i + 1]], from `starts_of`."""
+    found = np.zeros(len(start) - 1)
+    some = np.flatnonzero(start[1:] > start[:-1])
+    if len(some):  # reduceat has no empty runs
+        found[some] = np.add.reduceat(values, start[some])
+    return found
 
 
 def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
@@ -44,7 +55,12 @@ def starts_of(sorted_groups: Ints, count: int) -> Ints:
 
 def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
     """The distinct keys in order, and the number of each one's; keys are below `size`."""
-    if size <= 16 * len(key) + 1024:  # a table of all keys is faster than sorting them
+    rises = key[1:] >= key[:-1]
+    if rises.all():
+        new = np.ones(len(key), dtype=np.bool_)
+        np.greater(key[1:], key[:-1], out=new[1:])
+        return key[new], np.cumsum(new) - 1
+    if size <= _TABLE * len(key) + 1024:  # a table of all keys is faster than sorting them
         there = np.zeros(size, dtype=np.bool_)
         there[key] = True
         found = np.flatnonzero(there)
@@ -58,6 +74,24 @@ def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return values[order], rank[encoded.indices.to_numpy()]
+
+
+def summed(key: Ints, values: Floats, size: int) -> tuple[Ints, Floats]:
+    """The distinct keys below `size` in order, and the sum of the values of each, if not 0."""
+    if size <= _TABLE * len(key) + 1024:
+        total = sums(key, values, size)
+        there = np.flatnonzero(total != 0)  # of booleans it is found faster than of numbers
+        return there, total[there]
+    found, number = numbered(key, size)
+    total = sums(number, values, len(found))
+    some = (found < size) & (total != 0)
+    return found[some], total[some]
+
+
+def parted(key: Ints, count: int) -> tuple[Ints, Ints]:
+    """Quotient and remainder; several times faster than `np.divmod`."""
+    whole = key // count
+    return whole, key - whole * count
 
 
 def value_of_each(group: Ints, values: NDArray[Any]) -> NDArray[Any]:

@@ -126,6 +126,11 @@ class Batch:
         return sums(self.list_context, self.list_n, self.context_count)
 
     @cached_property
+    def context_rows(self) -> Ints:
+        """Shape (X + 1,): where the rows of each context begin."""
+        return starts_of(self.row_context, self.context_count)
+
+    @cached_property
     def context_lists(self) -> Ints:
         """Shape (X + 1,): where the lists of each context begin."""
         return starts_of(self.list_context, self.context_count)
@@ -143,8 +148,10 @@ class Batch:
     @cached_property
     def slot(self) -> Ints:
         """Shape (L, K): pair * K + position; P * K, one beyond the last, where nothing is shown."""
-        at = self.lists.astype(np.int64) * self.depth + np.arange(self.depth)
-        return np.where(self.lists == EMPTY, self.pair_count * self.depth, at)
+        # Column after column in memory, because lists are summed position by position.
+        lists = np.asfortranarray(self.lists)
+        at = lists * np.int64(self.depth) + np.arange(self.depth)
+        return np.where(lists == EMPTY, self.pair_count * self.depth, at)
 
     @cached_property
     def shown(self) -> Floats:

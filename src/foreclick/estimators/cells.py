@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +38,15 @@ from foreclick.estimators.slots import (
     list_slots,
     pair_slots,
     prefix_slots,
-    prefix_start,
 )
 from foreclick.estimators.spec import Weighted
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 
 def by_hazard(model: ClickModel, metric: Metric) -> bool:
@@ -147,7 +151,13 @@ class Cells:
     context: Ints
     key: Ints
     filled: Bools | None = None
-    _kept: dict[object, Floats] = field(default_factory=dict)
+    _kept: dict[object, Any] = field(default_factory=dict)
+
+    def keep(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives, made once."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
@@ -178,16 +188,12 @@ class Cells:
     def n(self, counted: Counted) -> Floats:
         """Shape (J,): how many records show each atom, or are at risk there."""
         key = "n", counted.at_risk is None or counted.name
-        if key not in self._kept:
-            self._kept[key] = self.counts.n(counted)[self.slot]
-        return self._kept[key]
+        return self.keep(key, lambda: self.counts.n(counted)[self.slot])
 
     def earned(self, counted: Counted, power: int = 1) -> Floats:
         """Shape (J,): the sum of the reward (or its square) of each atom."""
         key = "earned", counted.name, power
-        if key not in self._kept:
-            self._kept[key] = self.counts.earned(counted, power)[self.slot]
-        return self._kept[key]
+        return self.keep(key, lambda: self.counts.earned(counted, power)[self.slot])
 
     def counted(self, ask: Ask) -> Counted:
         """What an ask counts in these cells; of a whole list, what the list is worth."""
@@ -301,7 +307,7 @@ def _prefix_cells(candidate: Candidate) -> Cells:
     key, first, cell = np.unique(number, return_index=True, return_inverse=True)
     cell = cell.ravel()
     matched = matched_prefixes(batch, lists, depth)[row[first], position[first]]
-    start = np.append(prefix_start(batch), np.zeros(max(depth - batch.depth, 0), dtype=np.int64))
+    start = padded([column.start for column in counts.columns], depth).astype(np.int64)
     slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
     mass = sums(cell, lists.mass[row], len(first))
     own = np.arange(len(first))

@@ -23,8 +23,7 @@ import numpy as np
 from foreclick.batches import Batch, Bools, Cluster, Floats, ratio, sums
 from foreclick.estimators.cells import row_credit
 from foreclick.estimators.kernel import (
-    Clustered,
-    ClusteredSlots,
+    CellClusters,
     WeighedCells,
     context_rows,
     row_scores,
@@ -171,20 +170,20 @@ class Influence:
 
     def rows(self, m: int) -> Floats:
         """Shape (R,): ψ_t + V; of contexts that the candidate does not know, f_t."""
-        batch = self.counting.batch
-        own = row_scores(self.weighed, m) + self.common(m)[batch.row_context]
-        other = self.counting.rewards(self.weighed.ask.metric)
-        return np.where(self.counting.known[batch.row_context], own, other)
+        batch, known = self.counting.batch, self.counting.known
+        own = row_scores(self.weighed, m)
+        own += self.common(m)[batch.row_context]
+        if known.all():
+            return own
+        return np.where(
+            known[batch.row_context], own, self.counting.rewards(self.weighed.ask.metric)
+        )
 
-    def clusters(self, m: int, cells: Clustered, clustering: Clustering) -> Floats:
+    def clusters(self, m: int, cells: CellClusters, clustering: Clustering) -> Floats:
         """Shape (X, T): Σ (ψ_t + V) over the records of each context and cluster."""
         a, b = self.weighed.factors(m)
-        records = clustering.records
-        entries = cells.entries
-        values = (a * cells.theta)[entries.cell] * entries.earned
-        values -= (b * cells.exposure)[entries.cell] * entries.exposed
-        own = entries.by_cluster(values)
-        own += records * self.common(m)[:, None]
+        own = cells.by_cluster(a[cells.cell] * cells.earned - b[cells.cell] * cells.exposed)
+        own += clustering.records * self.common(m)[:, None]
         known = self.counting.known
         if known.all():
             return own
@@ -196,7 +195,6 @@ class Clustering:
 
     def __init__(self, counting: Counting, kind: Cluster) -> None:
         self.counting, self.kind = counting, kind
-        self.slots = ClusteredSlots(kind)
         self._rewards: dict[Metric, Floats] = {}
 
     @cached_property

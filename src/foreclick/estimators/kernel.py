@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Batch, Candidate, Cluster, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import expanded, numbered, starts_of
+from foreclick.batches.arrays import expanded, numbered, parted, run_sums
 from foreclick.estimators.cells import Ask, Cells, cells_of, other_mass
 from foreclick.estimators.slots import Counted, row_slots
 
@@ -261,23 +261,22 @@ def largest_weight(weighed: WeighedCells) -> Floats:
 def row_scores(weighed: WeighedCells, m: int) -> Floats:
     """Shape (R,): Σ_g (a_g c_g(t) − b_g e_g(t)) of each record t."""
     a, b = weighed.factors(m)
-    cells, batch = weighed.cells, weighed.cells.batch
-    by_slot = np.zeros(cells.counts.size + 1)
+    cells, reward, counts = weighed.cells, weighed.counted.reward, weighed.cells.counts
+    by_slot = np.zeros(counts.size + 1)
     by_slot[cells.slot] = a[cells.cell] * weighed.theta
-    by_slot[cells.counts.size] = 0.0
-    reward = weighed.counted.reward
-    entry = by_slot[cells.counts.at(reward)] * reward.value
-    found = sums(reward.row, entry, len(batch.n))
+    by_slot[counts.size] = 0.0
+    earned = by_slot[counts.at(weighed.counted)] * reward.value
+    found = sums(reward.row, earned, len(cells.batch.n))
     if weighed.known:
         return found
     by_slot[cells.slot] = b[cells.cell] * weighed.exposure
-    by_slot[cells.counts.size] = 0.0
-    at_risk = weighed.counted.at_risk
+    by_slot[counts.size] = 0.0
+    at_risk, columns = weighed.counted.at_risk, counts.slot.T[: weighed.ask.metric.depth]
     if at_risk is None:
-        expected = by_slot[cells.counts.slot].sum(axis=1)[cells.counts.line]
-    else:
-        expected = (by_slot[cells.counts.row_slot] * at_risk).sum(axis=1)
-    return np.asarray(found - expected)
+        return np.asarray(found - sum(by_slot[slot] for slot in columns)[counts.line])
+    for k, slot in enumerate(columns):
+        found -= by_slot[slot][counts.line] * at_risk[:, k]
+    return found
 
 
 class Moments(NamedTuple):
@@ -316,19 +315,6 @@ class CellClusters:
     earned: Floats
     exposed: Floats
 
-    def first(self, end: int) -> CellClusters:
-        """The first entries, which are all those of their cells."""
-        if end == len(self.cell):
-            return self
-        return replace(
-            self,
-            cell=self.cell[:end],
-            cluster=self.cluster[:end],
-            at=self.at[:end],
-            earned=self.earned[:end],
-            exposed=self.exposed[:end],
-        )
-
     def by_cell(self, values: Floats) -> Floats:
         """Shape (G,): the sums over the clusters of each cell, of values of shape (E,)."""
         return sums(self.cell, values, self.shape[2])
@@ -339,6 +325,12 @@ class CellClusters:
         return sums(self.at, values, contexts * clusters).reshape(contexts, clusters)
 
     @cached_property
+    def others(self) -> Floats:
+        """Shape (E,): 1 − h, the share of the cell's exposure that the other clusters have."""
+        whole = self.by_cell(self.exposed)[self.cell]
+        return np.asarray(1 - np.minimum(ratio(self.exposed, whole), 1.0))
+
+    @property
     def moments(self) -> Moments:
         """Sums over the clusters of each cell."""
         e, t = self.exposed, self.earned
@@ -346,127 +338,71 @@ class CellClusters:
         values = (ee, ee * self.others, t * e, t * t)
         return Moments(*map(self.by_cell, values))
 
-    @cached_property
-    def others(self) -> Floats:
-        """Shape (E,): 1 − h, the share of the cell's exposure that the other clusters have."""
-        whole = self.by_cell(self.exposed)[self.cell]
-        return np.asarray(1 - np.minimum(ratio(self.exposed, whole), 1.0))
-
-    @cached_property
-    def unhidden(self) -> Floats:
-        """Shape (E,): e √(1 − h)."""
-        return np.asarray(self.exposed * np.sqrt(self.others))
-
-    @cached_property
+    @property
     def clusters(self) -> Floats:
         """Shape (G,): in how many clusters each cell was exposed."""
         return self.by_cell((self.exposed > 0).astype(np.float64))
 
 
-class Clustered(NamedTuple):
-    """The cells of one ask by cluster.
+def cell_clusters(weighed: WeighedCells, kind: Cluster) -> CellClusters:
+    """What the clusters of a kind have of the cells that the candidate shows."""
+    cells, counted = weighed.cells, weighed.counted
+    where = _entries_of(cells, kind, counted, weighed.ask.metric.depth)
+    entries = cells.counts.entries(kind, counted)
+    earned = cells.counts.entry_earned(kind, counted)[where.entry]
+    earned *= np.repeat(weighed.theta[where.atoms], where.size)
+    exposed = entries.n[where.entry]
+    exposed *= np.repeat(weighed.exposure[where.atoms], where.size)
+    if where.group is not None:
+        earned, exposed = (sums(where.group, v, len(where.cell)) for v in (earned, exposed))
+    shape = cells.batch.context_count, cells.batch.cluster_count[kind], cells.size
+    return CellClusters(shape, where.cell, where.cluster, where.at, earned, exposed)
 
-    Cells of a single slot have the same entries for all asks, but for a factor.
+
+class _Where(NamedTuple):
+    """Which entries of the log's slots belong to which cell and cluster.
 
     Attributes:
-        entries: for every cell in every cluster.
-        theta: Shape (G,): by which the credit of a cell is to be multiplied.
-        exposure: Shape (G,): by which its exposure is to be multiplied.
+        atoms: the atoms that have entries.
+        size: how many each has.
+        entry: Shape (N,): the log's entries, atom after atom.
+        group: Shape (N,): which cell and cluster each belongs to; None: each its own.
+        cell, cluster, at: Shape (E,): as in `CellClusters`.
     """
 
-    entries: CellClusters
-    theta: Floats
-    exposure: Floats
-
-    @property
-    def moments(self) -> Moments:
-        """Sums over the clusters of each cell."""
-        t, e, found = self.theta, self.exposure, self.entries.moments
-        return Moments(e**2 * found.ee, e**2 * found.spared, t * e * found.te, t**2 * found.tt)
-
-    @property
-    def clusters(self) -> Floats:
-        """Shape (G,): in how many clusters each cell was exposed."""
-        return np.where(self.exposure > 0, self.entries.clusters, 0.0)
+    atoms: Ints
+    size: Ints
+    entry: Ints
+    group: Ints | None
+    cell: Ints
+    cluster: Ints
+    at: Ints
 
 
-class ClusteredSlots:
-    """Entries of slots by cluster, found once for all asks of the same cells.
+def _entries_of(cells: Cells, kind: Cluster, counted: Counted, depth: int) -> _Where:
+    """The entries of cells that the candidate shows above a depth, and of their slots there."""
 
-    A metric that ends at position d needs only cells that the candidate shows above d, and of these
-    only the atoms above d. Atoms and cells are in the order of the first d that needs them, so
-    every metric takes a beginning of the arrays. Asks of the same cells come one after the other,
-    so only the last cells are kept.
-    """
-
-    def __init__(self, kind: Cluster) -> None:
-        self.kind = kind
-        self._cells: Cells | None = None
-        self._alone: dict[object, CellClusters] = {}
-
-    def of(self, weighed: WeighedCells) -> Clustered:
-        """The candidate's cells by cluster, for one ask."""
-        cells, counted = weighed.cells, weighed.counted
-        if cells is not self._cells:
-            self._find(cells)
-        depth = min(weighed.ask.metric.depth, len(self._atom_ends) - 1)
-        if cells.alone:
-            if counted.name not in self._alone:
-                found = self._entries(*self._counts(counted, len(self._entry)))
-                self._alone[counted.name] = found
-            entries = self._alone[counted.name].first(self._atom_ends[depth])
-            return Clustered(entries, weighed.theta, weighed.exposure)
-        end, size = self._atom_ends[depth], self._cell_ends[depth]
-        earned, n = self._counts(counted, end)
-        atom, group = self._atom[:end], self._group[:end]
-        entries = self._entries(
-            sums(group, weighed.theta[atom] * earned, size),
-            sums(group, weighed.exposure[atom] * n, size),
-        )
-        one = np.ones(cells.size)
-        return Clustered(entries, one, one)
-
-    def _counts(self, counted: Counted, end: int) -> tuple[Floats, Floats]:
-        """What the first entries of atoms earned, and their records."""
-        assert self._cells is not None  # noqa: S101 - they were found before
-        counts, entry = self._cells.counts, self._entry[:end]
-        earned = counts.entry_earned(self.kind, counted)[entry]
-        return earned, counts.entry_n(self.kind, counted)[entry]
-
-    def _entries(self, earned: Floats, exposed: Floats) -> CellClusters:
-        assert self._cells is not None  # noqa: S101 - they were found before
-        batch, end = self._cells.batch, len(earned)
-        shape = batch.context_count, batch.cluster_count[self.kind], self._cells.size
-        where = self._cell[:end], self._cluster[:end], self._at[:end]
-        return CellClusters(shape, *where, earned, exposed)
-
-    def _find(self, cells: Cells) -> None:
-        """The entries of the atoms, and the (cell, cluster) that each belongs to."""
-        self._cells, self._alone = cells, {}
-        entries, count = cells.counts.entries(self.kind), cells.batch.cluster_count[self.kind]
-        depth = int(cells.position.max(initial=0)) + 1
-        first = np.full(cells.size, depth)
-        shown = np.flatnonzero(cells.mass > 0)
-        np.minimum.at(first, cells.cell[shown], cells.position[shown])
-        level = np.maximum(cells.position, first[cells.cell])
-        atoms = np.argsort(level, kind="stable")
-        start = entries.start[cells.slot[atoms]]
-        size = entries.start[cells.slot[atoms] + 1] - start
-        self._entry, self._atom = expanded(start, size), np.repeat(atoms, size)
-        self._atom_ends = starts_of(level[self._atom], depth)
-        cell, cluster = cells.cell[self._atom], entries.cluster[self._entry]
+    def make() -> _Where:
+        entries, clusters = cells.counts.entries(kind, counted), cells.batch.cluster_count[kind]
+        above = cells.position < depth
+        shown = np.zeros(cells.size, dtype=np.bool_)
+        shown[cells.cell[above & (cells.mass > 0)]] = True
+        atoms = np.flatnonzero(above & shown[cells.cell])
+        slot = cells.slot[atoms]
+        count = entries.count[slot]
+        entry = expanded(entries.start[slot].astype(np.int64), count)
+        cell, cluster = np.repeat(cells.cell[atoms], count), entries.cluster[entry]
+        group = None
         if not cells.alone:
-            order = np.argsort(first, kind="stable")
-            rank = np.empty(cells.size, dtype=np.int64)
-            rank[order] = np.arange(cells.size)
-            found, self._group = numbered(rank[cell] * count + cluster, cells.size * count)
-            self._cell_ends = np.searchsorted(found, starts_of(first[order], depth) * count)
-            number, cluster = np.divmod(found, count)
-            cell = order[number]
-        self._cell, self._cluster = cell, cluster
-        self._at = cells.context[cell].astype(np.int64) * count + cluster
+            key, group = numbered(cell * clusters + cluster, cells.size * clusters)
+            cell, cluster = parted(key, clusters)
+        at = (cells.context * np.int64(clusters))[cell] + cluster
+        return _Where(atoms, count, entry, group, cell, cluster, at)
+
+    key = "entries", kind, counted.at_risk is None or counted.name, depth
+    return cells.keep(key, make)
 
 
 def context_rows(batch: Batch, values: Floats) -> Floats:
     """Shape (X,): the sum over the rows of each context."""
-    return sums(batch.row_context, values, batch.context_count)
+    return run_sums(batch.context_rows, values)

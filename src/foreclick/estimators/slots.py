@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Cluster, Floats, Ints, Reward, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import parted, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,31 +43,30 @@ class Lines:
         line: Shape (D,), rising.
         cluster: Shape (D,).
         n: Shape (D,): records.
-        of_row: Shape (R,): which of them each row belongs to.
     """
 
     line: Ints
     cluster: Ints
     n: Floats
-    of_row: Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Slots by cluster: those that have any records.
+    """Slots by cluster: those that have any records, position after position.
 
     Attributes:
-        start: Shape (size + 2,): where the entries of each slot begin; its end is the next.
+        start: Shape (size + 1,): the first entry of each slot.
+        count: Shape (size + 1,): how many entries each slot has; 0 for the last.
+        key: for each position, Shape (E_k,): unit * T + cluster, rising.
+        n: Shape (E,): records.
         cluster: Shape (E,).
-        number: Shape (D, W): the entry of every position of `Lines`, E where there is none.
     """
 
     start: Ints
+    count: Ints
+    key: list[Ints]
     cluster: Ints
-    number: Ints
-
-    def __len__(self) -> int:
-        return len(self.cluster)
+    n: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +78,15 @@ class SlotCounts:
         line: Shape (R,): the line of `slot` that a row has.
         slot: Shape (lines, W): the slot of each position, `size` where nothing is shown.
         size: how many slots there are.
+        columns: the slots of each position: one for every unit (a pair, a context) that can stand
+            there.
     """
 
     batch: Batch
     line: Ints
     slot: Ints
     size: int
+    columns: tuple[slice, ...]
     _kept: dict[object, Any] = field(default_factory=dict)
 
     def _keep(self, key: object, make: Callable[[], T]) -> T:
@@ -117,13 +119,15 @@ class SlotCounts:
         def make() -> Floats:
             reward = counted.reward
             value = self.batch.n[reward.row] * reward.value**power
-            return self._ended(sums(self.at(reward), value, self.size + 1))
+            return self._ended(sums(self.at(counted), value, self.size + 1))
 
         return self._keep(("earned", counted.name, power), make)
 
-    def at(self, reward: Reward) -> Ints:
-        """Shape (E,): the slot of every entry of a reward."""
-        return self.slot[self.line[reward.row], reward.position]
+    def at(self, counted: Counted) -> Ints:
+        """Shape (C,): the slot of every entry of the reward."""
+        reward = counted.reward
+        slots = lambda: self.slot[self.line[reward.row], reward.position]  # noqa: E731
+        return self._keep(("at", counted.name), slots)
 
     def _ended(self, found: Floats) -> Floats:
         found[self.size] = 0.0
@@ -131,67 +135,86 @@ class SlotCounts:
 
     # --- by cluster -------------------------------------------------------------------------------
 
-    def lines(self, kind: Cluster) -> Lines:
-        """The lines that have records in a cluster."""
-
-        def make() -> Lines:
-            batch, count = self.batch, self.batch.cluster_count[kind]
-            key = self.line.astype(np.int64) * count + batch.clusters[kind]
-            found, of_row = numbered(key, len(self.slot) * count)
-            line, cluster = np.divmod(found, count)
-            n = sums(of_row, batch.n, len(found))
-            return Lines(line, cluster.astype(np.int32), n, of_row.astype(np.int32))
-
-        if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
-            return self.batch.keep(("lines", kind), make)  # type: ignore[return-value]
-        return self._keep(("lines", kind), make)
-
-    def entries(self, kind: Cluster) -> Entries:
-        """The slots that have records in a cluster."""
+    def entries(self, kind: Cluster, counted: Counted) -> Entries:
+        """The slots that have records in a cluster, or records at risk."""
 
         def make() -> Entries:
-            count, lines = self.batch.cluster_count[kind], self.lines(kind)
-            key = self.slot[lines.line].astype(np.int64) * count + lines.cluster[:, None]
-            found, number = numbered(key.ravel(), (self.size + 1) * count)
-            last = int(np.searchsorted(found, self.size * count))  # those that show nothing
-            slot, cluster = np.divmod(found[:last], count)
-            number = np.minimum(number, last).astype(np.int32).reshape(key.shape)
-            start = np.zeros(self.size + 2, dtype=np.int64)
-            np.cumsum(np.bincount(slot, minlength=self.size + 1), out=start[1:])
-            return Entries(start, cluster.astype(np.int32), number)
+            clusters = self.batch.cluster_count[kind]
+            start = np.zeros(self.size + 1, dtype=np.int32)
+            count = np.zeros(self.size + 1, dtype=np.int32)
+            keys, found, before = [], [], 0
+            for k, column in enumerate(self.columns):
+                key, n = self._column_entries(kind, counted, k)
+                unit, cluster = parted(key, clusters)
+                count[column] = size = np.bincount(unit, minlength=len(count[column]))
+                start[column] = before + np.cumsum(size) - size
+                before += len(key)
+                keys.append(key)
+                found.append((cluster.astype(np.int16), n))
+            each, n = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            return Entries(start, count, keys, each, n)
 
-        return self._keep(("entries", kind), make)
+        return self._keep(("entries", kind, counted.at_risk is None or counted.name), make)
 
-    def entry_n(self, kind: Cluster, counted: Counted) -> Floats:
-        """Shape (E,): records of each entry."""
+    def _column_entries(self, kind: Cluster, counted: Counted, k: int) -> tuple[Ints, Floats]:
+        """The entries of one position: unit * T + cluster, rising, and records."""
+        batch, unit = self.batch, self._units(k)
+        clusters, units = batch.cluster_count[kind], len(range(self.size)[self.columns[k]])
+        if counted.at_risk is None:
+            lines = self._lines(kind)
+            line, cluster, n = lines.line, lines.cluster, lines.n
+        else:
+            line, cluster, n = self.line, batch.clusters[kind], batch.n * counted.at_risk[:, k]
+        return summed(unit[line] * clusters + cluster, n, units * clusters)
 
-        def make() -> Floats:
-            entries, lines = self.entries(kind), self.lines(kind)
-            if counted.at_risk is None:
-                n = np.repeat(lines.n, self.slot.shape[1])
-                return sums(entries.number, n, len(entries) + 1)[:-1]
-            n = self.batch.n[:, None] * counted.at_risk
-            return sums(entries.number[lines.of_row], n, len(entries) + 1)[:-1]
-
-        return self._keep(("entry n", kind, counted.at_risk is None or counted.name), make)
+    def _units(self, k: int) -> Ints:
+        """Shape (lines,): which of the units each line has at a position; one beyond, for none."""
+        column = self.columns[k]
+        units, step = len(range(self.size)[column]), column.step or 1
+        unit = (self.slot[:, k].astype(np.int64) - column.start + step - 1) // step
+        return np.asarray(np.minimum(unit, units))
 
     def entry_earned(self, kind: Cluster, counted: Counted) -> Floats:
         """Shape (E,): the sum of the reward of each entry."""
 
         def make() -> Floats:
-            entries, reward = self.entries(kind), counted.reward
-            number = entries.number[self.lines(kind).of_row[reward.row], reward.position]
-            value = self.batch.n[reward.row] * reward.value
-            return sums(number, value, len(entries) + 1)[:-1]
+            entries, reward, batch = self.entries(kind, counted), counted.reward, self.batch
+            order = np.argsort(reward.position.astype(np.int16), kind="stable")
+            ends = np.cumsum(np.bincount(reward.position, minlength=len(entries.key)))
+            row = reward.row[order]
+            line, cluster = self.line[row], batch.clusters[kind][row]
+            value, clusters = batch.n[row] * reward.value[order], batch.cluster_count[kind]
+            found = []
+            for k, (key, end) in enumerate(zip(entries.key, ends.tolist(), strict=True)):
+                some = slice(ends[k - 1] if k else 0, end)
+                own = self._units(k)[line[some]] * clusters + cluster[some]
+                found.append(sums(np.searchsorted(key, own), value[some], len(key)))
+            return np.concatenate(found)
 
         return self._keep(("entry earned", kind, counted.name), make)
+
+    def _lines(self, kind: Cluster) -> Lines:
+        """The lines that have records in a cluster."""
+
+        def make() -> Lines:
+            batch, count = self.batch, self.batch.cluster_count[kind]
+            key = self.line.astype(np.int64) * count + batch.clusters[kind]
+            found, n = summed(key, batch.n, len(self.slot) * count)
+            line, cluster = parted(found, count)
+            return Lines(line, cluster, n)
+
+        if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
+            return self.batch.keep(("lines", kind), make)  # type: ignore[return-value]
+        return self._keep(("lines", kind), make)
 
 
 def pair_slots(batch: Batch) -> SlotCounts:
     """Pairs at positions: slot = pair * K + position."""
 
     def make() -> SlotCounts:
-        return SlotCounts(batch, batch.row_list, batch.slot, batch.pair_count * batch.depth)
+        size = batch.pair_count * batch.depth
+        columns = _side_by_side(size, batch.depth)
+        return SlotCounts(batch, batch.row_list, batch.slot, size, columns)
 
     return batch.keep("pair slots", make)  # type: ignore[return-value]
 
@@ -201,8 +224,10 @@ def context_slots(batch: Batch) -> SlotCounts:
 
     def make() -> SlotCounts:
         size = batch.context_count * batch.depth
-        at = batch.list_context.astype(np.int64)[:, None] * batch.depth + np.arange(batch.depth)
-        return SlotCounts(batch, batch.row_list, np.where(batch.lists == EMPTY, size, at), size)
+        first, filled = batch.list_context * np.int64(batch.depth), (batch.lists != EMPTY).T
+        slot = np.where(filled, first + np.arange(batch.depth)[:, None], size).T
+        columns = _side_by_side(size, batch.depth)
+        return SlotCounts(batch, batch.row_list, slot, size, columns)
 
     return batch.keep("context slots", make)  # type: ignore[return-value]
 
@@ -212,18 +237,13 @@ def prefix_slots(batch: Batch) -> SlotCounts:
 
     def make() -> SlotCounts:
         counts = batch.prefix[-1] + 1 if len(batch.lists) else np.zeros(batch.depth, dtype=int)
-        first = np.cumsum(counts) - counts
-        size = int(counts.sum())
+        end = np.cumsum(counts)
+        first, size = end - counts, int(counts.sum())
         at = np.where(batch.lists == EMPTY, size, batch.prefix + first)
-        return SlotCounts(batch, batch.row_list, at, size)
+        columns = tuple(map(slice, first.tolist(), end.tolist()))
+        return SlotCounts(batch, batch.row_list, at, size, columns)
 
     return batch.keep("prefix slots", make)  # type: ignore[return-value]
-
-
-def prefix_start(batch: Batch) -> Ints:
-    """Shape (K,): the slot of the first prefix of each length."""
-    counts = batch.prefix[-1] + 1 if len(batch.lists) else np.zeros(batch.depth, dtype=np.int64)
-    return np.asarray(np.cumsum(counts) - counts)
 
 
 def list_slots(batch: Batch, depth: int) -> SlotCounts:
@@ -232,7 +252,7 @@ def list_slots(batch: Batch, depth: int) -> SlotCounts:
     def make() -> SlotCounts:
         at = batch.prefix[:, min(depth, batch.depth) - 1 :][:, :1].astype(np.int64)
         size = int(at[-1, 0]) + 1 if len(at) else 0
-        return SlotCounts(batch, batch.row_list, at, size)
+        return SlotCounts(batch, batch.row_list, at, size, (slice(0, size),))
 
     return batch.keep(("list slots", min(depth, batch.depth)), make)  # type: ignore[return-value]
 
@@ -241,8 +261,14 @@ def row_slots(batch: Batch, *, whole: bool) -> SlotCounts:
     """Every row on its own: its positions, or the whole of it."""
     rows = np.arange(len(batch.n))
     if whole:
-        return SlotCounts(batch, rows, rows[:, None], len(rows))
+        return SlotCounts(batch, rows, rows[:, None], len(rows), (slice(0, len(rows)),))
     size = len(rows) * batch.depth
     at = rows[:, None] * batch.depth + np.arange(batch.depth)
     empty = (batch.lists == EMPTY)[batch.row_list]
-    return SlotCounts(batch, rows, np.where(empty, size, at), size)
+    slot, columns = np.where(empty, size, at), _side_by_side(size, batch.depth)
+    return SlotCounts(batch, rows, slot, size, columns)
+
+
+def _side_by_side(size: int, depth: int) -> tuple[slice, ...]:
+    """The slots of each position, if those of a unit are side by side."""
+    return tuple(slice(k, size, depth) for k in range(depth))

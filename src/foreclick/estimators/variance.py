@@ -25,7 +25,8 @@ import numpy as np
 from foreclick.batches import Bools, Candidate, Floats, ratio, sums
 from foreclick.estimators.cells import list_atoms
 from foreclick.estimators.influence import Counting
-from foreclick.estimators.kernel import Clustered, WeighedCells, context_rows
+from foreclick.estimators.kernel import CellClusters, WeighedCells, context_rows
+from foreclick.metrics import Metric
 
 FEW_FREEDOM = 10
 """Degrees of freedom; a context with fewer takes the variance of all contexts."""
@@ -88,7 +89,7 @@ def small_cells(weighed: WeighedCells, found: Residuals) -> PerContext:
     return _weighted(weighed, hidden, found.pooled * 2 * n / (n + 1))
 
 
-def few_clusters(weighed: WeighedCells, found: Residuals, cells: Clustered) -> PerContext:
+def few_clusters(weighed: WeighedCells, found: Residuals, cells: CellClusters) -> PerContext:
     """Clusters: what cells hide that were seen in few of them.
 
     The variance of a cluster in a cell is taken to be that of its records, n_gc σ_g², and that of
@@ -127,17 +128,14 @@ def _weighted(weighed: WeighedCells, known: Floats, pooled: Floats) -> PerContex
     return found
 
 
-def _shocks(weighed: WeighedCells, cells: Clustered) -> PerContext:
+def _shocks(weighed: WeighedCells, cells: CellClusters) -> PerContext:
     """Shape (X,) each: Σ_c (A Aᵀ − B Bᵀ), what a shock of 1 in a context and cluster hides."""
-    w, entries = weighed, cells.entries
+    w, hidden = weighed, np.sqrt(cells.others)
 
     def both(factor: Floats) -> tuple[Floats, Floats]:
         """Shape (X, T) each: A and B."""
-        by_entry = (factor * cells.exposure)[entries.cell]
-        return (
-            entries.by_cluster(by_entry * entries.exposed),
-            entries.by_cluster(by_entry * entries.unhidden),
-        )
+        values = factor[cells.cell] * cells.exposed
+        return cells.by_cluster(values), cells.by_cluster(values * hidden)
 
     def total(values: Floats) -> Floats:
         return np.asarray(values.sum(axis=1))
@@ -256,9 +254,22 @@ def drawn_covariance(moments: dict[str, float], share: float) -> Floats:
     return np.asarray(scale * (raw - across - across.T + moments["nn"] * np.outer(mean, mean)))
 
 
-def record_moments(counting: Counting, psi: Floats, f: Floats) -> PerContext:
+def record_moments(counting: Counting, psi: Floats, metric: Metric) -> PerContext:
     """Shape (X,) each: moments of independent records; a row stands for n equal ones."""
-    batch = counting.batch
-    n = np.where(counting.counts[batch.row_context], batch.n, 0.0)
-    values = {"n": n, "v": n * psi, "f": n * f, "vv": n * psi**2, "vf": n * psi * f, "ff": n * f**2}
-    return {name: context_rows(batch, each) for name, each in values.items()}
+    batch, f = counting.batch, counting.rewards(metric)
+
+    def rewards() -> PerContext:
+        """What no candidate changes."""
+        nf = batch.n * f
+        return {
+            "n": batch.context_n,
+            "f": context_rows(batch, nf),
+            "ff": context_rows(batch, nf * f),
+        }
+
+    found = dict(batch.keep(("moments", metric, counting.fixed_mix), rewards))  # type: ignore[call-overload]
+    weighted = batch.n * psi
+    found["v"] = context_rows(batch, weighted)
+    found["vf"] = context_rows(batch, weighted * f)
+    found["vv"] = context_rows(batch, weighted * psi)
+    return {name: np.where(counting.counts, each, 0.0) for name, each in found.items()}

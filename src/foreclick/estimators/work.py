@@ -24,8 +24,9 @@ from foreclick.estimators.cells import counted, row_credit
 from foreclick.estimators.first_clicks import weigh_hazards
 from foreclick.estimators.influence import Clustering, Counting, Influence
 from foreclick.estimators.kernel import (
-    Clustered,
+    CellClusters,
     WeighedCells,
+    cell_clusters,
     context_rows,
     context_sums,
     largest_weight,
@@ -261,6 +262,7 @@ class AskWork:
     counting: Counting
     clusterings: dict[Any, Clustering]
     work: BatchWork
+    _kept: dict[Any, CellClusters] = field(default_factory=dict)
 
     def add_to(self, found: Found) -> None:
         """Add the values of contexts, under the number of the ask."""
@@ -289,15 +291,15 @@ class AskWork:
         for stratum, sight in sights(w, self.candidate, top).items():
             found.facts.sights[self.number, stratum] = sight
         if "period" in self.clusterings:
-            periods = _periods(w, self.clusterings["period"].slots.of(w))
+            periods = _periods(w, self._cells("period"))
             self._note(found, variance.repeated(w, periods), "period")
 
     def _records(
         self, found: Found, influence: Influence, residual: variance.Residuals | None
     ) -> None:
-        f = self.counting.rewards(self.weighed.ask.metric)
+        metric = self.weighed.ask.metric
         for m in range(len(self.weighed.ask.clips)):
-            moments = variance.record_moments(self.counting, influence.rows(m), f)
+            moments = variance.record_moments(self.counting, influence.rows(m), metric)
             self._note(found, moments, m, "record")
         if residual is not None:
             self._note(found, variance.small_cells(self.weighed, residual), "record")
@@ -311,7 +313,7 @@ class AskWork:
         clustering: Clustering,
     ) -> None:
         w = self.weighed
-        cells = clustering.slots.of(w)
+        cells = self._cells(kind)
         for m in range(len(w.ask.clips)):
             found.sums[self.number, m, kind, "psi"] = influence.clusters(m, cells, clustering)
         if residual is not None:
@@ -333,6 +335,12 @@ class AskWork:
                 moments = variance.drawn_contexts(self.counting, values[m, "credit"], credit)
                 self._note(found, moments, m)
 
+    def _cells(self, kind: Any) -> CellClusters:  # noqa: ANN401 - a cluster
+        """What the clusters of a kind have of each cell."""
+        if kind not in self._kept:
+            self._kept[kind] = cell_clusters(self.weighed, kind)
+        return self._kept[kind]
+
     def _note(self, found: Found, values: dict[Any, Floats], *where: Any) -> None:  # noqa: ANN401
         """Keep values under the ask, where they belong, and their own name."""
         for name, each in values.items():
@@ -340,14 +348,13 @@ class AskWork:
             found.sums[(self.number, *where, *own)] = each
 
 
-def _periods(weighed: WeighedCells, cells: Clustered) -> Floats:
+def _periods(weighed: WeighedCells, cells: CellClusters) -> Floats:
     """Shape (G,): in how many periods each cell was exposed."""
     if not weighed.by_row:
         return cells.clusters
     # Rows of one cell may be of one period.
-    own, entries = weighed.cells.key, cells.entries
-    seen = (entries.exposed > 0) & (cells.exposure > 0)[entries.cell]
-    pairs = np.unique(np.stack([own[entries.cell[seen]], entries.cluster[seen]]), axis=1)
+    own, seen = weighed.cells.key, cells.exposed > 0
+    pairs = np.unique(np.stack([own[cells.cell[seen]], cells.cluster[seen]]), axis=1)
     return sums(pairs[0], np.ones(pairs.shape[1]), int(own.max(initial=-1)) + 1)[own]
 
 

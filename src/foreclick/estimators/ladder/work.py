@@ -134,7 +134,7 @@ class LadderWork:
             own = np.where(counting.known, common, 0.0)[batch.row_context]
             f = counting.rewards(ask.metric)
             psi = influence.per_record(j) + np.where(counting.known[batch.row_context], own, f)
-            moments = variance.record_moments(counting, psi, f)
+            moments = variance.record_moments(counting, psi, ask.metric)
             return {(i, 0, "record", name): each for name, each in moments.items()}
         kind, known = clustering.kind, counting.known[:, None]
         own = np.where(known, clustering.records * common[:, None], clustering.rewards(ask.metric))
