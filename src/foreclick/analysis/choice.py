@@ -30,8 +30,8 @@ BY_DEFAULT = "ladder"
 """The estimator where there is nothing to choose by."""
 
 AUTO_ESTIMATORS: tuple[Weighted | Ladder, ...] = (
+    Ladder(),
     Ladder("prefix"),
-    Ladder("list"),
     Ladder("ip"),
     Weighted("ip", clip=math.inf),
 )

@@ -108,8 +108,8 @@ def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
 
 
 _RUNGS = {
-    "prefix": "seen below the same items",
     "list": "seen in the same list",
+    "prefix": "seen below the same items",
     "position": "seen at this position",
     "item": "inferred from other positions",
     "context": "from the context's mean",

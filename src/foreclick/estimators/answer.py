@@ -59,8 +59,7 @@ def _climb(
     question, batches = work.question, batches_of(tally)
     metrics = [ask.metric for _, ask in asks]
     fit = fitted(tally, ladder, metrics[0].reward, work.depth)
-    end = metrics[0].depth if ladder.top == "list" else None
-    key = "ladder counts", fit, metrics[0].reward, end, question.by
+    key = "ladder counts", fit, metrics[0].reward, question.by
     counts = batches.kept.setdefault(key, {})
     estimate = LadderEstimate(fit, metrics, batches, work.strata.count, counts)
     drops = question.missing == "drop"

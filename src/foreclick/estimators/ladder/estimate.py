@@ -101,10 +101,8 @@ class Influence:
         factor = np.append(self.factor[i], 0.0)  # of the cell beyond the last: nothing is shown
         expected = (factor * np.append(self.rate, 0.0))[top].sum(axis=1)
         earned = reward_of(batch, self.reward)
-        inside = earned.position < top.shape[1]
-        row, k = earned.row[inside], earned.position[inside]
-        moved = factor[top[batch.row_list[row], k]] * earned.value[inside]
-        return np.asarray(sums(row, moved, len(batch.n)) - expected[batch.row_list])
+        moved = factor[top[batch.row_list[earned.row], earned.position]] * earned.value
+        return np.asarray(sums(earned.row, moved, len(batch.n)) - expected[batch.row_list])
 
     def by_cluster(self, i: int, kind: Cluster) -> Floats:
         """Shape (X, T): Σ A (w − r) over the records of each context in each cluster."""
@@ -140,7 +138,7 @@ class LadderEstimate:
 
     Args:
         fit: the ladder.
-        metrics: M metrics of the same reward; with the top "list", of the same depth.
+        metrics: M metrics of the same reward.
         batches: the log, for the number of its classes.
         strata: how many parts of the log are estimated apart.
         counted: what `count` found for the same fit, reward and batches; to share among candidates.
@@ -178,11 +176,7 @@ class LadderEstimate:
             self.counted[number] = Counted(*passed, classes, batch.stratum.astype(np.int64))
 
     def _log(self, batch: Batch) -> LogCells:
-        return log_cells(batch, self.fit, self.metrics[0].reward, self._end(batch.depth))
-
-    def _end(self, depth: int) -> int:
-        """Where the cells of the top end: a list's where its metric does."""
-        return self.metrics[0].depth if self.fit.ladder.top == "list" else depth
+        return log_cells(batch, self.fit, self.metrics[0].reward)
 
     @cached_property
     def _starts(self) -> dict[int, int]:
@@ -261,8 +255,7 @@ class LadderEstimate:
         """The candidate's cells in a batch; the last result is kept."""
         if self._placed is not None and self._placed[:2] == (number, candidate):
             return self._placed[2]
-        end = self._end(candidate.depth)
-        cells = candidate_cells(batch, candidate, self.fit, self._log(batch), end)
+        cells = candidate_cells(batch, candidate, self.fit, self._log(batch))
         rates, expected = cells.rungs.rates(self._base(number))
         used, at = numbered(cells.cell, len(cells.rungs.n[0]))
         shown = batch.context_n[cells.context] * cells.mass
@@ -299,10 +292,8 @@ class LadderEstimate:
 
     def scored(self, number: int, batch: Batch, candidate: Candidate) -> Floats:
         """Shape (lists, M): the value of each of the candidate's lists, Σ_k θ_k r."""
-        end, base = self._end(candidate.depth), self._base(number)
-        log = self._log(batch)
-        cells = candidate_cells(batch, candidate, self.fit, log, end, by_list=True)
-        rate = cells.rungs.rates(base)[0][0][cells.cell]
+        cells = candidate_cells(batch, candidate, self.fit, self._log(batch), by_list=True)
+        rate = cells.rungs.rates(self._base(number))[0][0][cells.cell]
         worth = rate * self._theta(candidate.depth)[:, cells.position]
         return sums_of_each(cells.listed, worth, len(candidate.lists.mass)).T
 
