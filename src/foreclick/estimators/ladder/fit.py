@@ -23,14 +23,14 @@ from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
 from foreclick.tallies.base import Tally
 
-_GUESS = {"prefix": 50.0, "list": 20.0, "position": 20.0, "item": 5.0, "context": 5.0}
+_GUESS = {"list": 1000.0, "prefix": 1000.0, "position": 300.0, "item": 10.0, "context": 100.0}
 _GRID: Floats = np.array([0.1 * 10 ** (j / 3) for j in range(19)])  # from .1 to 100,000
-_ROUNDS = 4
 STOPPING = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
 """The grid of κ."""
 
 _USUAL_STOPPING = 0.6  # where the search begins
-_TIE = 1e-13  # losses that differ by less are equal but for rounding
+_ROUNDS = 2
+_TIE = 1e-6  # a loss that is smaller by less predicts no better
 
 
 def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
@@ -116,7 +116,7 @@ def _searched(
     """The strengths and κ that predict best, so far as the ladder has none of its own."""
     if ladder.stopping is None:
         stopping = _USUAL_STOPPING
-    for _ in range(2):
+    for _ in range(_ROUNDS):
         before = strengths, stopping
         if ladder.stopping is None:
             stopping = _stopping(tree, strengths, stopping)
@@ -153,12 +153,9 @@ def _strengths(tree: HeldOut, start: list[float]) -> list[float]:
             known[key] = tree.loss(tuple(_GRID[where].tolist()))
         return known[key]
 
-    for _ in range(_ROUNDS):
-        before = list(at)
+    for strides in ((3, 1), (1,)):
         for rung in reversed(range(len(at))):
-            at = _descend(loss, at, rung, len(_GRID), (4, 2, 1))
-        if at == before:
-            break
+            at = _descend(loss, at, rung, len(_GRID), strides)
     return [float(_GRID[j]) for j in at]
 
 
