@@ -49,14 +49,14 @@ class Rotation:
     base: float = 0.3
 
     @cached_property
-    def lists(self) -> Any:  # noqa: ANN401 - an array
+    def lists(self) -> Any:
         """Shape (contexts, lists + 1, positions): the base first, and last one never shown."""
         rng = np.random.default_rng([self.seed, 1])
         noisy = np.log(self.attraction) + rng.normal(0, 0.8, self.attraction.shape)
         return np.array([self._variants(rng, order) for order in np.argsort(-noisy, axis=1)])
 
     @staticmethod
-    def _variants(rng: np.random.Generator, order: Any) -> list[tuple[int, ...]]:  # noqa: ANN401
+    def _variants(rng: np.random.Generator, order: Any) -> list[tuple[int, ...]]:
         found = [tuple(order[:POSITIONS])]
         while len(found) < LISTS + 1:
             other = order.copy()
@@ -104,7 +104,7 @@ def scene(name: str, seed: int, shock: float, records: int = RECORDS) -> simulat
     return simulate.Simulation(source, Rotation(attraction, seed), records, shares, shock_sd=shock)
 
 
-def policy(lists: Any) -> fc.Ranking:  # noqa: ANN401 - an array
+def policy(lists: Any) -> fc.Ranking:
     """One list for each context."""
     context = np.arange(len(lists))
     items = simulate.item_ids(context[:, None], lists)

@@ -177,6 +177,8 @@ class Answer:
         if ask.ladder is not None:
             # As if all positions counted alike: then production is worth as many as it has.
             found["squared"] *= stratum.known.unevenness(ask.metric)
+            for name in ("new_items", "new_slots"):
+                found[name] = self._number(s, i, m, name.replace("_", " "))
             shares = self.totals.sum((i, "rungs"))[s].tolist()
             rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
         if stratum.used:

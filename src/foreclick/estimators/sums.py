@@ -55,6 +55,10 @@ class Sums:
         sight: what of the candidate the log sees, if that was asked.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
+        new_items: of a ladder, the part of `credit` that items earn which their context never
+            showed: all of it is borrowed, from the context and from the log.
+        new_slots: of a ladder, the part that items earn which were never shown at the position,
+            those of `new_items` among them: borrowed from other positions, or from the context.
     """
 
     ask: Ask
@@ -76,6 +80,8 @@ class Sums:
     spread: Spread | None = None
     repeated: float | None = None
     rungs: dict[str, float] | None = None
+    new_items: float = 0.0
+    new_slots: float = 0.0
     sight: Seen | None = None
     name: str | None = None
 

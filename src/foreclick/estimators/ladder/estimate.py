@@ -29,8 +29,10 @@ from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import (
     CandidateCells,
     LogCells,
+    Reach,
     Rungs,
     candidate_cells,
+    exposure_at,
     log_cells,
     reward_of,
     sums_of_each,
@@ -227,21 +229,26 @@ class LadderEstimate:
         """What each context adds to the estimates, and on which rungs its rates were found.
 
         Returns:
-            Shape (X, M): `credit` Σ h r; `mass` Σ h; `covered`, the part of it whose items were
-            shown; `cells`, how many the candidate uses; `seen`, how many of them were logged. Shape
-            (X, M, J): `share`, the part of the mass whose rate comes from each of J rungs.
+            Shape (X, M): `credit` Σ h r; `new items` and `new slots`, the part of it that items
+            earn which the context never showed, or never at this position; `mass` Σ h; `covered`,
+            the part of it whose items were shown; `cells`, how many the candidate uses; `seen`, how
+            many of them were logged. Shape (X, M, J): `share`, the part of the mass whose rate
+            comes from each of J rungs.
         """
         placed = self._place(number, batch, candidate)
         rungs, used, h = placed.cells.rungs, placed.used, placed.h
         context, count = rungs.end[0][used], batch.context_count
         shares, reach = self._shares(number, placed)
         self._reach[number] = sums_of_each(context, reach, count)
-        item = rungs.below[0][used]
-        for j in range(1, len(rungs) - 2):
-            item = rungs.below[j][item]
-        counted = (h > 0).astype(np.float64)
+        slot = used
+        for below in rungs.below[:-3]:
+            slot = below[slot]
+        item = rungs.below[-3][slot]
+        counted, credit = (h > 0).astype(np.float64), h * placed.rates[0][used]
         found = {
-            "credit": h * placed.rates[0][used],
+            "credit": credit,
+            "new items": credit * (rungs.n[-2][item] == 0),
+            "new slots": credit * (rungs.n[-3][slot] == 0),
             "mass": h,
             "covered": h * (rungs.n[-2][item] > 0),
             "cells": counted,
@@ -284,7 +291,7 @@ class LadderEstimate:
                 found.append(left * (1 - passed))
                 left = left * passed
                 if rungs is not self.coarse.rungs:
-                    reach = reach * (passed * _at(rungs.exposed[j], at))
+                    reach = reach * (passed * exposure_at(rungs.exposed[j], at))
                 at = rungs.below[j][at]
             if rungs is not self.coarse.rungs:
                 at = self._first(number)[at]
@@ -300,8 +307,8 @@ class LadderEstimate:
     # --- third map: influence ---------------------------------------------------------------------
 
     @cached_property
-    def _coarse_factors(self) -> tuple[list[Floats], list[Floats]]:
-        """Shape (M, G) by coarse rung: what of the candidate reaches its cells, and their A."""
+    def _coarse_factors(self) -> tuple[list[Reach], list[Floats]]:
+        """By coarse rung, what of the candidate reaches its cells, and their A, shape (M, G)."""
         coarse = self.coarse
         total = np.concatenate([self._reach[number] for number in sorted(self.counted)], axis=1)
         count = len(coarse.rungs.n[0]) if len(coarse.rungs) else self.strata
@@ -311,7 +318,8 @@ class LadderEstimate:
             passed = reach[-1] * coarse.rungs.borrowed[j]
             reach.append(sums_of_each(coarse.rungs.below[j], passed, size))
         base = np.divide(reach[-1], coarse.n, out=np.zeros_like(reach[-1]), where=coarse.n > 0)
-        return reach, coarse.rungs.factors(reach, base)
+        reached = [Reach(np.arange(each.shape[1]), each) for each in reach[:-1]]
+        return reached, coarse.rungs.factors(reached, base)
 
     def influence(self, number: int, batch: Batch, candidate: Candidate) -> Influence:
         """How far the records of a batch move the estimates."""
@@ -320,8 +328,8 @@ class LadderEstimate:
         base = self._coarse_factors[1][0][:, self._first(number)]
         if number in self._taken:
             base = base * self._taken[number]
-        reach = self._local_reach(placed)
-        factors = rungs.factors(reach, base)
+        reached = rungs.reached(placed.used, placed.h)
+        factors = rungs.factors(reached, base)
         log = self._log(batch)
         count = len(log.rungs.n[0])
         factor, n = factors[0][:, :count], log.rungs.n[0]
@@ -332,33 +340,19 @@ class LadderEstimate:
             log=log,
             factor=factor,
             rate=placed.rates[0][:count],
-            unsettled=rungs.unsettled(reach, factors, placed.expected).T,
+            unsettled=rungs.unsettled(reached, factors, placed.expected).T,
             weighted=sums_of_each(context, n * factor, batch.context_count).T,
             squared=sums_of_each(context, n * factor * factor, batch.context_count).T,
         )
-
-    def _local_reach(self, placed: _Placed) -> list[Floats]:
-        """Shape (M, G_j) by rung: the candidate's exposure that gets its rate from each cell."""
-        rungs, at, left = placed.cells.rungs, placed.used, placed.h
-        found = []
-        for j in range(len(rungs)):
-            found.append(sums_of_each(at, left, len(rungs.n[j])))
-            left = left * (rungs.borrowed[j][at] * _at(rungs.exposed[j], at))
-            at = rungs.below[j][at]
-        return found
 
     def coarse_unsettled(self) -> Floats:
         """Shape (strata, M): the variance of Σ h r that shrinkage hides in classes of contexts."""
         rungs = self.coarse.rungs
         if not len(rungs):
             return np.zeros((self.strata, len(self.metrics)))
-        reach, factors = self._coarse_factors
-        found = rungs.unsettled(reach, factors, self.coarse.expected)
+        reached, factors = self._coarse_factors
+        found = rungs.unsettled(reached, factors, self.coarse.expected)
         return sums_of_each(rungs.below[-1], found, self.strata).T
-
-
-def _at(values: Floats | float, at: Ints) -> Floats | float:
-    return values[at] if isinstance(values, np.ndarray) else values
 
 
 def _by_stratum(key: Ints, stratum: Ints, strata: int) -> Ints:

@@ -125,22 +125,40 @@ class Rungs:
             rates.append(base)
         return rates[::-1], expected[::-1]
 
-    def factors(self, reach: Sequence[Floats], base: Floats) -> list[Floats]:
+    def reached(self, cells: Ints, h: Floats) -> list[Reach]:
+        """By rung, how much exposure of a candidate gets its rate from which cells.
+
+        Args:
+            cells: Shape (Q,): cells of the finest rung.
+            h: Shape (M, Q): their exposure.
+        """
+        found = []
+        for j in range(len(self)):
+            used, at = numbered(cells, len(self.n[j]))
+            found.append(Reach(used, sums_of_each(at, h, len(used))))
+            h = found[-1].h * (self.borrowed[j][used] * exposure_at(self.exposed[j], used))
+            cells = self.below[j][used]
+        return found
+
+    def factors(self, reached: Sequence[Reach], base: Floats) -> list[Floats]:
         """Shape (M, G_j): A, how far one click of a cell moves each of M estimates.
 
         Args:
-            reach: Shape (M, G_j): how much exposure of the candidate gets its rate from a cell.
+            reached: by rung, what of the candidate gets its rate from which cells.
             base: Shape (M, base): the factors below the last rung, which also stand last in what is
                 returned.
         """
         found = [base]
         for j in reversed(range(len(self))):
-            lower = found[-1][:, self.below[j]]
-            found.append(reach[j] * self.own_weight[j] + lower * self.borrowed[j])
+            each = np.take(found[-1], self.below[j], axis=1)
+            each *= self.borrowed[j]
+            cells, h = reached[j]
+            each[:, cells] += h * self.own_weight[j][cells]
+            found.append(each)
         return found[::-1]
 
     def unsettled(
-        self, reach: Sequence[Floats], factors: Sequence[Floats], expected: Sequence[Floats]
+        self, reached: Sequence[Reach], factors: Sequence[Floats], expected: Sequence[Floats]
     ) -> Floats:
         """Shape (M, G) of the last rung: the variance of M estimates that shrinkage hides.
 
@@ -149,14 +167,42 @@ class Rungs:
         below expects, the estimate is off by slip: the candidate's slots miss s / (n + s) of it,
         and the rung below takes it for its own. So the variance is Σ slip² r'/s.
         """
-        total = np.zeros((len(reach[0]), len(self.n[-1])))
+        last = len(self) - 1
+        total = np.zeros((len(factors[0]), len(self.n[-1])))
         for j, s in enumerate(self.strengths):
             if np.isinf(s):
                 continue
-            lower = factors[j + 1][:, self.below[j]]
-            slip = (reach[j] - lower * self.n[j]) * self.borrowed[j]
-            total += sums_of_each(self.end[j], slip * slip * (expected[j] / s), total.shape[1])
+            lower, below, n = factors[j + 1], self.below[j], self.n[j]
+            spread = self.borrowed[j] ** 2 * expected[j] / s
+            cells, h = reached[j]
+            slip = h - lower[:, below[cells]] * n[cells]
+            total += sums_of_each(self.end[j][cells], slip * slip * spread[cells], total.shape[1])
+            # Where the candidate shows nothing, slip is - n times the factor of the cell below.
+            spread *= n * n
+            spread[cells] = 0.0
+            if j == last:
+                total += lower[:, below] ** 2 * spread
+            else:
+                by_cell = lower * lower * sums(below, spread, lower.shape[1])
+                total += sums_of_each(self.end[j + 1], by_cell, total.shape[1])
         return total
+
+
+class Reach(NamedTuple):
+    """Exposure of a candidate that gets its rate from the cells of a rung.
+
+    Attributes:
+        cells: Shape (Q,), rising: the cells that some gets its rate from.
+        h: Shape (M, Q): how much, for each of M metrics.
+    """
+
+    cells: Ints
+    h: Floats
+
+
+def exposure_at(values: Floats | float, at: Ints) -> Floats | float:
+    """The exposure of some cells, of one for each cell or the same for all."""
+    return values[at] if isinstance(values, np.ndarray) else values
 
 
 # --- the log's cells ------------------------------------------------------------------------------
