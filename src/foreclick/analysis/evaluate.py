@@ -9,15 +9,6 @@ from typing import Any, Literal
 
 from foreclick import inference
 from foreclick.analysis.backtest import Backtest
-from foreclick.analysis.choice import (
-    AUTO,
-    Choice,
-    auto_questions,
-    choose,
-    chosen_sums,
-    named_estimators,
-    wants_auto,
-)
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.intervals import IntervalKind, check_interval, check_rewards, ends, in_words
 from foreclick.analysis.notes import (
@@ -38,6 +29,7 @@ from foreclick.estimators import (
     Question,
     Sums,
     estimate,
+    parse_estimators,
     propensities_answer,
 )
 from foreclick.metrics import Metric, parse_metrics
@@ -112,8 +104,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
-        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
-            "auto" for the ladder or `ip` that predicts the log's own periods best.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -161,7 +152,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     kinds, doubts = clusters_of(counted, clusters)
     question = Question(
         candidate=as_policy(candidate),
-        estimators=named_estimators(estimators, clip),
+        estimators=parse_estimators(estimators, clip),
         metrics=parse_metrics(metrics),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
@@ -170,32 +161,21 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         fixed_mix=mix == "fixed",
         workers=workers,
     )
-    named = _with_logging(counted, question, logging) if question.estimators else []
-    auto = wants_auto(estimators)
-    automatic = [
-        part
-        for q in (auto_questions(question) if auto else [])
-        for part in _with_logging(counted, q, logging)
-    ]
-    check_interval(interval, kinds, mix, named + automatic)
+    questions = _with_logging(counted, question, logging)
+    check_interval(interval, kinds, mix, questions)
     check_rewards(interval, counted, question)
-    notes += doubts + sample_note(counted) + repetition_note(counted, named + automatic)
-    choices = choose(counted, question.metrics, backtest) if auto else {}
-    notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
-    answer = _answer(counted, named, automatic, choices)
+    notes += doubts + sample_note(counted) + repetition_note(counted, questions)
+    answer = _answer(counted, questions)
     against: list[Sums | None] = [None] * len(answer.sums)
     if question.baseline is not None:
-        named, automatic = _of_baseline(named), _of_baseline(automatic)
-        against = list(_answer(counted, named, automatic, choices).sums)
+        against = list(_answer(counted, _of_baseline(questions)).sums)
     rows = [
         _row(sums, other, counted, (confidence, interval), cap)
         for sums, other in zip(answer.sums, against, strict=True)
     ]
     if kinds:
         verdicts = [
-            inference.judge(
-                _evidence(row, confidence, sums, _error(sums, backtest, choices)), practical
-            )
+            inference.judge(_evidence(row, confidence, sums, _error(sums, backtest)), practical)
             for row, sums in zip(rows, answer.sums, strict=True)
         ]
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
@@ -245,19 +225,11 @@ def _of_baseline(questions: list[Question]) -> list[Question]:
     ]
 
 
-def _answer(
-    counted: Tally,
-    named: list[Question],
-    automatic: list[Question],
-    choices: dict[Metric, Choice],
-) -> Estimate:
-    """The estimates that were asked for by name, and those that `auto` chooses."""
-    by_name = [estimate(counted, question) for question in named]
-    to_choose = [estimate(counted, question) for question in automatic]
-    sums = [s for answer in by_name for s in answer.sums]
-    sums += chosen_sums([s for answer in to_choose for s in answer.sums], choices)
-    ignored = max((answer.ignored_contexts for answer in by_name + to_choose), default=0)
-    return Estimate(sums, ignored)
+def _answer(counted: Tally, questions: list[Question]) -> Estimate:
+    """The estimates of all questions."""
+    answers = [estimate(counted, question) for question in questions]
+    sums = [s for answer in answers for s in answer.sums]
+    return Estimate(sums, max(answer.ignored_contexts for answer in answers))
 
 
 def _require_propensities(counted: Tally) -> None:
@@ -323,12 +295,11 @@ def _evidence(
     )
 
 
-def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice]) -> float:
+def _error(sums: Sums, backtest: Backtest | None) -> float:
     """How far the estimator was off in the backtest, 0 without one."""
     if backtest is None:
         return 0.0
-    name = choices[sums.metric].chosen if sums.estimator == AUTO else sums.estimator
-    return backtest.error(name, sums.metric.name, sums.clip)
+    return backtest.error(sums.estimator, sums.metric.name, sums.clip)
 
 
 def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:

@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 from foreclick import inference
-from foreclick.analysis.choice import AUTO
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Question
@@ -59,9 +58,7 @@ def verdict_notes(rows: list[dict[str, Any]], verdicts: list[inference.Verdict])
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         mine = [i for i, row in enumerate(rows) if row["metric"] == metric]
-        preferred = [
-            i for name in (AUTO, "ladder", "ip") for i in mine if rows[i]["estimator"] == name
-        ]
+        preferred = [i for name in ("ladder", "ip") for i in mine if rows[i]["estimator"] == name]
         chosen = [*preferred, *mine][0]
         if rows[chosen]["value"] is None:
             continue  # said below, for all estimators together

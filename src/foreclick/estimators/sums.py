@@ -83,7 +83,6 @@ class Sums:
     new_items: float = 0.0
     new_slots: float = 0.0
     sight: Seen | None = None
-    name: str | None = None
 
     @property
     def model(self) -> ClickModel:
@@ -93,7 +92,7 @@ class Sums:
     @property
     def estimator(self) -> str:
         """What the `estimator` column shows."""
-        return self.name or self.ask.model.name
+        return self.ask.model.name
 
     @property
     def metric(self) -> Metric:
