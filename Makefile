@@ -48,8 +48,8 @@ examination: ## How well a known examination curve is found (minutes; ARGS="--re
 success: ## How well "at least one click" is known, in simulated worlds (2 minutes)
 	$(VENV)/bin/python -m benchmarks.success $(ARGS)
 
-ladder: ## How often intervals of the ladder and of auto hold the truth (an hour; ARGS="--logs 20")
-	$(VENV)/bin/python -m benchmarks.ladder $(ARGS)
+ladder: ## The ladder in six worlds: ARGS="accuracy --logs 30", "coverage --logs 150" (hours), "judge --logs 6"
+	$(VENV)/bin/python -m benchmarks.ladder $(or $(ARGS),accuracy)
 
 optimize: ## How good optimised policies really are, in simulated worlds (15 minutes)
 	$(VENV)/bin/python -m benchmarks.optimize $(ARGS)

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.analysis.choice import CANDIDATES
 from foreclick.estimators import parse_estimators
 from foreclick.estimators.holdout import Folds, Protocol, fold_errors
 from foreclick.metrics import parse_metrics
@@ -42,6 +41,7 @@ PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}
 METRICS = ("clicks@3", "dcg@10")
 TUNED, REPORTED = (1,), (11, 12, 13)
 PLAIN = ("list", "prefix", "ip", "item", "pbm", "rctr")
+LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
 
 
 def world(name: str, queries: int, seed: int) -> simulate.World:  # noqa: PLR0911 - one a world
@@ -96,23 +96,18 @@ def rmse(folds: Folds) -> dict[tuple[str, str], float]:
 
 
 def judged(log: fc.Log) -> dict[tuple[str, str], float]:
-    """The RMSE of every estimator against the truth, and of the one that a backtest chooses."""
+    """The RMSE of every estimator against the truth."""
     counted = fc.tally(log)
     curve = fc.examination(counted).curve
     pbm = fc.ClickModel("pbm p̂", cell="item", examination=curve)
-    estimators = [*PLAIN, pbm, *(e for e in CANDIDATES if e.name not in PLAIN)]
+    estimators = [*PLAIN, pbm, *LADDERS]
     metrics = parse_metrics(METRICS)
     days = sorted(
         counted.engine.fetch(counted.table.select("period").distinct())["period"].to_pylist()
     )
     folds = {day: i for i, day in enumerate(days)}
     truth = Protocol(folds, truth="expected")
-    found = rmse(fold_errors(counted, parse_estimators(estimators), metrics, truth))
-    own = rmse(fold_errors(counted, parse_estimators(list(CANDIDATES)), metrics, Protocol(folds)))
-    for metric in METRICS:
-        chosen = min((e.name for e in CANDIDATES), key=lambda name: own[name, metric])
-        found["auto", metric] = found[chosen, metric]
-    return found
+    return rmse(fold_errors(counted, parse_estimators(estimators), metrics, truth))
 
 
 def cells(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:

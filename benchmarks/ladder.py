@@ -1,9 +1,12 @@
-"""How often the intervals of the ladder and of `auto` hold the truth, V(h), in simulated worlds.
+"""The ladder in simulated worlds: how far it is from the truth, and how often its intervals hold.
 
-Many logs of one world and one history of its ranker, each drawn anew; the candidate is what the
-last day shows. Clicks differ by day (shocks of 5 %), and intervals are by period.
+A ranker shows 40 lists in each of 15 contexts, others more often on each of 14 days, and 30 % of
+the time its base list. 20,000 records of lists of 5 of 12 items, dcg@5. Every log is of a world and
+a ranker of its own.
 
-    python -m benchmarks.ladder --logs 100
+    python -m benchmarks.ladder accuracy --logs 30    # RMSE of V(h) by context and day, beside ip
+    python -m benchmarks.ladder coverage --logs 150   # three candidates, V(h) and its change
+    python -m benchmarks.ladder judge --logs 6        # items sorted by attraction, as optimised
 """
 
 from __future__ import annotations
@@ -11,69 +14,212 @@ from __future__ import annotations
 import argparse
 import math
 import time
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from benchmarks.accuracy import WORLDS, world
+import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.simulate.presets import POOL, POSITIONS
+from foreclick.errors import ForeclickWarning
+from foreclick.estimators import parse_estimators
+from foreclick.estimators.holdout import Protocol, fold_errors
+from foreclick.metrics import parse_metrics
+from foreclick.simulate.production import Shown
 
-QUERIES, RECORDS, DAYS = 30, 40_000, 14
-METRICS = ("clicks@3", "dcg@10")
+WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")
+CONTEXTS, ITEMS, POSITIONS, LISTS, DAYS, RECORDS = 15, 12, 5, 40, 14, 20_000
+METRIC = "dcg@5"
+PLAIN = fc.Ladder("prefix", stopping=0)
+"""What knows neither lists nor, but for what it has seen, what stands above a slot."""
 
 
-def simulation(name: str, seed: int) -> simulate.Simulation:
-    """A world with a ranker that drifts for two weeks."""
-    drift = simulate.Drift(days=DAYS)
-    production = simulate.Drifting(QUERIES, POOL, POSITIONS, drift, seed)
-    return simulate.Simulation(world(name, QUERIES, seed), production, RECORDS, shock_sd=0.05)
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """A base list and variants of it in every context, in proportions that change every day."""
+
+    attraction: Any
+    seed: int
+    days: int = DAYS
+    concentration: float = 0.08
+    base: float = 0.3
+
+    @cached_property
+    def lists(self) -> Any:
+        """Shape (contexts, lists + 1, positions): the base first, and last one never shown."""
+        rng = np.random.default_rng([self.seed, 1])
+        noisy = np.log(self.attraction) + rng.normal(0, 0.8, self.attraction.shape)
+        return np.array([self._variants(rng, order) for order in np.argsort(-noisy, axis=1)])
+
+    @staticmethod
+    def _variants(rng: np.random.Generator, order: Any) -> list[tuple[int, ...]]:
+        found = [tuple(order[:POSITIONS])]
+        while len(found) < LISTS + 1:
+            other = order.copy()
+            for _ in range(rng.integers(1, 4)):
+                i = rng.integers(0, POSITIONS)
+                j = min(ITEMS - 1, i + rng.geometric(0.35))
+                other[[i, j]] = other[[j, i]]
+            if tuple(other[:POSITIONS]) not in found:
+                found.append(tuple(other[:POSITIONS]))
+        return found
+
+    def on(self, day: int) -> Shown:
+        """What is shown on a day."""
+        rng = np.random.default_rng([self.seed, 2, day])
+        mass = rng.dirichlet(np.full(LISTS, self.concentration), CONTEXTS) * (1 - self.base)
+        mass[:, 0] += self.base
+        context = np.repeat(np.arange(CONTEXTS), LISTS)
+        return Shown(context, self.lists[:, :-1].reshape(-1, POSITIONS), mass.ravel())
 
 
-def covered(name: str, seed: int, logs: int, estimators: list[str]) -> None:
-    """Print, for every estimator and metric, how often the truth lies in the interval."""
-    source = simulation(name, seed)
-    candidate = source.logging(DAYS)
-    truth = {metric: source.value(candidate, metric) for metric in METRICS}
-    hits: dict[tuple[str, str], list[bool]] = {}
-    errors: dict[tuple[str, str], list[float]] = {}
-    widths: dict[tuple[str, str], list[float]] = {}
-    start = time.perf_counter()
+def world(name: str, seed: int) -> tuple[simulate.World, Any]:
+    """One of the worlds, and the attractions of its items."""
+    rng = np.random.default_rng([seed, 3])
+    attraction = 0.03 + 0.55 * rng.beta(0.8, 1.6, (CONTEXTS, ITEMS))
+    examination = np.arange(1, POSITIONS + 1) ** -0.7
+    odd = rng.lognormal(0, 0.5, (CONTEXTS, ITEMS, POSITIONS))
+    satisfaction = rng.uniform(0.4, 0.9, (CONTEXTS, ITEMS))
+    made: dict[str, simulate.World] = {
+        "PBM": simulate.PBM(attraction, examination),
+        "Cascade": simulate.Cascade(attraction, POSITIONS),
+        "DCM": simulate.DCM(attraction, np.linspace(0.7, 0.4, POSITIONS)),
+        "DBN": simulate.DBN(attraction, satisfaction, 0.75, POSITIONS),
+        "ItemPosition": simulate.ItemPosition(
+            np.minimum(attraction[:, :, None] * examination * odd, 0.98)
+        ),
+        "ListSpecific": simulate.ListSpecific(CONTEXTS, ITEMS, np.full(POSITIONS, 0.6), seed),
+    }
+    return made[name], attraction
+
+
+def scene(name: str, seed: int, shock: float, records: int = RECORDS) -> simulate.Simulation:
+    """A world with its ranker."""
+    source, attraction = world(name, seed)
+    shares = np.random.default_rng([seed, 4]).dirichlet(np.full(CONTEXTS, 2.0))
+    return simulate.Simulation(source, Rotation(attraction, seed), records, shares, shock_sd=shock)
+
+
+def policy(lists: Any) -> fc.Ranking:
+    """One list for each context."""
+    context = np.arange(len(lists))
+    items = simulate.item_ids(context[:, None], lists)
+    return fc.Ranking(pa.table({"context": context, "items": items.tolist()}))
+
+
+def print_row(*cells: str | float) -> None:
+    """A row of a table."""
+    shown = [c if isinstance(c, str) else f"{c:.3f}" for c in cells]
+    print(f"| {' | '.join(shown)} |", flush=True)
+
+
+# --- how far it is from the truth ---------------------------------------------------------------
+
+
+def accuracy(name: str, seed: int, logs: int) -> None:
+    """RMSE over contexts and days, each predicted from the other days, against the truth."""
+    squared: dict[str, list[float]] = defaultdict(list)
     for number in range(logs):
-        table = source.sample(seed=1000 * seed + number)
-        log = fc.read_log(table, context="query", period="day")
-        found = fc.evaluate(log, candidate, metrics=list(METRICS), estimators=estimators)
-        for row in found.to_dicts():
-            key = str(row["estimator"]), str(row["metric"])
-            low, high, value = (float(row[c] or math.nan) for c in ("low", "high", "value"))
-            hits.setdefault(key, []).append(low <= truth[key[1]] <= high)
-            errors.setdefault(key, []).append(value - truth[key[1]])
-            widths.setdefault(key, []).append(float(row["se"] or math.nan))
-    for (estimator, metric), held in hits.items():
-        key = estimator, metric
-        off = np.array(errors[key])
-        print(
-            f"| {name} | {estimator} | {metric} | {np.mean(held):.1%} | {off.mean():+.4f} | "
-            f"{off.std():.4f} | {np.mean(widths[key]):.4f} |",
-            flush=True,
+        source = scene(name, seed + number, 0.0)
+        table = source.sample(seed=seed + number)
+        context, items = np.asarray(table["query"]), table["items"].combine_chunks()
+        lists = np.asarray(items.flatten()).reshape(len(context), POSITIONS)
+        own = lists - simulate.item_ids(context, np.array(0))[:, None]
+        worth = pa.ListArray.from_arrays(items.offsets, source.world.clicks(context, own).ravel())
+        log = fc.tally(
+            fc.read_log(
+                table.append_column("expected", worth),
+                context="query",
+                period="day",
+                rewards={"expected": "expected"},
+            )
         )
-    print(f"<!-- {name}: {logs} logs, {time.perf_counter() - start:.0f} s -->", flush=True)
+        truth = Protocol({day: day - 1 for day in range(1, DAYS + 1)}, truth="expected")
+        asked = parse_estimators(["ip", "ladder", PLAIN])
+        found = fold_errors(log, asked, parse_metrics([METRIC]), truth)
+        for errors in found.errors:
+            squared[errors.model.name].append(errors.squared.sum() / found.weight.sum())
+    ip, *others = (math.sqrt(np.mean(squared[e])) for e in ("ip", "ladder", PLAIN.name))
+    print_row(name, *(other / ip for other in others), others[0] / others[1])
+
+
+# --- how often intervals hold -------------------------------------------------------------------
+
+
+def coverage(name: str, seed: int, logs: int) -> None:
+    """How often the intervals of the ladder hold V(h), and its change against production."""
+    held: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    for number in range(logs):
+        source = scene(name, seed + number, 0.05)
+        lists = source.production.lists  # type: ignore[attr-defined]
+        days = [source.value(source.logging(day), METRIC) for day in range(1, DAYS + 1)]
+        log = fc.read_log(source.sample(seed=seed + number), context="query", period="day")
+        candidates = {
+            "last day": source.logging(DAYS),
+            "never shown": policy(lists[:, -1]),
+            "base list": policy(lists[:, 0]),
+        }
+        for candidate, shown in candidates.items():
+            right = source.value(shown, METRIC)
+            (row,) = fc.evaluate(log, shown, metrics=METRIC, estimators="ladder").to_dicts()
+            low, high, less, more = (
+                float(row[column] or math.nan)  # type: ignore[arg-type]
+                for column in ("low", "high", "change_low", "change_high")
+            )
+            change = right - float(np.mean(days))
+            held[candidate].append((low <= right <= high, less <= change <= more))
+    for candidate, each in held.items():
+        value, change = np.mean(each, axis=0)
+        print_row(name, candidate, value, change)
+
+
+# --- judging what is optimised --------------------------------------------------------------------
+
+
+def judge(name: str, seed: int, logs: int) -> None:
+    """Error, in shares of production, of the value of the items in the order of attraction."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for number in range(logs):
+        source = scene(name, seed + number, 0.0, 3 * RECORDS)
+        best = np.argsort(-world(name, seed + number)[1], axis=1)[:, :POSITIONS]
+        log = fc.read_log(source.sample(seed=seed + number), context="query", period="day")
+        right = source.value(policy(best), METRIC)
+        found = fc.evaluate(
+            log, policy(best), metrics=METRIC, estimators=["ladder", PLAIN], clusters=None
+        )
+        for row in found.to_dicts():
+            wrong = (float(row["value"]) - right) / float(row["production"])  # type: ignore[arg-type]
+            errors[str(row["estimator"])].append(wrong)
+    print_row(name, *(float(np.mean(errors[e])) for e in ("ladder", PLAIN.name)))
+
+
+HEADS = {
+    "accuracy": "| world | ladder / ip | without lists and stopping / ip | ladder / without |",
+    "coverage": "| world | candidate | holds V(h) | holds the change |",
+    "judge": "| world | ladder | without lists and stopping |",
+}
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--worlds", nargs="+", default=["PBM", "DBN", "ListSpecific"], choices=WORLDS
-    )
-    parser.add_argument("--logs", type=int, default=100)
-    parser.add_argument("--estimators", nargs="+", default=["ip", "ladder", "auto"])
-    parser.add_argument("--seed", type=int, default=21)
+    parser.add_argument("part", choices=HEADS)
+    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
+    parser.add_argument("--logs", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=5_100_000)
     arguments = parser.parse_args()
-    print("| world | estimator | metric | holds V(h) | bias | sd | mean se |")
-    print("|---|---|---|---|---|---|---|")
+    warnings.simplefilter("ignore", ForeclickWarning)
+    print(HEADS[arguments.part] + "\n" + "|---" * HEADS[arguments.part].count(" | ") + "|---|")
+    make = {"accuracy": accuracy, "coverage": coverage, "judge": judge}[arguments.part]
     for name in arguments.worlds:
-        covered(name, arguments.seed, arguments.logs, arguments.estimators)
+        start = time.perf_counter()
+        make(name, arguments.seed, arguments.logs)
+        took = time.perf_counter() - start
+        print(f"<!-- {name}: {arguments.logs} logs, {took:.0f} s -->", flush=True)
 
 
 if __name__ == "__main__":

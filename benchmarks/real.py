@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from foreclick import datasets
-from foreclick.analysis.choice import CANDIDATES
 
-ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *(e.name for e in CANDIDATES[:3])]
+LADDERS = ["ladder", "ladder-prefix", "ladder-ip"]
+ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *LADDERS]
 METRICS = ["clicks@2", "clicks@3", "dcg@10", "clicks@10"]
 CLIPS = [1, 10, 100, math.inf]
 DAY = 86_400_000

@@ -91,7 +91,7 @@ class TestBatches:
             lambda slot: [np.array(["b" if a > 1 else None for a in slot.item]), slot.position > 1],
         ),
     )
-    LADDERS = (fc.Ladder(segments="kind"), fc.Ladder("list"))
+    LADDERS = (fc.Ladder(segments="kind"), fc.Ladder("prefix"))
 
     @pytest.fixture
     def log(self):

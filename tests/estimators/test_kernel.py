@@ -28,7 +28,7 @@ EVERY = (
         "own", lambda slot: [slot.item % 3, slot.position > 1], examination=lambda k: 1 / k
     ),
 )
-LADDERS = ("ladder", "ladder-list", fc.Ladder("ip", segments="kind"))
+LADDERS = ("ladder", "ladder-prefix", fc.Ladder("ip", segments="kind"))
 
 
 def random_log(seed: int) -> pa.Table:

@@ -2,184 +2,216 @@
 
 The library climbs up and down; here the same rates are the least squares
 
-    Σ_g (n_g (c_g/n_g − r_g)² + s (r_g − r_ak)²) / p_k  +  Σ_ak s' (r_ak − p_k μ_a)² / p_k
-        +  Σ_a s'' (μ_a − m_x)²  +  Σ_x s''' (m_x − m)²         (or its class's m, and so on)
+    Σ_l n_l (c_l/n_l − r_l)² / e  +  Σ_l s (r_l − r_g)² / e  +  Σ_g s' (r_g − e r_ak)² / e
+        +  Σ_ak s'' (r_ak − μ_a)²  +  Σ_a s''' (μ_a − m_x)²  +  Σ_x s'''' (m_x − m)²
 
-over the rates of every rung, written down as a matrix. The division by p_k says that clicks vary as
-Poisson's do: at a position that is examined half as much, half as much.
+over the rates of every rung: slots of lists, prefixes, items at positions, items, contexts, the log
+(or classes of contexts, and so on). The division by e, how much the slot is examined, says that
+clicks vary as Poisson's do: of a slot that is examined half as much, half as much.
+
+The examination of a slot, e = p_k Π (1 − κ μ) over what stands above it, needs the rates of items,
+which are solved for three times, beginning with e = p_k.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from tests.truth.oracle import Policy, Record
 
+FINE = {"list": ("list", "prefix"), "prefix": ("prefix",), "ip": ()}
+Examination = Mapping[tuple[Any, tuple[Any, ...]], float]
+"""How much the last slot of a list's beginning is examined, by context and beginning."""
 
-def cell_of(top: str, items: tuple[Any, ...], k: int, depth: int) -> Any:  # noqa: ANN401
-    """What names the top's cell of position k, besides item and position."""
-    return {"prefix": items[:k], "list": items[:depth], "ip": None}[top]
 
-
-class System(NamedTuple):
-    """Best rates are `solution @ target`; `priors` are the rows that tie a node to its parent.
+@dataclass(frozen=True)
+class Truth:
+    """A ladder over some records, as slowly as it can be said.
 
     Attributes:
-        priors: by row of the system: the parent, its factor, and the strength, p_k left out.
+        strengths: from the top to the class, or to the context.
+        p: how much positions are examined.
+        classes: the class of each context, if there are any.
+        stopping: κ.
+        base: what the rates of contexts are tied to while the examination is found.
+        own_base: whether that is the rate of these records' own log, instead.
+        examination: that of slots, where it is not to be found from the records.
     """
 
-    nodes: dict[Any, int]
-    finest: dict[Any, int]
-    solution: Any
-    target: Any
-    priors: dict[int, tuple[int, float, float]]
+    top: str
+    strengths: Sequence[float]
+    p: Sequence[float]
+    classes: Mapping[Any, Any] | None = None
+    stopping: float = 0.0
+    base: float = 0.0
+    own_base: bool = False
+    examination: Examination | None = None
 
+    def cells(self, context: Any, items: tuple[Any, ...], k: int) -> list[Any]:  # noqa: ANN401
+        """The cells of position k of a list, finest first."""
+        names = {"list": (context, items, k), "prefix": (context, items[:k])}
+        path: list[Any] = [(name, *names[name]) for name in FINE[self.top]]
+        item = items[k - 1]
+        path += [("position", context, item, k), ("item", context, item), ("context", context)]
+        if self.classes:
+            path.append(("class", self.classes[context]))
+        return [*path, ("log",)]
 
-def system(  # noqa: C901 - one loop over the slots, in the open
-    top: str,
-    records: Sequence[Record],
-    candidate: Policy,
-    strengths: Sequence[float],
-    p: Sequence[float],
-    depth: int,
-    classes: Mapping[Any, Any] | None = None,
-) -> System:
-    """The least squares over the rates of all cells, of the log and of the candidate."""
-    n: dict[Any, float] = defaultdict(float)
-    c: dict[Any, float] = defaultdict(float)
-    for record in records:
-        for k, item in enumerate(record.items[:depth], start=1):
-            slot = (record.context, item, k, cell_of(top, record.items, k, depth))
-            n[slot] += record.weight
-            c[slot] += record.weight * record.clicks[k - 1]
-    asked = {
-        (context, item, k, cell_of(top, items, k, depth))
-        for context in {record.context for record in records} & set(candidate)
-        for items in candidate[context]
-        for k, item in enumerate(items[:depth], start=1)
-    }
-    slots = sorted(set(n) | asked, key=repr)
-    s_class = strengths[-1] if classes else 0.0
-    *s_top, s_position, s_item, s_context = strengths[:-1] if classes else strengths
-    nodes: dict[Any, int] = {}
+    def examined(self, records: Sequence[Record], candidate: Policy) -> Examination:
+        """How much every slot of the log and of the candidate is examined."""
+        lists = {(r.context, r.items) for r in records}
+        logged = {context for context, _ in lists}
+        lists |= {(x, items) for x in candidate if x in logged for items in candidate[x]}
+        begins = {(x, items[:k]) for x, items in lists for k in range(1, len(items) + 1)}
+        found = {(x, begin): self.p[len(begin) - 1] for x, begin in begins}
+        for _ in range(3 if self.stopping else 0):
+            tied = replace(self, examination=found, classes=None)
+            if self.classes:
+                tied = replace(tied, strengths=self.strengths[:-1])
+            solved = tied.solve(records, candidate, tied_to=None if self.own_base else self.base)
+            mu = {
+                (x, item): solved.rate.get(("item", x, item), solved.rate["context", x])
+                for x, begin in begins
+                for item in begin
+            }
+            found = {
+                (x, begin): self.p[len(begin) - 1]
+                * math.prod(
+                    max(1 - self.stopping * min(max(mu[x, item], 0.0), 1.0), 0.02)
+                    for item in begin[:-1]
+                )
+                for x, begin in begins
+            }
+        return found
 
-    def node(*name: Any) -> int:  # noqa: ANN401
-        return nodes.setdefault(name, len(nodes))
+    def solve(
+        self, records: Sequence[Record], candidate: Policy, *, tied_to: float | None = None
+    ) -> Solved:
+        """The rates of all cells, of the log and of the candidate, that fit best."""
+        examination = self.examination or self.examined(records, candidate)
+        exposing = "position" if self.top == "ip" else "prefix"
+        terms: list[tuple[float, dict[Any, float], float]] = []  # weight, coefficients, target
+        priors: dict[int, tuple[Any, float, float]] = {}
+        tied: set[Any] = set()
 
-    terms: list[tuple[float, dict[int, float], float]] = []  # weight, coefficients, target
-    once: set[Any] = set()
-    priors: dict[int, tuple[int, float, float]] = {}
+        def tie(context: Any, items: tuple[Any, ...], k: int) -> None:  # noqa: ANN401
+            path, e = self.cells(context, items, k), examination[context, items[:k]]
+            for s, cell, below in zip(self.strengths, path, path[1:], strict=False):
+                factor = e if cell[0] == exposing else 1.0
+                scale = e if cell[0] in ("list", "prefix", exposing) else 1.0
+                if cell not in tied:
+                    tied.add(cell)
+                    priors[len(terms)] = (below, factor, s)
+                    if below == ("log",) and tied_to is not None:
+                        terms.append((s / scale, {cell: 1.0}, factor * tied_to))
+                    else:
+                        terms.append((s / scale, {cell: 1.0, below: -factor}, 0.0))
 
-    def between(
-        s: float, child: int, parent: int, factor: float = 1.0, examined: float = 1.0
-    ) -> None:
-        if (child, parent) not in once:
-            once.add((child, parent))
-            priors[len(terms)] = (parent, factor, s)
-            terms.append((s / examined, {child: 1.0, parent: -factor}, 0.0))
+        n: dict[Any, float] = defaultdict(float)
+        c: dict[Any, float] = defaultdict(float)
+        scales: dict[Any, float] = {}
+        for record in records:
+            for k in range(1, len(record.items) + 1):
+                tie(record.context, record.items, k)
+                cell = self.cells(record.context, record.items, k)[0]
+                n[cell] += record.weight
+                c[cell] += record.weight * record.clicks[k - 1]
+                scales[cell] = examination[record.context, record.items[:k]]
+        for context in {record.context for record in records} & set(candidate):
+            for items in candidate[context]:
+                for k in range(1, len(items) + 1):
+                    tie(context, items, k)
+        terms += [(n[cell] / scales[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
+        return Solved.of(terms, priors)
 
-    for slot in slots:
-        context, item, k, _ = slot
-        examined = p[k - 1]
-        position = node("position", context, item, k)
-        own = node("top", *slot) if s_top else position
-        if slot in n:
-            terms.append((n[slot] / examined, {own: 1.0}, c[slot] / n[slot]))
-        if s_top:
-            between(s_top[0], own, position, 1.0, examined)
-        between(s_position, position, node("item", context, item), examined, examined)
-        between(s_item, node("item", context, item), node("context", context))
-        above = node("class", classes[context]) if classes else node("log")
-        between(s_context, node("context", context), above)
-        if classes:
-            between(s_class, above, node("log"))
-    matrix = np.zeros((len(terms), len(nodes)))
-    target = np.zeros(len(terms))
-    for row, (weight, coefficients, value) in enumerate(terms):
-        for column, factor in coefficients.items():
-            matrix[row, column] = np.sqrt(weight) * factor
-        target[row] = np.sqrt(weight) * value
-    weights = np.sqrt([weight for weight, _, _ in terms])
-    finest = {s: nodes["top", *s] if s_top else nodes["position", *s[:3]] for s in slots}
-    return System(nodes, finest, np.linalg.pinv(matrix) * weights, target / weights, priors)
+    def value(self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]) -> float:
+        """Σ_x n_x/n Σ_A h(A) Σ_k θ_k r; contexts that the candidate does not know are left out."""
+        rate = self.solve(records, candidate).rate
+        return sum(h * rate[cell] for cell, h in self._shown(records, candidate, theta).items())
 
+    def unsettled(
+        self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]
+    ) -> float:
+        """The variance of V̂ because cells differ from what they are tied to.
 
-def rates(
-    top: str,
-    records: Sequence[Record],
-    candidate: Policy,
-    strengths: Sequence[float],
-    p: Sequence[float],
-    depth: int,
-) -> dict[Any, float]:
-    """(context, item, position, cell) → the rate that fits best, for the log and the candidate."""
-    found = system(top, records, candidate, strengths, p, depth)
-    best = found.solution @ found.target
-    return {slot: float(best[node]) for slot, node in found.finest.items()}
-
-
-def value(
-    top: str,
-    records: Sequence[Record],
-    candidate: Policy,
-    theta: Sequence[float],
-    strengths: Sequence[float],
-    p: Sequence[float],
-    depth: int,
-    classes: Mapping[Any, Any] | None = None,
-) -> float:
-    """Σ_x n_x/n Σ_A h(A) Σ_k θ_k r; contexts that the candidate does not know are left out."""
-    found = system(top, records, candidate, strengths, p, depth, classes)
-    shown = _shown(found, top, records, candidate, theta, depth)
-    return float(shown @ found.solution @ found.target)
-
-
-def unsettled(
-    top: str,
-    records: Sequence[Record],
-    candidate: Policy,
-    theta: Sequence[float],
-    strengths: Sequence[float],
-    p: Sequence[float],
-    depth: int,
-    classes: Mapping[Any, Any] | None = None,
-) -> float:
-    """The variance of V̂ because cells differ from what they are tied to.
-
-    Were it known by how much, it would be the target of that row, and V̂ would move accordingly.
-    """
-    found = system(top, records, candidate, strengths, p, depth, classes)
-    moves = _shown(found, top, records, candidate, theta, depth) @ found.solution
-    best = found.solution @ found.target
-    return float(
-        sum(
-            moves[row] ** 2 * factor * best[parent] / s
-            for row, (parent, factor, s) in found.priors.items()
+        Were it known by how much, it would be the target of that row, and V̂ would move accordingly.
+        """
+        solved = self.solve(records, candidate)
+        moves = solved.moves(self._shown(records, candidate, theta))
+        return float(
+            sum(
+                moves[row] ** 2 * factor * solved.rate[below] / s
+                for row, (below, factor, s) in solved.priors.items()
+            )
         )
-    )
+
+    def _shown(
+        self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]
+    ) -> dict[Any, float]:
+        """How much of each rate the candidate's value holds."""
+        n: dict[Any, float] = defaultdict(float)
+        for record in records:
+            n[record.context] += record.weight
+        known = {context: count for context, count in n.items() if context in candidate}
+        shown: dict[Any, float] = defaultdict(float)
+        for context, count in known.items():
+            for items, mass in candidate[context].items():
+                for k in range(1, min(len(items), len(theta)) + 1):
+                    cell = self.cells(context, items, k)[0]
+                    shown[cell] += count * mass * theta[k - 1] / sum(known.values())
+        return shown
 
 
-def _shown(
-    found: System,
-    top: str,
-    records: Sequence[Record],
-    candidate: Policy,
-    theta: Sequence[float],
-    depth: int,
-) -> Any:  # noqa: ANN401
-    """How much of each rate the candidate's value holds."""
-    n: dict[Any, float] = defaultdict(float)
-    for record in records:
-        n[record.context] += record.weight
-    known = {context: count for context, count in n.items() if context in candidate}
-    shown = np.zeros(len(found.nodes))
-    for context, count in known.items():
-        for items, mass in candidate[context].items():
-            for k, item in enumerate(items[: len(theta)], start=1):
-                slot = context, item, k, cell_of(top, items, k, depth)
-                shown[found.finest[slot]] += count * mass * theta[k - 1]
-    return shown / sum(known.values())
+@dataclass(frozen=True)
+class Solved:
+    """Rates that fit best, and the rows of the system that tie a cell to the one below it.
+
+    Attributes:
+        rate: by cell.
+        priors: by row: the cell below, its factor, and the strength.
+    """
+
+    rate: dict[Any, float]
+    priors: dict[int, tuple[Any, float, float]]
+    matrix: Any
+    weights: Any
+    number: dict[Any, int]
+
+    @classmethod
+    def of(cls, terms: list[tuple[float, dict[Any, float], float]], priors: Any) -> Solved:  # noqa: ANN401
+        """Solve the normal equations of the weighted terms."""
+        number: dict[Any, int] = {}
+        for _, coefficients, _ in terms:
+            for cell in coefficients:
+                number.setdefault(cell, len(number))
+        entries = [
+            (factor, row, number[cell])
+            for row, (_, coefficients, _) in enumerate(terms)
+            for cell, factor in coefficients.items()
+        ]
+        values, rows, columns = zip(*entries, strict=True)
+        matrix = sparse.csc_array((values, (rows, columns)), shape=(len(terms), len(number)))
+        weights = np.array([weight for weight, _, _ in terms])
+        target = np.array([value for _, _, value in terms])
+        best = splu(_normal(matrix, weights)).solve(matrix.T @ (weights * target))
+        rate = {cell: float(best[j]) for cell, j in number.items()}
+        return cls(rate, priors, matrix, weights, number)
+
+    def moves(self, shown: Mapping[Any, float]) -> Any:  # noqa: ANN401
+        """By row, how far Σ shown · rate moves with its target."""
+        h = np.zeros(len(self.number))
+        for cell, mass in shown.items():
+            h[self.number[cell]] += mass
+        return self.weights * (self.matrix @ splu(_normal(self.matrix, self.weights)).solve(h))
+
+
+def _normal(matrix: Any, weights: Any) -> Any:  # noqa: ANN401
+    return sparse.csc_array(matrix.T @ sparse.diags_array(weights) @ matrix)

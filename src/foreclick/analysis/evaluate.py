@@ -8,15 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick.analysis.backtest import Backtest
-from foreclick.analysis.choice import (
-    AUTO,
-    Choice,
-    auto_questions,
-    choose,
-    chosen_sums,
-    named_estimators,
-    wants_auto,
-)
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.intervals import (
     Ends,
@@ -44,6 +35,7 @@ from foreclick.estimators import (
     Question,
     Sums,
     estimate,
+    parse_estimators,
     propensities_answer,
 )
 from foreclick.metrics import Metric, parse_metrics
@@ -122,8 +114,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
-        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
-            "auto" for the ladder or `ip` that predicts the log's own periods best.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -177,7 +168,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     kinds, doubts = clusters_of(counted, clusters)
     question = Question(
         candidate=as_policy(candidate),
-        estimators=named_estimators(estimators, clip),
+        estimators=parse_estimators(estimators, clip),
         metrics=tuple(dict.fromkeys((*parse_metrics(metrics), *protected))),
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
@@ -186,28 +177,19 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         fixed_mix=mix == "fixed",
         workers=workers,
     )
-    named = _with_logging(counted, question, logging) if question.estimators else []
-    auto = wants_auto(estimators)
-    automatic = [
-        part
-        for q in (auto_questions(question) if auto else [])
-        for part in _with_logging(counted, q, logging)
-    ]
-    check_interval(interval, kinds, mix, named + automatic)
+    questions = _with_logging(counted, question, logging)
+    check_interval(interval, kinds, mix, questions)
     check_rewards(interval, counted, question)
-    notes += doubts + sample_note(counted) + repetition_note(counted, named + automatic)
-    choices = choose(counted, question.metrics, backtest) if auto else {}
-    notes += [f"auto for {m.name}: {c.chosen}, for {c.because}." for m, c in choices.items()]
-    answer = _answer(counted, named, automatic, choices)
+    notes += doubts + sample_note(counted) + repetition_note(counted, questions)
+    answer = _answer(counted, questions)
     against: list[Sums | None] = [None] * len(answer.sums)
     if question.baseline is not None:
-        named, automatic = _of_baseline(named), _of_baseline(automatic)
-        against = list(_answer(counted, named, automatic, choices).sums)
+        against = list(_answer(counted, _of_baseline(questions)).sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     if kinds:
         claims = Claims(confidence, interval, practical, protected)
-        errors = [_error(sums, backtest, choices) for sums in answer.sums]
+        errors = [_error(sums, backtest) for sums in answer.sums]
         verdicts = judged(counted, pairs, claims, errors)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
@@ -256,19 +238,11 @@ def _of_baseline(questions: list[Question]) -> list[Question]:
     ]
 
 
-def _answer(
-    counted: Tally,
-    named: list[Question],
-    automatic: list[Question],
-    choices: dict[Metric, Choice],
-) -> Estimate:
-    """The estimates that were asked for by name, and those that `auto` chooses."""
-    by_name = [estimate(counted, question) for question in named]
-    to_choose = [estimate(counted, question) for question in automatic]
-    sums = [s for answer in by_name for s in answer.sums]
-    sums += chosen_sums([s for answer in to_choose for s in answer.sums], choices)
-    ignored = max((answer.ignored_contexts for answer in by_name + to_choose), default=0)
-    return Estimate(sums, ignored)
+def _answer(counted: Tally, questions: list[Question]) -> Estimate:
+    """The estimates of all questions."""
+    answers = [estimate(counted, question) for question in questions]
+    sums = [s for answer in answers for s in answer.sums]
+    return Estimate(sums, max(answer.ignored_contexts for answer in answers))
 
 
 def _require_propensities(counted: Tally) -> None:
@@ -305,12 +279,11 @@ def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
     }
 
 
-def _error(sums: Sums, backtest: Backtest | None, choices: dict[Metric, Choice]) -> float:
+def _error(sums: Sums, backtest: Backtest | None) -> float:
     """How far the estimator was off in the backtest, 0 without one."""
     if backtest is None:
         return 0.0
-    name = choices[sums.metric].chosen if sums.estimator == AUTO else sums.estimator
-    return backtest.error(name, sums.metric.name, sums.clip)
+    return backtest.error(sums.estimator, sums.metric.name, sums.clip)
 
 
 def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from foreclick import inference
-from foreclick.analysis.choice import AUTO
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Question
@@ -63,7 +62,7 @@ def verdict_notes(
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         names = dict.fromkeys(row["estimator"] for row in rows if row["metric"] == metric)
-        preferred = [name for name in (AUTO, "ladder", "ip") if name in names]
+        preferred = [name for name in ("ladder", "ip") if name in names]
         chosen = [*preferred, *names][0]
         mine = [i for i, r in enumerate(rows) if (r["metric"], r["estimator"]) == (metric, chosen)]
         if by:
@@ -138,8 +137,8 @@ def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
 
 
 _RUNGS = {
-    "prefix": "seen below the same items",
     "list": "seen in the same list",
+    "prefix": "seen below the same items",
     "position": "seen at this position",
     "item": "inferred from other positions",
     "context": "from the context's mean",

@@ -404,7 +404,7 @@ def _question() -> _Parser:
         dest="estimators",
         **_several(names),
         metavar="NAME",
-        help="list, prefix, ip, item, pbm, rctr, rcm, ladder, ladder-list, ladder-ip, or auto",
+        help="list, prefix, ip, item, pbm, rctr, rcm, ladder, ladder-prefix or ladder-ip",
     )
     return parent
 

@@ -59,8 +59,7 @@ def _climb(
     question, batches = work.question, batches_of(tally)
     metrics = [ask.metric for _, ask in asks]
     fit = fitted(tally, ladder, metrics[0].reward, work.depth)
-    end = metrics[0].depth if ladder.top == "list" else None
-    key = "ladder counts", fit, metrics[0].reward, end, question.by
+    key = "ladder counts", fit, metrics[0].reward, question.by
     counts = batches.kept.setdefault(key, {})
     estimate = LadderEstimate(fit, metrics, batches, work.strata.count, counts)
     drops = question.missing == "drop"
@@ -178,9 +177,9 @@ class Answer:
         if ask.ladder is not None:
             # As if all positions counted alike: then production is worth as many as it has.
             found["squared"] *= stratum.known.unevenness(ask.metric)
+            found["borrowed"] = self._number(s, i, 0, "borrowed")
             shares = self.totals.sum((i, "rungs"))[s].tolist()
             rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
-            found["borrowed"] = self._number(s, i, 0, "borrowed")
         if stratum.used:
             shown, absent = stratum.unknown.exposure(ask), stratum.unknown.counted(ask)
             added = {"mass": shown, "covered": shown, "weighted": absent, "squared": absent}

@@ -83,8 +83,7 @@ class Ask:
         `item` and `pbm` differ only in what they sum. A `list` cell ends where its metric does.
         """
         if self.ladder is not None:
-            end = self.metric.depth if self.ladder.top == "list" else None
-            return (self.ladder, self.metric.reward, end)
+            return self.ladder, self.metric.reward
         if self.hazard:
             return "hazard", self.model.cell
         return ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell

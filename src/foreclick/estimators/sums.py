@@ -90,7 +90,6 @@ class Sums:
     repeated: float | None = None
     rungs: dict[str, float] | None = None
     sight: Seen | None = None
-    name: str | None = None
     borrowed: float = 0.0
 
     @property
@@ -101,7 +100,7 @@ class Sums:
     @property
     def estimator(self) -> str:
         """What the `estimator` column shows."""
-        return self.name or self.ask.model.name
+        return self.ask.model.name
 
     @property
     def metric(self) -> Metric:

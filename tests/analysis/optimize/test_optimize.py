@@ -129,11 +129,12 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
     assert close(best.naive, answer(log, best.policy, LADDER, METRIC)["value"], 1e-10)
     every = dict.fromkeys(itertools.permutations(range(ITEMS), K), 1.0)
     contexts = {r.context: every for r in records}
-    rates = ladder_oracle.rates("ip", records, contexts, STRENGTHS, EXAMINED, K)
+    truth = ladder_oracle.Truth("ip", STRENGTHS, EXAMINED)
+    rate = truth.solve(records, contexts).rate
     for context, lists in rows_of(best).items():
         ((chosen, mass),) = lists.items()
         worth = {
-            a: sum(THETA[k] * rates[context, item, k + 1, None] for k, item in enumerate(a))
+            a: sum(THETA[k] * rate["position", context, item, k + 1] for k, item in enumerate(a))
             for a in every
         }
         assert mass == 1
@@ -142,10 +143,12 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
 
 def test_other_ladders_choose_by_their_rungs_from_the_position_down():
     log = fc.read_log(log_table(some_records(9)))
-    top = fc.Ladder("prefix", (9.0, *STRENGTHS), EXAMINED)
-    one, other = (fc.optimize(log, estimator=e, **PLAIN) for e in (top, LADDER))
-    assert one.to_dicts() == other.to_dicts()
-    assert rows_of(one) == rows_of(other)
+    right = fc.optimize(log, estimator=LADDER, **PLAIN)
+    for top, finer in (("prefix", (9.0,)), ("list", (8.0, 9.0))):
+        ladder = fc.Ladder(top, (*finer, *STRENGTHS), EXAMINED)  # type: ignore[arg-type]
+        found = fc.optimize(log, estimator=ladder, **PLAIN)
+        assert found.to_dicts() == right.to_dicts()
+        assert rows_of(found) == rows_of(right)
 
 
 def test_pessimism_lowers_rates_by_what_they_may_be_off():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.metrics import Metric
 from tests.truth import ladder as oracle
-from tests.truth.oracle import Policy, clicks_at, dcg_at
+from tests.truth.oracle import Policy, Record, clicks_at, dcg_at
 from tests.truth.random_logs import (
     DEEPEST,
     lists_table,
@@ -24,7 +25,12 @@ from tests.truth.random_logs import (
     random_case,
 )
 
-STRENGTHS = {"prefix": (7.0, 3.0, 2.0, 1.5), "list": (4.0, 3.0, 2.0, 1.5), "ip": (3.0, 2.0, 1.5)}
+STRENGTHS = {
+    "list": (4.0, 7.0, 3.0, 2.0, 1.5),
+    "prefix": (7.0, 3.0, 2.0, 1.5),
+    "ip": (3.0, 2.0, 1.5),
+}
+STOPPING = {"list": 0.8, "prefix": 0.5, "ip": 0.0}
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 CASES = [random_case(f"case{seed}", np.random.default_rng(seed)) for seed in (11, 12, 13)]
@@ -81,19 +87,29 @@ def asked(
 
 def ladder_of(top: Any, *, classes: bool = False) -> fc.Ladder:  # noqa: ANN401
     if classes:
-        return fc.Ladder(top, (*STRENGTHS[top], 2.5), P, "kind")
-    return fc.Ladder(top, STRENGTHS[top], P)
+        return fc.Ladder(top, (*STRENGTHS[top], 2.5), P, "kind", STOPPING[top])
+    return fc.Ladder(top, STRENGTHS[top], P, stopping=STOPPING[top])
 
 
-def solved(what: Any, top: str, metric: str, weights: Any = None, **more: Any) -> float:  # noqa: ANN401
-    records = [
+def flat(top: Any) -> fc.Ladder:  # noqa: ANN401
+    """A ladder that learns nothing from the log as a whole."""
+    return fc.Ladder(top, STRENGTHS[top], P, stopping=0)
+
+
+def truth(answer: Answer) -> oracle.Truth:
+    """The oracle with the same ladder, and with what was learnt of the whole log."""
+    fit = answer.estimate.fit
+    classes = CLASSES if fit.ladder.segments else None
+    return oracle.Truth(fit.ladder.top, fit.strengths, P, classes, fit.stopping, fit.base)
+
+
+def weighted(weights: Any = None) -> list[Record]:  # noqa: ANN401
+    """The records that count, those of each day with its weight."""
+    return [
         record._replace(weight=1.0 if weights is None else weights[day])
         for record, day in zip(RECORDS, DAYS, strict=True)
         if record.context in CANDIDATE
     ]
-    strengths = (*STRENGTHS[top], 2.5) if more else STRENGTHS[top]
-    depth = len(THETA[metric]) if top == "list" else DEEPEST
-    return float(what(top, records, CANDIDATE, THETA[metric], strengths, P, depth, **more))
 
 
 def known_records() -> int:
@@ -111,15 +127,15 @@ def test_value_and_hidden_variance_solve_the_least_squares(
     tally: fc.Tally, top: str, metric: str, *, classes: bool
 ):
     found = asked(tally, ladder_of(top, classes=classes), [metric], policy())
-    more = {"classes": CLASSES} if classes else {}
-    n = known_records()
+    n, right = known_records(), truth(found)
     assert found.total("credit")[0] / n == pytest.approx(
-        solved(oracle.value, top, metric, **more), rel=1e-10
+        right.value(weighted(), CANDIDATE, THETA[metric]), rel=1e-10
     )
     hidden = sum(i.unsettled.sum(axis=0) for i in found.influence)
     hidden = hidden + found.estimate.coarse_unsettled().sum(axis=0)
-    right = solved(oracle.unsettled, top, metric, **more)
-    assert hidden[0] / n**2 == pytest.approx(right, rel=1e-9)
+    assert hidden[0] / n**2 == pytest.approx(
+        right.unsettled(weighted(), CANDIDATE, THETA[metric]), rel=1e-9
+    )
     shares = found.total("share")[0]
     assert shares.sum() == pytest.approx(found.total("mass")[0], rel=1e-12)
     assert len(shares) == len(ladder_of(top, classes=classes).rungs)
@@ -127,9 +143,11 @@ def test_value_and_hidden_variance_solve_the_least_squares(
 
 @pytest.mark.parametrize("top", STRENGTHS)
 def test_influence_is_the_derivative_by_each_day(tally: fc.Tally, top: str):
-    (batch,), (candidate,), (values,), (influence,) = asked(
-        tally, ladder_of(top), ["clicks@2"], policy()
-    )[1:]
+    """Given the examination of slots, which the records of a day hardly change."""
+    answer = asked(tally, ladder_of(top), ["clicks@2"], policy())
+    (batch,), (candidate,), (values,), (influence,) = answer[1:]
+    right = truth(answer)
+    right = replace(right, examination=right.examined(weighted(), CANDIDATE))
     n, step = known_records(), 1e-4
     value = values["credit"].sum() / n
     moved = influence.by_cluster(0, "period").sum(axis=0)
@@ -139,10 +157,10 @@ def test_influence_is_the_derivative_by_each_day(tally: fc.Tally, top: str):
         mine = rows * (batch.clusters["period"] == day)
         found = moved[day] + (mine * (in_common[batch.row_context] - value)).sum()
         up, down = ({d: 1.0 + sign * step * (d == day) for d in range(5)} for sign in (1, -1))
-        slope = solved(oracle.value, top, "clicks@2", up) - solved(
-            oracle.value, top, "clicks@2", down
+        moved_up, moved_down = (
+            right.value(weighted(w), CANDIDATE, THETA["clicks@2"]) for w in (up, down)
         )
-        assert found / n == pytest.approx(slope / (2 * step), abs=1e-7)
+        assert found / n == pytest.approx((moved_up - moved_down) / (2 * step), abs=1e-7)
 
 
 @pytest.mark.parametrize("top", STRENGTHS)
@@ -172,12 +190,12 @@ def test_a_list_is_worth_its_rates(tally: fc.Tally, top: str):
 
 
 def test_strata_are_logs_of_their_own(tally: fc.Tally):
-    both = asked(tally, ladder_of("prefix"), ["dcg@6"], policy(), strata="kind")
+    both = asked(tally, flat("prefix"), ["dcg@6"], policy(), strata="kind")
     (batch,) = both.batches
     for stratum, kind in enumerate(sorted(set(CLASSES.values()))):
         some = [r for r in RECORDS if CLASSES[r.context] == kind]
         alone = fc.tally(fc.read_log(log_table(some)))
-        right = asked(alone, ladder_of("prefix"), ["dcg@6"], policy())
+        right = asked(alone, flat("prefix"), ["dcg@6"], policy())
         mine = both.values[0]["credit"][batch.stratum == stratum].sum()
         assert mine == pytest.approx(right.total("credit")[0], rel=1e-12)
 

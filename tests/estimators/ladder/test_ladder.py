@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,23 @@ from tests.truth.random_logs import (
     random_case,
 )
 
-STRENGTHS = {"prefix": (7.0, 3.0, 2.0, 1.5), "list": (4.0, 3.0, 2.0, 1.5), "ip": (3.0, 2.0, 1.5)}
+STRENGTHS = {
+    "list": (4.0, 7.0, 3.0, 2.0, 1.5),
+    "prefix": (7.0, 3.0, 2.0, 1.5),
+    "ip": (3.0, 2.0, 1.5),
+}
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 
 
-def fixed(top: Any) -> fc.Ladder:  # noqa: ANN401 - one of three words
-    return fc.Ladder(top, STRENGTHS[top], P)
+def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one of three words
+    return fc.Ladder(top, STRENGTHS[top], P, stopping=stopping)
 
 
-def depth_of(top: str, metric: str) -> int:
-    """A list ends where its metric does; a ladder of other tops learns from all positions."""
-    return len(THETA[metric]) if top == "list" else DEEPEST
+def truth_of(log: Any, ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
+    """The oracle with what a ladder learns of the log as a whole."""
+    fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
+    return oracle.Truth(ladder.top, fit.strengths, P, None, fit.stopping, fit.base, **more)
 
 
 def solved(
@@ -46,43 +52,44 @@ def solved(
     records: list[Record],
     candidate: Policy,
     metric: str,
-    what: Callable[..., float] = oracle.value,
     *,
     everyone: bool = False,
 ) -> float:
     """What the oracle says, of contexts that the candidate knows, or of all."""
-    depth = depth_of(top, metric)
     records = [r for r in records if everyone or r.context in candidate]
-    return what(top, records, candidate, THETA[metric], STRENGTHS[top], P, depth)
+    return oracle.Truth(top, STRENGTHS[top], P).value(records, candidate, THETA[metric])
 
 
-def assert_fits_best(case: Case, log: fc.Log, top: str, metrics: list[str]) -> None:
+def assert_fits_best(case: Case, log: fc.Log, ladder: fc.Ladder, metrics: list[str]) -> None:
     found = fc.evaluate(
         log,
         fc.Lists(lists_table(case.candidate)),
-        estimators=[fixed(top)],
+        estimators=[ladder],
         metrics=metrics,
         missing="drop",
         clusters=None,
     )
+    truth = truth_of(log, ladder)
+    records = [r for r in case.records if r.context in case.candidate]
     for row in found.to_dicts():
-        right = solved(top, case.records, case.candidate, str(row["metric"]))
+        right = truth.value(records, case.candidate, THETA[str(row["metric"])])
         assert close(row["value"], right, 1e-10), (case.name, row["metric"])
 
 
 @pytest.mark.truth
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("top", STRENGTHS)
-def test_it_is_what_fits_all_counts_best(top: str, seed: int):
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("prefix", 1.0), ("ip", 0.0)])
+def test_it_is_what_fits_all_counts_best(top: str, stopping: float, seed: int):
     case = random_case(f"case{seed}", np.random.default_rng(seed), text=seed == 1)
-    assert_fits_best(case, fc.read_log(log_table(case.records)), top, list(THETA))
+    log = fc.read_log(log_table(case.records))
+    assert_fits_best(case, log, fixed(top, stopping), list(THETA))
 
 
 @pytest.mark.truth
 def test_it_fits_best_on_every_engine(engine: Engine):
     case = random_case("case", np.random.default_rng(1), text=True)
     log = fc.read_log(engine.load(log_table(case.records)))
-    assert_fits_best(case, log, "prefix", ["dcg@6"])
+    assert_fits_best(case, log, fixed("list", 0.7), ["dcg@6"])
 
 
 @pytest.mark.truth
@@ -100,38 +107,49 @@ def split(records: list[Record], parts: int) -> list[int]:
     return [i * 7 % parts for i in range(len(records))]
 
 
-@pytest.mark.parametrize("top", STRENGTHS)
-def test_its_interval_is_by_what_each_day_would_move_it(top: str):
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("prefix", 1.0), ("ip", 0.0)])
+def test_its_interval_is_by_what_each_day_would_move_it(top: str, stopping: float):
+    """Given the examination of slots."""
     case = random_case("moved", np.random.default_rng(11))
     records = case.records * 3
     days = split(records, 5)
     log = fc.read_log(log_table(records, day=days), period="day")
     lists = fc.Lists(lists_table(case.candidate))
-    row = answer(log, lists, fixed(top), "clicks@2", missing="drop", clusters="period")
+    ladder = fixed(top, stopping)
+    row = answer(log, lists, ladder, "clicks@2", missing="drop", clusters="period")
+    truth = truth_of(log, ladder)
+    truth = replace(truth, examination=truth.examined(records, case.candidate))
 
-    def heavier(day: int, weight: float) -> float:
-        mine = [
+    def weighted(day: int, weight: float) -> list[Record]:
+        return [
             r._replace(weight=weight if d == day else 1.0)
             for r, d in zip(records, days, strict=True)
+            if r.context in case.candidate
         ]
-        return solved(top, mine, case.candidate, "clicks@2")
+
+    def heavier(day: int, weight: float) -> float:
+        return truth.value(weighted(day, weight), case.candidate, THETA["clicks@2"])
 
     step = 1e-4
     moves = [(heavier(d, 1 + step) - heavier(d, 1 - step)) / (2 * step) for d in range(5)]
     assert abs(sum(moves)) > 0 or any(moves)
-    rest = solved(top, records, case.candidate, "clicks@2", oracle.unsettled)
+    rest = truth.unsettled(weighted(-1, 1.0), case.candidate, THETA["clicks@2"])
     assert close(row["se"], math.sqrt(5 / 4 * sum(m * m for m in moves) + rest), 1e-5)
     assert rest > 0
 
 
 @pytest.mark.parametrize("forward", [False, True])
-@pytest.mark.parametrize("top", STRENGTHS)
-def test_a_backtest_is_a_loop_over_periods(top: str, *, forward: bool):
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("prefix", 1.0), ("ip", 0.0)])
+def test_a_backtest_is_a_loop_over_periods(top: str, stopping: float, *, forward: bool):
+    """Given the examination of slots by the whole log, as strengths are."""
     case = random_case("held", np.random.default_rng(5))
     records = case.records * 2
     days = split(records, 4)
     log = fc.read_log(log_table(records, day=days), period="day")
-    found = fc.backtest(log, estimators=[fixed(top)], metrics="clicks@2", forward=forward)
+    ladder = fixed(top, stopping)
+    found = fc.backtest(log, estimators=[ladder], metrics="clicks@2", forward=forward)
+    truth_ = truth_of(log, ladder)
+    truth_ = replace(truth_, examination=truth_.examined(records, {}))
     errors = []
     dated = list(zip(records, days, strict=True))
     for context in {record.context for record in records}:
@@ -143,7 +161,7 @@ def test_a_backtest_is_a_loop_over_periods(top: str, *, forward: bool):
             shown = [r.items for r in own]
             h = {context: {a: shown.count(a) / len(shown) for a in set(shown)}}
             truth = np.mean([sum(r.clicks[:2]) for r in own])
-            errors.append(solved(top, others, h, "clicks@2", everyone=True) - truth)
+            errors.append(truth_.value(others, h, THETA["clicks@2"]) - truth)
     assert found["pairs"] == [len(errors)]
     assert close(found["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-9)
     assert close(found["bias"][0], float(np.mean(errors)), 1e-9)
@@ -165,8 +183,12 @@ def covered_case() -> tuple[fc.Log, Any]:
     [
         (fc.Ladder("ip", (1e-9, 1, 1), P), "ip"),
         (fc.Ladder("prefix", (1e-9, 1, 1, 1), P), "prefix"),
-        (fc.Ladder("prefix", (math.inf, 1e-9, 1, 1), P), "ip"),
-        (fc.Ladder("prefix", (math.inf, math.inf, 1e-9, 1), P), fc.Weighted("pbm", examination=P)),
+        (fc.Ladder("list", (1e-9, 1, 1, 1, 1), P), "list"),
+        (fc.Ladder("prefix", (math.inf, 1e-9, 1, 1), lambda _: 1.0, stopping=0), "ip"),
+        (
+            fc.Ladder("prefix", (math.inf, math.inf, 1e-9, 1), P, stopping=0),
+            fc.Weighted("pbm", examination=P),
+        ),
         (fc.Ladder("ip", (math.inf, 1e-9, 1), lambda _: 1.0), "item"),
     ],
 )
@@ -262,7 +284,7 @@ def test_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch):
         looked.append(batch.context_count)
         return mixed(batch, segments)
 
-    ladder = fc.Ladder("list", (4, 3, 2, 1.5, 4), P, segments="kind")
+    ladder = fc.Ladder("list", (4, 7, 3, 2, 1.5, 4), P, segments="kind")
     same = fc.Ladder("ip", (3, 2, 1.5, 4), P, segments="kind")
     monkeypatch.setattr(class_rungs, "_mixed", heard)
     fc.evaluate(
@@ -281,18 +303,18 @@ def test_contexts_lean_on_others_of_their_class():
     days = split(records, 3)
     kinds = [classes[record.context] for record in records]
     log = fc.read_log(log_table(records, kind=kinds, day=days), segments=("kind",), period="day")
-    ladder = fc.Ladder("prefix", (7, 3, 2, 1.5, 4), P, segments="kind")
+    ladder = fc.Ladder("prefix", (7, 3, 2, 1.5, 4), P, segments="kind", stopping=0)
+    truth = oracle.Truth("prefix", (7, 3, 2, 1.5, 4), P, classes)
     options: dict[str, Any] = {"missing": "drop", "clusters": "period"}
     row = answer(log, fc.Lists(lists_table(candidate)), ladder, "clicks@2", **options)
 
-    def value(weights: list[float], what: Callable[..., float] = oracle.value) -> float:
+    def value(weights: list[float], what: Callable[..., float] = truth.value) -> float:
         mine = [
             r._replace(weight=w)
             for r, w in zip(records, weights, strict=True)
             if r.context in candidate
         ]
-        asked = ("prefix", mine, candidate, THETA["clicks@2"], (7, 3, 2, 1.5, 4), P, DEEPEST)
-        return what(*asked, classes)
+        return what(mine, candidate, THETA["clicks@2"])
 
     step = 1e-4
     moves = [
@@ -301,7 +323,7 @@ def test_contexts_lean_on_others_of_their_class():
         for day in range(3)
     ]
     alike = [1.0] * len(records)
-    rest = value(alike, oracle.unsettled)
+    rest = value(alike, truth.unsettled)
     assert close(row["value"], value(alike), 1e-10)
     assert close(row["se"], math.sqrt(3 / 2 * sum(m * m for m in moves) + rest), 1e-5)
     tested = fc.backtest(log, estimators=[ladder], metrics="clicks@2")
@@ -313,9 +335,8 @@ def test_contexts_lean_on_others_of_their_class():
             continue
         h = {context: {r.items: sum(o.items == r.items for o in own) / len(own) for r in own}}
         others = [r for r, d in dated if d != day]
-        asked = ("prefix", others, h, THETA["clicks@2"], (7, 3, 2, 1.5, 4), P, DEEPEST)
-        truth = float(np.mean([sum(r.clicks[:2]) for r in own]))
-        errors.append(oracle.value(*asked, classes) - truth)
+        earned = float(np.mean([sum(r.clicks[:2]) for r in own]))
+        errors.append(truth.value(others, h, THETA["clicks@2"]) - earned)
     assert close(tested["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-9)
 
 
@@ -335,8 +356,12 @@ def test_a_class_says_the_same_of_every_record_of_a_context():
 
 def test_refusals():
     log, candidate = covered_case()
-    with pytest.raises(ModelError, match="say 'prefix', 'list' or 'ip'"):
+    with pytest.raises(ModelError, match="say 'list', 'prefix' or 'ip'"):
         fc.Ladder("item")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="does not know what stands above"):
+        fc.Ladder("ip", stopping=0.5)
+    with pytest.raises(ModelError, match="from 0 to 1"):
+        fc.Ladder(stopping=1.5)
     with pytest.raises(ModelError, match="give 3 numbers above 0"):
         fc.Ladder("ip", [1, 2])
     with pytest.raises(ModelError, match="no use for logging="):

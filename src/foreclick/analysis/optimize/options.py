@@ -50,7 +50,7 @@ def _from_position(ladder: Ladder) -> Ladder:
     """The rungs that know an item and its position alone: the best list is found by these."""
     if ladder.top == "ip":
         return ladder
-    known = None if ladder.strengths is None else ladder.strengths[1:]
+    known = None if ladder.strengths is None else ladder.strengths[-3:]
     return Ladder("ip", known, ladder.examination)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ from foreclick.batches import EMPTY, Batch, Batches, Floats, Ints, Totals, padde
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.errors import ModelError
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, list_cells, runs, training
+from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, runs, training
+from foreclick.estimators.ladder.rates import slot_examination
 from foreclick.estimators.ladder.shrinkage import base_rate, borrowed, climb, descend
 from foreclick.estimators.ladder.spec import Fitted
 
@@ -233,18 +235,24 @@ class _Climbed(NamedTuple):
 
 def _climbed(cut: Cut, ask: Ask, fit: Fitted) -> _Climbed:
     """Climb from the top rung to the context, and come back with rates."""
-    batch, ladder = cut.batch, fit.ladder
-    depth = min(ask.metric.depth, batch.depth) if ladder.top == "list" else batch.depth
-    numbers = list_cells(batch, ladder.model, depth).astype(np.int64)
-    if ladder.top == "list":  # its cells are slots of lists
-        numbers = np.where(numbers == EMPTY, EMPTY, numbers * depth + np.arange(depth))
-    top = fold_cells(cut, numbers)
-    slot = top.of_slots(batch.slot[cut.showing_list, :depth])
+    batch, depth, k = cut.batch, cut.batch.depth, np.arange(cut.batch.depth)
+    keys = {  # of each slot on the rungs that know its list, rising with the context
+        "list": np.arange(batch.lists.size).reshape(batch.lists.shape),
+        "prefix": batch.prefix.astype(np.int64) * depth + k,
+        "position": batch.slot,
+    }
+    rungs_of = fit.ladder.rungs
+    top = fold_cells(cut, np.where(batch.lists == EMPTY, EMPTY, keys[rungs_of[0]]))
+    listed = top.of_slots(np.repeat(cut.showing_list[:, None], depth, axis=1))
+    position = top.of_slots(np.broadcast_to(k, top.slot_entry.shape))
     n = top.total(np.repeat(cut.showing_n, depth))
     c = top.credit(ask.metric, np.ones(depth))
     counts = _Counts(n, c, top.whole(n), top.whole(c))
     rungs = []
-    for rung in _rungs(cut, fit, top.cell, slot, top.case):
+    examination = slot_examination(batch, fit, ask.metric.reward)
+    units = {name: key[listed, position] for name, key in keys.items()}
+    slots = _Slots(top.case, units | {"item": units["position"] // depth})
+    for rung in _rungs(cut, fit, top.cell, slots, examination[listed, position]):
         rungs.append((rung, *counts.left(rung.cell, forward=cut.forward)))
         counts = counts.passed_on(*rungs[-1])
     rate, share = np.zeros(len(cut.case_n)), np.ones(len(cut.case_n))
@@ -254,35 +262,57 @@ def _climbed(cut: Cut, ask: Ask, fit: Fitted) -> _Climbed:
         share = share[rung.below] * exposed * borrowed(n_left, rung.s)
     passed_own = np.stack([counts.own_n, counts.own_c], axis=1)
     passed_whole = np.stack([counts.whole_n, counts.whole_c], axis=1)
-    return _Climbed(n, top.case, slot % batch.depth, rate, share, passed_own, passed_whole)
+    return _Climbed(n, top.case, position, rate, share, passed_own, passed_whole)
 
 
-def _rungs(cut: Cut, fit: Fitted, cell: Ints, slot: Ints, case: Ints) -> Iterator[_Rung]:
+class _Slots(NamedTuple):
+    """What the entries of a rung stand for.
+
+    Attributes:
+        case: Shape (E,).
+        units: Shape (E,) by rung: the number of the cell there, rising with the context.
+    """
+
+    case: Ints
+    units: dict[str, Ints]
+
+    def merged(self, below: Ints) -> _Slots:
+        """The entries of the rung below, given which of them each entry belongs to."""
+        units = {name: value_of_each(below, unit) for name, unit in self.units.items()}
+        return _Slots(value_of_each(below, self.case), units)
+
+
+def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: Floats) -> Iterator[_Rung]:
     """The rungs from the top to the context, whose entries are the cases.
 
     Args:
         cut: the records.
         fit: the ladder.
         cell: Shape (E,): the cells of the top rung, by entry.
-        slot: Shape (E,): the slot of each entry, pair * K + position.
-        case: Shape (E,): the case of each entry.
+        slots: the entries of the top rung.
+        exposed: Shape (E,): the examination of each entry.
     """
-    depth, examined = cut.batch.depth, padded(fit.examined, cut.batch.depth)
+    contexts = cut.batch.context_count
     names = fit.ladder.rungs
-    for name, below_name, s in zip(names, names[1:], fit.strengths, strict=False):
-        exposed = value_of_each(cell, examined[slot % depth]) if name == "position" else None
+    for j, (name, below_name) in enumerate(pairwise(names)):
+        s, own = fit.strengths[j], None
         if name == "context":
-            every, contexts = np.arange(len(case)), np.arange(cut.batch.context_count)
-            yield _Rung(s, cell, every, contexts, (len(every), len(contexts)))
+            every = np.arange(len(slots.case))
+            yield _Rung(s, cell, every, np.arange(contexts), (len(every), contexts))
             return
+        if j == fit.ladder.exposing:
+            own = value_of_each(cell, exposed)
         if below_name == "context":
-            below, next_cell, next_case = case, cut.case_context, np.arange(len(cut.case_n))
-            sizes = len(cut.case_n), cut.batch.context_count
+            below, next_cell = slots.case, cut.case_context
+            sizes = len(cut.case_n), contexts
         else:
-            unit = slot if below_name == "position" else slot // depth
-            size = cut.batch.pair_count * (depth if below_name == "position" else 1)
-            key, below = numbered(unit * cut.folds + cut.case_fold[case], size * cut.folds)
-            next_cell, next_case = runs(key // cut.folds), value_of_each(below, case)
-            sizes = len(key), int(next_cell.max(initial=-1)) + 1
-        yield _Rung(s, cell, below, value_of_each(cell, next_cell[below]), sizes, exposed)
-        slot, case, cell = value_of_each(below, slot), next_case, next_cell
+            unit = slots.units[below_name]
+            key = unit * cut.folds + cut.case_fold[slots.case]
+            found, below = numbered(key, (int(unit.max(initial=-1)) + 1) * cut.folds)
+            next_cell = runs(found // cut.folds)
+            sizes = len(found), int(next_cell.max(initial=-1)) + 1
+        yield _Rung(s, cell, below, value_of_each(cell, next_cell[below]), sizes, own)
+        if below_name == "context":
+            slots, cell = _Slots(np.arange(len(cut.case_n)), {}), next_cell
+        else:
+            slots, cell, exposed = slots.merged(below), next_cell, value_of_each(below, exposed)

@@ -29,8 +29,10 @@ from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import (
     CandidateCells,
     LogCells,
+    Reach,
     Rungs,
     candidate_cells,
+    exposure_at,
     log_cells,
     reward_of,
     sums_of_each,
@@ -101,10 +103,8 @@ class Influence:
         factor = np.append(self.factor[i], 0.0)  # of the cell beyond the last: nothing is shown
         expected = (factor * np.append(self.rate, 0.0))[top].sum(axis=1)
         earned = reward_of(batch, self.reward)
-        inside = earned.position < top.shape[1]
-        row, k = earned.row[inside], earned.position[inside]
-        moved = factor[top[batch.row_list[row], k]] * earned.value[inside]
-        return np.asarray(sums(row, moved, len(batch.n)) - expected[batch.row_list])
+        moved = factor[top[batch.row_list[earned.row], earned.position]] * earned.value
+        return np.asarray(sums(earned.row, moved, len(batch.n)) - expected[batch.row_list])
 
     def by_cluster(self, i: int, kind: Cluster) -> Floats:
         """Shape (X, T): Σ A (w − r) over the records of each context in each cluster."""
@@ -140,7 +140,7 @@ class LadderEstimate:
 
     Args:
         fit: the ladder.
-        metrics: M metrics of the same reward; with the top "list", of the same depth.
+        metrics: M metrics of the same reward.
         batches: the log, for the number of its classes.
         strata: how many parts of the log are estimated apart.
         counted: what `count` found for the same fit, reward and batches; to share among candidates.
@@ -178,11 +178,7 @@ class LadderEstimate:
             self.counted[number] = Counted(*passed, classes, batch.stratum.astype(np.int64))
 
     def _log(self, batch: Batch) -> LogCells:
-        return log_cells(batch, self.fit, self.metrics[0].reward, self._end(batch.depth))
-
-    def _end(self, depth: int) -> int:
-        """Where the cells of the top end: a list's where its metric does."""
-        return self.metrics[0].depth if self.fit.ladder.top == "list" else depth
+        return log_cells(batch, self.fit, self.metrics[0].reward)
 
     @cached_property
     def _starts(self) -> dict[int, int]:
@@ -243,13 +239,14 @@ class LadderEstimate:
         context, count = rungs.end[0][used], batch.context_count
         shares, reach = self._shares(number, placed)
         self._reach[number] = sums_of_each(context, reach, count)
-        item = rungs.below[0][used]
-        for j in range(1, len(rungs) - 2):
-            item = rungs.below[j][item]
-        counted = (h > 0).astype(np.float64)
+        slot = used
+        for below in rungs.below[:-3]:
+            slot = below[slot]
+        item = rungs.below[-3][slot]
+        counted, credit = (h > 0).astype(np.float64), h * placed.rates[0][used]
         found = {
-            "credit": h * placed.rates[0][used],
-            "borrowed": h * placed.rates[0][used] * (rungs.n[-2][item] == 0),
+            "credit": credit,
+            "borrowed": credit * (rungs.n[-2][item] == 0),
             "mass": h,
             "covered": h * (rungs.n[-2][item] > 0),
             "cells": counted,
@@ -263,8 +260,7 @@ class LadderEstimate:
         """The candidate's cells in a batch; the last result is kept."""
         if self._placed is not None and self._placed[:2] == (number, candidate):
             return self._placed[2]
-        end = self._end(candidate.depth)
-        cells = candidate_cells(batch, candidate, self.fit, self._log(batch), end)
+        cells = candidate_cells(batch, candidate, self.fit, self._log(batch))
         rates, expected = cells.rungs.rates(self._base(number))
         used, at = numbered(cells.cell, len(cells.rungs.n[0]))
         shown = batch.context_n[cells.context] * cells.mass
@@ -293,7 +289,7 @@ class LadderEstimate:
                 found.append(left * (1 - passed))
                 left = left * passed
                 if rungs is not self.coarse.rungs:
-                    reach = reach * (passed * _at(rungs.exposed[j], at))
+                    reach = reach * (passed * exposure_at(rungs.exposed[j], at))
                 at = rungs.below[j][at]
             if rungs is not self.coarse.rungs:
                 at = self._first(number)[at]
@@ -301,18 +297,16 @@ class LadderEstimate:
 
     def scored(self, number: int, batch: Batch, candidate: Candidate) -> Floats:
         """Shape (lists, M): the value of each of the candidate's lists, Σ_k θ_k r."""
-        end, base = self._end(candidate.depth), self._base(number)
-        log = self._log(batch)
-        cells = candidate_cells(batch, candidate, self.fit, log, end, by_list=True)
-        rate = cells.rungs.rates(base)[0][0][cells.cell]
+        cells = candidate_cells(batch, candidate, self.fit, self._log(batch), by_list=True)
+        rate = cells.rungs.rates(self._base(number))[0][0][cells.cell]
         worth = rate * self._theta(candidate.depth)[:, cells.position]
         return sums_of_each(cells.listed, worth, len(candidate.lists.mass)).T
 
     # --- third map: influence ---------------------------------------------------------------------
 
     @cached_property
-    def _coarse_factors(self) -> tuple[list[Floats], list[Floats]]:
-        """Shape (M, G) by coarse rung: what of the candidate reaches its cells, and their A."""
+    def _coarse_factors(self) -> tuple[list[Reach], list[Floats]]:
+        """By coarse rung, what of the candidate reaches its cells, and their A, shape (M, G)."""
         coarse = self.coarse
         total = np.concatenate([self._reach[number] for number in sorted(self.counted)], axis=1)
         count = len(coarse.rungs.n[0]) if len(coarse.rungs) else self.strata
@@ -322,7 +316,8 @@ class LadderEstimate:
             passed = reach[-1] * coarse.rungs.borrowed[j]
             reach.append(sums_of_each(coarse.rungs.below[j], passed, size))
         base = np.divide(reach[-1], coarse.n, out=np.zeros_like(reach[-1]), where=coarse.n > 0)
-        return reach, coarse.rungs.factors(reach, base)
+        reached = [Reach(np.arange(each.shape[1]), each) for each in reach[:-1]]
+        return reached, coarse.rungs.factors(reached, base)
 
     def influence(self, number: int, batch: Batch, candidate: Candidate) -> Influence:
         """How far the records of a batch move the estimates."""
@@ -331,8 +326,8 @@ class LadderEstimate:
         base = self._coarse_factors[1][0][:, self._first(number)]
         if number in self._taken:
             base = base * self._taken[number]
-        reach = self._local_reach(placed)
-        factors = rungs.factors(reach, base)
+        reached = rungs.reached(placed.used, placed.h)
+        factors = rungs.factors(reached, base)
         log = self._log(batch)
         count = len(log.rungs.n[0])
         factor, n = factors[0][:, :count], log.rungs.n[0]
@@ -343,33 +338,19 @@ class LadderEstimate:
             log=log,
             factor=factor,
             rate=placed.rates[0][:count],
-            unsettled=rungs.unsettled(reach, factors, placed.expected).T,
+            unsettled=rungs.unsettled(reached, factors, placed.expected).T,
             weighted=sums_of_each(context, n * factor, batch.context_count).T,
             squared=sums_of_each(context, n * factor * factor, batch.context_count).T,
         )
-
-    def _local_reach(self, placed: _Placed) -> list[Floats]:
-        """Shape (M, G_j) by rung: the candidate's exposure that gets its rate from each cell."""
-        rungs, at, left = placed.cells.rungs, placed.used, placed.h
-        found = []
-        for j in range(len(rungs)):
-            found.append(sums_of_each(at, left, len(rungs.n[j])))
-            left = left * (rungs.borrowed[j][at] * _at(rungs.exposed[j], at))
-            at = rungs.below[j][at]
-        return found
 
     def coarse_unsettled(self) -> Floats:
         """Shape (strata, M): the variance of Σ h r that shrinkage hides in classes of contexts."""
         rungs = self.coarse.rungs
         if not len(rungs):
             return np.zeros((self.strata, len(self.metrics)))
-        reach, factors = self._coarse_factors
-        found = rungs.unsettled(reach, factors, self.coarse.expected)
+        reached, factors = self._coarse_factors
+        found = rungs.unsettled(reached, factors, self.coarse.expected)
         return sums_of_each(rungs.below[-1], found, self.strata).T
-
-
-def _at(values: Floats | float, at: Ints) -> Floats | float:
-    return values[at] if isinstance(values, np.ndarray) else values
 
 
 def _by_stratum(key: Ints, stratum: Ints, strata: int) -> Ints:

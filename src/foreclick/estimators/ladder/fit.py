@@ -1,36 +1,36 @@
-"""What a ladder learns of a log as a whole: the strengths of its rungs, and the examination.
+"""What a ladder learns of a log as a whole: strengths of its rungs, examination, and κ.
 
-Both are a few numbers that all contexts share, so a sample of contexts is enough. Strengths are
+All are a few numbers that contexts share, so a sample of contexts is enough. Strengths and κ are
 those that predict each part of the sample (a period, a bucket of users, a tenth of the records)
 best from the other parts, by squared error of clicks.
-
-The error is a quadratic function of the predicted rates, Σ α r² + β r over cells and parts, and a
-rate is linear in the rate it borrows from. So the error climbs the ladder together with the counts,
-as coefficients α' and β' of the rates below, and a new strength of one rung costs nothing above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.batches import EMPTY, Floats, sums
+from foreclick.batches.arrays import numbered
 from foreclick.errors import ModelError
 from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import check_classes
+from foreclick.estimators.ladder.held_out import HeldOut
 from foreclick.estimators.ladder.sample import Sample, sampled
-from foreclick.estimators.ladder.shrinkage import borrowed, own_weight
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
 from foreclick.tallies.base import Tally
 
-_GUESS = {"prefix": 50.0, "list": 20.0, "position": 20.0, "item": 5.0, "context": 5.0}
+_GUESS = {"list": 1000.0, "prefix": 1000.0, "position": 300.0, "item": 10.0, "context": 100.0}
 _GRID: Floats = np.array([0.1 * 10 ** (j / 3) for j in range(19)])  # from .1 to 100,000
-_ROUNDS = 4
-_TIE = 1e-13  # losses that differ by less are equal but for rounding
+STOPPING = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
+"""The grid of κ."""
+
+_USUAL_STOPPING = 0.6  # where the search begins
+_ROUNDS = 2
+_TIE = 1e-6  # a loss that is smaller by less predicts no better
 
 
 def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
@@ -48,14 +48,11 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
     if ladder.examination is not None:
         depth = max(depth, tally.shape.depth)
         given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
-    if ladder.strengths is not None and given is not None:
+    if ladder.strengths is not None and given is not None and ladder.stopping == 0:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
-        sample = sampled(tally, reward, ladder.segments)
-        p = sample_curve(sample) if given is None else given
-        learnt = ladder.strengths or strengths(ladder, sample, p)
-        tally.learnt[key] = Fitted(ladder, learnt, tuple(p.tolist()))
+        tally.learnt[key] = learnt(ladder, sampled(tally, reward, ladder.segments), given)
     return cast("Fitted", tally.learnt[key])
 
 
@@ -88,19 +85,66 @@ def sample_curve(sample: Sample) -> Floats:
     return examination_curve(n, w)
 
 
-# --- strengths ------------------------------------------------------------------------------------
+# --- strengths and κ ------------------------------------------------------------------------------
 
 
-def strengths(ladder: Ladder, sample: Sample, p: Floats) -> tuple[float, ...]:
-    """The strengths that predict each part best from the others.
+def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitted:
+    """The strengths, examination and κ that predict each part best from the others.
 
-    One rung after the other, on a grid, until none moves.
+    κ by the strengths so far, strengths by that κ, and both once more.
+
+    Args:
+        ladder: what it has of its own is not learnt.
+        sample: the records.
+        given: Shape (K,) or longer: the examination, if it is not to be learnt.
     """
-    found = np.array([_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]])
-    if len(np.unique(sample.part)) < 2:  # noqa: PLR2004 - nothing to predict from
-        return tuple(found.tolist())
-    tree = HeldOut(ladder, sample, p)
-    at = [int(np.argmin(np.abs(np.log(_GRID / s)))) for s in found]
+    p = sample_curve(sample) if given is None else given
+    tree = HeldOut(ladder, sample, p, fixed=given is not None)
+    guessed = [_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]]
+    strengths = list(ladder.strengths or guessed)
+    stopping = 0.0 if ladder.stopping is None else ladder.stopping
+    if len(np.unique(sample.part)) > 1:  # else there is nothing to predict from
+        strengths, stopping = _searched(ladder, tree, strengths, stopping)
+    tree.examine(strengths, stopping)
+    base = float(tree.rates(strengths)[-1][0])
+    return Fitted(ladder, tuple(strengths), tuple(tree.p.tolist()), stopping, base)
+
+
+def _searched(
+    ladder: Ladder, tree: HeldOut, strengths: list[float], stopping: float
+) -> tuple[list[float], float]:
+    """The strengths and κ that predict best, so far as the ladder has none of its own."""
+    if ladder.stopping is None:
+        stopping = _USUAL_STOPPING
+    for _ in range(_ROUNDS):
+        before = strengths, stopping
+        if ladder.stopping is None:
+            stopping = _stopping(tree, strengths, stopping)
+        if ladder.strengths is None:
+            tree.examine(strengths, stopping)
+            strengths = _strengths(tree, strengths)
+        if before == (strengths, stopping):
+            break
+    return strengths, stopping
+
+
+def _stopping(tree: HeldOut, strengths: list[float], start: float) -> float:
+    """κ on its grid, given strengths."""
+    known: dict[int, float] = {}
+
+    def loss(where: list[int]) -> float:
+        at = where[0]
+        if at not in known:
+            tree.examine(strengths, STOPPING[at])
+            known[at] = tree.loss(strengths)
+        return known[at]
+
+    return STOPPING[_descend(loss, [STOPPING.index(start)], 0, len(STOPPING), (2, 1))[0]]
+
+
+def _strengths(tree: HeldOut, start: list[float]) -> list[float]:
+    """Strengths on their grid, one rung after the other, until none moves."""
+    at = [int(np.argmin(np.abs(np.log(_GRID / s)))) for s in start]
     known: dict[tuple[int, ...], float] = {}
 
     def loss(where: list[int]) -> float:
@@ -109,157 +153,21 @@ def strengths(ladder: Ladder, sample: Sample, p: Floats) -> tuple[float, ...]:
             known[key] = tree.loss(tuple(_GRID[where].tolist()))
         return known[key]
 
-    for _ in range(_ROUNDS):
-        before = list(at)
+    for strides in ((3, 1), (1,)):
         for rung in reversed(range(len(at))):
-            at = _descend(loss, at, rung)
-        if at == before:
-            break
-    return tuple(float(_GRID[j]) for j in at)
+            at = _descend(loss, at, rung, len(_GRID), strides)
+    return [float(_GRID[j]) for j in at]
 
 
-def _descend(loss: Callable[[list[int]], float], at: list[int], rung: int) -> list[int]:
-    """Walk along one rung's grid as long as it goes down, with strides that halve."""
-    for stride in (4, 2, 1):
+def _descend(
+    loss: Callable[[list[int]], float], at: list[int], rung: int, size: int, strides: Sequence[int]
+) -> list[int]:
+    """Walk along one number's grid as long as it goes down, with strides that shrink."""
+    for stride in strides:
         for step in (stride, -stride):
-            while 0 <= at[rung] + step < len(_GRID):
+            while 0 <= at[rung] + step < size:
                 further = [*at[:rung], at[rung] + step, *at[rung + 1 :]]
                 if not loss(further) < loss(at) - _TIE * abs(loss(at)):
                     break
                 at = further
     return at
-
-
-class _Rung(NamedTuple):
-    """The G cells of a rung, and its S *shares*: a cell with a part that has records in it.
-
-    Attributes:
-        cell: Shape (S,): the cell of each share.
-        size: G.
-        exposed: Shape (G,) or 1: how much a record of a cell exposes the cell below.
-        of_cell: the cell that each cell of the rung above backs off to; unused for the top.
-        of_share: the share that each share of the rung above belongs to; for the top, each slot.
-    """
-
-    cell: Ints
-    size: int
-    exposed: Floats | float
-    of_cell: Ints
-    of_share: Ints
-
-    def of_each_share(self) -> Floats | float:
-        """Shape (S,) or 1: the exposure of each share's cell."""
-        return self.exposed if isinstance(self.exposed, float) else self.exposed[self.cell]
-
-
-class _Climbed(NamedTuple):
-    """What has climbed to the cells of a rung.
-
-    Attributes:
-        n, c: Shape (G,): records and clicks of each cell.
-        others_n, others_c: Shape (S,): those that the other parts than a share's give its cell.
-        square, linear: Shape (S,): α and β, coefficients of the error in the share's rate.
-        error: the part of the error that no rate below changes.
-    """
-
-    n: Floats
-    c: Floats
-    others_n: Floats
-    others_c: Floats
-    square: Floats
-    linear: Floats
-    error: float
-
-
-class HeldOut:
-    """The error of predicting each part of a sample from the others, as a function of strengths.
-
-    Args:
-        ladder: its rungs.
-        sample: the records.
-        p: Shape (K,) or longer: the examination.
-    """
-
-    def __init__(self, ladder: Ladder, sample: Sample, p: Floats) -> None:
-        row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
-        keys = _cell_keys(ladder, sample, row, k)
-        self.rungs = _rungs(ladder, keys, sample.part[row], k, p)
-        cell, count, _, _, share = self.rungs[0]
-        own_n = sums(share, sample.n[row], len(cell))
-        own_c = sums(share, sample.clicks[row, k], len(cell))
-        n, c = sums(cell, own_n, count), sums(cell, own_c, count)
-        self._top = _Climbed(n, c, n[cell] - own_n, c[cell] - own_c, own_n, -2 * own_c, 0.0)
-        self._known: list[tuple[float, _Climbed]] = []
-
-    def loss(self, strengths: tuple[float, ...]) -> float:
-        """The squared errors of all clicks, but for what does not depend on strengths."""
-        at = self._top
-        for j, s in enumerate(strengths):
-            if j >= len(self._known) or self._known[j][0] != s:
-                self._known[j:] = [(s, _climb(at, self.rungs[j], self.rungs[j + 1], s))]
-            at = self._known[j][1]
-        rate = ratio(at.others_c, at.others_n)
-        return at.error + float(np.sum((at.square * rate + at.linear) * rate))
-
-
-def _climb(at: _Climbed, rung: _Rung, below: _Rung, s: float) -> _Climbed:
-    """Counts and error on the rung below one of strength s."""
-    shares, exposed = len(below.cell), rung.of_each_share()
-    passed, passed_others = borrowed(at.n, s), borrowed(at.others_n, s)
-    passed_n, passed_c = at.n * passed, at.c * passed
-    n = sums(below.of_cell, passed_n * rung.exposed, below.size)
-    c = sums(below.of_cell, passed_c, below.size)
-    # What the other parts pass on: everything, less what a part's own cells pass on due to it.
-    own_n = (passed_n[rung.cell] - at.others_n * passed_others) * exposed
-    own_c = passed_c[rung.cell] - at.others_c * passed_others
-    others_n = n[below.cell] - sums(below.of_share, own_n, shares)
-    others_c = c[below.cell] - sums(below.of_share, own_c, shares)
-    # r = own + slope r': the error in r becomes an error in r'.
-    own, slope = at.others_c * own_weight(at.others_n, s), passed_others * exposed
-    bent = at.square * own
-    return _Climbed(
-        n,
-        c,
-        np.maximum(others_n, 0),  # differences of sums may round below 0
-        np.maximum(others_c, 0),
-        sums(below.of_share, at.square * slope * slope, shares),
-        sums(below.of_share, (2 * bent + at.linear) * slope, shares),
-        at.error + float(np.sum((bent + at.linear) * own)),
-    )
-
-
-def _cell_keys(ladder: Ladder, sample: Sample, row: Ints, k: Ints) -> list[Ints]:
-    """Shape (slots,) each: the cell of every slot on each rung, by numbers with gaps."""
-    depth = sample.lists.shape[1]
-    at = sample.row_list[row]
-    pair = sample.lists[at, k]
-    coarse = [pair * depth + k, pair, sample.context[at], *sample.classes[:, at], np.zeros_like(at)]
-    if ladder.top == "ip":
-        return coarse
-    own = at if ladder.top == "list" else sample.prefix[at, k]
-    return [own * depth + k, *coarse]
-
-
-def _rungs(ladder: Ladder, keys: list[Ints], part: Ints, k: Ints, p: Floats) -> list[_Rung]:
-    """The rungs of slots.
-
-    Args:
-        ladder: its rungs.
-        keys: Shape (slots,) each: by rung, the cell of every slot.
-        part: Shape (slots,).
-        k: Shape (slots,): the position.
-        p: the examination.
-    """
-    found: list[_Rung] = []
-    parts = int(part.max()) + 1
-    cell: Ints = np.arange(len(part))
-    for name in ladder.rungs:
-        cells, of_member = numbered(keys[0], int(keys[0].max()) + 1)
-        shares, of_share = numbered(of_member * parts + part, len(cells) * parts)
-        of_cell = value_of_each(cell, of_member)
-        # From here on a share stands for its members.
-        cell, part, k = shares // parts, shares % parts, value_of_each(of_share, k)
-        keys = [value_of_each(of_share, key) for key in keys[1:]]
-        exposed = p[value_of_each(cell, k)] if name == "position" else 1.0
-        found.append(_Rung(cell, len(cells), exposed, of_cell, of_share))
-    return found

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Reward, padded, sums
 from foreclick.batches.arrays import numbered
 from foreclick.batches.matching import matched_prefixes
+from foreclick.estimators.ladder.exposure import ROUNDS, readers
 from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
-from foreclick.estimators.ladder.spec import Fitted
+from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.metrics import first_of
 
 
@@ -95,6 +96,17 @@ class Rungs:
             found.append(found[-1][below])
         return found[::-1]
 
+    def last(self, count: int) -> Rungs:
+        """The coarsest of these rungs alone."""
+        return Rungs(
+            self.strengths[-count:],
+            self.n[-count:],
+            self.c[-count:],
+            self.below[-count:],
+            self.exposed[-count:],
+            self.base,
+        )
+
     def passed_on(self) -> tuple[Floats, Floats]:
         """Shape (G,) of the last rung: records and clicks each cell passes on to the rung below."""
         share = self.borrowed[-1]
@@ -113,22 +125,40 @@ class Rungs:
             rates.append(base)
         return rates[::-1], expected[::-1]
 
-    def factors(self, reach: Sequence[Floats], base: Floats) -> list[Floats]:
+    def reached(self, cells: Ints, h: Floats) -> list[Reach]:
+        """By rung, how much exposure of a candidate gets its rate from which cells.
+
+        Args:
+            cells: Shape (Q,): cells of the finest rung.
+            h: Shape (M, Q): their exposure.
+        """
+        found = []
+        for j in range(len(self)):
+            used, at = numbered(cells, len(self.n[j]))
+            found.append(Reach(used, sums_of_each(at, h, len(used))))
+            h = found[-1].h * (self.borrowed[j][used] * exposure_at(self.exposed[j], used))
+            cells = self.below[j][used]
+        return found
+
+    def factors(self, reached: Sequence[Reach], base: Floats) -> list[Floats]:
         """Shape (M, G_j): A, how far one click of a cell moves each of M estimates.
 
         Args:
-            reach: Shape (M, G_j): how much exposure of the candidate gets its rate from a cell.
+            reached: by rung, what of the candidate gets its rate from which cells.
             base: Shape (M, base): the factors below the last rung, which also stand last in what is
                 returned.
         """
         found = [base]
         for j in reversed(range(len(self))):
-            lower = found[-1][:, self.below[j]]
-            found.append(reach[j] * self.own_weight[j] + lower * self.borrowed[j])
+            each = np.take(found[-1], self.below[j], axis=1)
+            each *= self.borrowed[j]
+            cells, h = reached[j]
+            each[:, cells] += h * self.own_weight[j][cells]
+            found.append(each)
         return found[::-1]
 
     def unsettled(
-        self, reach: Sequence[Floats], factors: Sequence[Floats], expected: Sequence[Floats]
+        self, reached: Sequence[Reach], factors: Sequence[Floats], expected: Sequence[Floats]
     ) -> Floats:
         """Shape (M, G) of the last rung: the variance of M estimates that shrinkage hides.
 
@@ -137,14 +167,42 @@ class Rungs:
         below expects, the estimate is off by slip: the candidate's slots miss s / (n + s) of it,
         and the rung below takes it for its own. So the variance is Σ slip² r'/s.
         """
-        total = np.zeros((len(reach[0]), len(self.n[-1])))
+        last = len(self) - 1
+        total = np.zeros((len(factors[0]), len(self.n[-1])))
         for j, s in enumerate(self.strengths):
             if np.isinf(s):
                 continue
-            lower = factors[j + 1][:, self.below[j]]
-            slip = (reach[j] - lower * self.n[j]) * self.borrowed[j]
-            total += sums_of_each(self.end[j], slip * slip * (expected[j] / s), total.shape[1])
+            lower, below, n = factors[j + 1], self.below[j], self.n[j]
+            spread = self.borrowed[j] ** 2 * expected[j] / s
+            cells, h = reached[j]
+            slip = h - lower[:, below[cells]] * n[cells]
+            total += sums_of_each(self.end[j][cells], slip * slip * spread[cells], total.shape[1])
+            # Where the candidate shows nothing, slip is - n times the factor of the cell below.
+            spread *= n * n
+            spread[cells] = 0.0
+            if j == last:
+                total += lower[:, below] ** 2 * spread
+            else:
+                by_cell = lower * lower * sums(below, spread, lower.shape[1])
+                total += sums_of_each(self.end[j + 1], by_cell, total.shape[1])
         return total
+
+
+class Reach(NamedTuple):
+    """Exposure of a candidate that gets its rate from the cells of a rung.
+
+    Attributes:
+        cells: Shape (Q,), rising: the cells that some gets its rate from.
+        h: Shape (M, Q): how much, for each of M metrics.
+    """
+
+    cells: Ints
+    h: Floats
+
+
+def exposure_at(values: Floats | float, at: Ints) -> Floats | float:
+    """The exposure of some cells, of one for each cell or the same for all."""
+    return values[at] if isinstance(values, np.ndarray) else values
 
 
 # --- the log's cells ------------------------------------------------------------------------------
@@ -155,76 +213,126 @@ class LogCells(NamedTuple):
 
     Attributes:
         rungs: from the top to the context; below each context stands a base of its own.
-        top: Shape (L, E): the top's cell of each slot, one beyond the last where nothing is shown.
+        top: Shape (L, K): the top's cell of each slot, one beyond the last where nothing is shown.
         slots: Shape (S,), rising: `pair * K + position` of each cell of the rung "position".
-        starts: Shape (E,): of the top "prefix", the cell of the first prefix down to each position.
+        starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
+        attraction: Shape (P,): μ of each pair, by which fewer examine what stands below it.
+        new_attraction: Shape (X,): μ of what a context never showed.
     """
 
     rungs: Rungs
     top: Ints
     slots: Ints
     starts: Ints
+    attraction: Floats
+    new_attraction: Floats
 
 
-def log_cells(batch: Batch, fit: Fitted, reward: str, end: int) -> LogCells:
+class _Numbers(NamedTuple):
+    """The cells of a batch, without counts.
+
+    Attributes:
+        shown: Shape (L, K): which slots show something.
+        below: Shape (G_j,) of each rung: the cell of the next one.
+        top: Shape (shown slots,): the cell on the first rung.
+        exposing: Shape (shown slots,): the cell on the rung with the examination.
+        slots, starts: as those of `LogCells`.
+    """
+
+    shown: Bools
+    below: list[Ints]
+    top: Ints
+    exposing: Ints
+    slots: Ints
+    starts: Ints
+
+
+def log_cells(batch: Batch, fit: Fitted, reward: str) -> LogCells:
     """The cells of a batch, kept with it.
 
     Args:
         batch: the records.
         fit: the ladder.
         reward: whose rates are estimated.
-        end: E, the positions that the top's cells have; those further down are left out.
     """
-    end = min(end, batch.depth)
-    key = "ladder cells", fit, reward, end
-    return cast("LogCells", batch.keep(key, lambda: _log_cells(batch, fit, reward, end)))
+    key = "ladder cells", fit, reward
+    return cast("LogCells", batch.keep(key, lambda: _log_cells(batch, fit, reward)))
 
 
-def _log_cells(batch: Batch, fit: Fitted, reward: str, end: int) -> LogCells:
-    shown = batch.lists[:, :end] != EMPTY
-    slots, slot = numbered(batch.slot[:, :end][shown], batch.pair_count * batch.depth)
+def slot_examination(batch: Batch, fit: Fitted, reward: str) -> Floats:
+    """Shape (L, K): E of each slot of the log; that of nothing where nothing is shown."""
+    log = log_cells(batch, fit, reward)
+    p = padded(fit.examined, batch.depth)
+    if not fit.stopping:
+        return np.broadcast_to(p, batch.lists.shape)
+    item = np.where(batch.lists == EMPTY, batch.pair_count, batch.lists)
+    return readers(np.append(log.attraction, 0.0)[item], fit.stopping) * p
+
+
+def _numbers(batch: Batch, ladder: Ladder) -> _Numbers:
+    shown = batch.lists != EMPTY
+    slots, cell = numbered(batch.slot[shown], batch.pair_count * batch.depth)
     below: list[Ints] = [slots // batch.depth, batch.pair_context, np.arange(batch.context_count)]
-    examined = padded(fit.examined, batch.depth)[slots % batch.depth]
-    exposed: list[Floats | float] = [examined, 1.0, 1.0]
-    starts: Ints = np.zeros(end, dtype=np.int64)
-    if fit.ladder.top == "ip":
-        number, count = slot, len(slots)
-    else:
-        number, count, starts = _list_cells(batch, shown, whole=fit.ladder.top == "list")
-        own = np.zeros(count, dtype=np.int64)
-        own[number] = slot
-        below, exposed = [own, *below], [1.0, *exposed]
-    top = np.full(shown.shape, count, dtype=np.int64)
-    top[shown] = number
-    n = sums(top, np.repeat(batch.list_n, end), count)
+    starts: Ints = np.zeros(batch.depth, dtype=np.int64)
+    if ladder.top != "ip":
+        prefix = batch.prefix.astype(np.int64)
+        size = prefix.max(axis=0, initial=-1) + 1
+        starts = np.cumsum(size) - size
+        number = (prefix + starts)[shown]
+        below, cell = [_value_of(number, cell, int(size.sum())), *below], number
+    exposing = cell
+    if ladder.top == "list":
+        number = np.flatnonzero(shown)
+        below, cell = [_value_of(number, cell, shown.size), *below], number
+    return _Numbers(shown, below, cell, exposing, slots, starts)
+
+
+def _value_of(cell: Ints, values: Any, count: int) -> Any:  # noqa: ANN401 - numbers of any kind
+    """Shape (count,): the value of each cell, all of whose slots have the same; 0 without slots."""
+    found = np.zeros(count, dtype=values.dtype)
+    found[cell] = values
+    return found
+
+
+def _log_cells(batch: Batch, fit: Fitted, reward: str) -> LogCells:
+    numbers = _numbers(batch, fit.ladder)
+    count = len(numbers.below[0])
+    top = np.full(numbers.shown.shape, count, dtype=np.int64)
+    top[numbers.shown] = numbers.top
+    n = sums(top, np.repeat(batch.list_n, batch.depth), count)
     earned = reward_of(batch, reward)
-    inside = earned.position < end
-    row, k = earned.row[inside], earned.position[inside]
-    c = sums(top[batch.row_list[row], k], earned.value[inside] * batch.n[row], count)
-    strengths = fit.strengths[: len(below)]
-    rungs = Rungs.climbed(strengths, n, c, below, exposed, batch.context_count)
-    return LogCells(rungs, top, slots, starts)
+    value = earned.value * batch.n[earned.row]
+    c = sums(top[batch.row_list[earned.row], earned.position], value, count)
+    rungs, (attraction, new) = _examined_rungs(batch, fit, numbers, n, c)
+    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new)
 
 
-def _list_cells(batch: Batch, shown: Bools, *, whole: bool) -> tuple[Ints, int, Ints]:
-    """The top's cells of the tops "list" (`whole`) and "prefix".
-
-    Args:
-        batch: the records.
-        shown: Shape (L, E): which slots show something.
-        whole: whether a cell is a slot of a list, rather than of a prefix.
-
-    Returns:
-        The cell of every slot that is shown, how many numbers cells have, and `LogCells.starts`.
-    """
-    end = shown.shape[1]
-    prefix = batch.prefix[:, :end].astype(np.int64)
-    size = prefix.max(axis=0, initial=-1) + 1
-    starts = np.cumsum(size) - size
-    if whole:
-        cell = prefix[:, -1:] * end + np.arange(end)
-        return cell[shown], int(size[-1]) * end, starts
-    return (prefix + starts)[shown], int(size.sum()), starts
+def _examined_rungs(
+    batch: Batch, fit: Fitted, numbers: _Numbers, n: Floats, c: Floats
+) -> tuple[Rungs, list[Floats]]:
+    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top."""
+    contexts, below, shown = batch.context_count, numbers.below, numbers.shown
+    strengths, j = fit.strengths[: len(below)], fit.ladder.exposing
+    records, clicks = [n], [c]
+    if j:  # a list passes its counts on without a look at the examination
+        n, c = climb(n, c, strengths[0], below[0], len(below[1]))
+        records, clicks = [*records, n], [*clicks, c]
+    p = padded(fit.examined, batch.depth)
+    exposed = _value_of(numbers.exposing, p[np.nonzero(shown)[1]], len(n))
+    mu = [np.zeros(batch.pair_count), np.zeros(contexts)]
+    item = np.where(shown, batch.lists, batch.pair_count)
+    for round_ in range(ROUNDS + 1):
+        each = [exposed, *[1.0] * (len(below) - j - 1)]
+        rungs = Rungs.climbed(strengths[j:], n, c, below[j:], each, contexts)
+        if not fit.stopping or round_ == ROUNDS:
+            break
+        mu = rungs.last(2).rates(np.full(contexts, fit.base))[0]
+        slots = readers(np.append(mu[0], 0.0)[item], fit.stopping) * p
+        exposed = _value_of(numbers.exposing, slots[shown], len(n))
+    if j:
+        records, clicks = [records[0], *rungs.n], [clicks[0], *rungs.c]
+        rungs = Rungs(strengths, records, clicks, below, [1.0, *rungs.exposed], contexts)
+    return rungs, mu
 
 
 # --- the candidate's cells ------------------------------------------------------------------------
@@ -251,13 +359,7 @@ class CandidateCells(NamedTuple):
 
 
 def candidate_cells(
-    batch: Batch,
-    candidate: Candidate,
-    fit: Fitted,
-    log: LogCells,
-    end: int,
-    *,
-    by_list: bool = False,
+    batch: Batch, candidate: Candidate, fit: Fitted, log: LogCells, *, by_list: bool = False
 ) -> CandidateCells:
     """The cells of a batch together with those of a candidate.
 
@@ -266,29 +368,19 @@ def candidate_cells(
         candidate: in the batch's numbers.
         fit: the ladder.
         log: the batch's cells.
-        end: E, the positions that the candidate's cells have.
         by_list: whether slots of different lists are kept apart with the top "ip", too.
     """
     if fit.ladder.top == "ip" and not by_list:
         slots = candidate.slots
-        at, k = np.nonzero(slots.mass[:, :end] > 0)
+        at, k = np.nonzero(slots.mass > 0)
         pair, context, mass = slots.pair[at], slots.context[at], slots.mass[at, k]
     else:
         lists = candidate.lists
-        at, k = np.nonzero((lists.pairs[:, :end] != EMPTY) & (lists.mass > 0)[:, None])
+        at, k = np.nonzero((lists.pairs != EMPTY) & (lists.mass > 0)[:, None])
         pair, context, mass = lists.pairs[at, k], lists.context[at], lists.mass[at]
     found, rungs = _with_slots(batch, fit, log, pair, k, context)
     if fit.ladder.top != "ip":
-        known = _matched_cells(batch, candidate, fit, log, end)[at, k]
-        upto = k if fit.ladder.top == "prefix" else end - 1
-        new = known < 0
-        keys, number = np.unique(
-            (candidate.lists.prefix[at, upto] * end + k)[new], return_inverse=True
-        )
-        below = np.zeros(len(keys), dtype=np.int64)
-        below[number] = found[new]
-        known[new] = len(log.rungs.n[0]) + number
-        found, rungs = known, _extended(rungs, 0, below, 1.0)
+        found, rungs = _with_lists(batch, candidate, fit, log, (found, rungs), at, k)
     return CandidateCells(rungs, found, k, context, mass, at)
 
 
@@ -314,6 +406,62 @@ def _with_slots(
     return at, _extended(rungs, position + 1, contexts, 1.0)
 
 
+def _with_lists(
+    batch: Batch,
+    candidate: Candidate,
+    fit: Fitted,
+    log: LogCells,
+    coarser: tuple[Ints, Rungs],
+    at: Ints,
+    k: Ints,
+) -> tuple[Ints, Rungs]:
+    """The cell of each slot on the top, and the rungs with new prefixes and new lists.
+
+    Args:
+        batch: the records.
+        candidate: in the batch's numbers.
+        fit: the ladder.
+        log: the batch's cells.
+        coarser: the cell of each slot on the rung "position", and the rungs so far.
+        at: Shape (S,): the list of each slot.
+        k: Shape (S,): its position.
+    """
+    lists, depth = candidate.lists, candidate.depth
+    cell, rungs = coarser
+    begins = matched_prefixes(batch, lists, depth)
+    new = begins[at, k] < 0
+    found = begins[at, k] + log.starts[np.minimum(k, batch.depth - 1)]
+    _, first, number = np.unique(
+        (lists.prefix[at, k] * depth + k)[new], return_index=True, return_inverse=True
+    )
+    found[new] = len(log.rungs.n[fit.ladder.exposing]) + number
+    exposed = _candidate_exposure(candidate, fit, log)[at, k]
+    below, examined = cell[new][first], exposed[new][first]
+    rungs = _extended(rungs, fit.ladder.exposing, below, examined)
+    if fit.ladder.top == "prefix":
+        return found, rungs
+    whole = begins[at, -1]  # at its last position a prefix is a list
+    new = whole < 0
+    top = np.where(new, 0, whole * batch.depth + k)
+    top[new] = len(log.rungs.n[0]) + np.arange(int(new.sum()))
+    return top, _extended(rungs, 0, found[new], 1.0)
+
+
+def _candidate_exposure(candidate: Candidate, fit: Fitted, log: LogCells) -> Floats:
+    """Shape (lists, D): E of each slot of the candidate's lists."""
+    lists, batch = candidate.lists, candidate.batch
+    p = padded(fit.examined, candidate.depth)
+    if not fit.stopping:
+        return np.broadcast_to(p, lists.pairs.shape)
+    pair = np.where(
+        lists.pairs == EMPTY, batch.pair_count, np.minimum(lists.pairs, batch.pair_count)
+    )
+    mu = np.append(log.attraction, 0.0)[pair]
+    new = lists.pairs >= batch.pair_count
+    mu[new] = log.new_attraction[lists.context[np.nonzero(new)[0]]]
+    return readers(mu, fit.stopping) * p
+
+
 def _extended(rungs: Rungs, j: int, below: Ints, exposed: Floats | float) -> Rungs:
     """The rungs with further cells on rung j that the log never showed."""
     nothing = np.zeros(len(below))
@@ -323,18 +471,3 @@ def _extended(rungs: Rungs, j: int, below: Ints, exposed: Floats | float) -> Run
     if isinstance(e[j], np.ndarray):
         e[j] = np.concatenate([e[j], np.broadcast_to(exposed, below.shape)])
     return replace(rungs, n=n, c=c, below=down, exposed=e)
-
-
-def _matched_cells(
-    batch: Batch, candidate: Candidate, fit: Fitted, log: LogCells, end: int
-) -> Ints:
-    """Shape (lists, E): the log's cell of the top that equals each slot of the candidate, or -1."""
-    prefix = matched_prefixes(batch, candidate.lists, end)
-    k = np.arange(end)
-    if fit.ladder.top == "list":
-        whole = prefix[:, -1:]
-        logged = log.top.shape[1]
-        return np.where((whole >= 0) & (k < logged), whole * logged + k, -1)
-    starts = np.zeros(end, dtype=np.int64)
-    starts[: len(log.starts)] = log.starts[:end]
-    return np.where((prefix >= 0) & (k < len(log.starts)), starts + prefix, -1)

@@ -20,11 +20,11 @@ from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import reward_of
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
-SAMPLE_ROWS = 60_000
+SAMPLE_ROWS = 12_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
 
 PARTS = 10
-"""Parts that records are dealt to where neither periods nor units keep them apart."""
+"""Parts that are predicted from the others, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +157,14 @@ def _renumbered(prefix: Ints) -> Ints:
 
 
 def _by_part(batch: Batch, reward: str, apart: Cluster) -> tuple[Ints, Ints, Floats, Floats]:
-    """List, part, records and rewards of each list in each part."""
-    count = batch.cluster_count[apart]
-    key = batch.row_list.astype(np.int64) * count + batch.clusters[apart]
+    """List, part, records and rewards of each list in each part.
+
+    More than `PARTS` periods are put together with their neighbours, and buckets of units, too.
+    """
+    clusters = max(batch.cluster_count[apart], 1)
+    count = min(clusters, PARTS)
+    part = batch.clusters[apart].astype(np.int64) * count // clusters
+    key = batch.row_list.astype(np.int64) * count + part
     groups, row = numbered(key, len(batch.lists) * count)
     earned, size = reward_of(batch, reward), len(groups) * batch.depth
     value = earned.value * batch.n[earned.row]

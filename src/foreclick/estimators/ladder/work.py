@@ -73,8 +73,8 @@ class LadderWork:
         for j, (i, _) in enumerate(self.asks):
             for name in ("mass", "covered", "cells", "seen"):
                 values[i, None, name] = found[name][:, j]
-            values[i, 0, "credit"] = found["credit"][:, j]
-            values[i, 0, "borrowed"] = found["borrowed"][:, j]
+            for name in ("credit", "borrowed"):
+                values[i, 0, name] = found[name][:, j]
             values[i, "rungs"] = found["share"][:, j]
         return values
 

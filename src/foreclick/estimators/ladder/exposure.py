@@ -1,0 +1,30 @@
+"""How much a slot is examined, given what stands above it: E_k(A) = p_k Π_{j<k} (1 − κ μ_{a_j}).
+
+κ is the share of clicks that end the reading. The rate μ of an item is that of the rung `item`,
+per unit of examination, which depends on E in turn: both are found in `ROUNDS` rounds, from κ = 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from foreclick.batches import Floats
+
+ROUNDS = 3
+"""Rounds in which rates of items and examination are found; more change neither by much."""
+
+FEWEST = 0.02
+"""At least this share of readers goes on below an item, so that no examination is 0."""
+
+
+def readers(mu: Floats, stopping: float) -> Floats:
+    """Shape (L, K): which share of those who look at a list get as far as each position.
+
+    Args:
+        mu: Shape (L, K): the rate of the item at each position, 0 where nothing is shown.
+        stopping: κ.
+    """
+    going_on = np.maximum(1 - stopping * np.clip(mu, 0, 1), FEWEST)
+    found = np.ones_like(mu)
+    np.cumprod(going_on[:, :-1], axis=1, out=found[:, 1:])
+    return found
