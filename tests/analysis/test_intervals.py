@@ -8,7 +8,7 @@ import pytest
 import foreclick as fc
 from foreclick.analysis.intervals import TUNED_PERIODS, TUNED_RECORDS
 from foreclick.errors import MetricError, ModelError
-from foreclick.inference import anytime, bounded
+from foreclick.inference import anytime, bounded, student
 
 GUARANTEES = ["bernstein", "hoeffding"]
 METRIC = fc.Metric([1, 0.5])
@@ -29,7 +29,7 @@ def records(n=60, seed=1):
         "items": lists,
         "clicks": rng.integers(0, 2, (n, 2)).tolist(),
         "day": np.arange(n) % 6,
-        "user": np.arange(n) % 20,
+        "user": np.arange(n) * 7 % 20,
         "score": (5 * rng.random((n, 2))).tolist(),
     }
 
@@ -167,3 +167,47 @@ def test_the_time_of_an_anytime_interval(clusters, freedom, time, tuned):
     share = (row["change_high"] - row["change_low"]) / (once["change_high"] - once["change_low"])
     assert share == pytest.approx((row["high"] - row["value"]) / (once["high"] - once["value"]))
     assert row["lift_high"] > once["lift_high"]
+
+
+class TestTwoWay:
+    """Periods and units at once, and days with memory, from the records of a known policy."""
+
+    @staticmethod
+    def by_hand(log):
+        """Σ over pairs of records that share something, from ψ = X − V and φ = f − F."""
+        x, f = weighed(log)
+        z = np.stack([x - x.mean(), f - f.mean()], axis=1) / len(x)
+        day = np.array(log["day"])
+        rows = fc.tally(fc.read_log(log, period="user", unit="user")).to_arrow().to_pylist()
+        bucket = {row["period"]: row["bucket"] for row in rows}
+        user = np.array([bucket[u] for u in log["user"]])
+
+        def of(code):
+            number = np.unique(code, return_inverse=True)[1]
+            sums = np.stack([np.bincount(number, column) for column in z.T], axis=1)
+            return sums.T @ sums * len(sums) / (len(sums) - 1), len(sums)
+
+        (days, g), (users, h), (both, _) = of(day), of(user), of(day * 1000 + user)
+        return days + users - both, min(g, h) - 1, np.bincount(day, z[:, 0])
+
+    def test_a_change_counts_pairs_that_share_a_day_or_a_user_once(self):
+        log = records(seed=9, n=400)
+        covariance, freedom, _ = self.by_hand(log)
+        row = ask(log, read={"period": "day", "unit": "user"})
+        wide = math.sqrt(covariance[0, 0] - 2 * covariance[0, 1] + covariance[1, 1])
+        t = student.quantile(0.975, freedom)
+        assert (row["change_high"] - row["change_low"]) / 2 == pytest.approx(t * wide)
+        assert row["se"] == pytest.approx(math.sqrt(covariance[0, 0]))
+
+    def test_a_value_remembers_the_days_before(self):
+        log = records(seed=10, n=600)
+        log["day"] = np.arange(600) % 12
+        covariance, _, days = self.by_hand(log)
+        row = ask(log, read={"period": "day", "unit": "user"})
+        lag = np.abs(np.subtract.outer(np.arange(12), np.arange(12)))
+        centred = days - days.mean()
+        lasting = centred @ np.maximum(1 - lag / 5, 0) @ centred * 12 / 11 / (1 - 2 / 3 * 5 / 12)
+        variance = covariance[0, 0] - days @ days * 12 / 11 + lasting
+        t = student.quantile(0.975, 1.5 * 12 / 5 - 1)
+        assert row["se"] == pytest.approx(math.sqrt(variance))
+        assert row["high"] - row["value"] == pytest.approx(t * math.sqrt(variance))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
@@ -19,6 +18,7 @@ from foreclick.estimators import (
     Clusters,
     EstimatorLike,
     Question,
+    Spread,
     Sums,
     Unseen,
     estimate,
@@ -31,7 +31,6 @@ from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
-Floats = NDArray[np.float64]
 PRODUCTION = "production"
 
 
@@ -97,54 +96,37 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             "the log has no period and no unit, so differences cannot be paired. Read it with "
             "period= or unit=; or compare one candidate with production by fc.evaluate."
         )
-    found: dict[str, dict[Clusters, Sums]] = {name: {} for name in candidates}
-    for kind, (name, policy) in itertools.product(kinds, candidates.items()):
+    found: dict[str, Sums] = {}
+    for name, policy in candidates.items():
         question = Question(
             candidate=as_policy(policy),
             estimators=parse_estimators(estimator, clip),
             metrics=parse_metrics(metric),
             missing=missing,
-            clusters=(kind,),
+            clusters=kinds,
         )
         sums = estimate(counted, question).sums
         if len(sums) != 1:
             raise ModelError("compare takes one estimator, one metric and one clip.")
-        found[name][kind] = sums[0]
-    first = {name: mine[kinds[0]] for name, mine in found.items()}
-    production = next(iter(first.values())).stratum.production(parse_metrics(metric)[0]) or 0.0
-    most = largest_slots(counted, first.values()) if cap is None else {}
+        found[name] = sums[0]
+    one = next(iter(found.values()))
+    production = one.stratum.production(one.metric) or 0.0
+    most = largest_slots(counted, found.values()) if cap is None else {}
     sides = [
-        _Side(
-            n,
-            s.value,
-            s.unseen(cap),
-            beyond(s, cap, most),
-            s.covered_share,
-            next((by.repeated for by in found[n].values() if by.repeated is not None), None),
-        )
-        for n, s in first.items()
+        _Side(n, s.value, s.unseen(cap), beyond(s, cap, most), s.covered_share, s.repeated)
+        for n, s in found.items()
     ]
     seen = [side for side in sides if side.value is not None]
     unseen = [side for side in sides if side.value is None]
     seen.append(_Side(PRODUCTION, production, NOTHING, 0.0, 1.0))
     pairs = _pairs(len(seen))
-    by_kind = [
-        inference.contrasts(
-            [float(side.value or 0.0) for side in seen],
-            _covariance([found[side.name][kind] for side in seen[:-1]]),
-            pairs,
-            confidence,
-            _freedom(found, kind),
-        )
-        for kind in (kinds if pairs else ())
-    ]
+    spreads = [found[side.name].spread for side in seen[:-1]]
+    paired = _paired([float(side.value or 0.0) for side in seen], spreads, pairs, confidence)
     rows = []
-    for i, (one, other) in enumerate(pairs):
-        widest = max(by_kind, key=lambda c, i=i: float(c.se[i] * c.reach))  # type: ignore[misc]
-        a, b = seen[one], seen[other]
-        row = _row(a, b, widest, i)
+    for i, (a, b) in enumerate((seen[j], seen[k]) for j, k in pairs):
+        row = _row(a, b, paired, i)
         evidence = inference.Evidence(
-            estimator=next(iter(first.values())).estimator,
+            estimator=one.estimator,
             metric=str(metric),
             change=row["change"],
             low=row["all_low"] - b.beyond,
@@ -185,21 +167,24 @@ def _pairs(count: int) -> list[tuple[int, int]]:
     return [(i, count - 1) for i in own] + list(itertools.combinations(own, 2))
 
 
-def _covariance(sums: Sequence[Sums]) -> Floats:
-    """Of all candidates and production, which is last."""
-    spreads = [s.spread for s in sums if s.spread is not None and s.spread.sums is not None]
-    if len(spreads) < len(sums):
+def _paired(
+    values: list[float],
+    spreads: Sequence[Spread | None],
+    pairs: list[tuple[int, int]],
+    confidence: float,
+) -> inference.Contrasts:
+    """The differences of pairs of candidates and production, which is last."""
+    told = [spread for spread in spreads if spread is not None and spread.parts]
+    if len(told) < len(spreads):
         raise ModelError("the log has too few periods or units to pair differences.")
-    return joint_covariance(spreads)
+    if not told:
+        return inference.contrasts(values, np.zeros((1, 1)), pairs, confidence, 1.0)
+    freedom = min(spread.freedom for spread in told)
+    return inference.contrasts(values, joint_covariance(told), pairs, confidence, freedom)
 
 
-def _freedom(found: dict[str, dict[Clusters, Sums]], kind: Clusters) -> float:
-    spreads = [mine[kind].spread for mine in found.values()]
-    return min((spread.freedom for spread in spreads if spread is not None), default=1.0)
-
-
-def _row(one: _Side, other: _Side, widest: inference.Contrasts, i: int) -> dict[str, Any]:
-    change, se = float(widest.change[i]), float(widest.se[i])
+def _row(one: _Side, other: _Side, paired: inference.Contrasts, i: int) -> dict[str, Any]:
+    change, se = float(paired.change[i]), float(paired.se[i])
     # What either would show and nobody saw is on its side.
     low, high = (
         change - one.unseen.less - other.unseen.more,
@@ -212,11 +197,11 @@ def _row(one: _Side, other: _Side, widest: inference.Contrasts, i: int) -> dict[
         "other": other.value,
         "change": change,
         "se": se,
-        "low": low - widest.reach * se,
-        "high": high + widest.reach * se,
-        "all_low": low - widest.joint * se,
-        "all_high": high + widest.joint * se,
-        "p": float(widest.p[i]),
+        "low": low - paired.reach * se,
+        "high": high + paired.reach * se,
+        "all_low": low - paired.joint * se,
+        "all_high": high + paired.joint * se,
+        "p": float(paired.p[i]),
         "holm": 1.0,
         "bh": 1.0,
         "covered": one.covered,

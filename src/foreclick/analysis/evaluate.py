@@ -127,8 +127,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             verdict allows for their number.
         confidence: of the intervals.
         clusters: whose records vary together: those of a "period", of a "unit" (user), or none
-            ("record"). By default periods and units if the log has them, whichever is wider, and
-            records otherwise. None: no intervals, in half the time.
+            ("record"). By default periods and units at once if the log has them, and records
+            otherwise. None: no intervals, in half the time.
         mix: whether contexts come as they come ("random"), or in numbers fixed by design.
         cap: the highest click rate that what was never shown might have, for the upper ends. By
             default they take that of the log's best position, and the verdict "worse" also allows

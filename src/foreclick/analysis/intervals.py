@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -130,7 +131,9 @@ def ends(
     if kind == "bernstein" or kind == "hoeffding":  # noqa: PLR1714 - mypy narrows only this
         return found | _bounded(sums, baseline, confidence, kind)
     reach = _reach(sums, spread, confidence, kind)
-    found |= inference.value(value, spread.covariance, reach)._asdict()
+    lasting = spread.plus(np.array([[spread.memory, 0.0], [0.0, 0.0]])).covariance
+    far = _reach(sums, replace(spread, freedom=spread.memory_freedom), confidence, kind)
+    found |= inference.value(value, lasting, far)._asdict()
     joint = spread.covariance if baseline is None else spread.against(baseline.spread)
     if production is None or joint is None:
         return found

@@ -222,6 +222,18 @@ class Totals:
             np.add.at(before.ravel(), at.ravel(), values.ravel())
             self._sums[name] = before
 
+    def scatter(self, name: Any, at: Ints, values: Floats, size: int) -> None:  # noqa: ANN401
+        """Add the values of rows, shape (R,), each to its own place of `size` in every stratum.
+
+        Args:
+            name: of the sums.
+            at: Shape (R,): stratum × size + place.
+            values: Shape (R,), in the order of contexts.
+            size: how many places a stratum has.
+        """
+        found = self._sums.setdefault(name, np.zeros((self.strata, size)))
+        np.add.at(found.reshape(-1), at, values)
+
     def more(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
         """Add what does not come from contexts, shape (strata,)."""
         self._sums[name] = self.sum(name) + values

@@ -1,7 +1,6 @@
 """Estimators: one kernel on arrays, and the values that say how it is used."""
 
 from foreclick.estimators.answer import estimate
-from foreclick.estimators.influence import Spread, clustered, joint_covariance
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.question import (
     Clusters,
@@ -12,6 +11,7 @@ from foreclick.estimators.question import (
     propensities_answer,
 )
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
+from foreclick.estimators.spread import Spread, joint_covariance
 from foreclick.estimators.sums import Estimate, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
@@ -31,7 +31,6 @@ __all__ = [
     "Weighted",
     "check_columns",
     "clips",
-    "clustered",
     "estimate",
     "joint_covariance",
     "parse_estimators",

@@ -16,15 +16,15 @@ from foreclick.batches import (
 from foreclick.errors import PolicyError
 from foreclick.estimators import variance
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.influence import Spread, clustered
 from foreclick.estimators.ladder.estimate import LadderEstimate
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.ladder.work import LadderWork
 from foreclick.estimators.question import Part, Question, Stratum, check_question
+from foreclick.estimators.spread import BOTH, ByCluster, Spread, clustered
 from foreclick.estimators.sums import Estimate, Seen, Sums
 from foreclick.estimators.support import Sight
-from foreclick.estimators.work import BatchWork, Facts, Found, Strata
+from foreclick.estimators.work import BatchWork, Both, Facts, Found, Strata
 from foreclick.logs import Shape
 from foreclick.policies import Observed, Policy
 from foreclick.tallies.base import Tally
@@ -65,10 +65,14 @@ def _climb(
     drops = question.missing == "drop"
     sample = tally.shape.sample
     drawn = sample is not None and sample[0] == "context"
-    climb = LadderWork(estimate, asks, question.clusters, drops, work.sample, drawn)
+    two_way = question.two_way
+    climb = LadderWork(estimate, asks, question.clusters, drops, work.sample, drawn, two_way)
     placed = [work.placed(batch) for batch in batches]
-    for each, values in climb.values(placed):
-        Found(each.counting.batch.stratum, values).add_to(totals)
+    for each, values, rows in climb.values(placed):
+        batch = each.counting.batch
+        Found(batch.stratum, values, rows=rows, both=Both.of(batch) if rows else None).add_to(
+            totals
+        )
     if question.clusters:
         for j, (i, _) in enumerate(asks):
             totals.more((i, 0, "alone"), estimate.coarse_unsettled()[:, j])
@@ -219,42 +223,39 @@ class Answer:
     # --- variance ---------------------------------------------------------------------------------
 
     def _with_spread(self, i: int, m: int, found: Sums) -> Sums:
-        """The same sums with their variance: by several kinds of clusters, the widest of them."""
-        if not self.question.clusters:
+        """The same sums with their variance, by clusters of one kind or of two at once."""
+        kinds = self.question.clusters
+        if not kinds:
             return found
-        s, repeated = found.stratum.number, None
-        spreads = []
-        for kind in self.question.clusters:
-            spread = self._spread(i, m, found, kind)
-            if spread is None:
-                continue
-            spreads.append(spread)
-            enough = kind == "period" and spread.clusters >= variance.ENOUGH_PERIODS
-            covered = self._number(s, i, kind, "covered")
-            if enough and covered:
-                repeated = self._number(s, i, kind, "often") / covered
-        widest = max(spreads, key=lambda spread: float(spread.covariance[0, 0]), default=None)
-        if widest is not None:
-            widest = self._sampled(i, m, found, widest)
-        return replace(found, asked=True, spread=widest, repeated=repeated)
-
-    def _spread(self, i: int, m: int, found: Sums, kind: Any) -> Spread | None:  # noqa: ANN401
         if found.value is None:
-            return None
+            return replace(found, asked=True)
         s = found.stratum.number
-        if kind == "record":
-            spread = _independent({c: self._number(s, i, m, kind, c) for c in _MOMENTS})
-        else:
-            n = self.totals.sum((kind, "n"))[s]
-            f = self.totals.sum((kind, "f", found.metric))[s]
-            psi = self.totals.sum((i, m, kind, "psi"))[s]
-            there = np.flatnonzero(n > 0)
-            both = np.stack([psi, f], axis=1)[there]
-            if not self.question.fixed_mix:
-                both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
-            spread = replace(clustered(both / n.sum()), kind=kind, present=there)
-        hidden = self._hidden(i, m, s, kind) / found.stratum.records**2
-        return replace(spread, covariance=spread.covariance + hidden)
+        spread = self._records(i, m, s) if kinds == ("record",) else self._clusters(i, m, found)
+        hidden = max((self._hidden(i, m, s, kind) for kind in kinds), key=lambda h: float(h[0, 0]))
+        spread = spread.plus(hidden / found.stratum.records**2)
+        repeated, covered = None, self._number(s, i, "period", "covered")
+        if "period" in kinds and spread.clusters >= variance.ENOUGH_PERIODS and covered:
+            repeated = self._number(s, i, "period", "often") / covered
+        spread = self._sampled(i, m, found, spread)
+        return replace(found, asked=True, spread=spread, repeated=repeated)
+
+    def _records(self, i: int, m: int, s: int) -> Spread:
+        return _independent({c: self._number(s, i, m, "record", c) for c in _MOMENTS})
+
+    def _clusters(self, i: int, m: int, found: Sums) -> Spread:
+        kinds = (*self.question.clusters, *([BOTH] if self.question.two_way else []))
+        return clustered([self._by_cluster(i, m, found, kind) for kind in kinds])
+
+    def _by_cluster(self, i: int, m: int, found: Sums, kind: str) -> ByCluster:
+        s = found.stratum.number
+        n = self.totals.sum((kind, "n"))[s]
+        f = self.totals.sum((kind, "f", found.metric))[s]
+        psi = self.totals.sum((i, m, kind, "psi"))[s]
+        there = np.flatnonzero(n > 0)
+        both = np.stack([psi, f], axis=1)[there]
+        if not self.question.fixed_mix:
+            both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
+        return ByCluster(kind, both / n.sum(), there)
 
     def _hidden(self, i: int, m: int, s: int, kind: str) -> Floats:
         """Shape (2, 2): the variance of n V̂ and n F̂ that small cells and few clusters hide."""
@@ -302,7 +303,7 @@ def _independent(moments: dict[str, float]) -> Spread:
     raw = np.array([[moments["vv"], moments["vf"]], [moments["vf"], moments["ff"]]])
     mean = np.array([moments["v"], moments["f"]]) / n
     centred = raw - n * np.outer(mean, mean)
-    return Spread(centred / (n * max(n - 1, 1)), math.inf, n, None)
+    return Spread(centred / (n * max(n - 1, 1)), math.inf, n)
 
 
 def whole_number(value: float) -> float:

@@ -13,10 +13,8 @@ records are independent, every record is a cluster of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -28,85 +26,7 @@ from foreclick.estimators.kernel import (
     context_rows,
     row_scores,
 )
-from foreclick.estimators.question import Clusters
 from foreclick.metrics import Metric
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The covariance of an estimate and production's mean, over samples like the log.
-
-    Attributes:
-        covariance: Shape (2, 2): of V̂ and F̂.
-        freedom: degrees of freedom of Student's t; infinite for independent records.
-        clusters: over how many clusters it was taken.
-        sums: Shape (clusters, 2): Σψ / n and Σφ / n by cluster, for joint use with other
-            candidates; None for independent records.
-        present: Shape (clusters,): the numbers of these clusters in the log.
-        kind: whose records vary together.
-        alone: what of the variance of V̂ is the candidate's own: of its sample, if it is one, and of
-            what a ladder borrowed from other cells.
-    """
-
-    covariance: Floats
-    freedom: float
-    clusters: float
-    sums: Floats | None
-    kind: Clusters = "record"
-    alone: float = 0.0
-    present: Any = None
-
-    def wider(self, alone: float) -> Spread:
-        """The same with a variance that the candidate shares with no other."""
-        more = np.array([[alone, 0.0], [0.0, 0.0]])
-        return replace(self, covariance=self.covariance + more, alone=alone)
-
-    def against(self, other: Spread | None) -> Floats | None:
-        """Shape (2, 2): the covariance with another candidate's estimate instead of production's.
-
-        Clusters tell it exactly. Of independent records only the two variances are known here, and
-        the covariance is taken to be 0, which makes the difference look more uncertain than it is.
-        """
-        if other is None:
-            return None
-        pairs = self.sums is not None and other.sums is not None and self.kind == other.kind
-        if pairs and self.clusters == other.clusters:
-            return joint_covariance([self, other])[:2, :2]
-        return np.diag([self.covariance[0, 0], other.covariance[0, 0]])
-
-
-def joint_covariance(spreads: Sequence[Spread]) -> Floats:
-    """The covariance of several candidates and production, which is last, from the same clusters.
-
-    The sums over clusters give it. What cells hide that were hardly seen is known of each candidate
-    against production; two candidates share it as far as their clusters move together. What comes
-    of a candidate's own sample it shares with nobody.
-    """
-    own = [spread.sums for spread in spreads if spread.sums is not None]
-    columns = np.stack([*(each[:, 0] for each in own), own[0][:, 1]], axis=1)
-    count, last = len(columns), len(spreads)
-    shown = columns.T @ columns * (count / max(count - 1, 1))
-    hidden = np.zeros(last)
-    for j, spread in enumerate(spreads):
-        extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
-        extra[0, 0] -= spread.alone
-        # Only differences are asked for, so all that a difference hides may stand with one side.
-        hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
-    scale = np.sqrt(np.diag(shown)[:last])
-    both = np.outer(scale, scale)
-    alike = shown[:last, :last] / np.where(both > 0, both, 1.0)
-    np.fill_diagonal(alike, 1.0)
-    found = shown.copy()
-    found[:last, :last] += alike * np.sqrt(np.outer(hidden, hidden))
-    found[:last, :last] += np.diag([spread.alone for spread in spreads])
-    return np.asarray(found, dtype=np.float64)
-
-
-def clustered(sums_by_cluster: Floats) -> Spread:
-    """The covariance of totals of independent clusters: G / (G − 1) Σ_c s_c s_cᵀ."""
-    count = len(sums_by_cluster)
-    covariance = sums_by_cluster.T @ sums_by_cluster * (count / max(count - 1, 1))
-    return Spread(covariance, count - 1, count, sums_by_cluster)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +57,10 @@ class Counting:
             return f
         mean = ratio(context_rows(batch, batch.n * f), batch.context_n)
         return f - mean[batch.row_context]
+
+    def by_row(self, values: Floats) -> Floats:
+        """Shape (R,): n × values of the records of each row that counts."""
+        return np.where(self.counts[self.batch.row_context], self.batch.n * values, 0.0)
 
     def by_cluster(self, values: Floats, kind: Cluster) -> Floats:
         """Shape (X, T): n × values of the records of each context and cluster."""

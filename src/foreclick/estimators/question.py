@@ -33,8 +33,8 @@ class Question:
         by: the columns whose values split the log into strata.
         baseline: a policy that the candidate is compared with; with missing="drop", contexts that
             either of them does not know are left out.
-        clusters: whose records vary together, for the variance of the estimates; several, of which
-            the widest counts; none for estimates alone.
+        clusters: whose records vary together, for the variance of the estimates: one kind, or
+            periods and units; none for estimates alone.
         fixed_mix: whether the mix of contexts is fixed by design.
         top: how many of the largest weights and of the contexts least seen are named; 0: support
             is not looked at.
@@ -71,6 +71,11 @@ class Question:
     def depth(self) -> int:
         """The last position that any metric counts."""
         return max(metric.depth for metric in self.metrics)
+
+    @property
+    def two_way(self) -> bool:
+        """Whether records of one period vary together, and so do those of one unit."""
+        return {"period", "unit"} <= set(self.clusters)
 
     @property
     def hazards(self) -> list[tuple[Weighted | Ladder, Metric]]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.influence import Spread
 from foreclick.estimators.question import Stratum
+from foreclick.estimators.spread import Spread
 from foreclick.estimators.support import Tail
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel

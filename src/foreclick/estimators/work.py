@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.ladder.work import Placed
 from foreclick.estimators.question import Question
 from foreclick.estimators.slots import context_slots
+from foreclick.estimators.spread import BOTH
 from foreclick.estimators.support import Sight, context_support, sights
 from foreclick.logs import PERIOD, Shape
 from foreclick.policies import Observed, Policy
@@ -132,19 +133,46 @@ class Found:
         stratum: Shape (X,).
         sums: Shape (X, …) each.
         largest: Shape (X,) each.
+        rows: Shape (R,) each: values of rows, to be summed over buckets of users in a period.
+        both: which bucket and period every row is of, if rows have values.
     """
 
     stratum: Ints
     sums: dict[Any, Floats] = field(default_factory=dict)
     largest: dict[Any, Floats] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
+    rows: dict[Any, Floats] = field(default_factory=dict)
+    both: Both | None = None
 
     def add_to(self, totals: Totals) -> None:
         """Add the values of all contexts."""
+        if self.both is not None:
+            for name, values in self.rows.items():
+                totals.scatter(name, self.both.at, values, self.both.size)
         for name, values in self.sums.items():
             totals.add(name, values, self.stratum)
         for name, values in self.largest.items():
             totals.most(name, values, self.stratum)
+
+
+class Both(NamedTuple):
+    """Buckets of users in a period, for clusters of two kinds at once.
+
+    Attributes:
+        at: Shape (R,): stratum × size + the bucket and period of each row.
+        size: how many there are.
+    """
+
+    at: Ints
+    size: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> Both:
+        """Those of the rows of a batch."""
+        periods, units = batch.cluster_count["period"], batch.cluster_count["unit"]
+        stratum = batch.stratum[batch.row_context].astype(np.int64)
+        at = (stratum * periods + batch.clusters["period"]) * units + batch.clusters["unit"]
+        return cls(at, periods * units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +270,11 @@ class BatchWork:
             found.sums[kind, "n"] = clustering.records
             for metric in self.question.metrics:
                 found.sums[kind, "f", metric] = clustering.rewards(metric)
+        if self.question.two_way:
+            found.both = Both.of(counting.batch)
+            found.rows[BOTH, "n"] = counting.by_row(np.ones(len(counting.batch.n)))
+            for metric in self.question.metrics:
+                found.rows[BOTH, "f", metric] = counting.by_row(counting.rewards(metric))
         asks = [(i, ask) for i, ask in enumerate(self.question.asks) if ask.ladder is None]
         for cell in dict.fromkeys(ask.cell for _, ask in asks):
             same = [(i, ask) for i, ask in asks if ask.cell == cell]
@@ -283,6 +316,8 @@ class AskWork:
             self._records(found, influence, residual)
         for kind, clustering in self.clusterings.items():
             self._clusters(found, influence, residual, kind, clustering)
+        for m in range(len(w.ask.clips)) if question.two_way else ():
+            found.rows[i, m, BOTH, "psi"] = self.counting.by_row(influence.rows(m))
         self._samples(found, values)
 
     def _support(self, found: Found, top: int) -> None:

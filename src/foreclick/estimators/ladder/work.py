@@ -14,6 +14,7 @@ from foreclick.estimators.cells import Ask, row_credit
 from foreclick.estimators.influence import Clustering, Counting
 from foreclick.estimators.kernel import context_rows
 from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
+from foreclick.estimators.spread import BOTH
 from foreclick.policies import Observed
 
 Values = dict[Any, Floats]
@@ -39,6 +40,7 @@ class LadderWork:
         drops: whether contexts that the candidate does not know are left out of everything.
         sample: whether the candidate is the frequencies of another log.
         drawn: whether only some contexts of the log were read.
+        two_way: whether periods and units count both.
     """
 
     estimate: LadderEstimate
@@ -47,9 +49,10 @@ class LadderWork:
     drops: bool
     sample: bool
     drawn: bool
+    two_way: bool = False
 
-    def values(self, placed: list[Placed]) -> Iterator[tuple[Placed, Values]]:
-        """What every batch adds to the answer.
+    def values(self, placed: list[Placed]) -> Iterator[tuple[Placed, Values, Values]]:
+        """What every batch adds to the answer: values of contexts, and of rows.
 
         Args:
             placed: the batches of the log; each is looked at three times.
@@ -61,12 +64,13 @@ class LadderWork:
         for number, each in enumerate(placed):
             found = self.estimate.values(number, each.counting.batch, each.candidate)
             earned.append(found["credit"])
-            yield each, self._sums(found)
+            yield each, self._sums(found), {}
         if not self.clusters:
             return
         for number, (each, credit) in enumerate(zip(placed, earned, strict=True)):
             influence = self.estimate.influence(number, each.counting.batch, each.candidate)
-            yield each, self._variance(number, each, influence, credit)
+            values = self._variance(number, each, influence, credit)
+            yield each, values, self._rows(each, influence, credit)
 
     def _sums(self, found: dict[str, Floats]) -> Values:
         values: Values = {}
@@ -95,9 +99,7 @@ class LadderWork:
             values[i, 0, "weighted"] = influence.weighted[:, j]
             values[i, 0, "squared"] = influence.squared[:, j]
             values[i, 0, "alone"] = influence.unsettled[:, j]
-            common = ratio(credit[:, j], batch.context_n)
-            if counting.fixed_mix:
-                common = np.zeros_like(common)
+            common = _common(counting, credit[:, j])
             for kind in self.clusters:
                 clustering = clusterings.get(kind)
                 values |= self._cluster(clustering, j, i, ask, counting, influence, common)
@@ -112,6 +114,17 @@ class LadderWork:
                 moments = variance.drawn_contexts(counting, credit[:, j], reward)
                 own |= {(0, *name): each for name, each in moments.items()}
             values |= {(i, *name): each for name, each in own.items()}
+        return values
+
+    def _rows(self, placed: Placed, influence: Influence, credit: Floats) -> Values:
+        """ψ_t + V of rows, where periods and units count both."""
+        if not self.two_way:
+            return {}
+        counting, values = placed.counting, {}
+        for j, (i, ask) in enumerate(self.asks):
+            common, f = _common(counting, credit[:, j]), counting.rewards(ask.metric)
+            psi = _psi(counting, influence.per_record(j), common, f)
+            values[i, 0, BOTH, "psi"] = counting.by_row(psi)
         return values
 
     def _cluster(
@@ -129,13 +142,23 @@ class LadderWork:
         Contexts that the candidate does not know are worth what they were. Records of all contexts
         move the rates of the rungs that contexts share.
         """
-        batch = counting.batch
         if clustering is None:
-            own = np.where(counting.known, common, 0.0)[batch.row_context]
             f = counting.rewards(ask.metric)
-            psi = influence.per_record(j) + np.where(counting.known[batch.row_context], own, f)
+            psi = _psi(counting, influence.per_record(j), common, f)
             moments = variance.record_moments(counting, psi, ask.metric)
             return {(i, 0, "record", name): each for name, each in moments.items()}
         kind, known = clustering.kind, counting.known[:, None]
         own = np.where(known, clustering.records * common[:, None], clustering.rewards(ask.metric))
         return {(i, 0, kind, "psi"): influence.by_cluster(j, kind) + own}
+
+
+def _common(counting: Counting, credit: Floats) -> Floats:
+    """Shape (X,): what all records of a context have in common, V_x."""
+    found = ratio(credit, counting.batch.context_n)
+    return np.zeros_like(found) if counting.fixed_mix else found
+
+
+def _psi(counting: Counting, moved: Floats, common: Floats, reward: Floats) -> Floats:
+    """Shape (R,): ψ_t + V; contexts that the candidate does not know are worth what they were."""
+    context = counting.batch.row_context
+    return moved + np.where(counting.known[context], common[context], reward)

@@ -1,0 +1,192 @@
+"""How far an estimate would move from log to log: covariances of sums over clusters of records.
+
+Records of one cluster (a day, a bucket of users) vary together, clusters do not. With the sums s_c
+of the influence of all records of cluster c, over n records in all,
+
+    Cov = G / (G − 1) Σ_c s_c s_cᵀ        of G clusters.
+
+**Two kinds at once.** Records of one day vary together, and so do those of one user. A pair of
+records counts if it shares the day or the user, so the sums over days and over users count the
+pairs that share both twice (Cameron, Gelbach and Miller, 2011):
+
+    Cov = Cov_day + Cov_user − Cov_both
+
+**Days with memory.** If a good day is followed by good days, neighbouring days vary together, too.
+Newey and West's covariance with L lags counts them, by weights that fall to 0 (1987),
+
+    Cov = G / (G − 1) / (1 − ⅔ (L + 1) / G) (Γ_0 + Σ_{l ≤ L} (1 − l / (L + 1)) (Γ_l + Γ_lᵀ)),
+    Γ_l = Σ_d s_d s_{d−l}ᵀ,
+
+the factor for what the estimated mean takes away. It has few degrees of freedom,
+3/2 G / (L + 1) − 1. A change against production on the same days hardly has memory: what makes a
+day good for one makes it good for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from foreclick.batches import Floats, Ints
+
+BOTH = "both"
+"""The kind of clusters that share a period and a unit."""
+
+LAGS = 4
+"""Days back that a day may remember."""
+
+_ENOUGH = 10  # periods; fewer say nothing of how they follow each other
+
+
+class ByCluster(NamedTuple):
+    """Sums of influence over the clusters of one kind.
+
+    Attributes:
+        kind: "period", "unit", or BOTH for a bucket of users in a period.
+        sums: Shape (clusters, 2): Σψ / n and Σφ / n.
+        present: Shape (clusters,): the numbers of these clusters in the log, in order.
+    """
+
+    kind: str
+    sums: Floats
+    present: Ints
+
+    @property
+    def sign(self) -> float:
+        """Whether its covariance is added, or was counted twice and is taken off."""
+        return -1.0 if self.kind == BOTH else 1.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The covariance of an estimate and production's mean, over samples like the log.
+
+    Attributes:
+        covariance: Shape (2, 2): of V̂ and F̂.
+        freedom: degrees of freedom of Student's t; infinite for independent records.
+        clusters: over how many clusters it was taken: periods, if there are any.
+        parts: sums over clusters, for joint use with other candidates; none for independent
+            records.
+        alone: what of the variance of V̂ is the candidate's own: of its sample, if it is one, and of
+            what a ladder borrowed from other cells.
+        memory: what the variance of V̂ has besides if neighbouring periods vary together; it may
+            be below 0.
+        memory_freedom: the degrees of freedom with it.
+    """
+
+    covariance: Floats
+    freedom: float
+    clusters: float
+    parts: tuple[ByCluster, ...] = ()
+    alone: float = 0.0
+    memory: float = 0.0
+    memory_freedom: float = np.inf
+
+    @property
+    def kind(self) -> str:
+        """Whose records vary together: of several kinds, the first."""
+        return self.parts[0].kind if self.parts else "record"
+
+    def wider(self, alone: float) -> Spread:
+        """The same with a variance that the candidate shares with no other."""
+        return replace(self.plus(np.array([[alone, 0.0], [0.0, 0.0]])), alone=alone)
+
+    def plus(self, more: Floats) -> Spread:
+        """The same with another covariance on top."""
+        return replace(self, covariance=self.covariance + more)
+
+    def against(self, other: Spread | None) -> Floats | None:
+        """Shape (2, 2): the covariance with another candidate's estimate instead of production's.
+
+        Clusters tell it exactly. Of independent records only the two variances are known here, and
+        the covariance is taken to be 0, which makes the difference look more uncertain than it is.
+        """
+        if other is None:
+            return None
+        if self.parts and _alike(self, other):
+            return joint_covariance([self, other])[:2, :2]
+        return np.diag([self.covariance[0, 0], other.covariance[0, 0]])
+
+
+def _alike(one: Spread, other: Spread) -> bool:
+    """Whether two estimates have sums over the same clusters."""
+    shapes = [[(p.kind, len(p.sums)) for p in spread.parts] for spread in (one, other)]
+    return shapes[0] == shapes[1]
+
+
+def clustered(parts: Sequence[ByCluster]) -> Spread:
+    """The spread of sums over clusters of one kind, or of two and of both."""
+    counts = [len(part.sums) for part in parts if part.kind != BOTH]
+    found = Spread(
+        _covariance([(part, part.sums) for part in parts]),
+        freedom=min(counts) - 1,
+        clusters=counts[0],
+        parts=tuple(parts),
+    )
+    days = parts[0].sums
+    if parts[0].kind != "period" or len(days) < _ENOUGH:
+        return replace(found, memory_freedom=found.freedom)
+    remembered = newey_west(days[:, 0]) - float(_outer(days)[0, 0])
+    freedom = min(1.5 * len(days) / (LAGS + 1) - 1, found.freedom)
+    return replace(found, memory=remembered, memory_freedom=freedom)
+
+
+def newey_west(sums: Floats, lags: int = LAGS) -> float:
+    """The variance of the total of sums in order, of which neighbours vary together.
+
+    Args:
+        sums: Shape (G,): they add up to about 0.
+        lags: how far back one of them may remember.
+    """
+    count = len(sums)
+    centred = sums - sums.mean()
+    found = float(centred @ centred)
+    for lag in range(1, lags + 1):
+        found += 2 * (1 - lag / (lags + 1)) * float(centred[lag:] @ centred[:-lag])
+    lost = 1 - 2 / 3 * (lags + 1) / count
+    return max(found, 0.0) * count / (count - 1) / lost
+
+
+def joint_covariance(spreads: Sequence[Spread]) -> Floats:
+    """The covariance of several candidates and production, which is last, from the same clusters.
+
+    The sums over clusters give it. What cells hide that were hardly seen is known of each candidate
+    against production; two candidates share it as far as their clusters move together. What comes
+    of a candidate's own sample it shares with nobody.
+    """
+    last = len(spreads)
+    columns = [
+        (part, np.stack([*(s.parts[j].sums[:, 0] for s in spreads), part.sums[:, 1]], axis=1))
+        for j, part in enumerate(spreads[0].parts)
+    ]
+    shown = _covariance(columns)
+    hidden = np.zeros(last)
+    for j, spread in enumerate(spreads):
+        extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
+        extra[0, 0] -= spread.alone
+        # Only differences are asked for, so all that a difference hides may stand with one side.
+        hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
+    scale = np.sqrt(np.diag(shown)[:last])
+    both = np.outer(scale, scale)
+    alike = shown[:last, :last] / np.where(both > 0, both, 1.0)
+    np.fill_diagonal(alike, 1.0)
+    found = shown.copy()
+    found[:last, :last] += alike * np.sqrt(np.outer(hidden, hidden))
+    found[:last, :last] += np.diag([spread.alone for spread in spreads])
+    return np.asarray(found, dtype=np.float64)
+
+
+def _covariance(columns: Sequence[tuple[ByCluster, Floats]]) -> Floats:
+    """Σ ± G / (G − 1) Σ_c s_c s_cᵀ over kinds of clusters; of several, no variance is below 0."""
+    found = np.sum([part.sign * _outer(sums) for part, sums in columns], axis=0)
+    if len(columns) == 1:
+        return np.asarray(found)
+    values, vectors = np.linalg.eigh(found)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _outer(sums: Floats) -> Floats:
+    return np.asarray(sums.T @ sums * (len(sums) / max(len(sums) - 1, 1)))
