@@ -9,6 +9,12 @@ from typing import Any, Literal
 
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.headline import (
+    ALL,
+    FEW_RECORDS,
+    all_estimators,
+    usual_estimators,
+)
 from foreclick.analysis.intervals import (
     Ends,
     IntervalKind,
@@ -17,7 +23,6 @@ from foreclick.analysis.intervals import (
     in_words,
 )
 from foreclick.analysis.notes import (
-    FEW_RECORDS,
     coverage_notes,
     repetition_note,
     rung_notes,
@@ -84,7 +89,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     candidate: PolicyLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
-    estimators: EstimatorLike | Sequence[EstimatorLike] = ("list", "ip", "item", "pbm", "rctr"),
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     clip: float | Sequence[float] = math.inf,
     missing: Missing = "error",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
@@ -108,13 +113,16 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         V = 1/n Σ_x n_x Σ_g C_g min(H_g / P_g, M)
 
     It assumes the click model named in the `estimator` column: that slots of one cell share a click
-    rate. `list` assumes nothing, and sees the least.
+    rate. `list` assumes nothing, and sees the least. A ladder takes the rate of each slot from as
+    fine a cell as the log has seen often enough.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
-        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`.
+        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
+            "all". By default the ladder answers, and `ip` checks it: where the two contradict each
+            other, the verdict is that nobody can tell. With `logging=`, estimators that use it.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -166,10 +174,16 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
+    policy = as_policy(candidate)
+    asked = tuple(dict.fromkeys((*parse_metrics(metrics), *protected)))
+    if estimators is None:
+        estimators = usual_estimators(counted, policy, logging)
+    elif estimators in (ALL, [ALL], (ALL,)):
+        estimators = all_estimators(counted, policy, logging, asked)
     question = Question(
-        candidate=as_policy(candidate),
+        candidate=policy,
         estimators=parse_estimators(estimators, clip),
-        metrics=tuple(dict.fromkeys((*parse_metrics(metrics), *protected))),
+        metrics=asked,
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
         baseline=None if baseline is None else as_policy(baseline),

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from foreclick import inference
+from foreclick.analysis.headline import FEW_RECORDS
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Question
 from foreclick.tallies import Tally
-
-FEW_RECORDS = 5
-"""Below so many records in the median context, frequencies say little about the logging policy."""
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 _NAMED = 5  # segments that a note names
@@ -62,7 +60,7 @@ def verdict_notes(
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         names = dict.fromkeys(row["estimator"] for row in rows if row["metric"] == metric)
-        preferred = [name for name in ("ladder", "ip") if name in names]
+        preferred = [name for name in ("ladder", "ladder-ip", "ip") if name in names]
         chosen = [*preferred, *names][0]
         mine = [i for i, r in enumerate(rows) if (r["metric"], r["estimator"]) == (metric, chosen)]
         if by:

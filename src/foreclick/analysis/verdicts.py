@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from foreclick import inference
+from foreclick.analysis.headline import contradiction
 from foreclick.analysis.intervals import Ends, IntervalKind, ends
 from foreclick.analysis.unseen import NOTHING, beyond, largest_slots, widened
 from foreclick.errors import MetricError
@@ -104,12 +105,33 @@ def judged(
         else:
             found.append(inference.guard(e, share))
             guards.setdefault(_whose(pair), []).append(found[-1])
-    return [
+    found = [
         verdict
         if pair.sums.metric in claims.guardrails
         else inference.guarded(verdict, guards.get(_whose(pair), []))
         for pair, verdict in zip(pairs, found, strict=True)
     ]
+    return _checked(pairs, found)
+
+
+def _checked(pairs: Sequence[Pair], found: list[inference.Verdict]) -> list[inference.Verdict]:
+    """The same verdicts, but for a ladder and `ip` that contradict each other: nobody can tell."""
+    for metric, stratum in {(p.sums.metric, p.sums.stratum.number): None for p in pairs}:
+        mine = [
+            (i, pair)
+            for i, pair in enumerate(pairs)
+            if (pair.sums.metric, pair.sums.stratum.number) == (metric, stratum)
+        ]
+        answers = [(i, pair) for i, pair in mine if pair.sums.rungs is not None][:1]
+        checks = [(i, pair) for i, pair in mine if pair.sums.estimator == "ip"][:1]
+        for (i, answer), (j, check) in zip(answers, checks, strict=False):
+            words = {found[i].word, found[j].word}
+            because = contradiction(answer.sums, check.sums, answer.cap)
+            if {inference.BETTER, inference.WORSE} <= words and not because:
+                because = f"click models disagree: {found[i].because} {found[j].because}"
+            if because and words != {inference.UNKNOWN}:
+                found[i] = found[j] = inference.Verdict(inference.UNKNOWN, because)
+    return found
 
 
 def _whose(pair: Pair) -> object:

@@ -94,7 +94,7 @@ def evaluate(args: argparse.Namespace, say: Say) -> Result:
 
 def gate(args: argparse.Namespace, say: Say) -> Result:
     """One estimate and its verdict, for a pipeline to act on."""
-    options = {"estimators": ["ip"], "metrics": ["clicks@3"]} | given(args, _ASKED)
+    options = {"metrics": ["clicks@3"]} | given(args, _ASKED)
     if _several(args) or args.by:
         raise SourceError(
             "a gate has one answer: give one --metric, one --estimator and at most one --clip, and "

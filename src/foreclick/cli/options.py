@@ -404,7 +404,8 @@ def _question() -> _Parser:
         dest="estimators",
         **_several(names),
         metavar="NAME",
-        help="list, prefix, ip, item, pbm, rctr, rcm, ladder, ladder-prefix or ladder-ip",
+        help="ladder, ladder-prefix, ladder-ip, list, prefix, ip, item, pbm, rctr or rcm; of "
+        "evaluate also all (default: ladder and ip)",
     )
     return parent
 

@@ -1,0 +1,87 @@
+"""The one answer of an evaluation: which estimator gives it, and which one checks it.
+
+The ladder answers: of all estimators it was nearest to the truth in every simulated world. `ip`
+checks it, because it assumes least of those that see enough. Where the two contradict each other,
+the click models disagree, and nobody can tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from foreclick import inference
+from foreclick.batches import contexts_repeat
+from foreclick.estimators import EstimatorLike, Sums, Weighted
+from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators.ladder.spec import LADDERS
+from foreclick.metrics import Metric
+from foreclick.policies import Policy
+from foreclick.tallies.base import Tally
+
+FEW_RECORDS = 5
+"""Below so many records in the median context, frequencies say little about the logging policy."""
+
+ALL = "all"
+_SEEN = 0.9  # of the candidate's exposure, for an estimator to have a say
+_CERTAIN = 0.99  # of a contradiction
+
+
+def usual_estimators(
+    tally: Tally, policy: Policy, logging: Policy | str | None
+) -> Sequence[EstimatorLike]:
+    """The estimator that answers, and the one that checks it.
+
+    Where logging probabilities are given, or contexts hardly repeat and propensities do, the
+    estimators that use them answer instead.
+    """
+    kind = tally.shape.propensity
+    if isinstance(logging, Policy):
+        return "ip", "list"
+    if logging == "propensity" or (
+        logging is None and kind is not None and contexts_repeat(tally)[1] < FEW_RECORDS
+    ):
+        return ("list",) if kind == "list" else ("ip",)
+    return ("ladder" if policy.complete else "ladder-ip"), "ip"
+
+
+def all_estimators(
+    tally: Tally, policy: Policy, logging: Policy | str | None, metrics: Sequence[Metric]
+) -> Sequence[EstimatorLike]:
+    """Those that are usual, and all others that can say something of such a policy.
+
+    `pbm` takes the examination that the ladder learnt.
+    """
+    usual = usual_estimators(tally, policy, logging)
+    curve = fitted(tally, LADDERS["ladder"], metrics[0].reward).examined
+    pbm = Weighted("pbm", examination=curve)
+    lists = ("list", "prefix") if policy.complete else ()
+    others: list[EstimatorLike] = [*lists, "ip", "item", pbm, "rctr"]
+    return [*usual, *(name for name in others if name not in usual)]
+
+
+def contradiction(answer: Sums, check: Sums, cap: float | None) -> str:
+    """How two estimators of one value contradict each other; empty if they do not.
+
+    If both click models hold, the two differ by chance and by what either did not see. The test of
+    Hausman (1978), from the influence of the same records on both.
+    """
+    if answer.value is None or check.value is None or answer.spread is None:
+        return ""
+    if min(answer.covered_share, check.covered_share) < _SEEN:
+        return ""
+    joint = answer.spread.against(check.spread)
+    if joint is None or answer.spread.freedom < 1:
+        return ""
+    reach = inference.quantile(_CERTAIN, answer.spread.freedom)
+    found = inference.change(answer.value, check.value, joint, reach)
+    mine, theirs = answer.unseen(cap), check.unseen(cap)
+    low, high = found.low - mine.less - theirs.more, found.high + mine.more + theirs.less
+    if not (low > 0 or high < 0) or math.isclose(answer.value, check.value, rel_tol=1e-9):
+        return ""
+    return (
+        f"click models disagree: by {answer.estimator!r} {answer.metric.name} is "
+        f"{answer.value:.4g} a record, by {check.estimator!r} {check.value:.4g}, further apart "
+        "than chance puts them. A backtest says which of them predicts this log; or show the "
+        "candidate to a few users."
+    )
