@@ -75,11 +75,7 @@ class Codebook:
 
 def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
     """The batch of some whole contexts, from their rows in canonical order."""
-    rows = _merged(rows, shape)
-    new_context = _changes(rows[CONTEXT])
-    new_list = new_context.copy()
-    for column in shape.items:
-        new_list |= _changes(rows[column])
+    rows, new_context, new_list = _merged(rows, shape)
     first = np.flatnonzero(new_list)
     context = np.cumsum(new_context, dtype=np.int32) - 1
     items, shown = _items([_taken(rows[column], first) for column in shape.items])
@@ -110,30 +106,42 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
     )
 
 
-def _merged(rows: pa.Table, shape: Shape) -> pa.Table:
-    """Rows with equal keys, from several files or tallies, as one."""
-    new = np.zeros(rows.num_rows, dtype=np.bool_)
-    for column in shape.order:
+def _merged(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Bools, Bools]:
+    """Rows with equal keys, from several files or tallies, as one.
+
+    Also, of each row, whether a context begins with it, and whether a list does.
+    """
+    new = _changes(rows[CONTEXT])
+    new_context = new.copy()
+    for column in shape.items:
         new |= _changes(rows[column])
-        if new.all():
-            return rows
+    new_list = new.copy()
+    for column in shape.order[1 + len(shape.items) :]:
+        if not new.all():
+            new |= _changes(rows[column])
+    if new.all():
+        return rows, new_context, new_list
     first = np.flatnonzero(new)
     n = np.add.reduceat(_numbers(rows[N]), first)
     found = pa.table({c: _taken(rows[c], first) for c in shape.order})
-    return found.append_column(N, pa.array(n))
+    return found.append_column(N, pa.array(n)), new_context[first], new_list[first]
 
 
 def _changes(column: pa.ChunkedArray) -> Bools:
     """Shape (R,): whether a value is another than that of the row before; NULL equals NULL."""
     found = np.ones(len(column), dtype=np.bool_)
-    if len(column) > 1:
-        values = _whole(column)
-        differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
-        if values.null_count:
-            there = np.asarray(values.is_valid())
-            found[1:] = np.asarray(differs.fill_null(False)) | (there[1:] != there[:-1])
-        else:
-            found[1:] = differs
+    if len(column) < 2:  # noqa: PLR2004 - the first row is always new
+        return found
+    values = _whole(column)
+    if pa.types.is_integer(values.type) and not values.null_count:
+        plain = np.asarray(values)
+        np.not_equal(plain[1:], plain[:-1], out=found[1:])
+        return found
+    differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
+    found[1:] = np.asarray(differs.fill_null(False))
+    if values.null_count:
+        there = np.asarray(values.is_valid())
+        found[1:] |= there[1:] != there[:-1]
     return found
 
 

@@ -346,15 +346,21 @@ class CellClusters:
 
 def cell_clusters(weighed: WeighedCells, kind: Cluster) -> CellClusters:
     """What the clusters of a kind have of the cells that the candidate shows."""
-    cells, counted = weighed.cells, weighed.counted
-    where = _entries_of(cells, kind, counted, weighed.ask.metric.depth)
-    entries = cells.counts.entries(kind, counted)
-    earned = cells.counts.entry_earned(kind, counted)[where.entry]
-    earned *= np.repeat(weighed.theta[where.atoms], where.size)
-    exposed = entries.n[where.entry]
-    exposed *= np.repeat(weighed.exposure[where.atoms], where.size)
-    if where.group is not None:
-        earned, exposed = (sums(where.group, v, len(where.cell)) for v in (earned, exposed))
+    cells, counted, ask = weighed.cells, weighed.counted, weighed.ask
+    where = _entries_of(cells, kind, counted, ask.metric.depth)
+    counts = cells.counts
+
+    def by_entry(of_log: Floats, of_atom: Floats) -> Floats:
+        values = of_log[where.entry]
+        values *= np.repeat(of_atom[where.atoms], where.size)
+        return values if where.group is None else sums(where.group, values, len(where.cell))
+
+    # Models that share their cells, as `item` and `pbm` do, share what was earned in them.
+    earned = cells.keep(
+        ("entry earned", kind, counted.name, ask.theta),
+        lambda: by_entry(counts.entry_earned(kind, counted), weighed.theta),
+    )
+    exposed = by_entry(counts.entries(kind, counted).n, weighed.exposure)
     shape = cells.batch.context_count, cells.batch.cluster_count[kind], cells.size
     return CellClusters(shape, where.cell, where.cluster, where.at, earned, exposed)
 
