@@ -1,0 +1,91 @@
+"""One estimator answers and one checks it; where they contradict each other nobody can tell."""
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+
+
+def position_log(records=4000, seed=2, days=8):
+    """Two items that are equally good, at positions of which the first is looked at ten times more.
+
+    Item 1 mostly stands first.
+    """
+    rng = np.random.default_rng(seed)
+    swapped = rng.random(records) < 0.2
+    clicks = rng.random((records, 2)) < [0.5, 0.05]
+    return {
+        "context": ["q"] * records,
+        "items": np.where(swapped[:, None], [[2, 1]], [[1, 2]]).tolist(),
+        "clicks": clicks.astype(int).tolist(),
+        "day": rng.integers(0, days, records),
+    }
+
+
+LISTS = {"context": ["q"], "items": [[2, 1]]}
+AS_ITEM = fc.Ladder("ip", strengths=[1e6, 1e-6, 1.0], examination=[1.0, 1.0])
+
+
+def ask(candidate=LISTS, **options):
+    log = fc.read_log(position_log(), period="day")
+    return fc.evaluate(log, candidate, metrics=fc.Metric([1, 0.5]), **options)
+
+
+def test_the_ladder_answers_and_ip_checks_it():
+    assert ask()["estimator"] == ["ladder", "ip"]
+
+
+def test_without_whole_lists_it_is_the_ladder_of_positions():
+    marginals = {
+        "context": ["q"] * 2,
+        "item": [2, 1],
+        "position": [1, 2],
+        "probability": [1.0, 1.0],
+    }
+    assert ask(fc.Marginals(marginals))["estimator"] == ["ladder-ip", "ip"]
+
+
+def test_a_known_logging_policy_is_used():
+    lists = {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.8, 0.2]}
+    assert ask(logging=fc.Lists(lists))["estimator"] == ["ip", "list"]
+
+
+@pytest.mark.parametrize("each", [1, 8])
+def test_propensities_answer_where_contexts_hardly_repeat(each):
+    table = position_log(records=200)
+    table["context"] = [f"q{i // each}" for i in range(200)]
+    table["chance"] = [0.8 if items == [1, 2] else 0.2 for items in table["items"]]
+    log = fc.read_log(table, period="day", propensity="chance")
+    candidate = {"context": sorted(set(table["context"])), "items": [[2, 1]] * (200 // each)}
+    found = fc.evaluate(log, candidate, metrics="clicks@1")
+    assert found["estimator"] == (["list"] if each == 1 else ["ladder", "ip"])
+
+
+def test_all_of_them_on_request_with_the_examination_that_was_learnt():
+    found = ask(estimators="all")
+    assert found["estimator"] == ["ladder", "ip", "list", "prefix", "item", "pbm", "rctr"]
+    values = dict(zip(found["estimator"], found["value"], strict=True))
+    # Both items are equally good: by the curve 1/k, `pbm` would say that item 2 is not.
+    assert values["pbm"] == pytest.approx(values["ip"], rel=0.1)
+    plain = ask(estimators="pbm")["value"][0]
+    assert abs(plain - values["ip"]) > 3 * abs(values["pbm"] - values["ip"])
+
+
+class TestContradiction:
+    def test_is_no_answer(self):
+        alone = ask(estimators=AS_ITEM)
+        assert alone["verdict"] == ["worse"]  # if a click rate went with its item, as it does not
+        found = ask(estimators=[AS_ITEM, "ip"])
+        assert found["verdict"] == ["cannot tell", "cannot tell"]
+        assert found.notes[0].startswith("Cannot tell: click models disagree: by 'ladder-ip'")
+
+    def test_is_none_where_one_of_them_has_not_seen_enough(self):
+        new = fc.Lists({"context": ["q"] * 2, "items": [[2, 1], [3, 1]], "probability": [0.8, 0.2]})
+        found = ask(new, estimators=[AS_ITEM, "ip"])
+        assert max(found["covered"]) < 0.9
+        assert not any("disagree" in note for note in found.notes)
+
+    def test_other_estimators_have_no_say(self):
+        found = ask(estimators=["ladder", "ip", "item"])
+        assert found["verdict"][2] == "worse"
+        assert not any("disagree" in note for note in found.notes)
