@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import ibis
 import pytest
+from hypothesis import settings
 
 from tests import servers
 
@@ -27,13 +28,21 @@ if TYPE_CHECKING:
 REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
 
+# How long an example takes depends on what else the machine does; it is no property of the code.
+settings.register_profile("foreclick", deadline=None)
+settings.load_profile("foreclick")
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests against the truth, and group tests that should share a worker.
 
     All tests on Spark in one: a second session would cost ten seconds and a GB. And those that
-    share a fixture of their class or module, which each worker would make for itself.
+    share a fixture of their class or module, which each worker would make for itself. Slow ones
+    come first, so that no worker has one left to do when the other has finished; xdist itself
+    begins with the largest group, Spark's.
     """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         if "truth" in item.path.parent.parts:
             item.add_marker("truth")

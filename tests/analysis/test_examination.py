@@ -101,7 +101,7 @@ def test_attraction_and_how_often_a_list_is_shown_change_nothing():
     assert fc.examination(together(popular, rare)).curve == approx(P)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), dated=st.booleans())
 def test_both_curves_are_those_of_the_oracle(seed, dated):
     rng = np.random.default_rng(seed)

@@ -26,7 +26,6 @@ SAME = 1e-12
 
 few = settings(
     max_examples=3,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

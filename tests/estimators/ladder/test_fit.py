@@ -296,7 +296,7 @@ def test_what_is_given_is_not_learnt():
     p=st.lists(st.floats(0.05, 1), min_size=2, max_size=2),
     seed=st.integers(0, 100),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], seed: int):
     rng = np.random.default_rng(seed)
     examination = np.array([1.0, *p])
