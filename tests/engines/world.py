@@ -119,7 +119,7 @@ class Recorder(DuckDB):
         super().__init__(laptop().backend)
         self.asked: list[tuple[str, ir.Table]] = []
 
-    extremes = Engine.extremes  # as a warehouse has it
+    ask, make = Engine.ask, Engine.make  # which compile every statement anew
 
     def materialise(self, expr: ir.Table, step: str) -> ir.Table:
         self.asked.append((step, expr))

@@ -311,16 +311,6 @@ class Engine:
         """Element k (from 1) of an array, NULL where the array is shorter."""
         return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
 
-    def extremes(self, values: Sequence[ir.NumericValue]) -> tuple[ir.Value, ir.Value]:
-        """The least and the greatest of some numbers, where NULL counts as 0.
-
-        On some engines one NULL makes the least of all numbers NULL.
-        """
-        filled = [value.fill_null(0) for value in values]
-        if len(filled) == 1:
-            return filled[0], filled[0]
-        return ibis.least(*filled), ibis.greatest(*filled)
-
     def bucket(self, unit: ir.Value) -> ir.IntegerValue:
         """The unit's bucket: the first seven hex digits of the MD5 of its text, modulo 30.
 

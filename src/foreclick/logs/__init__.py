@@ -27,7 +27,7 @@ from foreclick.logs.layouts import (
     shape_of,
     some_rows,
 )
-from foreclick.logs.masks import maskable, packed, spread, unpackable
+from foreclick.logs.masks import mask_of, maskable, packed, spread
 from foreclick.logs.shape import (
     BUCKET,
     CONTEXT,
@@ -53,7 +53,6 @@ from foreclick.logs.validate import (
 DEEPEST = 100
 """Positions of a list that are read at most."""
 
-ODD = "__odd"
 _SOME, _ALL = "some rows", "all rows"
 
 __all__ = [
@@ -304,7 +303,7 @@ class _Pass:
         while masks:
             shape = replace(shape_of(self.raw, self.roles, depth), masks=masks)
             table = self.engine.make("log", _by_masks, self.raw, self.roles, shape, self.depth)
-            if not self.engine.ask(_any_null, table, masks[0])["found"][0].as_py():
+            if not self.engine.ask(_any_null, table, masks)["found"][0].as_py():
                 return shape, table
             longest = depth if self.depth else self._longest(_ALL)
             if longest == depth:
@@ -353,10 +352,10 @@ def _guessed_odd(engine: Engine, raw: ir.Table, roles: Roles, depth: int) -> ir.
     return _odd(engine, lay_out(some_rows(raw, roles), roles, engine).records(depth), shape)
 
 
-def _odd(engine: Engine, records: ir.Table, shape: Shape) -> ir.Table:
+def _odd(_: Engine, records: ir.Table, shape: Shape) -> ir.Table:
     """Which rewards do not fit in masks, of those that are none yet."""
     names = [name for name in maskable(shape) if name not in shape.masks]
-    odd = {name: unpackable(records, shape, name, engine).any() for name in names}
+    odd = {name: mask_of(records, shape, name).isnull().any() for name in names}
     return records.aggregate(**odd)
 
 
@@ -365,16 +364,16 @@ def _by_masks(
 ) -> ir.Table:
     """Groups with masks, which are NULL where a mask cannot tell, or a list is longer."""
     records = lay_out(raw, roles, engine).records(shape.depth)
-    odd = any_of(unpackable(records, shape, name, engine) for name in shape.masks)
+    masked = packed(records, shape)
     if depth is None:
-        odd = odd | (records[LENGTH] > shape.depth)
-    marked = packed(records.mutate(**{ODD: odd}), shape)
-    masks = {name: marked[ODD].ifelse(ibis.null("int64"), marked[name]) for name in shape.masks}
-    return _grouped(marked.mutate(**masks), shape.order)
+        longer = masked[LENGTH] > shape.depth
+        masks = {name: longer.ifelse(ibis.null("int64"), masked[name]) for name in shape.masks}
+        masked = masked.mutate(**masks)
+    return _grouped(masked, shape.order)
 
 
-def _any_null(_: Engine, table: ir.Table, column: str) -> ir.Table:
-    return table.aggregate(found=table[column].isnull().any())
+def _any_null(_: Engine, table: ir.Table, columns: tuple[str, ...]) -> ir.Table:
+    return table.aggregate(found=any_of(table[column].isnull() for column in columns).any())
 
 
 def _by_columns(engine: Engine, raw: ir.Table, roles: Roles, shape: Shape) -> ir.Table:

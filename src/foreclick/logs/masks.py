@@ -7,10 +7,9 @@ of ten, so grouping a raw log hashes and compares half as many columns. Only rew
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import reduce
-from operator import add, or_
-from typing import TYPE_CHECKING
+from operator import add
 
 import ibis
 import ibis.expr.types as ir
@@ -18,16 +17,16 @@ import ibis.expr.types as ir
 from foreclick.engines import absent, whole
 from foreclick.logs.shape import Shape
 
-if TYPE_CHECKING:
-    from foreclick.engines import Engine
-
 DEEPEST_MASK = 62
 """Positions that fit in a mask, a signed 64-bit integer with a bit to spare."""
 
 
 def packed(table: ir.Table, shape: Shape) -> ir.Table:
-    """Replace the reward columns of `shape.masks` by masks, and keep all other columns."""
-    masks = {name: _mask([table[c] for c in shape.reward(name)]) for name in shape.masks}
+    """Replace the reward columns of `shape.masks` by masks, and keep all other columns.
+
+    A mask is NULL where the rewards of a row do not fit in it.
+    """
+    masks = {name: mask_of(table, shape, name) for name in shape.masks}
     spread = {column for name in shape.masks for column in shape.reward(name)}
     others = [column for column in table.columns if column not in spread]
     return table.select(*others, **masks) if masks else table
@@ -66,22 +65,20 @@ def maskable(shape: Shape) -> tuple[str, ...]:
     return tuple(name for name in shape.rewards if name.lower() not in taken)
 
 
-def unpackable(table: ir.Table, shape: Shape, name: str, engine: Engine) -> ir.BooleanValue:
-    """Whether a row's rewards of this name do not fit in a mask."""
-    values = [table[column] for column in shape.reward(name)]
-    items = [table[column] for column in shape.items]
-    misplaced = [i.isnull() != absent(v) for i, v in zip(items, values, strict=True)]
-    return _neither_0_nor_1(values, engine) | reduce(or_, misplaced)
+def mask_of(table: ir.Table, shape: Shape, name: str) -> ir.IntegerValue:
+    """The mask of a row's rewards of this name, NULL where they do not fit in one.
 
-
-def _neither_0_nor_1(values: Sequence[ir.NumericValue], engine: Engine) -> ir.BooleanValue:
-    if all(value.type().is_integer() for value in values):
-        # Two comparisons a list rather than two a position.
-        least, greatest = engine.extremes(values)
-        return ((least < 0) | (greatest > 1)).fill_null(False)
-    return reduce(or_, [((v != 0) & (v != 1)).fill_null(False) for v in values])
-
-
-def _mask(values: Sequence[ir.NumericValue]) -> ir.IntegerValue:
-    bits = [(v == 1).ifelse(whole(1 << k), whole(0)) for k, v in enumerate(values)]
+    One condition a position tells both: most rewards are 0, and only what is left is asked further.
+    """
+    items, values = ([table[c] for c in columns] for columns in (shape.items, shape.reward(name)))
+    no_mask = ibis.null("int64")
+    bits = [
+        ibis.cases(
+            (item.isnull(), absent(value).ifelse(whole(0), no_mask)),
+            (value == 0, whole(0)),
+            (value == 1, whole(1 << k)),
+            else_=no_mask,
+        )
+        for k, (item, value) in enumerate(zip(items, values, strict=True))
+    ]
     return reduce(add, bits)

@@ -15,31 +15,25 @@ FROM (
 -- fetch
 SELECT
   BOOL_OR(
-    COALESCE(
-      (
-        LEAST(COALESCE(`t2`.`clicks_1`, 0), COALESCE(`t2`.`clicks_2`, 0)) < 0
-      )
-      OR (
-        GREATEST(COALESCE(`t2`.`clicks_1`, 0), COALESCE(`t2`.`clicks_2`, 0)) > 1
-      ),
-      FALSE
-    )
-    OR (
-      (
-        (
-          `t2`.`item_1` IS NULL
-        ) <> (
-          `t2`.`clicks_1` IS NULL
-        )
-      )
-      OR (
-        (
-          `t2`.`item_2` IS NULL
-        ) <> (
-          `t2`.`clicks_2` IS NULL
-        )
-      )
-    )
+    (
+      CASE
+        WHEN `t2`.`item_1` IS NULL
+        THEN IF(`t2`.`clicks_1` IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
+        WHEN `t2`.`clicks_1` = 0
+        THEN CAST(0 AS BIGINT)
+        WHEN `t2`.`clicks_1` = 1
+        THEN CAST(1 AS BIGINT)
+        ELSE CAST(NULL AS BIGINT)
+      END + CASE
+        WHEN `t2`.`item_2` IS NULL
+        THEN IF(`t2`.`clicks_2` IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
+        WHEN `t2`.`clicks_2` = 0
+        THEN CAST(0 AS BIGINT)
+        WHEN `t2`.`clicks_2` = 1
+        THEN CAST(2 AS BIGINT)
+        ELSE CAST(NULL AS BIGINT)
+      END
+    ) IS NULL
   ) AS `clicks`
 FROM (
   SELECT
@@ -65,7 +59,6 @@ SELECT
   `t1`.`item_2`,
   `t1`.`period`,
   `t1`.`clicks`,
-  `t1`.`__odd`,
   COUNT(*) AS `n`
 FROM (
   SELECT
@@ -74,35 +67,27 @@ FROM (
     GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS `length`,
     `t0`.`i0` AS `item_1`,
     `t0`.`i1` AS `item_2`,
-    COALESCE(
-      (
-        LEAST(COALESCE(`t0`.`c0`, 0), COALESCE(`t0`.`c1`, 0)) < 0
-      )
-      OR (
-        GREATEST(COALESCE(`t0`.`c0`, 0), COALESCE(`t0`.`c1`, 0)) > 1
-      ),
-      FALSE
-    )
-    OR (
-      (
-        (
-          `t0`.`i0` IS NULL
-        ) <> (
-          `t0`.`c0` IS NULL
-        )
-      )
-      OR (
-        (
-          `t0`.`i1` IS NULL
-        ) <> (
-          `t0`.`c1` IS NULL
-        )
-      )
-    )
-    OR (
-      GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) > 2
-    ) AS `__odd`,
-    IF(`t0`.`c0` = 1, CAST(1 AS BIGINT), CAST(0 AS BIGINT)) + IF(`t0`.`c1` = 1, CAST(2 AS BIGINT), CAST(0 AS BIGINT)) AS `clicks`
+    IF(
+      GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) > 2,
+      CAST(NULL AS BIGINT),
+      CASE
+        WHEN `t0`.`i0` IS NULL
+        THEN IF(`t0`.`c0` IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
+        WHEN `t0`.`c0` = 0
+        THEN CAST(0 AS BIGINT)
+        WHEN `t0`.`c0` = 1
+        THEN CAST(1 AS BIGINT)
+        ELSE CAST(NULL AS BIGINT)
+      END + CASE
+        WHEN `t0`.`i1` IS NULL
+        THEN IF(`t0`.`c1` IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
+        WHEN `t0`.`c1` = 0
+        THEN CAST(0 AS BIGINT)
+        WHEN `t0`.`c1` = 1
+        THEN CAST(2 AS BIGINT)
+        ELSE CAST(NULL AS BIGINT)
+      END
+    ) AS `clicks`
   FROM `foreclick_source` AS `t0`
 ) AS `t1`
 GROUP BY
@@ -110,12 +95,11 @@ GROUP BY
   2,
   3,
   4,
-  5,
-  6;
+  5;
 
 -- fetch
 SELECT
-  BOOL_OR(`t0`.`__odd`) AS `found`
+  BOOL_OR(`t0`.`clicks` IS NULL) AS `found`
 FROM `temp`.`main`.`foreclick_log` AS `t0`;
 
 -- fetch
@@ -141,23 +125,9 @@ FROM (
 -- fetch
 SELECT
   COUNT(*) AS `rows`
-FROM (
-  SELECT
-    `t0`.`context`,
-    `t0`.`item_1`,
-    `t0`.`item_2`,
-    `t0`.`period`,
-    `t0`.`clicks`,
-    `t0`.`n`
-  FROM `temp`.`main`.`foreclick_log` AS `t0`
-) AS `t1`;
+FROM `temp`.`main`.`foreclick_log` AS `t0`;
 
 -- fetch
 SELECT
-  `t0`.`context`,
-  `t0`.`item_1`,
-  `t0`.`item_2`,
-  `t0`.`period`,
-  `t0`.`clicks`,
-  `t0`.`n`
-FROM `temp`.`main`.`foreclick_log` AS `t0`;
+  *
+FROM `temp`.`main`.`foreclick_log`;
