@@ -1,8 +1,9 @@
 """What a ladder learns of a log as a whole: strengths of its rungs, examination, and κ.
 
 All are a few numbers that contexts share, so a sample of contexts is enough. Strengths and κ are
-those that predict each part of the sample (a period, a bucket of users, a tenth of the records)
-best from the other parts, by squared error of clicks.
+those that predict each part of the sample best from the others, by squared error of clicks: each
+period, or, where there are none, each list. What a list is worth that was seen before, the strength
+of the top, is then learnt from buckets of users, or from tenths of the records.
 """
 
 from __future__ import annotations
@@ -104,25 +105,42 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
     strengths = list(ladder.strengths or guessed)
     stopping = 0.0 if ladder.stopping is None else ladder.stopping
     if len(np.unique(sample.part)) > 1:  # else there is nothing to predict from
-        strengths, stopping = _searched(ladder, tree, strengths, stopping)
+        by_list = tree
+        if not sample.dated and len(sample.lists) > 1:
+            by_list = HeldOut(ladder, sample.by_list(), p, fixed=given is not None)
+        strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
     tree.examine(strengths, stopping)
     base = float(tree.rates(strengths)[-1][0])
     return Fitted(ladder, tuple(strengths), tuple(tree.p.tolist()), stopping, base)
 
 
 def _searched(
-    ladder: Ladder, tree: HeldOut, strengths: list[float], stopping: float
+    ladder: Ladder, trees: tuple[HeldOut, HeldOut], strengths: list[float], stopping: float
 ) -> tuple[list[float], float]:
-    """The strengths and κ that predict best, so far as the ladder has none of its own."""
+    """The strengths and κ that predict best, so far as the ladder has none of its own.
+
+    Args:
+        ladder: what is not to be learnt.
+        trees: the error by parts, which tells what a list is worth that was seen before, and the
+            one that tells everything else.
+        strengths: where the search begins.
+        stopping: κ, if it is not to be learnt.
+    """
+    by_part, by_list = trees
+    rungs = range(len(strengths))
+    seen = [] if by_part is by_list or ladder.top != "list" else [0]
     if ladder.stopping is None:
         stopping = _USUAL_STOPPING
     for _ in range(_ROUNDS):
         before = strengths, stopping
         if ladder.stopping is None:
-            stopping = _stopping(tree, strengths, stopping)
+            stopping = _stopping(by_list, strengths, stopping)
         if ladder.strengths is None:
-            tree.examine(strengths, stopping)
-            strengths = _strengths(tree, strengths)
+            by_list.examine(strengths, stopping)
+            strengths = _strengths(by_list, strengths, [j for j in rungs if j not in seen])
+            if seen:
+                by_part.examine(strengths, stopping)
+                strengths = _strengths(by_part, strengths, seen)
         if before == (strengths, stopping):
             break
     return strengths, stopping
@@ -142,8 +160,8 @@ def _stopping(tree: HeldOut, strengths: list[float], start: float) -> float:
     return STOPPING[_descend(loss, [STOPPING.index(start)], 0, len(STOPPING), (2, 1))[0]]
 
 
-def _strengths(tree: HeldOut, start: list[float]) -> list[float]:
-    """Strengths on their grid, one rung after the other, until none moves."""
+def _strengths(tree: HeldOut, start: list[float], rungs: Sequence[int]) -> list[float]:
+    """Strengths on their grid, one of some rungs after the other, from the coarsest."""
     at = [int(np.argmin(np.abs(np.log(_GRID / s)))) for s in start]
     known: dict[tuple[int, ...], float] = {}
 
@@ -154,7 +172,7 @@ def _strengths(tree: HeldOut, start: list[float]) -> list[float]:
         return known[key]
 
     for strides in ((3, 1), (1,)):
-        for rung in reversed(range(len(at))):
+        for rung in reversed(rungs):
             at = _descend(loss, at, rung, len(_GRID), strides)
     return [float(_GRID[j]) for j in at]
 

@@ -7,7 +7,7 @@ records come in parts that vary independently: periods, buckets of units, or ten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.rates import reward_of
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
-SAMPLE_ROWS = 12_000
+SAMPLE_ROWS = 15_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
 
 PARTS = 10
@@ -42,6 +42,7 @@ class Sample:
         part: Shape (G,).
         n: Shape (G,): records.
         clicks: Shape (G, K): summed rewards.
+        dated: whether parts are periods.
     """
 
     lists: Ints
@@ -52,6 +53,11 @@ class Sample:
     part: Ints
     n: Floats
     clicks: Floats
+    dated: bool = False
+
+    def by_list(self) -> Sample:
+        """The same records; every list is a part."""
+        return replace(self, part=self.row_list)
 
 
 def sampled(tally: Tally, reward: str, segments: Sequence[str] = ()) -> Sample:
@@ -107,7 +113,9 @@ def _gather(
         **{
             name: np.concatenate([getattr(s, name) for s in found], axis=axis.get(name, 0))
             for name in Sample.__dataclass_fields__
-        }
+            if name != "dated"
+        },
+        dated=apart == "period",
     )
 
 
@@ -159,11 +167,10 @@ def _renumbered(prefix: Ints) -> Ints:
 def _by_part(batch: Batch, reward: str, apart: Cluster) -> tuple[Ints, Ints, Floats, Floats]:
     """List, part, records and rewards of each list in each part.
 
-    More than `PARTS` periods are put together with their neighbours, and buckets of units, too.
+    Of more than `PARTS` periods or buckets of units, every tenth is of the same part.
     """
-    clusters = max(batch.cluster_count[apart], 1)
-    count = min(clusters, PARTS)
-    part = batch.clusters[apart].astype(np.int64) * count // clusters
+    count = min(max(batch.cluster_count[apart], 1), PARTS)
+    part = batch.clusters[apart].astype(np.int64) % count
     key = batch.row_list.astype(np.int64) * count + part
     groups, row = numbered(key, len(batch.lists) * count)
     earned, size = reward_of(batch, reward), len(groups) * batch.depth
