@@ -25,7 +25,7 @@ import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import accumulate
-from foreclick.estimators.moves import Fit, Moves, graphs_of, maximum
+from foreclick.estimators.moves import Fit, Moves, graphs_of, information_at, maximum
 from foreclick.estimators.places import Graph, bradley_terry_information
 
 KEPT_NUMBERS = 50_000_000
@@ -137,6 +137,17 @@ def examination_curve(n: Floats, w: Floats) -> Floats:
             p[places] = fit.p * np.exp(height)
     scale = p[0] if p[0] > 0 else p.max()
     return np.asarray(p / scale if scale > 0 else np.ones(len(p)))
+
+
+def curve_information(n: Floats, w: Floats, p: Floats) -> Floats:
+    """Shape (K, K): what pairs that moved say about log p; nothing about parts they do not connect.
+
+    Args:
+        n: Shape (P, K): how many records show each pair at each position.
+        w: Shape (P, K): the clicks there.
+        p: Shape (K,): where the likelihood is looked at, such as `examination_curve`.
+    """
+    return information_at(Moves.of(n, w, np.zeros(len(n), dtype=np.intp)), p)
 
 
 # --- pairs of a log -------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
-from foreclick.optimization.ladder import LadderRates
+from foreclick.optimization.examination import Derivatives, ExaminationError
+from foreclick.optimization.ladder import LadderRates, SlotCounts
 
 
 class ListCounts(NamedTuple):
@@ -33,6 +34,20 @@ class ListCounts(NamedTuple):
     offered: Bools
 
 
+class Rates(NamedTuple):
+    """Click rates of items at positions by a ladder.
+
+    Attributes:
+        rate: Shape (P, K).
+        variance: Shape (P, K): by the noise of clicks and the errors of the examination.
+        by_p: how they depend on the examination, if that is estimated.
+    """
+
+    rate: Floats
+    variance: Floats
+    by_p: Derivatives | None
+
+
 class Context(NamedTuple):
     """One context: L items at K positions.
 
@@ -42,6 +57,7 @@ class Context(NamedTuple):
         records: how many there are.
         rate: Shape (L, K): click rates by the ladder; empty without one.
         variance: Shape (L, K): of these rates.
+        by_p: how they depend on the examination; None if that is given.
         lists: those to choose from; None for every order of the items.
         value: the context itself, where constraints name contexts or items.
         items: L values, likewise.
@@ -52,6 +68,7 @@ class Context(NamedTuple):
     records: float
     rate: Floats
     variance: Floats
+    by_p: Derivatives | None = None
     lists: ListCounts | None = None
     value: Hashable = None
     items: Sequence[Hashable] = ()
@@ -132,6 +149,7 @@ class Model:
         clip: M.
         ladder: the ladder's rates; None for an estimator of the paper.
         pessimism: by how many standard errors rates are lowered.
+        examination: how uncertain the ladder's examination is; None where it is given.
     """
 
     cell: str
@@ -140,6 +158,7 @@ class Model:
     clip: float
     ladder: LadderRates | None
     pessimism: float
+    examination: ExaminationError | None = None
 
     @property
     def depth(self) -> int:
@@ -155,6 +174,16 @@ class Model:
     def q(self) -> Floats:
         """How much each position exposes an item: θ_k p_k."""
         return np.asarray(np.array(self.theta) * np.array(self.examined[: self.depth]))
+
+    def rates(self, counts: SlotCounts) -> Rates:
+        """The ladder's rates and their variance; without a ladder, there are none."""
+        if self.ladder is None:
+            return Rates(counts.n[:, :0], counts.n[:, :0], None)
+        rate, variance = self.ladder.rates(counts)
+        if self.examination is None:
+            return Rates(rate, variance, None)
+        by_p = self.examination.derivatives(self.ladder, counts)
+        return Rates(rate, variance + self.examination.variance(by_p), by_p)
 
     def production(self, context: Context) -> float:
         """What a context earns today, per record."""

@@ -13,6 +13,8 @@ from foreclick.analysis.optimize.folds import fold_names
 from foreclick.batches import EMPTY, Bools, Floats, Ints, sums
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.context import Choice, Solver
+from foreclick.optimization.examination import by_context
+from foreclick.optimization.ladder import SlotCounts
 
 PROBABILITY = "probability"
 _NUMBERS = ("records", "production", "naive", "sure", "se", "se_next")
@@ -28,12 +30,15 @@ class Answers(NamedTuple):
             production's where it stays.
         held_out: the same of policies chosen without a fold, if they are new; a context is called
             as in `fold_names`.
+        lever: Shape (contexts, K): how far the sum of rewards that policies of folds would earn in
+            them moves with log p_k; (contexts, 0) if examination is not estimated.
         rows: how many rows of the log they were found from.
     """
 
     contexts: pa.Table
     policy: pa.Table
     held_out: pa.Table
+    lever: Floats
     rows: int
 
 
@@ -76,8 +81,26 @@ class Solving:
             _described(counts, every),
             table.append_column("changed", pa.array(changed)),
             pa.concat_tables(tables) if tables else table.slice(0, 0),
+            self._lever(counts, held_out),
             counts.rows,
         )
+
+    def _lever(self, counts: Counts, held_out: list[tuple[int, _Lists]]) -> Floats:
+        """See `Answers.lever`; what a policy earns is judged by the records of its fold."""
+        model = self.solver.model
+        if model.ladder is None or model.examination is None:
+            return np.zeros((len(counts.contexts), 0))
+        found = np.zeros((len(counts.contexts), counts.n.shape[2]))
+        for fold, (context, pairs, mass) in held_out:
+            h = np.zeros(counts.n.shape[1:])
+            which, k = np.nonzero(pairs != EMPTY)
+            worth = mass[which] * counts.records[fold][context[which]] * np.array(model.theta)[k]
+            np.add.at(h, (pairs[which, k], k), worth)
+            own = SlotCounts(
+                counts.pair_context, counts.n[fold], counts.c[fold], counts.records[fold]
+            )
+            found += by_context(model.examination.derivatives(model.ladder, own).of_items(h), own)
+        return found
 
     @property
     def depth(self) -> int:
@@ -87,8 +110,8 @@ class Solving:
     def _chosen(self, counts: Counts, fold: int) -> dict[int, Choice]:
         """The choice in each context, by its number, with lists as pairs."""
         solver, found = self.solver, {}
-        named, ladder = solver.constraints.by_item, solver.model.ladder
-        for x, first, context in counts.each(fold, ladder, by_list=self.by_list, named=named):
+        named, model = solver.constraints.by_item, solver.model
+        for x, first, context in counts.each(fold, model, by_list=self.by_list, named=named):
             choice = solver.best(context)
             if fold == ALL:
                 choice = solver.with_errors(context, choice)
@@ -170,5 +193,6 @@ def joined(parts: list[Answers]) -> Answers:
         pa.concat_tables(part.contexts for part in parts),
         pa.concat_tables(part.policy for part in parts),
         pa.concat_tables(part.held_out for part in parts),
+        np.concatenate([part.lever for part in parts]),
         sum(part.rows for part in parts),
     )

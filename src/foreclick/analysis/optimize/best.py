@@ -22,14 +22,24 @@ from foreclick.analysis.optimize.options import (
     offered,
     over_lists,
 )
-from foreclick.batches import Batches, Totals, batches_of, pooled, ratio
+from foreclick.analysis.optimize.widening import widened
+from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio
 from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
-from foreclick.estimators import EstimatorLike, Ladder, Weighted, check_columns
-from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators import (
+    EstimatorLike,
+    Ladder,
+    Weighted,
+    check_columns,
+    parse_estimators,
+)
+from foreclick.estimators.examination import curve_information
+from foreclick.estimators.ladder.fit import fitted, sample_counts
+from foreclick.estimators.ladder.sample import sampled
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.optimization.cells import Model
+from foreclick.optimization.examination import ExaminationError, examination_covariance
 from foreclick.optimization.ladder import LadderRates
 from foreclick.policies import Lists, Policy
 from foreclick.progress import working
@@ -159,6 +169,7 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         judged = None
         if answers.held_out.num_rows:
             judged = _judged(parts.split(batches), answers.held_out, what, judge, confidence)
+            judged = _allowing(judged, model, answers, judge)
     row = summed_up(answers.contexts, judged, (by.name, what.name), explore, folds)
     return Optimized(
         (row,),
@@ -185,7 +196,18 @@ def _model(
     of_position, of_item, of_context = fit.strengths
     ladder = LadderRates((of_position, of_item, of_context), fit.examined)
     ladder = ladder._replace(base=_base_rate(batches, metric.reward, ladder))
-    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism)
+    error = None
+    if estimator.examination is None:
+        error = _examination_error(batches.tally, metric.reward, np.array(fit.examined))
+    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism, error)
+
+
+def _examination_error(tally: Tally, reward: str, p: Floats) -> ExaminationError:
+    """How uncertain the examination is that a ladder has learnt."""
+    n, w = sample_counts(sampled(tally, reward))
+    covariance = examination_covariance(curve_information(n, w, p))
+    clicks = w.sum(axis=0)
+    return ExaminationError(covariance, ratio(clicks, clicks.sum()))
 
 
 def _base_rate(batches: Batches, reward: str, ladder: LadderRates) -> float:
@@ -222,6 +244,30 @@ def _solved(
         done += part.rows
         say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
     return joined(found)
+
+
+def _allowing(
+    judged: Evaluation, model: Model, answers: Answers, judge: EstimatorLike
+) -> Evaluation:
+    """The judgement with the errors of the examination in its intervals, if the judge uses it.
+
+    The ladder that judges learns the same examination as the one that chooses.
+    """
+    (by,) = parse_estimators(judge, math.inf)
+    learns = isinstance(by, Ladder) and by.examination is None
+    if model.examination is None or not learns:
+        return judged
+    totals = Totals()
+    totals.add("lever", answers.lever, np.zeros(0, dtype=np.int64))
+    lever = totals.sum("lever")[0] / float(np.asarray(answers.contexts["records"]).sum())
+    se = model.examination.se(lever)
+    return widened(
+        judged,
+        se,
+        0.0,
+        f"How much positions are examined is itself an estimate, which adds {se:.2g} to the "
+        "standard error.",
+    )
 
 
 def _judged(

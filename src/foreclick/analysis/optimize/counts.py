@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from foreclick.batches import EMPTY, Batch, Bools, Coding, Floats, Ints, sums
 from foreclick.batches.batch import paired
-from foreclick.optimization.cells import Context, ListCounts
-from foreclick.optimization.ladder import LadderRates, SlotCounts
+from foreclick.optimization.cells import Context, ListCounts, Model
+from foreclick.optimization.ladder import SlotCounts
 from foreclick.policies import Policy
 
 ALL = -1
@@ -64,7 +64,7 @@ class Counts:
         return every.without(SlotCounts(self.pair_context, *held_out))
 
     def each(
-        self, fold: int, ladder: LadderRates | None, *, by_list: bool, named: bool
+        self, fold: int, model: Model, *, by_list: bool, named: bool
     ) -> Iterator[tuple[int, int, Context]]:
         """Every context by all records (`ALL`), or by those outside of a fold.
 
@@ -73,7 +73,7 @@ class Counts:
 
         Args:
             fold: what is left out.
-            ladder: gives rates, if there is one.
+            model: gives rates, if it is a ladder.
             by_list: whether lists are to choose from.
             named: whether constraints name contexts or items.
 
@@ -81,7 +81,7 @@ class Counts:
             The number of the context, the number of its first pair, and its counts.
         """
         counts = self.slots(fold)
-        rate, variance = ladder.rates(counts) if ladder else (counts.n[:, :0], counts.n[:, :0])
+        rate, variance, by_p = model.rates(counts)
         numbers = np.arange(len(self.contexts) + 1)
         pairs, lists = (
             np.searchsorted(of, numbers) for of in (self.pair_context, self.list_context)
@@ -102,6 +102,7 @@ class Counts:
                     float(counts.records[x]),
                     rate[mine],
                     variance[mine],
+                    by_p and by_p.at(mine),
                     self._lists(slice(lists[x], lists[x + 1]), fold, mine.start)
                     if by_list
                     else None,

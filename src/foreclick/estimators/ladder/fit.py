@@ -73,6 +73,11 @@ def _check_segments(tally: Tally, ladder: Ladder) -> None:
 
 def sample_curve(sample: Sample) -> Floats:
     """Shape (K,): how much each position is examined, by the items of the sample that moved."""
+    return examination_curve(*sample_counts(sample))
+
+
+def sample_counts(sample: Sample) -> tuple[Floats, Floats]:
+    """Shape (P, K) each: the records and the clicks of every pair of the sample."""
     depth = sample.lists.shape[1]
     row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
     pair = sample.lists[sample.row_list[row], k]
@@ -82,7 +87,7 @@ def sample_curve(sample: Sample) -> Floats:
         sums(number * depth + k, values, shape[0] * depth).reshape(shape)
         for values in (sample.n[row], sample.clicks[row, k])
     )
-    return examination_curve(n, w)
+    return n, w
 
 
 # --- strengths and κ ------------------------------------------------------------------------------
