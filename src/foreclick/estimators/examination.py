@@ -18,8 +18,9 @@ Sizes: M pairs that moved, S places, R rows, L lists, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -174,7 +175,7 @@ class _Log:
         self.codes = self._codes()
         self.records = np.zeros((len(self.codes), self.size))
         self.filled = np.zeros(len(self.codes), dtype=np.bool_)
-        self._kept: list[Moves] | None = None
+        self._kept: list[_Part] | None = None
 
     # --- segments -----
 
@@ -200,8 +201,10 @@ class _Log:
             The batch, and of each of its contexts (X,) the segment.
         """
         if self.periods is not None and (self.dated or "period" in self.clusters):
-            rows = np.flatnonzero(batch.clusters["period"] < self.periods.known)
-            batch = batch.take(rows, batch.n[rows])
+            known = batch.clusters["period"] < self.periods.known
+            if not known.all():
+                rows = np.flatnonzero(known)
+                batch = batch.take(rows, batch.n[rows])
         if not self.by and not self.dated:
             return batch, np.zeros(batch.context_count, dtype=np.intp)
         zero = np.zeros(len(batch.n), dtype=np.int64)
@@ -216,11 +219,15 @@ class _Log:
     # --- counts -----
 
     def __iter__(self) -> Iterator[Moves]:
+        return (part.moves for part in self._parts())
+
+    def _parts(self) -> Iterator[_Part]:
         if self._kept is not None:
             yield from self._kept
             return
-        for batch in self.batches:
-            yield self._moves(*self.split(batch))
+        for whole in self.batches:
+            batch, stratum = self.split(whole)
+            yield _Part(batch, stratum, self._moves(batch, stratum))
 
     def graphs(self) -> list[Graph]:
         """Of each segment, how places exchanged items; counts what else is counted once."""
@@ -228,17 +235,16 @@ class _Log:
 
     def _first(self) -> Iterator[Moves]:
         """The pairs, kept for the next pass as long as they are few."""
-        kept: list[Moves] = []
+        kept: list[_Part] = []
         numbers = 0
-        for whole in self.batches:
-            batch, stratum = self.split(whole)
-            moves = self._moves(batch, stratum)
+        for part in self._parts():
+            batch, stratum, moves = part
             of_pair = stratum[batch.pair_context]
             accumulate(self.records, of_pair, self._by_place(batch.shown))
             self.filled[of_pair[(batch.shown[:, : len(self.places)] > 0).any(axis=1)]] = True
-            numbers += 2 * moves.n.size
+            numbers += 2 * moves.n.size + batch.lists.size + batch.shown.size
             if numbers <= KEPT_NUMBERS:
-                kept.append(moves)
+                kept.append(part)
             yield moves
         if numbers <= KEPT_NUMBERS:
             self._kept = kept
@@ -273,15 +279,12 @@ class _Log:
         strata, width = len(self.codes), 2 * self.size
         found = {kind: np.zeros((strata * counts[kind], width)) for kind in self.clusters}
         there = {kind: np.zeros(strata * counts[kind], np.bool_) for kind in self.clusters}
-        for number, whole in enumerate(self.batches if self.clusters else ()):
-            batch, stratum = self.split(whole)
-            moves = self._kept[number] if self._kept else self._moves(batch, stratum)
-            influence, concerned = self._influence(batch, _Gradients(moves, fits))
-            of_row = stratum[batch.row_context[concerned]]
-            for kind in self.clusters:
-                group = of_row * counts[kind] + batch.clusters[kind][concerned]
-                accumulate(found[kind], group, influence[concerned])
-                there[kind][group] = True
+        for part in self._parts() if self.clusters else ():
+            for kinds, influence, cluster, stratum in self._influences(part, fits):
+                for kind in kinds:
+                    group = stratum * counts[kind] + cluster[kind]
+                    accumulate(found[kind], group, influence)
+                    there[kind][group] = True
         return [
             [
                 mine[some]
@@ -293,6 +296,28 @@ class _Log:
             ]
             for kind in self.clusters
         ]
+
+    def _influences(
+        self, part: _Part, fits: Sequence[Fit]
+    ) -> Iterator[tuple[list[Cluster], Floats, Mapping[Cluster, Ints], Ints]]:
+        """Kinds of clusters, influence (N, 2 S), and the clusters and segments it belongs to, (N,).
+
+        Where moves are those within a period, a pair is of one period, and a period's influence is
+        that of its pairs. Otherwise it is that of rows.
+        """
+        batch, stratum, moves = part
+        gradients = _Gradients(moves, fits)
+        by_pair: list[Cluster] = [kind for kind in self.clusters if self.dated and kind == "period"]
+        by_row = [kind for kind in self.clusters if kind not in by_pair]
+        if by_pair:
+            period = np.zeros(batch.context_count, dtype=np.int64)
+            period[batch.row_context] = batch.clusters["period"]
+            clusters: dict[Cluster, Ints] = {"period": period[batch.pair_context[moves.pair]]}
+            yield by_pair, gradients.of_pairs(), clusters, moves.stratum
+        if by_row:
+            influence, concerned = self._influence(batch, gradients)
+            clusters = {kind: batch.clusters[kind][concerned] for kind in by_row}
+            yield by_row, influence[concerned], clusters, stratum[batch.row_context[concerned]]
 
     def _influence(self, batch: Batch, gradients: _Gradients) -> tuple[Floats, Bools]:
         """What each row adds to both scores, shape (R, 2 S), and the rows with pairs that moved.
@@ -318,6 +343,14 @@ class _Log:
         of_row += of_list[batch.row_list]
         of_row *= batch.n[:, None]
         return of_row, np.asarray((pair < len(moved)).any(axis=1))[batch.row_list]
+
+
+class _Part(NamedTuple):
+    """A batch whose contexts are split, the segment of each of them (X,), and its moves."""
+
+    batch: Batch
+    stratum: Ints
+    moves: Moves
 
 
 class _Gradients:
@@ -355,6 +388,17 @@ class _Gradients:
         lost = apart / (n + n[:, [place]]) * (w[:, [place]] * theirs + w * ours)
         of_record = -self.expected[some, place][:, None] * q, -lost
         return number, _balanced(of_click, place), _balanced(of_record, place)
+
+    def of_pairs(self) -> Floats:
+        """Shape (M, 2 S): what all clicks and records of each pair add to both scores."""
+        n, w = self.moves.n, self.moves.w
+        found = np.zeros((len(n), 2 * n.shape[1]))
+        for place in range(n.shape[1]):
+            at, click, record = self.at(place)
+            some = np.flatnonzero(n[:, place] > 0)
+            here = at[some]
+            found[some] += w[some, place, None] * click[here] + n[some, place, None] * record[here]
+        return found
 
 
 def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
+from foreclick.estimators.ladder.shrinkage import borrowed, own_weight
 from foreclick.optimization.examination import Derivatives, ExaminationError
 from foreclick.optimization.ladder import LadderRates, SlotCounts
 
@@ -40,11 +41,13 @@ class Rates(NamedTuple):
     Attributes:
         rate: Shape (P, K).
         variance: Shape (P, K): by the noise of clicks and the errors of the examination.
+        step: Shape (P, K): how far one click moves a rate, which may be all that it rests on.
         by_p: how they depend on the examination, if that is estimated.
     """
 
     rate: Floats
     variance: Floats
+    step: Floats
     by_p: Derivatives | None
 
 
@@ -57,6 +60,7 @@ class Context(NamedTuple):
         records: how many there are.
         rate: Shape (L, K): click rates by the ladder; empty without one.
         variance: Shape (L, K): of these rates.
+        step: Shape (L, K): how far one click moves them.
         by_p: how they depend on the examination; None if that is given.
         lists: those to choose from; None for every order of the items.
         value: the context itself, where constraints name contexts or items.
@@ -68,6 +72,7 @@ class Context(NamedTuple):
     records: float
     rate: Floats
     variance: Floats
+    step: Floats
     by_p: Derivatives | None = None
     lists: ListCounts | None = None
     value: Hashable = None
@@ -76,6 +81,19 @@ class Context(NamedTuple):
     def among(self, some: Collection[Hashable]) -> Bools:
         """Shape (L,): which of its items are among these."""
         return np.fromiter((item in some for item in self.items), np.bool_, len(self.items))
+
+
+def one_click(ladder: LadderRates, counts: SlotCounts) -> Floats:
+    """Shape (P, K): how far one click of an item at a position moves the ladder's rate there.
+
+    Of what the slot was shown, and of what the item was shown at all positions; 0 where it was not.
+    """
+    of_position, of_item, _ = ladder.strengths
+    p, lent = np.array(ladder.examined[: counts.n.shape[1]]), borrowed(counts.n, of_position)
+    exposed = (counts.n * lent * p).sum(axis=1)
+    of_all = np.where(exposed > 0, own_weight(exposed, of_item), 0.0)
+    at_slot = np.where(counts.n > 0, own_weight(counts.n, of_position), 0.0)
+    return np.asarray(at_slot + lent * p * of_all[:, None])
 
 
 class Cells(NamedTuple):
@@ -148,7 +166,8 @@ class Model:
         examined: p_1, p_2, ….
         clip: M.
         ladder: the ladder's rates; None for an estimator of the paper.
-        pessimism: by how many standard errors rates are lowered.
+        pessimism: by how many standard errors rates are lowered; a ladder's by as many clicks too,
+            as those of a few lucky records are known to no standard error.
         examination: how uncertain the ladder's examination is; None where it is given.
     """
 
@@ -178,12 +197,14 @@ class Model:
     def rates(self, counts: SlotCounts) -> Rates:
         """The ladder's rates and their variance; without a ladder, there are none."""
         if self.ladder is None:
-            return Rates(counts.n[:, :0], counts.n[:, :0], None)
+            none = counts.n[:, :0]
+            return Rates(none, none, none, None)
         rate, variance = self.ladder.rates(counts)
+        step = one_click(self.ladder, counts)
         if self.examination is None:
-            return Rates(rate, variance, None)
+            return Rates(rate, variance, step, None)
         by_p = self.examination.derivatives(self.ladder, counts)
-        return Rates(rate, variance + self.examination.variance(by_p), by_p)
+        return Rates(rate, variance + self.examination.variance(by_p), step, by_p)
 
     def production(self, context: Context) -> float:
         """What a context earns today, per record."""
@@ -195,9 +216,9 @@ class Model:
         n, c = context.n[:, : self.depth], context.c[:, : self.depth]
         if self.ladder is not None:
             rate = context.rate[:, : self.depth] * theta
-            se = np.sqrt(context.variance[:, : self.depth]) * theta
+            off = np.sqrt(context.variance[:, : self.depth]) + context.step[:, : self.depth]
             free = np.full(rate.size, math.inf)
-            worth = rate - self.pessimism * se
+            worth = rate - self.pessimism * off * theta
             cells = Cells(worth.ravel(), rate.ravel(), free, np.ones(rate.size))
         elif context.lists is not None and self.cell == "list":
             lists = context.lists

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from foreclick.analysis.optimize.counts import ALL, Counts
 from foreclick.analysis.optimize.folds import fold_names
-from foreclick.batches import EMPTY, Bools, Floats, Ints, sums
+from foreclick.batches import EMPTY, Bools, Floats, Ints, Totals, sums
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.context import Choice, Solver
 from foreclick.optimization.examination import by_context
@@ -187,12 +188,16 @@ def _described(counts: Counts, choices: dict[int, Choice]) -> pa.Table:
     return pa.table(columns | {"lists": pa.array([len(c.lists) for c in said], pa.int64())})
 
 
-def joined(parts: list[Answers]) -> Answers:
-    """What was found for all contexts."""
+def joined(parts: Iterable[Answers]) -> Answers:
+    """What was found for all contexts; of `lever`, the sum over all of them, shape (1, K)."""
+    totals, found = Totals(), []
+    for part in parts:
+        totals.add("lever", part.lever, np.zeros(len(part.lever), dtype=np.int64))
+        found.append(part._replace(lever=part.lever[:0]))
     return Answers(
-        pa.concat_tables(part.contexts for part in parts),
-        pa.concat_tables(part.policy for part in parts),
-        pa.concat_tables(part.held_out for part in parts),
-        np.concatenate([part.lever for part in parts]),
-        sum(part.rows for part in parts),
+        pa.concat_tables(part.contexts for part in found),
+        pa.concat_tables(part.policy for part in found),
+        pa.concat_tables(part.held_out for part in found),
+        totals.sum("lever"),
+        sum(part.rows for part in found),
     )

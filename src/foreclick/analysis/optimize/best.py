@@ -238,12 +238,14 @@ def _solved(
     """The policies of all contexts, and how far the work is while it goes on."""
     from foreclick.analysis.optimize.answers import joined  # noqa: PLC0415 - slow to import
 
-    found, done = [], 0
-    for part in pooled(solving, counts, workers):
-        found.append(part)
-        done += part.rows
-        say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
-    return joined(found)
+    def parts() -> Iterator[Answers]:
+        done = 0
+        for part in pooled(solving, counts, workers):
+            yield part
+            done += part.rows
+            say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
+
+    return joined(parts())
 
 
 def _allowing(
@@ -257,9 +259,7 @@ def _allowing(
     learns = isinstance(by, Ladder) and by.examination is None
     if model.examination is None or not learns:
         return judged
-    totals = Totals()
-    totals.add("lever", answers.lever, np.zeros(0, dtype=np.int64))
-    lever = totals.sum("lever")[0] / float(np.asarray(answers.contexts["records"]).sum())
+    lever = answers.lever[0] / float(np.asarray(answers.contexts["records"]).sum())
     se = model.examination.se(lever)
     return widened(
         judged,

@@ -81,7 +81,7 @@ class Counts:
             The number of the context, the number of its first pair, and its counts.
         """
         counts = self.slots(fold)
-        rate, variance, by_p = model.rates(counts)
+        rates = model.rates(counts)
         numbers = np.arange(len(self.contexts) + 1)
         pairs, lists = (
             np.searchsorted(of, numbers) for of in (self.pair_context, self.list_context)
@@ -100,9 +100,10 @@ class Counts:
                     counts.n[mine],
                     counts.c[mine],
                     float(counts.records[x]),
-                    rate[mine],
-                    variance[mine],
-                    by_p and by_p.at(mine),
+                    rates.rate[mine],
+                    rates.variance[mine],
+                    rates.step[mine],
+                    rates.by_p and rates.by_p.at(mine),
                     self._lists(slice(lists[x], lists[x + 1]), fold, mine.start)
                     if by_list
                     else None,
