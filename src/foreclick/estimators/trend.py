@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from foreclick.batches import Batch, Batches, Floats, Totals, sums
-from foreclick.inference.trend import Trend, trend
 
 _ENOUGH = 3  # periods in which an item must have been shown for its slope to be one
 
 
-def item_trends(batches: Batches, reward: str, examined: Floats) -> Trend | None:
-    """How the click rates of items change from period to period; None where there are no periods.
+def item_trends(batches: Batches, reward: str, examined: Floats) -> Floats | None:
+    """Shape (5,): sums over items for `inference.trend`; None where there are too few periods.
 
     An item of a context is compared with itself. Positions count by how much they are examined.
 
@@ -28,7 +27,7 @@ def item_trends(batches: Batches, reward: str, examined: Floats) -> Trend | None
         values, context = _of_items(batch, reward, examined, periods.known)
         by_context = np.stack([sums(context, v, batch.context_count) for v in values], axis=1)
         totals.add("trend", by_context, np.zeros(batch.context_count, dtype=np.int64))
-    return trend(totals.sum("trend")[0])
+    return np.asarray(totals.sum("trend")[0])
 
 
 def _of_items(

@@ -33,6 +33,7 @@ class Answers(NamedTuple):
             as in `fold_names`.
         lever: Shape (contexts, K): how far the sum of rewards that policies of folds would earn in
             them moves with log p_k; (contexts, 0) if examination is not estimated.
+        drift: Shape (contexts,): how far these rewards may be off as rates change over time.
         rows: how many rows of the log they were found from.
     """
 
@@ -40,6 +41,7 @@ class Answers(NamedTuple):
     policy: pa.Table
     held_out: pa.Table
     lever: Floats
+    drift: Floats
     rows: int
 
 
@@ -82,16 +84,16 @@ class Solving:
             _described(counts, every),
             table.append_column("changed", pa.array(changed)),
             pa.concat_tables(tables) if tables else table.slice(0, 0),
-            self._lever(counts, held_out),
+            *self._doubts(counts, held_out),
             counts.rows,
         )
 
-    def _lever(self, counts: Counts, held_out: list[tuple[int, _Lists]]) -> Floats:
-        """See `Answers.lever`; what a policy earns is judged by the records of its fold."""
-        model = self.solver.model
-        if model.ladder is None or model.examination is None:
-            return np.zeros((len(counts.contexts), 0))
-        found = np.zeros((len(counts.contexts), counts.n.shape[2]))
+    def _doubts(self, counts: Counts, held_out: list[tuple[int, _Lists]]) -> tuple[Floats, Floats]:
+        """`Answers.lever` and `drift`; what a policy earns is judged by the records of its fold."""
+        model, size = self.solver.model, len(counts.contexts)
+        if model.ladder is None:
+            return np.zeros((size, 0)), np.zeros(size)
+        lever, drift = np.zeros((size, counts.n.shape[2])), np.zeros(size)
         for fold, (context, pairs, mass) in held_out:
             h = np.zeros(counts.n.shape[1:])
             which, k = np.nonzero(pairs != EMPTY)
@@ -100,8 +102,11 @@ class Solving:
             own = SlotCounts(
                 counts.pair_context, counts.n[fold], counts.c[fold], counts.records[fold]
             )
-            found += by_context(model.examination.derivatives(model.ladder, own).of_items(h), own)
-        return found
+            rates = model.rates(own, None if counts.time is None else counts.time[fold])
+            drift += sums(counts.pair_context, (h * rates.drift).sum(axis=1), size)
+            if rates.by_p is not None:
+                lever += by_context(rates.by_p.of_items(h), own)
+        return lever, drift
 
     @property
     def depth(self) -> int:
@@ -189,15 +194,18 @@ def _described(counts: Counts, choices: dict[int, Choice]) -> pa.Table:
 
 
 def joined(parts: Iterable[Answers]) -> Answers:
-    """What was found for all contexts; of `lever`, the sum over all of them, shape (1, K)."""
+    """What was found for all contexts; of `lever` and `drift`, the sums over all of them."""
     totals, found = Totals(), []
     for part in parts:
-        totals.add("lever", part.lever, np.zeros(len(part.lever), dtype=np.int64))
-        found.append(part._replace(lever=part.lever[:0]))
+        one = np.zeros(len(part.lever), dtype=np.int64)
+        totals.add("lever", part.lever, one)
+        totals.add("drift", part.drift, one)
+        found.append(part._replace(lever=part.lever[:0], drift=part.drift[:0]))
     return Answers(
         pa.concat_tables(part.contexts for part in found),
         pa.concat_tables(part.policy for part in found),
         pa.concat_tables(part.held_out for part in found),
         totals.sum("lever"),
+        totals.sum("drift"),
         sum(part.rows for part in found),
     )

@@ -11,7 +11,9 @@ from foreclick.analysis.evaluate import Evaluation
 _ENDS = ("value", "low", "high"), ("change", "change_low", "change_high")
 
 
-def widened(judged: Evaluation, se: float, shift: float, because: str) -> Evaluation:
+def widened(
+    judged: Evaluation, se: float, shift: float, because: str, level: float = 0.0
+) -> Evaluation:
     """An evaluation whose candidate has further errors, and a verdict that still holds with them.
 
     Production is known without these errors, so a change has the same ones as a value, and a lift
@@ -22,9 +24,10 @@ def widened(judged: Evaluation, se: float, shift: float, because: str) -> Evalua
         se: the standard error of what is added, independent of the rest.
         shift: how far the value may be off besides, to either side.
         because: a note that says why.
+        level: how far everything may be off, production too, as a share; a lift is not.
     """
     row = judged.to_dicts()[0]
-    if row["low"] is None or not (se or shift):
+    if row["low"] is None or not (se or shift or level):
         return judged
     reach = (row["high"] - row["value"]) / row["se"] if row["se"] else 0.0
     reach = reach or inference.quantile(0.95, math.inf)
@@ -35,6 +38,7 @@ def widened(judged: Evaluation, se: float, shift: float, because: str) -> Evalua
     for center, low, high, scale in scales:
         if row[low] is not None:
             more, off = reach * se / scale, shift / scale
+            off += 0.0 if center == "lift" else abs(row[center]) * level
             wide[low] = row[center] - math.hypot(row[center] - row[low], more) - off
             wide[high] = row[center] + math.hypot(row[high] - row[center], more) + off
     wide["low"] = max(wide["low"], 0.0)
