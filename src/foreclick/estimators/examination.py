@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import accumulate
+from foreclick.batches.arrays import accumulate, numbered
 from foreclick.estimators.moves import Fit, Moves, graphs_of, information_at, maximum
 from foreclick.estimators.places import Graph, bradley_terry_information
 
@@ -62,6 +62,13 @@ class Examined:
         graph: which places exchanged items, and which of them are told.
         records: Shape (S,): how many records filled each place.
         converged: whether the maximum was found.
+        scatter: Shape (3,): Σ s², Σ v and Σ v² over contexts and places. The score s of a context
+            is how many clicks of its moved items are at a place beyond what p expects of them, and
+            v its variance if p is the same in all contexts.
+        contexts: the covariance of log p if contexts differ.
+        lean: Shape (2, S): by how much the log of an item's clicks at a place goes up with the log
+            of its attraction, beyond what p says, and the standard error of that; both are about 0
+            if p is the same for all items.
     """
 
     p: Floats
@@ -71,6 +78,9 @@ class Examined:
     graph: Graph
     records: Floats
     converged: bool
+    scatter: Floats
+    contexts: Floats
+    lean: Floats
 
 
 def examine(
@@ -96,11 +106,14 @@ def examine(
     """
     log = _Log(batches, reward, tuple(places), tuple(by), tuple(clusters), dated=dated)
     fits = maximum(log, log.graphs())
-    scores = log.scores(fits)
+    scores, (scatter, between, lean) = log.scores(fits), log.scatter(fits)
     independent = not clusters or set(clusters) - ({"period"} if dated else set())
     return {
         segment: _result(
-            fits[s], log.records[s], [found[s] for found in scores], independent=bool(independent)
+            fits[s],
+            (log.records[s], scatter[s], between[:, s], lean[s]),
+            [found[s] for found in scores],
+            independent=bool(independent),
         )
         for s, segment in enumerate(log.segments)
         if log.filled[s]
@@ -269,6 +282,40 @@ class _Log:
 
     # --- errors -----
 
+    def scatter(self, fits: Sequence[Fit]) -> tuple[Floats, Floats, Floats]:
+        """How clicks differ from what p expects of them, in each segment.
+
+        Returns:
+            `Examined.scatter`; Σ s sᵀ over contexts, shape (S, segments, S); and sums for
+            `Examined.lean`, shape (segments, 4, S).
+        """
+        p, strata = np.stack([fit.p for fit in fits]), len(self.codes)
+        scatter, between = np.zeros((strata, 3)), np.zeros((self.size, strata, self.size))
+        lean = np.zeros((strata, 4, self.size))
+        for batch, _, moves in self._parts():
+            if not len(moves.pair):
+                continue
+            total, rate = moves.rates(p)
+            q = ratio(p[moves.stratum] * moves.n, total[:, None])
+            expected = (rate * total)[:, None] * q
+            context = batch.context_value[batch.pair_context[moves.pair]]
+            groups, group = numbered(context * strata + moves.stratum, len(batch.contexts) * strata)
+            beyond, chance = np.where(q > 0, moves.w - expected, 0.0), expected * (1 - q)
+            x = np.log(np.where(rate > 0, rate, 1.0))[:, None]
+            accumulate(
+                lean,
+                moves.stratum,
+                np.stack([beyond * x, chance, chance * x, chance * x * x], axis=1),
+            )
+            off, v = np.zeros((2, len(groups), self.size))
+            accumulate(off, group, beyond)
+            accumulate(v, group, chance)
+            each = np.stack([(off**2).sum(axis=1), v.sum(axis=1), (v**2).sum(axis=1)], axis=1)
+            accumulate(scatter, groups % strata, each)
+            for j in range(self.size):
+                accumulate(between[j], groups % strata, off[:, [j]] * off)
+        return scatter, between, lean
+
     def scores(self, fits: Sequence[Fit]) -> list[list[Floats]]:
         """What each cluster adds to the scores: for each kind, for each segment (clusters, 2 S).
 
@@ -411,7 +458,9 @@ def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
     return found.reshape(count + 1, 2 * size)
 
 
-def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent: bool) -> Examined:
+def _result(
+    fit: Fit, counted: tuple[Floats, ...], scores: Sequence[Floats], *, independent: bool
+) -> Examined:
     """What was found of a segment.
 
     Where a pair is spread over several clusters, its rate hides part of how much they differ: half
@@ -433,9 +482,25 @@ def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent:
         allpairs=graph.with_zeros(fit.allpairs),
         apart=apart,
         graph=graph,
-        records=records,
+        records=counted[0],
         converged=fit.done,
+        scatter=counted[1],
+        contexts=graph.only(inverse @ counted[2] @ inverse),
+        lean=_lean(*counted[3]),
     )
+
+
+def _lean(score: Floats, chance: Floats, first: Floats, second: Floats) -> Floats:
+    """Shape (2, S): a slope by x, and its standard error.
+
+    Args:
+        score: Σ s x, where s are clicks beyond those expected, and sum to 0.
+        chance: Σ v, the variance of s.
+        first: Σ v x.
+        second: Σ v x².
+    """
+    information = np.maximum(second - ratio(first**2, chance), 0.0)
+    return np.stack([ratio(score, information), np.sqrt(ratio(np.ones(len(score)), information))])
 
 
 def _spread(graph: Graph, influence: Floats) -> Spread:

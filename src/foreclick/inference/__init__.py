@@ -5,7 +5,7 @@ from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contras
 from foreclick.inference.intervals import Interval, anytime, change, lift, quantile, value
 from foreclick.inference.pareto import pareto_k
 from foreclick.inference.resampling import Resampled, bootstrap, draws, jackknife
-from foreclick.inference.trend import Trend, trend
+from foreclick.inference.trend import Trend, excess, trend
 from foreclick.inference.verdict import (
     BETTER,
     BROKEN,
@@ -42,6 +42,7 @@ __all__ = [
     "change",
     "contrasts",
     "draws",
+    "excess",
     "guard",
     "guarded",
     "hoeffding",

@@ -62,8 +62,32 @@ def trend(sums: np.ndarray) -> Trend:
     if information <= 0 or square <= 0:
         return Trend(0.0, math.inf, 0.0, 0.0)
     common = score / information
-    # The squares of what scores are beyond the common slope, less what chance adds to them.
-    left = squared - 2 * common * product + common**2 * square - information
-    spread = math.sqrt(max(left / square, 0.0))
+    left = squared - 2 * common * product + common**2 * square
+    spread, z = excess(left, information, square)
     se = math.sqrt(information + spread**2 * square) / information
-    return Trend(common, se, spread, left / math.sqrt(2 * square))
+    return Trend(common, se, spread, z)
+
+
+def excess(squared: float, information: float, square: float) -> tuple[float, float]:
+    """How much effects differ beyond chance: their spread, and how sure it is that there is one.
+
+    An effect b of spread τ gives a score S of counted clicks the variance I + τ² I²; by chance
+    alone its square has the variance 2 I² + I.
+
+    Args:
+        squared: Σ S².
+        information: Σ I.
+        square: Σ I².
+
+    Returns:
+        τ, and how many standard errors τ² is above 0.
+
+    Examples:
+        >>> spread, sure = excess(500.0, 100.0, 10000.0)
+        >>> spread, round(sure, 2)
+        (0.2, 2.82)
+    """
+    if square <= 0:
+        return 0.0, 0.0
+    left = squared - information
+    return math.sqrt(max(left / square, 0.0)), left / math.sqrt(2 * square + information)
