@@ -29,7 +29,9 @@ def widened(
     row = judged.to_dicts()[0]
     if row["low"] is None or not (se or shift or level):
         return judged
-    reach = (row["high"] - row["value"]) / row["se"] if row["se"] else 0.0
+    # What was never shown is in the ends already, and does not add up like errors.
+    less, margin = row.get("borrowed") or 0.0, row.get("margin") or 0.0
+    reach = (row["high"] - row["value"] - margin) / row["se"] if row["se"] else 0.0
     reach = reach or inference.quantile(0.95, math.inf)
     wide = row | {"se": math.hypot(row["se"], se)}
     scales = [(*ends, 1.0) for ends in _ENDS]
@@ -39,8 +41,10 @@ def widened(
         if row[low] is not None:
             more, off = reach * se / scale, shift / scale
             off += 0.0 if center == "lift" else abs(row[center]) * level
-            wide[low] = row[center] - math.hypot(row[center] - row[low], more) - off
-            wide[high] = row[center] + math.hypot(row[high] - row[center], more) + off
+            below = max(row[center] - row[low] - less / scale, 0.0)
+            above = max(row[high] - row[center] - margin / scale, 0.0)
+            wide[low] = row[low] - (math.hypot(below, more) - below) - off
+            wide[high] = row[high] + (math.hypot(above, more) - above) + off
     wide["low"] = max(wide["low"], 0.0)
     notes = list(judged.notes)
     word = row["verdict"]
@@ -60,7 +64,8 @@ def _evidence(row: dict[str, Any]) -> inference.Evidence:
         change=row["change"],
         low=row["change_low"],
         high=row["change_high"],
-        margin=row["margin"],
+        unseen=(row.get("borrowed") or 0.0) + row["margin"],
+        beyond=row["margin"],
         covered=row["covered"],
         production=row["production"],
         confidence=0.95,
