@@ -84,7 +84,7 @@ def approx(values, tolerance=SAME):
 
 
 def test_exact_proportions_are_recovered_exactly():
-    found = fc.examination(records(*rotations(P)))
+    found = fc.examination(records(*rotations(P)), within="context")
     assert found["examination"] == approx(P)
     assert found["allpairs"] == approx(P)
     assert found["position"] == [1, 2, 3, 4]
@@ -255,7 +255,7 @@ def test_positions_that_exchange_nothing_have_no_answer():
         (items + [10 + i for i in low], 200, [*clicks, *(c // 2 for c in fewer)])
         for (items, _, clicks), (low, _, fewer) in zip(top, bottom, strict=True)
     ]
-    found = fc.examination(records(*shown))
+    found = fc.examination(records(*shown), within="context")
     assert found["examination"][:2] == approx([1, 0.5])
     assert found["examination"][2:] == [None, None]
     assert found["allpairs"][2:] == found["se"][2:] == found["low"][2:] == [None, None]
@@ -264,7 +264,7 @@ def test_positions_that_exchange_nothing_have_no_answer():
     assert note.startswith("Positions 3–4 never exchanged an item that was clicked with positions ")
     assert "depth=2" in note
     assert found.curve == approx([1, 0.5])
-    assert fc.examination(records(*shown), depth=2).notes == ()
+    assert fc.examination(records(*shown), depth=2, within="context").notes == ()
     with pytest.raises(ModelError, match="2 positions, but a metric counts 4"):
         fc.Weighted("pbm", examination=found.curve).model.examined(4)
 
@@ -280,7 +280,7 @@ def test_a_bridge_of_one_item_connects():
 
 def test_positions_without_a_click_are_zero():
     shown = [(items, times, [*clicks[:3], 0]) for items, times, clicks in rotations(P)]
-    found = fc.examination(records(*shown))
+    found = fc.examination(records(*shown), within="context")
     assert found["examination"] == approx([1, 0.5, 0.4, 0])
     assert found["allpairs"] == approx([1, 0.5, 0.4, 0])
     assert found["se"][3] is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.trends import Drift, drift_of
 from foreclick.batches import Batches, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, check_columns
@@ -26,6 +27,8 @@ Slots = Mapping[int, Any] | Sequence[Any] | None
 
 _SURE = 0.99  # that the two methods disagree, all positions together
 _WORTH = 0.01  # of p_1; what is known to less than this is known well enough
+_DIFFER = 0.1  # of log p; contexts or items that differ by less are alike
+_SURE_SE = 3.0  # standard errors from which they differ
 _MUCH = 4  # times the variance, for which moves across periods are worth their doubts
 
 
@@ -153,7 +156,8 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
             batches, reward=reward, places=places, by=strata, dated=dated, clusters=kinds
         )
 
-    found, said = _asked(counted, within, ask)
+    found, said = _asked(counted, within, ask, _drifting(batches, reward, places))
+    found = {code: _between_contexts(one) for code, one in found.items()}
     if not any(one.graph.told.sum() > 1 for one in found.values()):
         raise ModelError(_NOTHING)
     name = "position" if slots is None else "slot"
@@ -214,9 +218,33 @@ def _values(batches: Batches, by: Sequence[str], segment: Segment) -> dict[str, 
 Answer = dict[Segment, Examined]
 
 
-def _asked(counted: Tally, within: str, ask: Callable[..., Answer]) -> tuple[Answer, list[str]]:
-    """The answer, from moves within periods if those do, and a note where they do not."""
-    if within == "context" or (within == "auto" and not counted.shape.period):
+def _drifting(batches: Batches, reward: str, places: Sequence[int]) -> Callable[[Floats], Drift]:
+    """Whether click rates change over time, given how much places are examined."""
+
+    def drift(p: Floats) -> Drift:
+        by_position = np.zeros(batches.shape.depth)
+        by_position[: len(places)] = [p[place] if place >= 0 else 0.0 for place in places]
+        return drift_of(batches, reward, np.nan_to_num(by_position))
+
+    return drift
+
+
+def _asked(
+    counted: Tally, within: str, ask: Callable[..., Answer], drift: Callable[[Floats], Drift]
+) -> tuple[Answer, list[str]]:
+    """The answer, from moves within periods if those do, and a note where they do not.
+
+    Where click rates change over time, moves across periods are taken only if there are no others,
+    and their errors allow for the change.
+    """
+    if within == "auto" and not counted.shape.period:
+        said = (
+            "The log has no periods, so whatever changed while items moved (taste, season, the "
+            "ranker) counts as examination, which no interval here allows for. Read it with "
+            "period= to compare positions within days."
+        )
+        return ask(dated=False), [said]
+    if within == "context":
         return ask(dated=False), []
     if not counted.shape.period:
         raise ModelError(
@@ -229,11 +257,52 @@ def _asked(counted: Tally, within: str, ask: Callable[..., Answer]) -> tuple[Ans
     across = ask(dated=False)
     if not _better(across, found):
         return found, []
+    moving = drift(next(iter(across.values())).p)
+    if moving.fastest:
+        return _despite(moving, found, across)
     said = (
         "Within periods few items moved, so clicks are compared across periods, and what changed "
         "in the meantime counts as examination; within='period' rules that out."
     )
     return across, [said]
+
+
+def _despite(drift: Drift, within: Answer, across: Answer) -> tuple[Answer, list[str]]:
+    """The answer where click rates change over time, and a note."""
+    if any(one.graph.told.sum() > 1 for one in within.values()):
+        said = (
+            f"Click rates of items change by {drift.fastest:.1%} a period, so only moves within "
+            "periods count, though they are few."
+        )
+        return within, [said]
+    said = (
+        f"Within periods no items moved, and their click rates change by {drift.fastest:.1%} a "
+        "period: this curve may be taste that changed and a ranker that followed it, rather than "
+        "examination. The intervals allow for that; do not use it without an experiment."
+    )
+    return {code: _moving(one, drift) for code, one in across.items()}, [said]
+
+
+def _moving(found: Examined, drift: Drift) -> Examined:
+    """The errors with what items may have changed on the way from one place to the next."""
+    steps = np.abs(np.arange(len(found.p)) - found.graph.reference)
+    off = drift.fastest * drift.ahead * steps
+    more = Spread(np.outer(off, off), math.inf)
+    wide = [Spread(s.covariance + more.covariance, s.freedom) for s in found.spreads]
+    return replace(found, spreads=tuple(wide))
+
+
+def _between_contexts(found: Examined) -> Examined:
+    """The errors with those between contexts, where these are not looked at alike."""
+    if not _contexts_differ(found):
+        return found
+    return replace(found, spreads=(*found.spreads, Spread(found.contexts, math.inf)))
+
+
+def _contexts_differ(found: Examined) -> float:
+    """By how much log p differs between contexts, beyond chance; 0 if that may be chance."""
+    spread, sure = inference.excess(*found.scatter.tolist())
+    return spread if sure > _SURE_SE and spread > _DIFFER else 0.0
 
 
 def _sharp(found: Examined) -> bool:
@@ -347,7 +416,32 @@ def _notes(found: Examined, labels: list[Any], name: str) -> list[str]:
         )
     if not found.converged:
         notes.append("The maximum of the likelihood was not found; do not use this curve.")
-    return notes + _disagreement(found, labels, name)
+    return notes + _differences(found, labels, name) + _disagreement(found, labels, name)
+
+
+def _differences(found: Examined, labels: list[Any], name: str) -> list[str]:
+    """Notes where one curve does not fit all contexts, or all items."""
+    notes = []
+    spread = _contexts_differ(found)
+    if spread:
+        notes.append(
+            f"Contexts are not looked at alike: examination differs between them by about "
+            f"{math.expm1(spread):.0%}, so one curve is a mean of several. See by=."
+        )
+        return notes
+    slope, se = found.lean
+    free = found.graph.free
+    reach = inference.quantile(1 - (1 - _SURE) / max(len(free), 1), math.inf)
+    far = free[(np.abs(slope[free]) > np.maximum(reach * se[free], _DIFFER)) & (se[free] > 0)]
+    if len(far):
+        worst = far[np.argmax(np.abs(slope[far]))]
+        word = "more" if slope[worst] > 0 else "less"
+        notes.append(
+            f"Items are not looked at alike: at {name} {labels[worst]} attractive items get {word} "
+            "clicks, compared with others, than one curve allows. Users may trust what stands at "
+            "the top whatever it is; then attraction times examination is not how they click."
+        )
+    return notes
 
 
 def _remedy(fine: np.ndarray, name: str) -> str:

@@ -44,6 +44,12 @@ def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
     Rows are added one after the other, so batch after batch gives the same bits as all at once.
     """
     size = totals[0].size
+    if len(totals) == 1 and size > 1:
+        # NumPy pairs up what it adds along the last axis only; along the first it adds row by row.
+        both = np.empty((len(values) + 1, size))
+        both[0], both[1:] = totals.ravel(), values.reshape(len(values), size)
+        totals[:] = np.add.reduce(both, axis=0).reshape(totals.shape)
+        return
     at = group.astype(np.intp)[:, None] * size + np.arange(size)
     np.add.at(totals.reshape(-1), at.ravel(), values.astype(np.float64, copy=False).ravel())
 

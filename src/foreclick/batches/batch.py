@@ -245,13 +245,16 @@ class Batch:
         new[1:] = (context[1:] != context[:-1]) | (rows.row_list[1:] != rows.row_list[:-1])
         first = np.flatnonzero(new)
         lists, list_context = self.lists[rows.row_list[first]], context[first]
-        item = np.where(lists == EMPTY, EMPTY, self.pair_item[lists])
-        pair_context, pair_item, lists = paired(list_context, item, len(self.items))
+        # Items by their number within the context, which are few: all keys then fit in a table.
+        start = self.context_pairs[groups // strata]
+        local = np.where(lists == EMPTY, EMPTY, lists - start[list_context][:, None])
+        most = int(np.diff(self.context_pairs).max(initial=0))
+        pair_context, pair_local, lists = paired(list_context, local, most)
         return replace(
             rows,
             context_value=self.context_value[groups // strata],
             pair_context=pair_context,
-            pair_item=pair_item,
+            pair_item=self.pair_item[start[pair_context] + pair_local],
             lists=lists,
             list_context=list_context,
             row_list=np.cumsum(new) - 1,

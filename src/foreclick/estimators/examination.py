@@ -18,14 +18,15 @@ Sizes: M pairs that moved, S places, R rows, L lists, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import accumulate
-from foreclick.estimators.moves import Fit, Moves, graphs_of, maximum
+from foreclick.batches.arrays import accumulate, numbered
+from foreclick.estimators.moves import Fit, Moves, graphs_of, information_at, maximum
 from foreclick.estimators.places import Graph, bradley_terry_information
 
 KEPT_NUMBERS = 50_000_000
@@ -61,6 +62,13 @@ class Examined:
         graph: which places exchanged items, and which of them are told.
         records: Shape (S,): how many records filled each place.
         converged: whether the maximum was found.
+        scatter: Shape (3,): Σ s², Σ v and Σ v² over contexts and places. The score s of a context
+            is how many clicks of its moved items are at a place beyond what p expects of them, and
+            v its variance if p is the same in all contexts.
+        contexts: the covariance of log p if contexts differ.
+        lean: Shape (2, S): by how much the log of an item's clicks at a place goes up with the log
+            of its attraction, beyond what p says, and the standard error of that; both are about 0
+            if p is the same for all items.
     """
 
     p: Floats
@@ -70,6 +78,9 @@ class Examined:
     graph: Graph
     records: Floats
     converged: bool
+    scatter: Floats
+    contexts: Floats
+    lean: Floats
 
 
 def examine(
@@ -95,11 +106,14 @@ def examine(
     """
     log = _Log(batches, reward, tuple(places), tuple(by), tuple(clusters), dated=dated)
     fits = maximum(log, log.graphs())
-    scores = log.scores(fits)
+    scores, (scatter, between, lean) = log.scores(fits), log.scatter(fits)
     independent = not clusters or set(clusters) - ({"period"} if dated else set())
     return {
         segment: _result(
-            fits[s], log.records[s], [found[s] for found in scores], independent=bool(independent)
+            fits[s],
+            (log.records[s], scatter[s], between[:, s], lean[s]),
+            [found[s] for found in scores],
+            independent=bool(independent),
         )
         for s, segment in enumerate(log.segments)
         if log.filled[s]
@@ -139,6 +153,17 @@ def examination_curve(n: Floats, w: Floats) -> Floats:
     return np.asarray(p / scale if scale > 0 else np.ones(len(p)))
 
 
+def curve_information(n: Floats, w: Floats, p: Floats) -> Floats:
+    """Shape (K, K): what pairs that moved say about log p; nothing about parts they do not connect.
+
+    Args:
+        n: Shape (P, K): how many records show each pair at each position.
+        w: Shape (P, K): the clicks there.
+        p: Shape (K,): where the likelihood is looked at, such as `examination_curve`.
+    """
+    return information_at(Moves.of(n, w, np.zeros(len(n), dtype=np.intp)), p)
+
+
 # --- pairs of a log -------------------------------------------------------------------------------
 
 
@@ -163,7 +188,7 @@ class _Log:
         self.codes = self._codes()
         self.records = np.zeros((len(self.codes), self.size))
         self.filled = np.zeros(len(self.codes), dtype=np.bool_)
-        self._kept: list[Moves] | None = None
+        self._kept: list[_Part] | None = None
 
     # --- segments -----
 
@@ -189,8 +214,10 @@ class _Log:
             The batch, and of each of its contexts (X,) the segment.
         """
         if self.periods is not None and (self.dated or "period" in self.clusters):
-            rows = np.flatnonzero(batch.clusters["period"] < self.periods.known)
-            batch = batch.take(rows, batch.n[rows])
+            known = batch.clusters["period"] < self.periods.known
+            if not known.all():
+                rows = np.flatnonzero(known)
+                batch = batch.take(rows, batch.n[rows])
         if not self.by and not self.dated:
             return batch, np.zeros(batch.context_count, dtype=np.intp)
         zero = np.zeros(len(batch.n), dtype=np.int64)
@@ -205,11 +232,15 @@ class _Log:
     # --- counts -----
 
     def __iter__(self) -> Iterator[Moves]:
+        return (part.moves for part in self._parts())
+
+    def _parts(self) -> Iterator[_Part]:
         if self._kept is not None:
             yield from self._kept
             return
-        for batch in self.batches:
-            yield self._moves(*self.split(batch))
+        for whole in self.batches:
+            batch, stratum = self.split(whole)
+            yield _Part(batch, stratum, self._moves(batch, stratum))
 
     def graphs(self) -> list[Graph]:
         """Of each segment, how places exchanged items; counts what else is counted once."""
@@ -217,17 +248,16 @@ class _Log:
 
     def _first(self) -> Iterator[Moves]:
         """The pairs, kept for the next pass as long as they are few."""
-        kept: list[Moves] = []
+        kept: list[_Part] = []
         numbers = 0
-        for whole in self.batches:
-            batch, stratum = self.split(whole)
-            moves = self._moves(batch, stratum)
+        for part in self._parts():
+            batch, stratum, moves = part
             of_pair = stratum[batch.pair_context]
             accumulate(self.records, of_pair, self._by_place(batch.shown))
             self.filled[of_pair[(batch.shown[:, : len(self.places)] > 0).any(axis=1)]] = True
-            numbers += 2 * moves.n.size
+            numbers += 2 * moves.n.size + batch.lists.size + batch.shown.size
             if numbers <= KEPT_NUMBERS:
-                kept.append(moves)
+                kept.append(part)
             yield moves
         if numbers <= KEPT_NUMBERS:
             self._kept = kept
@@ -252,6 +282,40 @@ class _Log:
 
     # --- errors -----
 
+    def scatter(self, fits: Sequence[Fit]) -> tuple[Floats, Floats, Floats]:
+        """How clicks differ from what p expects of them, in each segment.
+
+        Returns:
+            `Examined.scatter`; Σ s sᵀ over contexts, shape (S, segments, S); and sums for
+            `Examined.lean`, shape (segments, 4, S).
+        """
+        p, strata = np.stack([fit.p for fit in fits]), len(self.codes)
+        scatter, between = np.zeros((strata, 3)), np.zeros((self.size, strata, self.size))
+        lean = np.zeros((strata, 4, self.size))
+        for batch, _, moves in self._parts():
+            if not len(moves.pair):
+                continue
+            total, rate = moves.rates(p)
+            q = ratio(p[moves.stratum] * moves.n, total[:, None])
+            expected = (rate * total)[:, None] * q
+            context = batch.context_value[batch.pair_context[moves.pair]]
+            groups, group = numbered(context * strata + moves.stratum, len(batch.contexts) * strata)
+            beyond, chance = np.where(q > 0, moves.w - expected, 0.0), expected * (1 - q)
+            x = np.log(np.where(rate > 0, rate, 1.0))[:, None]
+            accumulate(
+                lean,
+                moves.stratum,
+                np.stack([beyond * x, chance, chance * x, chance * x * x], axis=1),
+            )
+            off, v = np.zeros((2, len(groups), self.size))
+            accumulate(off, group, beyond)
+            accumulate(v, group, chance)
+            each = np.stack([(off**2).sum(axis=1), v.sum(axis=1), (v**2).sum(axis=1)], axis=1)
+            accumulate(scatter, groups % strata, each)
+            for j in range(self.size):
+                accumulate(between[j], groups % strata, off[:, [j]] * off)
+        return scatter, between, lean
+
     def scores(self, fits: Sequence[Fit]) -> list[list[Floats]]:
         """What each cluster adds to the scores: for each kind, for each segment (clusters, 2 S).
 
@@ -262,15 +326,12 @@ class _Log:
         strata, width = len(self.codes), 2 * self.size
         found = {kind: np.zeros((strata * counts[kind], width)) for kind in self.clusters}
         there = {kind: np.zeros(strata * counts[kind], np.bool_) for kind in self.clusters}
-        for number, whole in enumerate(self.batches if self.clusters else ()):
-            batch, stratum = self.split(whole)
-            moves = self._kept[number] if self._kept else self._moves(batch, stratum)
-            influence, concerned = self._influence(batch, _Gradients(moves, fits))
-            of_row = stratum[batch.row_context[concerned]]
-            for kind in self.clusters:
-                group = of_row * counts[kind] + batch.clusters[kind][concerned]
-                accumulate(found[kind], group, influence[concerned])
-                there[kind][group] = True
+        for part in self._parts() if self.clusters else ():
+            for kinds, influence, cluster, stratum in self._influences(part, fits):
+                for kind in kinds:
+                    group = stratum * counts[kind] + cluster[kind]
+                    accumulate(found[kind], group, influence)
+                    there[kind][group] = True
         return [
             [
                 mine[some]
@@ -282,6 +343,28 @@ class _Log:
             ]
             for kind in self.clusters
         ]
+
+    def _influences(
+        self, part: _Part, fits: Sequence[Fit]
+    ) -> Iterator[tuple[list[Cluster], Floats, Mapping[Cluster, Ints], Ints]]:
+        """Kinds of clusters, influence (N, 2 S), and the clusters and segments it belongs to, (N,).
+
+        Where moves are those within a period, a pair is of one period, and a period's influence is
+        that of its pairs. Otherwise it is that of rows.
+        """
+        batch, stratum, moves = part
+        gradients = _Gradients(moves, fits)
+        by_pair: list[Cluster] = [kind for kind in self.clusters if self.dated and kind == "period"]
+        by_row = [kind for kind in self.clusters if kind not in by_pair]
+        if by_pair:
+            period = np.zeros(batch.context_count, dtype=np.int64)
+            period[batch.row_context] = batch.clusters["period"]
+            clusters: dict[Cluster, Ints] = {"period": period[batch.pair_context[moves.pair]]}
+            yield by_pair, gradients.of_pairs(), clusters, moves.stratum
+        if by_row:
+            influence, concerned = self._influence(batch, gradients)
+            clusters = {kind: batch.clusters[kind][concerned] for kind in by_row}
+            yield by_row, influence[concerned], clusters, stratum[batch.row_context[concerned]]
 
     def _influence(self, batch: Batch, gradients: _Gradients) -> tuple[Floats, Bools]:
         """What each row adds to both scores, shape (R, 2 S), and the rows with pairs that moved.
@@ -307,6 +390,14 @@ class _Log:
         of_row += of_list[batch.row_list]
         of_row *= batch.n[:, None]
         return of_row, np.asarray((pair < len(moved)).any(axis=1))[batch.row_list]
+
+
+class _Part(NamedTuple):
+    """A batch whose contexts are split, the segment of each of them (X,), and its moves."""
+
+    batch: Batch
+    stratum: Ints
+    moves: Moves
 
 
 class _Gradients:
@@ -345,6 +436,17 @@ class _Gradients:
         of_record = -self.expected[some, place][:, None] * q, -lost
         return number, _balanced(of_click, place), _balanced(of_record, place)
 
+    def of_pairs(self) -> Floats:
+        """Shape (M, 2 S): what all clicks and records of each pair add to both scores."""
+        n, w = self.moves.n, self.moves.w
+        found = np.zeros((len(n), 2 * n.shape[1]))
+        for place in range(n.shape[1]):
+            at, click, record = self.at(place)
+            some = np.flatnonzero(n[:, place] > 0)
+            here = at[some]
+            found[some] += w[some, place, None] * click[here] + n[some, place, None] * record[here]
+        return found
+
 
 def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
     """Shape (G + 1, 2 S): what a place gets from the others, it gains and they lose."""
@@ -356,7 +458,9 @@ def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
     return found.reshape(count + 1, 2 * size)
 
 
-def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent: bool) -> Examined:
+def _result(
+    fit: Fit, counted: tuple[Floats, ...], scores: Sequence[Floats], *, independent: bool
+) -> Examined:
     """What was found of a segment.
 
     Where a pair is spread over several clusters, its rate hides part of how much they differ: half
@@ -378,9 +482,25 @@ def _result(fit: Fit, records: Floats, scores: Sequence[Floats], *, independent:
         allpairs=graph.with_zeros(fit.allpairs),
         apart=apart,
         graph=graph,
-        records=records,
+        records=counted[0],
         converged=fit.done,
+        scatter=counted[1],
+        contexts=graph.only(inverse @ counted[2] @ inverse),
+        lean=_lean(*counted[3]),
     )
+
+
+def _lean(score: Floats, chance: Floats, first: Floats, second: Floats) -> Floats:
+    """Shape (2, S): a slope by x, and its standard error.
+
+    Args:
+        score: Σ s x, where s are clicks beyond those expected, and sum to 0.
+        chance: Σ v, the variance of s.
+        first: Σ v x.
+        second: Σ v x².
+    """
+    information = np.maximum(second - ratio(first**2, chance), 0.0)
+    return np.stack([ratio(score, information), np.sqrt(ratio(np.ones(len(score)), information))])
 
 
 def _spread(graph: Graph, influence: Floats) -> Spread:

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from foreclick.batches.arrays import Floats, Ints, accumulate, ratio
-from foreclick.estimators.places import Graph, bradley_terry, newton_step
+from foreclick.estimators.places import (
+    Graph,
+    bradley_terry,
+    likelihood_information,
+    newton_step,
+)
 
 _PASSES = 60  # of Newton's method; half a dozen are usual
 _CLOSE = 1e-9  # a step so small leaves an error of its square, which is less than rounding
@@ -105,6 +110,12 @@ def maximum(parts: Iterable[Moves], graphs: Sequence[Graph]) -> list[Fit]:
                 fit.p = fit.p * np.exp(step)
                 fit.done = bool(np.abs(step).max(initial=0.0) < _CLOSE)
     return fits
+
+
+def information_at(moves: Moves, p: Floats) -> Floats:
+    """Shape (S, S): what the pairs say about log p, at a given p."""
+    g, h = _pass([moves], p[None])
+    return likelihood_information(p, g[0], h[:, 0])
 
 
 def _start(graph: Graph) -> Fit:

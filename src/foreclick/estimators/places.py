@@ -130,9 +130,13 @@ def newton_step(graph: Graph, p: Floats, g: Floats, h: Floats) -> tuple[Floats, 
         h: Shape (S, S): Σ c/D² n_j n_k.
     """
     p = np.where(graph.told, p, 0.0)
-    expected = p * g
-    information = np.diag(expected) - np.outer(p, p) * h
-    return _step(graph, graph.clicks - expected, information), information
+    information = likelihood_information(p, g, h)
+    return _step(graph, graph.clicks - p * g, information), information
+
+
+def likelihood_information(p: Floats, g: Floats, h: Floats) -> Floats:
+    """Shape (S, S): minus the second derivative of the likelihood by log p; see `newton_step`."""
+    return np.asarray(np.diag(p * g) - np.outer(p, p) * h)
 
 
 def _step(graph: Graph, score: Floats, information: Floats) -> Floats:

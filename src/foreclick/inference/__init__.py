@@ -5,6 +5,7 @@ from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contras
 from foreclick.inference.intervals import Interval, anytime, change, lift, quantile, value
 from foreclick.inference.pareto import pareto_k
 from foreclick.inference.resampling import Resampled, bootstrap, draws, jackknife
+from foreclick.inference.trend import Trend, excess, trend
 from foreclick.inference.verdict import (
     BETTER,
     BROKEN,
@@ -31,6 +32,7 @@ __all__ = [
     "Guarantee",
     "Interval",
     "Resampled",
+    "Trend",
     "Verdict",
     "anytime",
     "benjamini_hochberg",
@@ -40,6 +42,7 @@ __all__ = [
     "change",
     "contrasts",
     "draws",
+    "excess",
     "guard",
     "guarded",
     "hoeffding",
@@ -50,5 +53,6 @@ __all__ = [
     "pareto_k",
     "quantile",
     "selection_loss",
+    "trend",
     "value",
 ]

@@ -16,6 +16,7 @@ from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.optimization.birkhoff import decode
 from foreclick.optimization.cells import Cells, Context, Model
 from foreclick.optimization.constraints import Constraints, Limits
+from foreclick.optimization.examination import SHARED
 from foreclick.optimization.ladder import SlotCounts
 from foreclick.optimization.program import program
 from foreclick.optimization.solve import assign, greedy, knapsack, spread, transport
@@ -74,10 +75,20 @@ class Solver:
             return self._unchanged(production, IMPOSSIBLE)
         v = _probabilities(context, *found)
         naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
+        sure = min(sure, naive - model.pessimism * self._shared_error(context, found))
         may_stay = rules.fallback and rules.kept_by_production(context, named)
         if may_stay and sure <= production + _TINY:
             return self._unchanged(production, UNSURE)
         return Choice(*found, production, naive, sure)
+
+    def _shared_error(self, context: Context, found: Found) -> float:
+        """How far the errors of the examination move a policy, `SHARED` standard errors of them."""
+        error = self.model.examination
+        if error is None or context.by_p is None:
+            return 0.0
+        h = np.zeros_like(context.by_p.own)
+        h[:, : self.model.depth] = _marginals(*found, len(h)) * np.array(self.model.theta)
+        return SHARED * error.se(context.by_p.of_items(h).sum(axis=0))
 
     def _unchanged(self, production: float, why: str) -> Choice:
         none = np.empty((0, self.model.depth), dtype=np.int64)
@@ -85,8 +96,8 @@ class Solver:
 
     def with_errors(self, context: Context, choice: Choice) -> Choice:
         """How far the estimate may be off, now, and after as many records of the new policy."""
-        ladder, k = self.model.ladder, self.model.depth
-        if ladder is None or not len(choice.lists):
+        k = self.model.depth
+        if self.model.ladder is None or not len(choice.lists):
             return choice
         h = _marginals(choice.lists, choice.masses, len(context.n))
         shown = context.n.copy()  # what lies below the metric's depth is as before
@@ -99,7 +110,7 @@ class Solver:
             np.array([2 * context.records]),
         )
         weight = (h * np.array(self.model.theta)) ** 2
-        both = context.variance, ladder.rates(more)[1]
+        both = context.variance, self.model.rates(more).variance
         now, then = (math.sqrt(float(np.sum(weight * off[:, :k]))) for off in both)
         return choice._replace(se=now, se_next=then)
 

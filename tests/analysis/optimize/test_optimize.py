@@ -343,7 +343,7 @@ def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
     lists = [(1, 2), (2, 1)]
     records = [Record("q", lists[i % 2], (float(i % 20 in (1, 3, 5, 2)), 0.0)) for i in range(200)]
     log = fc.read_log(log_table(records))
-    best = fc.optimize(log, metric="clicks@1", pessimism=1.75)
+    best = fc.optimize(log, metric="clicks@1", pessimism=1.3)
     assert best["changed"] == [1]
     assert best.evaluation is None
     assert best.value == best.production < best.naive

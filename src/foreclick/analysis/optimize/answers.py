@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,9 +11,11 @@ import pyarrow as pa
 
 from foreclick.analysis.optimize.counts import ALL, Counts
 from foreclick.analysis.optimize.folds import fold_names
-from foreclick.batches import EMPTY, Bools, Floats, Ints, sums
+from foreclick.batches import EMPTY, Bools, Floats, Ints, Totals, sums
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.context import Choice, Solver
+from foreclick.optimization.examination import by_context
+from foreclick.optimization.ladder import SlotCounts
 
 PROBABILITY = "probability"
 _NUMBERS = ("records", "production", "naive", "sure", "se", "se_next")
@@ -28,12 +31,17 @@ class Answers(NamedTuple):
             production's where it stays.
         held_out: the same of policies chosen without a fold, if they are new; a context is called
             as in `fold_names`.
+        lever: Shape (contexts, K): how far the sum of rewards that policies of folds would earn in
+            them moves with log p_k; (contexts, 0) if examination is not estimated.
+        drift: Shape (contexts,): how far these rewards may be off as rates change over time.
         rows: how many rows of the log they were found from.
     """
 
     contexts: pa.Table
     policy: pa.Table
     held_out: pa.Table
+    lever: Floats
+    drift: Floats
     rows: int
 
 
@@ -76,8 +84,29 @@ class Solving:
             _described(counts, every),
             table.append_column("changed", pa.array(changed)),
             pa.concat_tables(tables) if tables else table.slice(0, 0),
+            *self._doubts(counts, held_out),
             counts.rows,
         )
+
+    def _doubts(self, counts: Counts, held_out: list[tuple[int, _Lists]]) -> tuple[Floats, Floats]:
+        """`Answers.lever` and `drift`; what a policy earns is judged by the records of its fold."""
+        model, size = self.solver.model, len(counts.contexts)
+        if model.ladder is None:
+            return np.zeros((size, 0)), np.zeros(size)
+        lever, drift = np.zeros((size, counts.n.shape[2])), np.zeros(size)
+        for fold, (context, pairs, mass) in held_out:
+            h = np.zeros(counts.n.shape[1:])
+            which, k = np.nonzero(pairs != EMPTY)
+            worth = mass[which] * counts.records[fold][context[which]] * np.array(model.theta)[k]
+            np.add.at(h, (pairs[which, k], k), worth)
+            own = SlotCounts(
+                counts.pair_context, counts.n[fold], counts.c[fold], counts.records[fold]
+            )
+            rates = model.rates(own, None if counts.time is None else counts.time[fold])
+            drift += sums(counts.pair_context, (h * rates.drift).sum(axis=1), size)
+            if rates.by_p is not None:
+                lever += by_context(rates.by_p.of_items(h), own)
+        return lever, drift
 
     @property
     def depth(self) -> int:
@@ -87,8 +116,8 @@ class Solving:
     def _chosen(self, counts: Counts, fold: int) -> dict[int, Choice]:
         """The choice in each context, by its number, with lists as pairs."""
         solver, found = self.solver, {}
-        named, ladder = solver.constraints.by_item, solver.model.ladder
-        for x, first, context in counts.each(fold, ladder, by_list=self.by_list, named=named):
+        named, model = solver.constraints.by_item, solver.model
+        for x, first, context in counts.each(fold, model, by_list=self.by_list, named=named):
             choice = solver.best(context)
             if fold == ALL:
                 choice = solver.with_errors(context, choice)
@@ -164,11 +193,19 @@ def _described(counts: Counts, choices: dict[int, Choice]) -> pa.Table:
     return pa.table(columns | {"lists": pa.array([len(c.lists) for c in said], pa.int64())})
 
 
-def joined(parts: list[Answers]) -> Answers:
-    """What was found for all contexts."""
+def joined(parts: Iterable[Answers]) -> Answers:
+    """What was found for all contexts; of `lever` and `drift`, the sums over all of them."""
+    totals, found = Totals(), []
+    for part in parts:
+        one = np.zeros(len(part.lever), dtype=np.int64)
+        totals.add("lever", part.lever, one)
+        totals.add("drift", part.drift, one)
+        found.append(part._replace(lever=part.lever[:0], drift=part.drift[:0]))
     return Answers(
-        pa.concat_tables(part.contexts for part in parts),
-        pa.concat_tables(part.policy for part in parts),
-        pa.concat_tables(part.held_out for part in parts),
-        sum(part.rows for part in parts),
+        pa.concat_tables(part.contexts for part in found),
+        pa.concat_tables(part.policy for part in found),
+        pa.concat_tables(part.held_out for part in found),
+        totals.sum("lever"),
+        totals.sum("drift"),
+        sum(part.rows for part in found),
     )

@@ -22,14 +22,25 @@ from foreclick.analysis.optimize.options import (
     offered,
     over_lists,
 )
-from foreclick.batches import Batches, Totals, batches_of, pooled, ratio
+from foreclick.analysis.optimize.widening import widened
+from foreclick.analysis.trends import Drift, drift_of
+from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio
 from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
-from foreclick.estimators import EstimatorLike, Ladder, Weighted, check_columns
-from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators import (
+    EstimatorLike,
+    Ladder,
+    Weighted,
+    check_columns,
+    parse_estimators,
+)
+from foreclick.estimators.examination import curve_information, examination_curve
+from foreclick.estimators.ladder.fit import fitted, sample_counts
+from foreclick.estimators.ladder.sample import sampled
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.optimization.cells import Model
+from foreclick.optimization.examination import ExaminationError, examination_covariance
 from foreclick.optimization.ladder import LadderRates
 from foreclick.policies import Lists, Policy
 from foreclick.progress import working
@@ -151,14 +162,20 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         batches = batches_of(counted)
         parts = Folds.of_log(batches, folds)
         model = _model(batches, what, by, by.clip[0] if by.clip else clip, pessimism)
-        counting = Counting(what.reward, depth, folds, over_lists(by, lists), _SLOTS)
+        dated = model.drift > 0
+        counting = Counting(what.reward, depth, folds, over_lists(by, lists), _SLOTS, dated)
         counts = _counts(batches, parts, counting, offered(lists))
         solving = Solving(Solver(model, constraints), folds, counting.by_list)
         answers = _solved(solving, counts, workers, batches.rows, say)
         say("judging")
         judged = None
         if answers.held_out.num_rows:
-            judged = _judged(parts.split(batches), answers.held_out, what, judge, confidence)
+            by_judge = _judging(judge, model)
+            judged = _judged(parts.split(batches), answers.held_out, what, by_judge, confidence)
+            judged = _allowing(judged, model, answers, judge)
+        if model.ladder is not None:
+            drift = drift_of(batches, what.reward, np.array(model.ladder.examined))
+            judged, notes = _drifting(judged, drift, answers), [*notes, *drift.notes()]
     row = summed_up(answers.contexts, judged, (by.name, what.name), explore, folds)
     return Optimized(
         (row,),
@@ -182,10 +199,30 @@ def _model(
         cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
         return Model(cell, theta, model.examined(depth), clip, None, pessimism)
     fit = fitted(batches.tally, estimator, metric.reward, metric.depth)
+    p, error = np.array(fit.examined), None
+    drift = drift_of(batches, metric.reward, p).fastest
+    if estimator.examination is None:
+        p, error = _examined(batches.tally, metric.reward, p, apart=drift > 0)
     of_position, of_item, of_context = fit.strengths
-    ladder = LadderRates((of_position, of_item, of_context), fit.examined)
+    ladder = LadderRates((of_position, of_item, of_context), tuple(p.tolist()))
     ladder = ladder._replace(base=_base_rate(batches, metric.reward, ladder))
-    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism)
+    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism, error, drift)
+
+
+def _examined(
+    tally: Tally, reward: str, p: Floats, *, apart: bool
+) -> tuple[Floats, ExaminationError]:
+    """The examination that a ladder has learnt, and how uncertain it is.
+
+    Where click rates change over time, an item that moved from one period to the next says nothing
+    about positions. Then only moves within a part of the log (`apart`) count, in both.
+    """
+    n, w = sample_counts(sampled(tally, reward), apart=apart)
+    if apart:
+        p = examination_curve(n, w)
+    clicks = w.sum(axis=0)
+    covariance = examination_covariance(curve_information(n, w, p))
+    return p, ExaminationError(covariance, ratio(clicks, clicks.sum()))
 
 
 def _base_rate(batches: Batches, reward: str, ladder: LadderRates) -> float:
@@ -216,12 +253,63 @@ def _solved(
     """The policies of all contexts, and how far the work is while it goes on."""
     from foreclick.analysis.optimize.answers import joined  # noqa: PLC0415 - slow to import
 
-    found, done = [], 0
-    for part in pooled(solving, counts, workers):
-        found.append(part)
-        done += part.rows
-        say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
-    return joined(found)
+    def parts() -> Iterator[Answers]:
+        done = 0
+        for part in pooled(solving, counts, workers):
+            yield part
+            done += part.rows
+            say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
+
+    return joined(parts())
+
+
+def _judging(judge: EstimatorLike, model: Model) -> EstimatorLike:
+    """The judge; where rates change over time, a ladder with the examination found within periods.
+
+    Otherwise it learns its own.
+    """
+    (by,) = parse_estimators(judge, math.inf)
+    if not isinstance(by, Ladder) or by.examination is not None:
+        return judge
+    if not model.drift or model.ladder is None:
+        return judge
+    return Ladder(by.top, by.strengths, model.ladder.examined, by.segments)
+
+
+def _allowing(
+    judged: Evaluation, model: Model, answers: Answers, judge: EstimatorLike
+) -> Evaluation:
+    """The judgement with the errors of the examination in its intervals, if the judge uses it.
+
+    The ladder that judges learns the same examination as the one that chooses.
+    """
+    (by,) = parse_estimators(judge, math.inf)
+    learns = isinstance(by, Ladder) and by.examination is None
+    if model.examination is None or not learns:
+        return judged
+    lever = answers.lever[0] / float(np.asarray(answers.contexts["records"]).sum())
+    se = model.examination.se(lever)
+    return widened(
+        judged,
+        se,
+        0.0,
+        f"How much positions are examined is itself an estimate, which adds {se:.2g} to the "
+        "standard error.",
+    )
+
+
+def _drifting(judged: Evaluation | None, drift: Drift, answers: Answers) -> Evaluation | None:
+    """The judgement, with how far rates may have moved since they were seen in its intervals."""
+    if judged is None or not drift.fastest:
+        return judged
+    shift = float(answers.drift[0]) / float(np.asarray(answers.contexts["records"]).sum())
+    return widened(
+        judged,
+        0.0,
+        shift,
+        f"Rates that change over time add {shift:.2g} to either end of the intervals.",
+        level=abs(drift.at_end),
+    )
 
 
 def _judged(

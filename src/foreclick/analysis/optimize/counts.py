@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from foreclick.batches import EMPTY, Batch, Bools, Coding, Floats, Ints, sums
 from foreclick.batches.batch import paired
-from foreclick.optimization.cells import Context, ListCounts
-from foreclick.optimization.ladder import LadderRates, SlotCounts
+from foreclick.optimization.cells import Context, ListCounts, Model, Rates
+from foreclick.optimization.ladder import SlotCounts
 from foreclick.policies import Policy
 
 ALL = -1
@@ -32,6 +32,7 @@ class Counts:
         pair_context: Shape (P,): the context of each pair, rising.
         n: Shape (F, P, K): how many records show the pair at the position.
         c: Shape (F, P, K): their clicks there.
+        time: Shape (F, P, K): the sum of their periods, by number; None if it is not needed.
         records: Shape (F, X).
         lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
         list_context: Shape (M,), rising.
@@ -46,6 +47,7 @@ class Counts:
     pair_context: Ints
     n: Floats
     c: Floats
+    time: Floats | None
     records: Floats
     lists: Ints
     list_context: Ints
@@ -63,8 +65,15 @@ class Counts:
         held_out = self.n[fold], self.c[fold], self.records[fold]
         return every.without(SlotCounts(self.pair_context, *held_out))
 
+    def rates(self, fold: int, model: Model) -> Rates:
+        """The ladder's rates by all records (`ALL`), or by those outside of a fold."""
+        time = None
+        if self.time is not None:
+            time = self.time[np.arange(len(self.time)) != fold].sum(axis=0)
+        return model.rates(self.slots(fold), time)
+
     def each(
-        self, fold: int, ladder: LadderRates | None, *, by_list: bool, named: bool
+        self, fold: int, model: Model, *, by_list: bool, named: bool
     ) -> Iterator[tuple[int, int, Context]]:
         """Every context by all records (`ALL`), or by those outside of a fold.
 
@@ -73,7 +82,7 @@ class Counts:
 
         Args:
             fold: what is left out.
-            ladder: gives rates, if there is one.
+            model: gives rates, if it is a ladder.
             by_list: whether lists are to choose from.
             named: whether constraints name contexts or items.
 
@@ -81,7 +90,7 @@ class Counts:
             The number of the context, the number of its first pair, and its counts.
         """
         counts = self.slots(fold)
-        rate, variance = ladder.rates(counts) if ladder else (counts.n[:, :0], counts.n[:, :0])
+        rates = self.rates(fold, model)
         numbers = np.arange(len(self.contexts) + 1)
         pairs, lists = (
             np.searchsorted(of, numbers) for of in (self.pair_context, self.list_context)
@@ -100,8 +109,10 @@ class Counts:
                     counts.n[mine],
                     counts.c[mine],
                     float(counts.records[x]),
-                    rate[mine],
-                    variance[mine],
+                    rates.rate[mine],
+                    rates.variance[mine],
+                    rates.step[mine] + rates.drift[mine],
+                    rates.by_p and rates.by_p.at(mine),
                     self._lists(slice(lists[x], lists[x + 1]), fold, mine.start)
                     if by_list
                     else None,
@@ -132,6 +143,7 @@ class Counting:
         folds: F.
         by_list: whether the clicks of lists are counted too.
         slots: about so many positions of lists are counted at a time.
+        dated: whether the periods of records are counted too.
     """
 
     reward: str
@@ -139,6 +151,7 @@ class Counting:
     folds: int
     by_list: bool
     slots: int
+    dated: bool = False
 
     def parts(self, batch: Batch, fold: Ints, offered: Bools | None = None) -> Iterator[Counts]:
         """The counts of a batch, some whole contexts after others.
@@ -181,6 +194,7 @@ class Counting:
             pair_context=batch.pair_context,
             n=n,
             c=c.reshape(n.shape),
+            time=self._time(batch, fold) if self.dated else None,
             records=np.stack([sums(batch.list_context, of, batch.context_count) for of in list_n]),
             lists=batch.lists[lists, :depth],
             list_context=batch.list_context[lists],
@@ -189,6 +203,12 @@ class Counting:
             offered=sums(number, offered, len(lists)) > 0,
             rows=len(batch.n),
         )
+
+    def _time(self, batch: Batch, fold: Ints) -> Floats:
+        """Shape (F, P, K): the sum of the periods of records."""
+        when = batch.n * batch.clusters["period"]
+        of_list = self._by(fold, batch.row_list, when, len(batch.lists))
+        return np.stack([batch.by_slot(batch.slot, np.repeat(of, batch.depth)) for of in of_list])
 
     def _by(self, fold: Ints, group: Ints, values: Floats, count: int) -> Floats:
         """Shape (F, count): the sums of values by fold and group."""

@@ -74,16 +74,28 @@ def _check_segments(tally: Tally, ladder: Ladder) -> None:
 
 def sample_curve(sample: Sample) -> Floats:
     """Shape (K,): how much each position is examined, by the items of the sample that moved."""
+    return examination_curve(*sample_counts(sample))
+
+
+def sample_counts(sample: Sample, *, apart: bool = False) -> tuple[Floats, Floats]:
+    """Shape (P, K) each: the records and the clicks of every pair of the sample.
+
+    Args:
+        sample: some contexts.
+        apart: whether a pair is another one in each part of the records.
+    """
     depth = sample.lists.shape[1]
     row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
-    pair = sample.lists[sample.row_list[row], k]
+    pair = sample.lists[sample.row_list[row], k].astype(np.int64)
+    if apart:
+        pair = pair * (int(sample.part.max(initial=0)) + 1) + sample.part[row]
     pairs, number = numbered(pair, int(pair.max(initial=-1)) + 1)
     shape = len(pairs), depth
     n, w = (
         sums(number * depth + k, values, shape[0] * depth).reshape(shape)
         for values in (sample.n[row], sample.clicks[row, k])
     )
-    return examination_curve(n, w)
+    return n, w
 
 
 # --- strengths and κ ------------------------------------------------------------------------------

@@ -1,0 +1,73 @@
+"""Intervals of an evaluation made wider by errors that its records do not show."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from foreclick import inference
+from foreclick.analysis.evaluate import Evaluation
+
+_ENDS = ("value", "low", "high"), ("change", "change_low", "change_high")
+
+
+def widened(
+    judged: Evaluation, se: float, shift: float, because: str, level: float = 0.0
+) -> Evaluation:
+    """An evaluation whose candidate has further errors, and a verdict that still holds with them.
+
+    Production is known without these errors, so a change has the same ones as a value, and a lift
+    has them divided by production.
+
+    Args:
+        judged: an evaluation of one candidate by one estimator.
+        se: the standard error of what is added, independent of the rest.
+        shift: how far the value may be off besides, to either side.
+        because: a note that says why.
+        level: how far everything may be off, production too, as a share; a lift is not.
+    """
+    row = judged.to_dicts()[0]
+    if row["low"] is None or not (se or shift or level):
+        return judged
+    # What was never shown is in the ends already, and does not add up like errors.
+    less, margin = row.get("borrowed") or 0.0, row.get("margin") or 0.0
+    reach = (row["high"] - row["value"] - margin) / row["se"] if row["se"] else 0.0
+    reach = reach or inference.quantile(0.95, math.inf)
+    wide = row | {"se": math.hypot(row["se"], se)}
+    scales = [(*ends, 1.0) for ends in _ENDS]
+    if row["lift"] is not None and row["lift_low"] is not None:
+        scales.append(("lift", "lift_low", "lift_high", row["production"]))
+    for center, low, high, scale in scales:
+        if row[low] is not None:
+            more, off = reach * se / scale, shift / scale
+            off += 0.0 if center == "lift" else abs(row[center]) * level
+            below = max(row[center] - row[low] - less / scale, 0.0)
+            above = max(row[high] - row[center] - margin / scale, 0.0)
+            wide[low] = row[low] - (math.hypot(below, more) - below) - off
+            wide[high] = row[high] + (math.hypot(above, more) - above) + off
+    wide["low"] = max(wide["low"], 0.0)
+    notes = list(judged.notes)
+    word = row["verdict"]
+    if word in (inference.BETTER, inference.WORSE):
+        verdict = inference.judge(_evidence(wide))
+        wide["verdict"] = verdict.word
+        old = f"{word[0].upper()}{word[1:]}: "
+        said = f"{verdict.word[0].upper()}{verdict.word[1:]}: {verdict.because}"
+        notes = [said if note.startswith(old) else note for note in notes]
+    return Evaluation((wide,), judged.columns, (*notes, because))
+
+
+def _evidence(row: dict[str, Any]) -> inference.Evidence:
+    return inference.Evidence(
+        estimator=row["estimator"],
+        metric=row["metric"],
+        change=row["change"],
+        low=row["change_low"],
+        high=row["change_high"],
+        unseen=(row.get("borrowed") or 0.0) + row["margin"],
+        beyond=row["margin"],
+        covered=row["covered"],
+        production=row["production"],
+        confidence=0.95,
+        assumes=False,
+    )
