@@ -54,7 +54,8 @@ def all_estimators(
     """
     usual = usual_estimators(tally, policy, logging)
     curve = fitted(tally, LADDERS["ladder"], metrics[0].reward).examined
-    pbm = Weighted("pbm", examination=curve)
+    deeper = max(metric.depth for metric in metrics) - len(curve)  # where the log has nothing
+    pbm = Weighted("pbm", examination=(*curve, *curve[-1:] * deeper))
     lists = ("list", "prefix") if policy.complete else ()
     others: list[EstimatorLike] = [*lists, "ip", "item", pbm, "rctr"]
     return [*usual, *(name for name in others if name not in usual)]
