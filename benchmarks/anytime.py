@@ -134,7 +134,7 @@ def _read(
         items=list(items),
         clicks=list(rewards),
         segments=[name for name in segments if name not in roles.values()],
-        weight="often",
+        count="often",
         **roles,
     )
 

@@ -68,7 +68,7 @@ def main() -> None:
             engine.read_parquet([str(path)]),
             items=[f"item_{k + 1}" for k in range(POSITIONS)],
             clicks=[f"clicks_{k + 1}" for k in range(POSITIONS)],
-            weight="n",
+            count="n",
             unit="user",
         )
         tally = fc.tally(log)

@@ -307,7 +307,7 @@ def _read(
         items=list(items),
         clicks=list(rewards),
         segments="replication",
-        weight="weight",
+        count="weight",
     )
 
 

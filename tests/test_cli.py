@@ -94,8 +94,8 @@ def write(path: str, table: dict[str, Any]) -> str:
     return path
 
 
-def expected(candidate: fc.Policy, weight: str | None = None) -> list[dict[str, Any]]:
-    log = fc.read_log(pa.table(ROWS), context="query", weight=weight)
+def expected(candidate: fc.Policy, count: str | None = None) -> list[dict[str, Any]]:
+    log = fc.read_log(pa.table(ROWS), context="query", count=count)
     return fc.evaluate(log, candidate, metrics="clicks@2", estimators="ip").to_dicts()
 
 
@@ -485,8 +485,8 @@ def test_a_candidate_is_told_from_its_columns_or_options(run, table, words, poli
 def test_shadow_rankings_are_observed(run):
     words = ["--context", "query", "--candidate-type", "observed", "--candidate-items", "shadow"]
     rows = run("evaluate", "log.parquet", "log.parquet", *words, "--weight", "day", *ASKED)
-    shadow = fc.read_log(pa.table(ROWS), context="query", items="shadow", clicks=None, weight="day")
-    assert same(rows, expected(fc.Observed(shadow), weight="day"))
+    shadow = fc.read_log(pa.table(ROWS), context="query", items="shadow", clicks=None, count="day")
+    assert same(rows, expected(fc.Observed(shadow), count="day"))
 
 
 def test_a_tally_as_candidate_is_what_it_observed(run):

@@ -477,7 +477,7 @@ class TestForms:
     @pytest.mark.filterwarnings(IBIS)
     def test_records_of_weighted_rows_need_not_be_whole(self):
         table = random_logs.log_table(TWO[:6], w=[0.25] * 6)
-        log = fc.read_log(table, weight="w")
+        log = fc.read_log(table, count="w")
         with pytest.warns(ForeclickWarning):
             found = fc.evaluate(log, ONE, estimators="ip", metrics="clicks@2")
         assert found["records"] == [1.5]

@@ -45,7 +45,7 @@ def tally_of(slots):
                 "half": [s.cluster for s in slots],
             },
             layout="long",
-            weight="n",
+            count="n",
             period="day",
             segments=("half",),
         )

@@ -64,7 +64,7 @@ def test_in_print_one_policy_is_outside_far_more_often_than_it_may():
 def test_what_is_outside_is_the_estimate_of_evaluate():
     """The same log with two records of the candidate's list: V̂ = 500 · 2 / 500."""
     lists = {"context": ["q", "q"], "items": [["rare"], ["often"]]}
-    log = fc.read_log(lists | {"clicks": [[1], [0]], "times": [2, 498]}, weight="times")
+    log = fc.read_log(lists | {"clicks": [[1], [0]], "times": [2, 498]}, count="times")
     pi = fc.Lists(lists | {"probability": [1 / 500, 499 / 500]})
     found = fc.evaluate(
         log,

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import itertools
+import math
+from typing import Any, ClassVar
 
 import ibis
 import pandas as pd
@@ -280,7 +282,7 @@ def test_every_role_at_once_on_every_engine(engine):
         period="time",
         segments=["country"],
         unit="user",
-        weight="weight",
+        count="weight",
         propensity="p",
         rewards={"orders": "orders"},
         where="country IS NULL OR country <> 'BE'",
@@ -324,7 +326,7 @@ def test_every_role_of_impressions_on_every_engine(engine):
         period="day",
         segments="country",
         unit="user",
-        weight="w",
+        count="w",
         propensity="p",
         rewards={"orders": "orders"},
         where=lambda t: t["day"] == 3,
@@ -374,14 +376,14 @@ def test_several_segments_keep_names_types_and_nulls():
 
 def test_a_pre_aggregated_log_is_the_log_of_its_rows():
     times = [3, 1, 2, 1, 4, 1, 1]
-    weighted = fc.read_log(table().append_column("times", [times]), weight="times")
+    weighted = fc.read_log(table().append_column("times", [times]), count="times")
     repeated = itertools.chain(*([row] * n for row, n in zip(LISTS, times, strict=True)))
     assert fc.tally(weighted).to_arrow().equals(fc.tally(table([*repeated])).to_arrow())
 
 
 def test_fractional_weights_add_up():
     weights = [0.5, 0.25, 10.0, 1e-3, 1.0, 0.125, 0.125]
-    log = fc.read_log(table().append_column("w", [weights]), weight="w")
+    log = fc.read_log(table().append_column("w", [weights]), count="w")
     rows = [{**row, "w": w} for row, w in zip(LISTS, weights, strict=True)]
     assert counted(log) == reference(rows, "w")
 
@@ -543,3 +545,46 @@ def test_a_segment_may_have_another_name():
 def test_a_name_that_only_the_long_layout_uses(roles):
     rows = [{**row, "_list": 7} for row in impressions()]
     assert fc.read_log(rows, layout="long", **roles).rows == len(LISTS)
+
+
+class TestDownSampled:
+    """Rows that were kept for others say as much as the rows that there are."""
+
+    SHOWN: ClassVar[dict[str, Any]] = {
+        "context": ["q"] * 40,
+        "items": [[1, 2], [2, 1]] * 20,
+        "clicks": [[1, 0], [0, 0], [0, 1], [1, 0]] * 10,
+    }
+    NEW: ClassVar[dict[str, Any]] = {"context": ["q"], "items": [[2, 1]]}
+
+    def ask(self, times=None, **role):
+        table = self.SHOWN if times is None else self.SHOWN | {"w": times}
+        log = fc.read_log(table, **role)
+        return fc.evaluate(log, self.NEW, metrics="clicks@2", estimators="ip").to_dicts()[0]
+
+    def test_the_same_weight_for_all_changes_nothing(self):
+        assert self.ask([10] * 40, weight="w") == self.ask()
+
+    def test_a_count_is_of_equal_records(self):
+        plain, counted = self.ask(), self.ask([10] * 40, count="w")
+        assert counted["value"] == pytest.approx(plain["value"])
+        assert counted["records"] == 400
+        assert counted["se"] == pytest.approx(plain["se"] / math.sqrt(10), rel=0.05)
+
+    def test_different_weights_count_as_fewer_rows(self):
+        """One row in two was kept for three: 40 records of weights 1 and 3 are worth 32."""
+        row = self.ask([1, 1, 3, 3] * 10, weight="w")
+        assert row["records"] == pytest.approx(80**2 / (20 * 1 + 20 * 9))
+        assert row["value"] == self.ask([1, 1, 3, 3] * 10, count="w")["value"]
+
+    def test_tallies_of_days_that_were_sampled_apart_add_up(self, tmp_path):
+        parts = [fc.tally(fc.read_log(self.SHOWN | {"w": [w] * 40}, weight="w")) for w in (1, 10)]
+        whole = parts[0] + parts[1]
+        assert whole.inflation == pytest.approx((40 * 1 + 40 * 100) / (40 * 1 + 40 * 10))
+        for i, part in enumerate(parts):
+            part.write_parquet(tmp_path / f"{i}.parquet")
+        assert fc.read_tally(tmp_path).inflation == pytest.approx(whole.inflation)
+
+    def test_a_row_is_kept_or_counted_not_both(self):
+        with pytest.raises(SourceError, match="Give one of them"):
+            self.ask([1] * 40, weight="w", count="w")

@@ -141,7 +141,7 @@ def assert_broken(roles: Row, changes: list[Row], cause: str, example: str) -> N
 
 
 def test_a_good_log_has_nothing_to_drop():
-    log = fc.read_log(source(), propensity="ps", weight="w", rewards={"orders": "orders"})
+    log = fc.read_log(source(), propensity="ps", count="w", rewards={"orders": "orders"})
     assert (log.rows, log.dropped, log.dropped_rows) == (3, {}, 0)
     assert "dropped" not in repr(log)
 
@@ -190,7 +190,7 @@ def test_what_is_no_number_on_every_engine(engine):
     slots = [[0.5, NAN], [0.5], None, [0, 1], [2, 1]]
     wrong: list[Row] = [{"clicks": [NAN, 0]}, {"clicks": [0, INF]}, {"w": INF}, {"w": NAN}]
     table = source(*wrong, *({"ps": ps} for ps in slots))
-    log = fc.read_log(engine.load(table), weight="w", propensity="ps", invalid="drop")
+    log = fc.read_log(engine.load(table), count="w", propensity="ps", invalid="drop")
     for cause, n in {NEGATIVE: 2, WEIGHT: 2, PROPENSITY: 5}.items():
         assert [log.dropped[name] for name in log.dropped if re.match(cause, name)] == [n], cause
     assert len(log.dropped) == 3
@@ -199,7 +199,7 @@ def test_what_is_no_number_on_every_engine(engine):
 
 def test_a_dropped_row_counts_once_whatever_its_weight():
     table = source({"items": [7, 7], "times": 1000}, {"clicks": [-1, 0], "times": 50})
-    log = fc.read_log(table, weight="times", invalid="drop")
+    log = fc.read_log(table, count="times", invalid="drop")
     assert sorted(log.dropped.values()) == [1, 1]
     assert (log.rows, log.dropped_rows) == (3, 2)
     assert list(counted(log).values()) == [9]

@@ -283,7 +283,7 @@ class TestObserved:
             "items": [[2, 1, 3], [1, 2, 3], [4, 5]],
             "times": [3, 1, 10],
         }
-        shown = fc.read_log(table, clicks=None, weight="times")
+        shown = fc.read_log(table, clicks=None, count="times")
         policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.75, (1, 2, 3): 0.25}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(
             log, fc.Observed(shown), estimators="ip", metrics="clicks@3", clusters=None

@@ -79,7 +79,7 @@ def test_depths_meet_on_every_engine(engine):
 
 
 def test_counts_beyond_the_doubles_add_exactly():
-    big = fc.tally(fc.read_log(table(LISTS[:1]).append_column("w", [[2**61 + 1]]), weight="w"))
+    big = fc.tally(fc.read_log(table(LISTS[:1]).append_column("w", [[2**61 + 1]]), count="w"))
     assert list(counted(big + big).values()) == [2**62 + 2]
 
 
@@ -168,7 +168,7 @@ def test_clicks_of_another_type_add(change):
 
 
 def test_counts_and_fractional_weights_add():
-    weighted = fc.read_log(table().append_column("w", [[0.5] * 7]), weight="w")
+    weighted = fc.read_log(table().append_column("w", [[0.5] * 7]), count="w")
     expected = {key: 1.5 * n for key, n in reference().items()}
     assert counted(fc.tally(LISTS) + fc.tally(weighted)) == expected
 

@@ -247,7 +247,7 @@ def test_weighted_rows_count_as_often_as_they_stand_for():
     records = [r._replace(weight=w) for r, w in zip(case.records, weights, strict=True)]
     case = Case(case.name, records, case.candidate)
     evaluation = fc.evaluate(
-        fc.read_log(random_logs.weighted_log_table(records), weight="weight"),
+        fc.read_log(random_logs.weighted_log_table(records), count="weight"),
         fc.Lists(random_logs.lists_table(case.candidate)),
         missing="production",
         **EVERYTHING,

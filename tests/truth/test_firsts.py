@@ -252,7 +252,7 @@ def test_an_infinite_log_tells_the_truth_where_the_hazards_are_right(name):
     table = dict(
         zip(("context", "items", "clicks", "weight"), zip(*rows, strict=True), strict=True)
     )
-    log = fc.read_log(pa.table({c: list(v) for c, v in table.items()}), weight="weight")
+    log = fc.read_log(pa.table({c: list(v) for c, v in table.items()}), count="weight")
     shown = {(0, (2, 0, 3)): 0.4, (0, (3, 2, 1)): 0.6, (1, (1, 3, 0)): 1.0}
     candidate = fc.Lists(
         pa.table(

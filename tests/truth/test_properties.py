@@ -181,7 +181,7 @@ def test_the_tallies_of_two_parts_add_up_to_the_whole(data, records, policy):
 def test_equal_rows_may_be_merged_into_one_with_a_weight(records, policy):
     counts = {record: float(records.count(record)) for record in records}
     merged = [record._replace(weight=n) for record, n in counts.items()]
-    log = fc.read_log(random_logs.weighted_log_table(merged), weight="weight")
+    log = fc.read_log(random_logs.weighted_log_table(merged), count="weight")
     assert_same(answer(read(records), lists(policy)), answer(log, lists(policy)))
 
 

@@ -192,7 +192,7 @@ def test_the_library_obeys_the_propositions(theta, full):
     records = [record for name, i in made.items() for record in expected_records(i, name)]
     log = fc.read_log(
         random_logs.weighted_log_table(records, world=[record.context for record in records]),
-        weight="weight",
+        count="weight",
         segments=("world",),
     )
     candidate = fc.Lists(

@@ -121,7 +121,7 @@ class _Rows:
             name: Codes.of(self.tally.engine.fetch(stored.select(name).distinct())[name])
             for name in columns
         }
-        return Codebook(codes.pop(PERIOD, None), codes)
+        return Codebook(codes.pop(PERIOD, None), codes, self.tally.inflation)
 
 
 class _Reweighted:

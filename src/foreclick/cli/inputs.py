@@ -24,6 +24,7 @@ ROLES = (
     "propensity",
     "segments",
     "weight",
+    "count",
     "rewards",
     "where",
     "sample",
@@ -196,8 +197,9 @@ def _policy(kind: str, args: argparse.Namespace, table: ir.Table) -> fc.Policy:
     if kind == "observed":
         named = {"context": context, "items": items, "item": item, "position": position}
         shared = given(args, ("invalid", "layout", "list_id"))
-        if args.weight in table.columns:
-            shared["weight"] = args.weight
+        for role in ("weight", "count"):
+            if getattr(args, role) in table.columns:
+                shared[role] = getattr(args, role)
         return fc.Observed(fc.read_log(table, **named, **shared, clicks=None))
     if kind == "marginals":
         return fc.Marginals(

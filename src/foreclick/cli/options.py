@@ -235,7 +235,8 @@ def _log(nargs: str = "+", context: str = "context", period: str = "none") -> _P
         metavar="COLUMN",
         help="what results can be split by",
     )
-    add("--weight", metavar="COLUMN", help="how many records a row stands for")
+    add("--weight", metavar="COLUMN", help="of a down-sampled log: for how many a row was kept")
+    add("--count", metavar="COLUMN", help="of a counted log: how many equal records a row is")
     add(
         "--propensity",
         action=Columns,

@@ -90,6 +90,7 @@ class Log:
         dropped_rows: how many rows were left out; a row with two causes counts once.
         raw: the source's own rows, after `where`, unexecuted.
         roles: which column of `raw` plays which part.
+        inflation: for how many records a row was kept; 1 unless the log is down-sampled.
         kept: what was computed of the log and is needed again, such as its tally.
     """
 
@@ -101,6 +102,7 @@ class Log:
     dropped_rows: int
     raw: ir.Table
     roles: Roles
+    inflation: float = 1.0
     kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
 
     @cached_property
@@ -132,6 +134,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     propensity: Columns | None = None,
     segments: str | Sequence[str] = (),
     weight: str | None = None,
+    count: str | None = None,
     rewards: Mapping[str, Columns] | None = None,
     where: Any = None,  # noqa: ANN401 - SQL text or a function of the table
     sample: float | None = None,
@@ -158,7 +161,10 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         unit: the column of the user or session. Kept as one of 30 buckets.
         propensity: the probability of the shown list (a number) or of each slot (a list).
         segments: columns that results can be split by.
-        weight: how many records a row stands for (pre-aggregated or down-sampled logs).
+        weight: of a down-sampled log, for how many records a row was kept: 10 where one in ten
+            was. Intervals rest on the rows that were seen.
+        count: of a log that was counted before, how many equal records a row stands for. Intervals
+            rest on all of them.
         rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
         where: a filter: SQL such as ``"country = 'NL'"`` or ``lambda t: t.country == "NL"``.
         sample: the share of the log to read, for a first look at a huge one: the same records on
@@ -192,6 +198,11 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
             f"layout={layout!r}, invalid={invalid!r}: layout is 'lists' or 'long', and invalid "
             "is 'error' or 'drop'."
         )
+    if weight is not None and count is not None:
+        raise SourceError(
+            f"weight={weight!r} and count={count!r}: a row stands for others that were not kept "
+            "(weight), or for equal ones (count). Give one of them."
+        )
     if depth is not None and (type(depth) is not int or not 1 <= depth <= DEEPEST):
         raise SourceError(f"depth={depth!r}: the number of positions is from 1 to {DEEPEST}.")
     long = layout == "long"
@@ -203,7 +214,8 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         unit=unit,
         propensity=propensity,
         segments=(segments,) if isinstance(segments, str) else tuple(segments),
-        weight=weight,
+        weight=weight if count is None else count,
+        drawn=weight is not None,
         list_id=(list_id or "list_id") if long else None,
         position=(position or "position") if long else None,
         item=(item or "item") if long else None,
@@ -276,7 +288,24 @@ def compress(
         dropped_rows=invalid_rows,
         raw=raw,
         roles=roles,
+        inflation=_inflation(raw, roles.weight, engine) if roles.drawn and roles.weight else 1.0,
     )
+
+
+def _inflation(raw: ir.Table, weight: str, engine: Engine) -> float:
+    """Σ w² / Σ w: for how many records a row was kept, on average over the records.
+
+    n records with weights say as much as n / inflation rows would, all kept alike (Kish, 1965).
+    """
+    found = engine.ask(_moments, raw, weight).to_pylist()[0]
+    return float(found["squares"] / found["n"])
+
+
+def _moments(_: Engine, raw: ir.Table, weight: str) -> ir.Table:
+    w = raw[weight].cast("float64")
+    used = raw.filter(~not_a_reward(w) & w.notnull())
+    w = used[weight].cast("float64")
+    return used.aggregate(n=w.sum(), squares=(w * w).sum())
 
 
 class _Pass:

@@ -56,6 +56,7 @@ class Roles:
     propensity: Columns | None = None
     segments: tuple[str, ...] = ()
     weight: str | None = None
+    drawn: bool = False  # whether a weight is of rows kept, not a count of equal ones
     list_id: str | None = None
     position: str | None = None
     item: str | None = None

@@ -73,6 +73,7 @@ class Tally:
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
+        inflation: for how many records a row of the log was kept; 1 unless it was down-sampled.
         brought: the compact rows that these are a copy of, if they were brought from another
             engine.
         learnt: what estimators have learnt of it, so that they need not look again; by its table,
@@ -87,6 +88,7 @@ class Tally:
     dropped: dict[str, int]
     dropped_rows: int
     decayed: bool = False
+    inflation: float = 1.0
     brought: ir.Table | None = None
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
@@ -228,6 +230,7 @@ class Tally:
             "dropped_rows": self.dropped_rows,
             "periods": self._periods() if self.shape.period else None,
             "decayed": self.decayed,
+            "inflation": self.inflation,
             "origin": origin,
         }
         home, here = self._here()
@@ -288,7 +291,14 @@ def tally(log: LogLike) -> Tally:
         log = read_log(log)
     # Every question to a log is put to one tally, so that what was learnt is known to the next.
     if _TALLY not in log.kept:
-        log.kept[_TALLY] = Tally(log.engine, log.shape, log.stored, log.dropped, log.dropped_rows)
+        log.kept[_TALLY] = Tally(
+            log.engine,
+            log.shape,
+            log.stored,
+            log.dropped,
+            log.dropped_rows,
+            inflation=log.inflation,
+        )
     return cast("Tally", log.kept[_TALLY])
 
 
@@ -338,11 +348,12 @@ def read_tally(
     """
     files = described(str(path) if isinstance(path, str | Path) else [str(p) for p in path])
     home = engine_of(engine) if engine is not None else default_engine()
-    alike: dict[tuple[Shape, str], list[str]] = {}
+    alike: dict[tuple[Shape, float, str], list[str]] = {}
     for file, (meta, schema) in files.items():
-        alike.setdefault((Shape.from_dict(meta["shape"]), str(schema)), []).append(file)
+        kind = Shape.from_dict(meta["shape"]), float(meta.get("inflation", 1.0)), str(schema)
+        alike.setdefault(kind, []).append(file)
     found = []
-    for (shape, _), mine in alike.items():
+    for (shape, inflation, _), mine in alike.items():
         metas = [files[file][0] for file in mine]
         found.append(
             Tally(
@@ -352,6 +363,7 @@ def read_tally(
                 _all_causes(meta["dropped"] for meta in metas),
                 sum(meta["dropped_rows"] for meta in metas),
                 decayed=any(meta.get("decayed") for meta in metas),
+                inflation=inflation,
                 files=tuple(mine),
                 in_order=all(meta.get("sorted") for meta in metas),
             )
@@ -408,7 +420,20 @@ def _sum(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         _all_causes(part.dropped for part in parts),
         sum(part.dropped_rows for part in parts),
         decayed=any(part.decayed for part in parts),
+        inflation=_common_inflation(parts),
     )
+
+
+def _common_inflation(parts: Sequence[Tally]) -> float:
+    """Σ w² / Σ w of all parts together."""
+    if len({part.inflation for part in parts}) == 1:
+        return parts[0].inflation
+    n = [float(part.engine.ask(_records, part.stored)["n"][0].as_py()) for part in parts]
+    return sum(k * part.inflation for k, part in zip(n, parts, strict=True)) / sum(n)
+
+
+def _records(_: Engine, stored: ir.Table) -> ir.Table:
+    return stored.aggregate(n=stored[N].cast("float64").sum())
 
 
 def _all_causes(parts: Iterable[dict[str, int]]) -> dict[str, int]:
