@@ -2,8 +2,8 @@
 
 All are a few numbers that contexts share, so a sample of contexts is enough. Strengths and κ are
 those that predict each part of the sample best from the others, by squared error of clicks: each
-period, or, where there are none, each list. What a list is worth that was seen before, the strength
-of the top, is then learnt from buckets of users, or from tenths of the records.
+period, or, where there are none, each list of thirty or more. What a list is worth that was seen
+before, the strength of the top, is then learnt from buckets of users, or tenths of the records.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _GRID: Floats = np.array([0.1 * 10 ** (j / 3) for j in range(19)])  # from .1 to
 STOPPING = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
 """The grid of κ."""
 
+_MANY_LISTS = 30  # fewer say too little of each other to learn strengths from
 _USUAL_STOPPING = 0.6  # where the search begins
 _ROUNDS = 2
 _TIE = 1e-6  # a loss that is smaller by less predicts no better
@@ -118,7 +119,7 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
     stopping = 0.0 if ladder.stopping is None else ladder.stopping
     if len(np.unique(sample.part)) > 1:  # else there is nothing to predict from
         by_list = tree
-        if not sample.dated and len(sample.lists) > 1:
+        if not sample.dated and len(sample.lists) >= _MANY_LISTS:
             by_list = HeldOut(ladder, sample.by_list(), p, fixed=given is not None)
         strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
     tree.examine(strengths, stopping)
