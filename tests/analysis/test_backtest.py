@@ -264,3 +264,69 @@ def test_the_papers_ordering_in_a_world_like_its_log():
         assert rmse["ip", "clicks@2", clip] < 0.95 * rmse["list", "clicks@2", clip]
         assert rmse["ip", "dcg@10", clip] < 0.3 * rmse["list", "dcg@10", clip]
         assert rmse["ip", "dcg@10", clip] < rmse["rctr", "dcg@10", clip]
+
+
+def changing(seed, *, contexts=300, days=14, records=4000):
+    """Positions count as in a PBM, and the ranker follows attraction on some days only."""
+    rng = np.random.default_rng(seed)
+    attraction = rng.beta(1, 6, (contexts, 12))
+    good = rng.uniform(0, 1, days)
+    x, day = rng.integers(0, contexts, records), rng.integers(0, days, records)
+    chance = 1.5 * rng.normal(size=(days, contexts, 12))
+    share = good[day][:, None]
+    score = share * np.log(attraction[x]) + (1 - share) * chance[day, x]
+    lists = np.argsort(-score, axis=1)[:, :5]
+    examined = np.arange(1, 6) ** -0.7
+    clicks = rng.random(lists.shape) < attraction[x[:, None], lists] * examined
+    return fc.read_log(
+        {
+            "context": x,
+            "items": lists.tolist(),
+            "clicks": clicks.astype(int).tolist(),
+            "day": day,
+        },
+        period="day",
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    return fc.backtest(changing(3), metrics="dcg@5", estimators=["ip", "item", "pbm", "rctr"])
+
+
+class TestChanges:
+    """Whether changes are predicted, which is what a candidate is."""
+
+    def test_by_hand_from_the_errors_of_periods(self, found):
+        bias: dict[str, list[float]] = {}
+        for row in found.periods:
+            bias.setdefault(row["estimator"], []).append(row["bias"])
+        for row in found:
+            # Each period counts its contexts alike, and so do these.
+            actual = -np.array(bias["rctr"])
+            predicted = np.array(bias[row["estimator"]]) + actual
+            skill = 1 - np.sum((predicted - actual) ** 2) / np.sum(actual**2)
+            assert row["skill"] == pytest.approx(skill)
+            if row["estimator"] == "rctr":
+                assert (row["skill"], row["slope"], row["slope_low"]) == (0, None, None)
+                continue
+            assert row["slope"] == pytest.approx(predicted @ actual / (predicted @ predicted))
+            assert row["slope_low"] < row["slope"] < row["slope_high"]
+
+    def test_finds_the_model_that_holds_where_rmse_crowns_the_blind_one(self, found):
+        rmse = dict(zip(found["estimator"], found["rmse"], strict=True))
+        skill = dict(zip(found["estimator"], found["skill"], strict=True))
+        assert rmse["rctr"] < rmse["pbm"]  # with few records, who predicts nothing errs least
+        assert skill["pbm"] > 0.7
+        assert skill["pbm"] > skill["ip"] + 0.2  # which sees too little
+        assert any("predicts changes best" in note for note in found.notes)
+
+    def test_is_the_same_whether_rctr_was_asked_for_or_not(self, found):
+        alone = fc.backtest(changing(3), metrics="dcg@5", estimators="pbm")
+        assert alone["estimator"] == ["pbm"]
+        assert alone["skill"] == [found["skill"][2]]
+
+    def test_nothing_that_changes_is_nothing_to_predict(self):
+        log = read(range(6))
+        steady = fc.backtest(log, metrics="clicks@2", estimators="rctr")
+        assert "no estimator predicts the changes" in steady.notes[1]

@@ -6,14 +6,15 @@ import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches import Batches, batches_of
+from foreclick import inference
+from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.estimators.holdout import FoldErrors, Folds, Protocol, fold_errors
@@ -28,6 +29,10 @@ from foreclick.tallies.base import settle
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
 
+_STEADY = "rctr"  # that nothing changes: every list of a context is worth the same
+_FEW = 4  # periods; of fewer, a slope has no interval
+_CONFIDENCE = 0.95
+_ROUNDING = 1e-18
 _NOISE = 0.05  # a win that chance alone gives more rarely than this is called larger than its noise
 
 
@@ -40,6 +45,8 @@ class Backtest(Result):
     | rmse | root of the mean squared error of the predicted mean reward |
     | bias | the mean error; below 0 where it predicts too little |
     | floor | the RMSE that clicks' own randomness would leave to a perfect prediction |
+    | skill | how much of the periods' changes it predicted, over all contexts: 1 all, 0 nothing |
+    | slope, slope_low, slope_high | how much changed where it predicted 1, with its interval |
     | folds, contexts | how many periods and contexts were predicted |
     | pairs, records | how many (context, period) pairs, and the records held out in them |
 
@@ -144,16 +151,23 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         weight=weight,
         contexts=_chosen(batches, contexts, ranks, min_records),
     )
+    wanted = parse_estimators(estimators, clip)
+    steady = [] if any(e.name == _STEADY for e in wanted) else parse_estimators(_STEADY)
+    added = len(steady) * len(asked)
     with nullcontext(progress) if progress else working() as say:
-        found = fold_errors(counted, parse_estimators(estimators, clip), asked, protocol, say)
+        found = fold_errors(counted, [*wanted, *steady], asked, protocol, say)
     if not found.pairs.any():
         raise BacktestError(
             "no context was seen in two periods (with min_held records in one of them), so there "
             "is nothing to predict any of them from. Use a coarser context (a query class, or "
             "context=None) or longer blocks, block=7."
         )
-    rows = [_row(errors, found) for errors in found.errors]
+    still = {e.metric: e.error for e in found.errors if e.model.name == _STEADY}
+    errors = found.errors[: len(found.errors) - added]
+    found = replace(found, errors=errors)
+    rows = [_row(e, found) | _changes(e.error, still[e.metric], found) for e in errors]
     notes = where + [_winner(metric, found) for metric in asked]
+    notes += [_foresight(metric, rows) for metric in asked]
     notes += _skipped(found, len(labels), undated, forward=forward)
     detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
     return Backtest(
@@ -260,6 +274,57 @@ def _row(errors: FoldErrors, found: Folds) -> dict[str, Any]:
         "pairs": int(found.pairs.sum()),
         "records": float(found.records.sum()),
     }
+
+
+def _changes(error: Floats, steady: Floats, found: Folds) -> dict[str, float | None]:
+    """How well changes from period to period were predicted, all contexts of a period together.
+
+    "Nothing changes" predicts every period by the mean of the others. Its error, with the sign
+    turned, is what actually changed, and an estimator predicts that plus its own error.
+
+    Args:
+        error: Shape (T,): Σ weight × (predicted − actual) of an estimator, by fold.
+        steady: the same of "nothing changes".
+        found: the folds.
+    """
+    judged = found.pairs > 0
+    weight = found.weight[judged]
+    actual = -steady[judged] / weight
+    predicted = error[judged] / weight + actual
+    total = float(actual @ actual)
+    missed = float((predicted - actual) @ (predicted - actual))
+    skill = 1 - missed / total if total else None
+    slope = _slope(predicted, actual)
+    left = np.arange(len(actual))
+    without = [_slope(predicted[left != d], actual[left != d]) for d in left]
+    ends: tuple[float | None, float | None] = None, None
+    if slope is not None and None not in without and len(without) > _FEW:
+        told = inference.jackknife(slope, [w for w in without if w is not None], _CONFIDENCE)
+        ends = told.low, told.high
+    return {"skill": skill, "slope": slope, "slope_low": ends[0], "slope_high": ends[1]}
+
+
+def _slope(predicted: Floats, actual: Floats) -> float | None:
+    """Of the line through 0 that fits actual changes to predicted ones; None if there are none."""
+    size = float(predicted @ predicted)
+    return float(predicted @ actual) / size if size > _ROUNDING * float(actual @ actual) else None
+
+
+def _foresight(metric: Metric, rows: list[dict[str, Any]]) -> str:
+    """In one sentence: which estimator predicts changes, which is what a candidate is."""
+    mine = [row for row in rows if row["metric"] == metric.name and row["slope"] is not None]
+    best = max(mine, key=lambda row: row["skill"] or 0.0, default=None)
+    if best is None or (best["skill"] or 0.0) <= 0:
+        return (
+            f"{metric.name}: no estimator predicts the changes from period to period better than "
+            "'nothing changes'. Either little changed, or none of the click models is right."
+        )
+    low, high = best["slope_low"], best["slope_high"]
+    span = "" if low is None else f" ({low:.2f} to {high:.2f})"
+    return (
+        f"{metric.name}: {best['estimator']} predicts changes best: {best['skill']:.0%} of them, "
+        f"and where it predicts 1, {best['slope']:.2f}{span} comes."
+    )
 
 
 def _by_period(errors: FoldErrors, found: Folds, labels: list[Any]) -> list[dict[str, Any]]:
