@@ -10,7 +10,7 @@ over the rates of every rung: slots of lists, prefixes, items at positions, item
 clicks vary as Poisson's do: of a slot that is examined half as much, half as much.
 
 The examination of a slot, e = p_k Π (1 − κ μ) over what stands above it, needs the rates of items,
-which are solved for three times, beginning with e = p_k.
+which are solved for so many times, beginning with e = p_k.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Truth:
         classes: the class of each context, if there are any.
         stopping: κ.
         base: what the rates of contexts are tied to while the examination is found.
+        rounds: how often rates and examination are found in turn.
         own_base: whether that is the rate of these records' own log, instead.
         examination: that of slots, where it is not to be found from the records.
     """
@@ -52,6 +53,7 @@ class Truth:
     classes: Mapping[Any, Any] | None = None
     stopping: float = 0.0
     base: float = 0.0
+    rounds: int = 0
     own_base: bool = False
     examination: Examination | None = None
 
@@ -72,7 +74,7 @@ class Truth:
         lists |= {(x, items) for x in candidate if x in logged for items in candidate[x]}
         begins = {(x, items[:k]) for x, items in lists for k in range(1, len(items) + 1)}
         found = {(x, begin): self.p[len(begin) - 1] for x, begin in begins}
-        for _ in range(3 if self.stopping else 0):
+        for _ in range(self.rounds if self.stopping else 0):
             tied = replace(self, examination=found, classes=None)
             if self.classes:
                 tied = replace(tied, strengths=self.strengths[:-1])

@@ -129,7 +129,7 @@ def _checked(pairs: Sequence[Pair], found: list[inference.Verdict]) -> list[infe
             because = contradiction(answer.sums, check.sums, answer.cap)
             if {inference.BETTER, inference.WORSE} <= words and not because:
                 because = f"click models disagree: {found[i].because} {found[j].because}"
-            if because and words != {inference.UNKNOWN}:
+            if because and len(words) > 1:  # else both come to the same word
                 found[i] = found[j] = inference.Verdict(inference.UNKNOWN, because)
     return found
 

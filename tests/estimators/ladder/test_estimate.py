@@ -100,7 +100,9 @@ def truth(answer: Answer) -> oracle.Truth:
     """The oracle with the same ladder, and with what was learnt of the whole log."""
     fit = answer.estimate.fit
     classes = CLASSES if fit.ladder.segments else None
-    return oracle.Truth(fit.ladder.top, fit.strengths, P, classes, fit.stopping, fit.base)
+    return oracle.Truth(
+        fit.ladder.top, fit.strengths, P, classes, fit.stopping, fit.base, fit.rounds
+    )
 
 
 def weighted(weights: Any = None) -> list[Record]:  # noqa: ANN401

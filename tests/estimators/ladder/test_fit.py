@@ -230,7 +230,14 @@ def test_the_fit_predicts_as_the_oracle_does(top: Any, stopping: float):  # noqa
     tree = HeldOut(Ladder(top), of_records(records, parts), P)
     tree.examine(STRENGTHS[top], stopping)
     # Its rates of items are tied to the sample's own base, which moves with the examination.
-    truth = oracle.Truth(top, STRENGTHS[top], P.tolist(), stopping=stopping, own_base=True)
+    truth = oracle.Truth(
+        top,
+        STRENGTHS[top],
+        P.tolist(),
+        stopping=stopping,
+        rounds=tree.rounds,
+        own_base=True,
+    )
     truth = replace(truth, examination=truth.examined(records, {}))
     right = 0.0
     for part in range(3):
@@ -292,6 +299,7 @@ def test_strengths_and_stopping_find_the_click_model():
     assert cascade.stopping >= 0.9  # every click ends the reading
     assert min(cascade.strengths[:3]) >= 100
     np.testing.assert_allclose(cascade.examined, 1, atol=0.1)
+    assert pbm.rounds < 4 < cascade.rounds  # who stops at every click is followed for longer
     assert lists.strengths[0] < 30  # the list tells more
 
 

@@ -44,7 +44,9 @@ def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one o
 def truth_of(log: Any, ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
     """The oracle with what a ladder learns of the log as a whole."""
     fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
-    return oracle.Truth(ladder.top, fit.strengths, P, None, fit.stopping, fit.base, **more)
+    return oracle.Truth(
+        ladder.top, fit.strengths, P, None, fit.stopping, fit.base, fit.rounds, **more
+    )
 
 
 def solved(

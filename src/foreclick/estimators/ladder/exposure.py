@@ -1,7 +1,8 @@
 """How much a slot is examined, given what stands above it: E_k(A) = p_k Π_{j<k} (1 − κ μ_{a_j}).
 
 κ is the share of clicks that end the reading. The rate μ of an item is that of the rung `item`,
-per unit of examination, which depends on E in turn: both are found in `ROUNDS` rounds, from κ = 0.
+per unit of examination, which depends on E in turn: both are found in rounds, from κ = 0, until
+they hardly change. How many that takes is learnt from the sample, and every context has as many.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import numpy as np
 
 from foreclick.batches import Floats
 
-ROUNDS = 3
-"""Rounds in which rates of items and examination are found; more change neither by much."""
+MOST_ROUNDS = 20
+"""Rounds in which rates of items and examination are found, at most."""
+
+SETTLED = 2e-3
+"""Examination that changes by less in a round is found."""
 
 FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""

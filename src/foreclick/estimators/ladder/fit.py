@@ -112,19 +112,20 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
         sample: the records.
         given: Shape (K,) or longer: the examination, if it is not to be learnt.
     """
-    p = sample_curve(sample) if given is None else given
-    tree = HeldOut(ladder, sample, p, fixed=given is not None)
+    curve = sample_curve(sample) if given is None else given
+    tree = HeldOut(ladder, sample, curve, fixed=given is not None)
     guessed = [_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]]
     strengths = list(ladder.strengths or guessed)
     stopping = 0.0 if ladder.stopping is None else ladder.stopping
     if len(np.unique(sample.part)) > 1:  # else there is nothing to predict from
         by_list = tree
         if not sample.dated and len(sample.lists) >= _MANY_LISTS:
-            by_list = HeldOut(ladder, sample.by_list(), p, fixed=given is not None)
+            by_list = HeldOut(ladder, sample.by_list(), curve, fixed=given is not None)
         strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
     tree.examine(strengths, stopping)
     base = float(tree.rates(strengths)[-1][0])
-    return Fitted(ladder, tuple(strengths), tuple(tree.p.tolist()), stopping, base)
+    p = tuple(tree.p.tolist())
+    return Fitted(ladder, tuple(strengths), p, stopping, base, tree.rounds)
 
 
 def _searched(

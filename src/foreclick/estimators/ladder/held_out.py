@@ -14,7 +14,7 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.estimators.ladder.exposure import ROUNDS, readers
+from foreclick.estimators.ladder.exposure import MOST_ROUNDS, SETTLED, readers
 from foreclick.estimators.ladder.sample import Sample
 from foreclick.estimators.ladder.shrinkage import (
     base_rate,
@@ -80,10 +80,12 @@ class HeldOut:
 
     Attributes:
         p: Shape (K,) or longer: the examination of positions so far.
+        rounds: how many rounds it took to find it.
     """
 
     def __init__(self, ladder: Ladder, sample: Sample, p: Floats, *, fixed: bool = True) -> None:
         self.p, self._first_p, self._fixed = p, p, fixed or ladder.top == "ip"
+        self.rounds = 0
         self._exposing = ladder.exposing
         self._item_rung = ladder.rungs.index("item")
         row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
@@ -116,12 +118,13 @@ class HeldOut:
             strengths: of all rungs but the last.
             stopping: κ.
         """
-        self.p, lists = self._first_p, self._lists
+        self.p, self.rounds, lists = self._first_p, 0, self._lists
         self._expose(self.p)
         if self._fixed and not stopping:
             return
         depth = lists.shown.shape[1]
-        for _ in range(ROUNDS):
+        before = np.broadcast_to(self.p[:depth], lists.shown.shape)
+        for round_ in range(1, MOST_ROUNDS + 1):
             mu = np.append(self.rates(strengths)[self._item_rung], 0.0)[lists.item]
             reading = readers(mu, stopping)
             if not self._fixed:
@@ -129,7 +132,12 @@ class HeldOut:
                 found = np.where(expected > 0, ratio(lists.clicks, expected), self.p)
                 scale = found[0] if found[0] > 0 else 1.0
                 self.p = np.clip(found / scale, 0, _STEEPEST)
-            self._expose(reading * self.p[:depth])
+            now = reading * self.p[:depth]
+            self._expose(now)
+            self.rounds = round_
+            if np.abs(now - before)[lists.shown].max(initial=0.0) < SETTLED:
+                break
+            before = now
 
     def rates(self, strengths: Sequence[float]) -> list[Floats]:
         """Shape (G,) by rung: the rates of all cells, from all parts."""

@@ -17,7 +17,7 @@ import numpy as np
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Reward, padded, sums
 from foreclick.batches.arrays import numbered
 from foreclick.batches.matching import matched_prefixes
-from foreclick.estimators.ladder.exposure import ROUNDS, readers
+from foreclick.estimators.ladder.exposure import readers
 from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.metrics import first_of
@@ -321,10 +321,10 @@ def _examined_rungs(
     exposed = _value_of(numbers.exposing, p[np.nonzero(shown)[1]], len(n))
     mu = [np.zeros(batch.pair_count), np.zeros(contexts)]
     item = np.where(shown, batch.lists, batch.pair_count)
-    for round_ in range(ROUNDS + 1):
+    for round_ in range(fit.rounds + 1):
         each = [exposed, *[1.0] * (len(below) - j - 1)]
         rungs = Rungs.climbed(strengths[j:], n, c, below[j:], each, contexts)
-        if not fit.stopping or round_ == ROUNDS:
+        if not fit.stopping or round_ == fit.rounds:
             break
         mu = rungs.last(2).rates(np.full(contexts, fit.base))[0]
         slots = readers(np.append(mu[0], 0.0)[item], fit.stopping) * p

@@ -166,6 +166,7 @@ class Fitted:
         stopping: κ.
         base: the rate of the log's rung in the sample that was learnt from: what the rates μ of
             items in the examination are backed off to, so that each context has its own.
+        rounds: in how many rounds rates and examination are found.
     """
 
     ladder: Ladder
@@ -173,3 +174,4 @@ class Fitted:
     examined: tuple[float, ...]
     stopping: float = 0.0
     base: float = 0.0
+    rounds: int = 0
