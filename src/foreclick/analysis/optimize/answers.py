@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.analysis.optimize.counts import ALL, Counts
-from foreclick.analysis.optimize.folds import fold_names
+from foreclick.analysis.optimize.folds import fold_number
 from foreclick.batches import EMPTY, Bools, Floats, Ints, Totals, sums
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.context import Choice, Solver
@@ -30,7 +30,7 @@ class Answers(NamedTuple):
         policy: `context`, `item_1` …, `probability`, `changed`: the lists of all contexts, with
             production's where it stays.
         held_out: the same of policies chosen without a fold, if they are new; a context is called
-            as in `fold_names`.
+            as in `fold_number`.
         lever: Shape (contexts, K): how far the sum of rewards that policies of folds would earn in
             them moves with log p_k; (contexts, 0) if examination is not estimated.
         drift: Shape (contexts,): how far these rewards may be off as rates change over time.
@@ -74,7 +74,9 @@ class Solving:
         held_out = [(fold, _new(self._chosen(counts, fold), self.depth)) for fold in folds]
         tables = [
             _table(
-                counts, lists, fold_names(np.full(len(lists.mass), fold), _contexts(counts, lists))
+                counts,
+                lists,
+                pa.array(fold_number(counts.first + lists.context, fold, self.folds)),
             )
             for fold, lists in held_out
         ]
