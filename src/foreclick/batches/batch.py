@@ -181,6 +181,13 @@ class Batch:
             self.kept[key] = make()  # type: ignore[operator]
         return self.kept[key]
 
+    def forget(self) -> None:
+        """Drop what was kept: it refers to the batch in turn, and so would hold it in memory."""
+        for kept in self.kept.values():
+            if isinstance(kept, Batch):
+                kept.forget()
+        self.kept.clear()
+
     def first(self, name: str) -> Reward:
         """The first reward of each row, as a reward of 1."""
 

@@ -83,6 +83,8 @@ class Batches:
             if self.small:
                 kept.append(batch)
             yield batch
+            if not self.small:
+                batch.forget()
         if self.small:
             self._kept = kept
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -486,6 +488,29 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
         again = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
         assert first["low"][0] is not None
         assert again.to_dicts() == first.to_dicts()
+
+
+def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyPatch):
+    """Without the help of the garbage collector, which does not see how large arrays are."""
+    made: list[weakref.ref[Any]] = []
+    split = folds_room._Split.__iter__
+
+    def noted(self: Any) -> Iterator[Any]:
+        for batch in split(self):
+            made.append(weakref.ref(batch))
+            yield batch
+
+    monkeypatch.setattr(folds_room._Split, "__iter__", noted)
+    monkeypatch.setattr(folds_room, "KEPT", 0)
+    monkeypatch.setattr(folds_room, "SLOTS", 8)
+    log = fc.read_log(log_table(some_records(16, records=80)))
+    gc.disable()
+    try:
+        fc.optimize(log, metric=METRIC)
+        assert len(made) > 3
+        assert not any(batch() for batch in made)
+    finally:
+        gc.enable()
 
 
 def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
