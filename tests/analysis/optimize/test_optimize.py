@@ -17,7 +17,7 @@ import pytest
 import foreclick as fc
 from foreclick.analysis.optimize import best as room
 from foreclick.analysis.optimize import folds as folds_room
-from foreclick.analysis.optimize.folds import Folds, dealt
+from foreclick.analysis.optimize.folds import Folds, dealt_at_random
 from foreclick.batches import batches_of, decode
 from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, PolicyError
@@ -225,7 +225,7 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
 def test_records_are_dealt_as_chance_would():
     n = np.concatenate([np.full(2000, 10.0), np.full(2000, 1.0), [2.5]])
     seed = np.random.default_rng(0).integers(0, 2**28, len(n)).astype(np.uint64)
-    row, fold, share = dealt(n, seed, 4)
+    row, fold, share = dealt_at_random(n, seed, 4)
     counts = np.zeros((len(n), 4))
     counts[row, fold] = share
     assert np.allclose(counts.sum(axis=1), n)
@@ -495,7 +495,7 @@ def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyP
     made: list[weakref.ref[Any]] = []
     split = folds_room._Split.__iter__
 
-    def noted(self: Any) -> Iterator[Any]:
+    def noted(self: folds_room._Split) -> Iterator[Any]:
         for batch in split(self):
             made.append(weakref.ref(batch))
             yield batch
@@ -503,7 +503,7 @@ def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(folds_room._Split, "__iter__", noted)
     monkeypatch.setattr(folds_room, "KEPT", 0)
     monkeypatch.setattr(folds_room, "SLOTS", 8)
-    log = fc.read_log(log_table(some_records(16, records=80)))
+    log = fc.read_log(log_table(some_records(15, records=80)))
     gc.disable()
     try:
         fc.optimize(log, metric=METRIC)

@@ -25,6 +25,7 @@ from foreclick.batches import (
     row_schema,
 )
 from foreclick.engines import HASHES, default_engine, hashed_here
+from foreclick.engines.mixing import GOLDEN, mixed
 from foreclick.logs import N, Shape
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
@@ -80,7 +81,7 @@ class Folds:
             return batch, np.zeros(len(batch.n), dtype=np.int64)
         if self.by != "record":  # one period after the other goes to the next fold
             return batch, batch.clusters[self.by] % self.count
-        row, fold, n = dealt(batch.n, self.seeds(batch), self.count)
+        row, fold, n = dealt_at_random(batch.n, self.seeds(batch), self.count)
         return batch.take(row, n), fold
 
     def seeds(self, batch: Batch) -> Ints:
@@ -144,7 +145,7 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def dealt(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floats]:
+def dealt_at_random(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floats]:
     """Deal the n equal records of each row to folds, each to any of them alike.
 
     The counts are multinomial: fold by fold, a binomial share of what is left. What n has beyond a
@@ -183,10 +184,7 @@ def _binomial(u: Floats, n: Floats, p: float) -> Floats:
 
 
 def _uniform(seed: Ints, stream: int) -> Floats:
-    """A number between 0 and 1 for each seed, another one for each stream: SplitMix64."""
+    """A number between 0 and 1 for each seed, another one for each stream."""
     with np.errstate(over="ignore"):
-        z = (seed + np.uint64(HASHES) * np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
+        z = mixed((seed + np.uint64(HASHES) * np.uint64(stream + 1)) * GOLDEN)
     return (np.asarray(z >> np.uint64(11), dtype=np.float64) + 0.5) / 2.0**53
