@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy ladder optimize bench-optimize reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ ladder: ## The ladder in six worlds: ARGS="accuracy --logs 30", "coverage --logs
 
 optimize: ## How good optimised policies really are, in simulated worlds (15 minutes)
 	$(VENV)/bin/python -m benchmarks.optimize $(ARGS)
+
+unexplored: ## What optimize does with logs that hardly explored (minutes)
+	$(VENV)/bin/python -m benchmarks.unexplored $(ARGS)
 
 bench-optimize: ## How many contexts a second are optimised: the solvers, and all of it (20 minutes)
 	$(VENV)/bin/python -m benchmarks.optimize_solvers

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from foreclick import inference
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.headline import (
@@ -29,7 +30,7 @@ from foreclick.analysis.notes import (
     sample_note,
     verdict_notes,
 )
-from foreclick.analysis.verdicts import Claims, Pair, judged, parse_guardrails
+from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
@@ -72,7 +73,12 @@ class Evaluation(Result):
     | verdict | better, worse, no difference (worth having), or cannot tell |
 
     Printed, it leaves out what has nothing to say; the columns are all there.
+
+    Attributes:
+        evidence: what the verdict of each row rests on; empty without intervals.
     """
+
+    evidence: tuple[inference.Evidence, ...] = ()
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -201,14 +207,16 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         against = list(_answer(counted, _of_baseline(questions)).sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
+    evidence: list[inference.Evidence] = []
     if kinds:
         claims = Claims(confidence, interval, practical, protected)
         errors = [_error(sums, backtest) for sums in answer.sums]
-        verdicts = judged(counted, pairs, claims, errors)
+        evidence = evidence_of(counted, pairs, claims, errors)
+        verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
     notes += rung_notes(answer) + coverage_notes(rows, answer)
-    return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes))
+    return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes), evidence=tuple(evidence))
 
 
 def _with_logging(

@@ -76,10 +76,10 @@ def parse_guardrails(asked: Mapping[Any, Any] | None) -> dict[Metric, float]:
     return found
 
 
-def judged(
+def evidence_of(
     tally: Tally, pairs: Sequence[Pair], claims: Claims, errors: Sequence[float]
-) -> list[inference.Verdict]:
-    """A verdict for each pair.
+) -> list[inference.Evidence]:
+    """What the verdict on each pair rests on.
 
     Args:
         tally: the log.
@@ -92,10 +92,22 @@ def judged(
     each = 1 - (1 - claims.confidence) / (segments * metrics)
     open_ended = [pair.sums for pair in pairs if pair.cap is None]
     most = largest_slots(tally, open_ended)
-    evidence = [
+    return [
         replace(_evidence(pair, each, claims, most), error=error)
         for pair, error in zip(pairs, errors, strict=True)
     ]
+
+
+def judged(
+    pairs: Sequence[Pair], claims: Claims, evidence: Sequence[inference.Evidence]
+) -> list[inference.Verdict]:
+    """A verdict for each pair.
+
+    Args:
+        pairs: estimates and what they are compared with.
+        claims: what the verdicts are to hold for.
+        evidence: see `evidence_of`.
+    """
     guards: dict[object, list[inference.Verdict]] = {}
     found = []
     for pair, e in zip(pairs, evidence, strict=True):

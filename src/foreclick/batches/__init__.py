@@ -7,7 +7,7 @@ from foreclick.batches.decode import decode, row_schema
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import contexts_repeat, count_periods, largest_rewards
 from foreclick.batches.pool import pooled
-from foreclick.batches.source import Batches, Totals, batches_of, reweighted
+from foreclick.batches.source import Batches, Totals, batches_of, regrouped, reweighted
 
 __all__ = [
     "EMPTY",
@@ -32,6 +32,7 @@ __all__ = [
     "padded",
     "pooled",
     "ratio",
+    "regrouped",
     "reweighted",
     "row_schema",
     "sums",

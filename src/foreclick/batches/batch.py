@@ -10,7 +10,7 @@ Sizes: R rows, L lists, P pairs, X contexts, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -181,6 +181,13 @@ class Batch:
             self.kept[key] = make()  # type: ignore[operator]
         return self.kept[key]
 
+    def forget(self) -> None:
+        """Drop what was kept: it refers to the batch in turn, and so would hold it in memory."""
+        for kept in self.kept.values():
+            if isinstance(kept, Batch):
+                kept.forget()
+        self.kept.clear()
+
     def first(self, name: str) -> Reward:
         """The first reward of each row, as a reward of 1."""
 
@@ -293,6 +300,15 @@ class Batch:
     def codes(self, name: str) -> Ints:
         """Shape (R,): the number of each row's value of a segment column, or of its period."""
         return self.segments[name] if name in self.segments else self.clusters["period"]
+
+    def portions(self, slots: int) -> Iterator[tuple[int, int]]:
+        """Whole contexts with about so many positions of lists together: the first, and the end."""
+        starts, size, first = self.context_lists, max(slots // self.depth, 1), 0
+        while first < self.context_count:
+            last = int(np.searchsorted(starts, starts[first] + size, side="right")) - 1
+            last = max(last, first + 1)
+            yield first, last
+            first = last
 
     def between(self, first: int, last: int) -> Batch:
         """The contexts from the first to before the last, numbered from 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,16 +83,10 @@ class Coding:
 
     def __init__(self, batch: Batch, depth: int) -> None:
         self.batch, self.depth = batch, depth
-        self.view = LogView(batch.contexts, batch.items, depth, self._logged)
+        self.view = LogView(batch.contexts, batch.items, depth, partial(_logged, batch))
         self._starts = starts_of(batch.context_value, len(batch.contexts))
         self._keys: Ints = np.zeros(0, dtype=np.int64)
         self._numbers: Ints = np.zeros(0, dtype=np.int64)
-
-    def _logged(self) -> tuple[Ints, Ints]:
-        """The contexts and the items of the logged lists, in the numbers of the view."""
-        batch = self.batch
-        items = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
-        return batch.context_value[batch.list_context], items
 
     def spread(self, rows: Rows) -> Rows:
         """Rows of context values as rows of contexts: of a split context, once for each part."""
@@ -144,6 +138,12 @@ class Coding:
     def values(self, item: Ints) -> NDArray[Any]:
         """The values of items: an array of integers, or of text."""
         return plain_values(self.view.values)[item]
+
+
+def _logged(batch: Batch) -> tuple[Ints, Ints]:
+    """The contexts and the items of the logged lists, in the numbers of a view."""
+    items = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
+    return batch.context_value[batch.list_context], items
 
 
 class Candidate:

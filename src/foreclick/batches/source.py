@@ -18,6 +18,7 @@ from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.workers import RowsWork, in_cluster, in_processes
+from foreclick.engines import Engine
 from foreclick.logs import PERIOD
 from foreclick.tallies.base import Tally
 from foreclick.tallies.files import whole_contexts
@@ -54,12 +55,19 @@ class Batches:
         tally: the log.
         slots: rows times positions of a batch, at most, unless a single context has more.
         source: where they come from; by default they are read from the tally.
+        keep: rows times positions up to which all batches stay in memory.
     """
 
     def __init__(
-        self, tally: Tally, slots: int = BATCH_SLOTS, *, source: Source | None = None
+        self,
+        tally: Tally,
+        slots: int = BATCH_SLOTS,
+        *,
+        source: Source | None = None,
+        keep: int | None = None,
     ) -> None:
         self.tally, self.shape = tally, tally.shape
+        self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
         self.limit = max(slots // self.shape.depth, 1)
         self.source = _Rows(tally, self.limit) if source is None else source
         self.codebook, self.rows = self.source.codebook, self.source.rows
@@ -72,16 +80,18 @@ class Batches:
             return
         kept: list[Batch] = []
         for batch in self.source:
-            if self._small:
+            if self.small:
                 kept.append(batch)
             yield batch
-        if self._small:
+            if not self.small:
+                batch.forget()
+        if self.small:
             self._kept = kept
 
     @property
-    def _small(self) -> bool:
+    def small(self) -> bool:
         """Whether all batches stay in memory."""
-        return self.rows * self.shape.depth <= KEPT_SLOTS
+        return self.rows * self.shape.depth <= self._most
 
     def map(self, work: Callable[[Batch], T], workers: int = 1) -> Iterator[T]:
         """What `work` makes of each batch, in the order of contexts.
@@ -96,7 +106,7 @@ class Batches:
         elsewhere = RowsWork(self.shape, self.codebook, work, self.limit)
         if self.tally.engine.maps:
             return in_cluster(self.tally, elsewhere)
-        if workers > 1 and not self._small:
+        if workers > 1 and not self.small:
             return in_processes(self.tally, elsewhere, workers)
         return map(work, self)
 
@@ -189,6 +199,22 @@ def reweighted(tally: Tally, table: ir.Table, kind: Cluster, times: Ints) -> Tal
     found = replace(tally, stored=table, files=(), in_order=False, learnt={})
     source = _Reweighted(batches_of(tally), kind, times)
     found.learnt[_key(found)] = Batches(found, source=source)
+    return found
+
+
+def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
+    """A tally of the same records in other contexts, which are there as batches only.
+
+    What was learnt of the log holds for it too; only its batches are others.
+
+    Args:
+        tally: of the log as it is.
+        engine: where the batches come from, which need not be where the log lives.
+        source: the batches.
+        keep: rows times positions up to which they stay in memory.
+    """
+    found = replace(tally, engine=engine, files=(), in_order=False, learnt=dict(tally.learnt))
+    found.learnt[_key(found)] = Batches(found, source=source, keep=keep)
     return found
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from foreclick.batches import (
+    Batches,
     Floats,
     Totals,
     batches_of,
@@ -19,7 +21,7 @@ from foreclick.estimators.cells import Ask
 from foreclick.estimators.ladder.estimate import LadderEstimate
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
-from foreclick.estimators.ladder.work import LadderWork
+from foreclick.estimators.ladder.work import LadderWork, Placed
 from foreclick.estimators.question import Part, Question, Stratum, check_question
 from foreclick.estimators.spread import BOTH, ByCluster, Spread, clustered
 from foreclick.estimators.sums import Estimate, Seen, Sums
@@ -67,8 +69,7 @@ def _climb(
     drawn = sample is not None and sample[0] == "context"
     two_way = question.two_way
     climb = LadderWork(estimate, asks, question.clusters, drops, work.sample, drawn, two_way)
-    placed = [work.placed(batch) for batch in batches]
-    for each, values, rows in climb.values(placed):
+    for each, values, rows in climb.values(_Placing(work, batches)):
         batch = each.counting.batch
         Found(batch.stratum, values, rows=rows, both=Both.of(batch) if rows else None).add_to(
             totals
@@ -76,6 +77,22 @@ def _climb(
     if question.clusters:
         for j, (i, _) in enumerate(asks):
             totals.more((i, 0, "alone"), estimate.coarse_unsettled()[:, j])
+
+
+class _Placing:
+    """The batches of a log with the candidate in their numbers, as often as they are asked for.
+
+    They stay in memory only if the batches do.
+    """
+
+    def __init__(self, work: BatchWork, batches: Batches) -> None:
+        self._work, self._batches = work, batches
+        self._kept = [work.placed(batch) for batch in batches] if batches.small else None
+
+    def __iter__(self) -> Iterator[Placed]:
+        if self._kept is not None:
+            return iter(self._kept)
+        return map(self._work.placed, self._batches)
 
 
 # --- from sums to estimates ---------------------------------------------------------------------

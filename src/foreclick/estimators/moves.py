@@ -86,9 +86,12 @@ def graphs_of(parts: Iterable[Moves], strata: int, size: int) -> list[Graph]:
         n, w, shown = moves.n, moves.w, moves.n > 0
         accumulate(clicks, moves.stratum, w)
         accumulate(items, moves.stratum, shown)
-        for j in range(size):
-            accumulate(both[j], moves.stratum, shown & shown[:, [j]])
-            accumulate(won[j], moves.stratum, w[:, [j]] * ratio(n, n + n[:, [j]]))
+        for j in range(size):  # pairs that were not shown there, or not clicked, would add 0
+            some = np.flatnonzero(shown[:, j])
+            accumulate(both[j], moves.stratum[some], shown[some])
+            some = np.flatnonzero(w[:, j])
+            mine, own = n[some], n[some, j][:, None]
+            accumulate(won[j], moves.stratum[some], w[some, j][:, None] * ratio(mine, mine + own))
     return [Graph(clicks[s], items[s], both[:, s], won[:, s]) for s in range(strata)]
 
 
@@ -133,5 +136,7 @@ def _pass(parts: Iterable[Moves], p: Floats) -> tuple[Floats, Floats]:
         over = ratio(rate, total)
         accumulate(g, moves.stratum, rate[:, None] * moves.n)
         for j in range(size):
-            accumulate(h[j], moves.stratum, (over * moves.n[:, j])[:, None] * moves.n)
+            some = np.flatnonzero(moves.n[:, j])
+            each = (over[some] * moves.n[some, j])[:, None] * moves.n[some]
+            accumulate(h[j], moves.stratum[some], each)
     return g, h

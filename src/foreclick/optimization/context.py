@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
+from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.optimization.birkhoff import decode
-from foreclick.optimization.cells import Cells, Context, Model
+from foreclick.optimization.cells import Cells, Context, Model, Rates
 from foreclick.optimization.constraints import Constraints, Limits
 from foreclick.optimization.examination import SHARED
 from foreclick.optimization.ladder import SlotCounts
@@ -75,8 +74,9 @@ class Solver:
             return self._unchanged(production, IMPOSSIBLE)
         v = _probabilities(context, *found)
         naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
-        sure = min(sure, naive - model.pessimism * self._shared_error(context, found))
         may_stay = rules.fallback and rules.kept_by_production(context, named)
+        if not (may_stay and sure <= production + _TINY):  # else it need not be less sure still
+            sure = min(sure, naive - model.pessimism * self._shared_error(context, found))
         if may_stay and sure <= production + _TINY:
             return self._unchanged(production, UNSURE)
         return Choice(*found, production, naive, sure)
@@ -94,25 +94,30 @@ class Solver:
         none = np.empty((0, self.model.depth), dtype=np.int64)
         return Choice(none, np.empty(0), production, production, production, why)
 
-    def with_errors(self, context: Context, choice: Choice) -> Choice:
-        """How far the estimate may be off, now, and after as many records of the new policy."""
-        k = self.model.depth
-        if self.model.ladder is None or not len(choice.lists):
-            return choice
-        h = _marginals(choice.lists, choice.masses, len(context.n))
-        shown = context.n.copy()  # what lies below the metric's depth is as before
-        shown[:, :k] *= self.constraints.explore
-        shown[:, :k] += (1 - self.constraints.explore) * context.records * h
+    def errors(self, counts: SlotCounts, rates: Rates, h: Floats) -> tuple[Floats, Floats]:
+        """How far estimates may be off, now, and after as many records of the new policies.
+
+        Args:
+            counts: of some contexts.
+            rates: by the ladder, from these counts.
+            h: Shape (P, D): how likely the new policy shows each item at each position.
+
+        Returns:
+            Shape (X,) each: the standard errors by context.
+        """
+        k, explore, size = self.model.depth, self.constraints.explore, len(counts.records)
+        shown = counts.n.copy()  # what lies below the metric's depth is as before
+        shown[:, :k] *= explore
+        shown[:, :k] += (1 - explore) * counts.records[counts.owner][:, None] * h
         more = SlotCounts(
-            np.zeros(len(context.n), dtype=np.int64),
-            context.n + shown,
-            context.c + shown * context.rate,
-            np.array([2 * context.records]),
+            counts.owner, counts.n + shown, counts.c + shown * rates.rate, 2 * counts.records
         )
         weight = (h * np.array(self.model.theta)) ** 2
-        both = context.variance, self.model.rates(more).variance
-        now, then = (math.sqrt(float(np.sum(weight * off[:, :k]))) for off in both)
-        return choice._replace(se=now, se_next=then)
+        now, then = (
+            np.sqrt(sums(counts.owner, (weight * off[:, :k]).sum(axis=1), size))
+            for off in (rates.variance, self.model.rates(more).variance)
+        )
+        return now, then
 
     def _too_short(self, context: Context, lists: Ints) -> bool:
         """Whether lists have holes that production has not, for want of what was seen."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from foreclick.engines.mixing import GOLDEN, mixed
 from foreclick.errors import SimulationError
 from foreclick.policies import PolicyLike
 from foreclick.simulate.truth import value_of
@@ -293,11 +294,8 @@ class ListSpecific(_Slots):
 
 
 def _mixed(state: NDArray[np.uint64], values: Integers) -> NDArray[np.uint64]:
-    """A 64-bit hash of `values` on top of `state`: the finaliser of SplitMix64."""
-    z = state * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.int64).astype(np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    return z ^ (z >> np.uint64(31))
+    """A 64-bit hash of `values` on top of `state`."""
+    return mixed(state * GOLDEN + values.astype(np.int64).astype(np.uint64))
 
 
 # --- users who read downwards ---------------------------------------------------------------------

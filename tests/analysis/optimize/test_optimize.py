@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.analysis.optimize import best as room
-from foreclick.analysis.optimize.folds import Folds, dealt
-from foreclick.batches import batches_of
+from foreclick.analysis.optimize import folds as folds_room
+from foreclick.analysis.optimize.folds import Folds, dealt_at_random
+from foreclick.batches import batches_of, decode
 from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, PolicyError
 from foreclick.optimization.constraints import Limits
@@ -222,7 +225,7 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
 def test_records_are_dealt_as_chance_would():
     n = np.concatenate([np.full(2000, 10.0), np.full(2000, 1.0), [2.5]])
     seed = np.random.default_rng(0).integers(0, 2**28, len(n)).astype(np.uint64)
-    row, fold, share = dealt(n, seed, 4)
+    row, fold, share = dealt_at_random(n, seed, 4)
     counts = np.zeros((len(n), 4))
     counts[row, fold] = share
     assert np.allclose(counts.sum(axis=1), n)
@@ -438,16 +441,76 @@ def test_it_is_the_same_on_every_engine(engine: Engine):
 def test_records_are_dealt_alike_on_every_engine(engine: Engine):
     table = log_table(some_records(13, records=40))
     here, there = (
-        split_in(fc.tally(fc.read_log(source)), 3).to_arrow().to_pylist()
-        for source in (table, engine.load(table))
+        split_in(fc.tally(fc.read_log(source)), 3) for source in (table, engine.load(table))
     )
     assert here == there
-    assert {row["context"][0] for row in here} == {"0", "1", "2"}
+    assert {context % 3 for context, *_ in here} == {0, 1, 2}
 
 
-def split_in(tally: fc.Tally, count: int) -> fc.Tally:
+def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
+    """Context, items, clicks and records of all rows of a split log."""
     batches = batches_of(tally)
-    return Folds.of_log(batches, count).split(batches)
+    folds = Folds.of_log(batches, count)
+    schema = folds.schema.set(0, pa.field("context", pa.int64()))
+    return [
+        tuple(row.values())
+        for batch in batches_of(folds.split(batches))
+        for row in decode(batch, folds.shape, folds.codebook, schema).to_pylist()
+    ]
+
+
+def test_a_split_log_has_the_records_of_the_log_each_in_one_fold_of_its_context():
+    tally = fc.tally(fc.read_log(log_table(some_records(14, records=60))))
+    whole: Counter[Any] = Counter()
+    for row in tally.to_arrow().to_pylist():
+        context, *rest, n = row.values()
+        whole[context, *rest] += n
+    contexts = sorted({key[0] for key in whole})
+    again: Counter[Any] = Counter()
+    numbers = []
+    for context, *rest, n in split_in(tally, 3):
+        again[contexts[context // 3], *rest] += n
+        numbers.append(context)
+    assert again == whole
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("judge", ["ip", "ladder"])
+def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
+    judge: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Its folds are made again for each pass, in portions, and the answer has the same bits."""
+    table = log_table(some_records(15, records=80))
+    first = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
+    for keep, slots in ((0, 500_000), (10**9, 8), (0, 8)):
+        monkeypatch.setattr(folds_room, "KEPT", keep)
+        monkeypatch.setattr(folds_room, "SLOTS", slots)
+        again = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
+        assert first["low"][0] is not None
+        assert again.to_dicts() == first.to_dicts()
+
+
+def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyPatch):
+    """Without the help of the garbage collector, which does not see how large arrays are."""
+    made: list[weakref.ref[Any]] = []
+    split = folds_room._Split.__iter__
+
+    def noted(self: folds_room._Split) -> Iterator[Any]:
+        for batch in split(self):
+            made.append(weakref.ref(batch))
+            yield batch
+
+    monkeypatch.setattr(folds_room._Split, "__iter__", noted)
+    monkeypatch.setattr(folds_room, "KEPT", 0)
+    monkeypatch.setattr(folds_room, "SLOTS", 8)
+    log = fc.read_log(log_table(some_records(15, records=80)))
+    gc.disable()
+    try:
+        fc.optimize(log, metric=METRIC)
+        assert len(made) > 3
+        assert not any(batch() for batch in made)
+    finally:
+        gc.enable()
 
 
 def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
@@ -479,7 +542,7 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
 ):
     asked: dict[str, Any] = {"metric": METRIC, "judge": "ip"}
     one = fc.optimize(log, **asked)
-    monkeypatch.setattr(room, "_SLOTS", 7)
+    monkeypatch.setattr(room, "SLOTS", 7)
     several = fc.optimize(log, workers=2, **asked)
     assert rows_of(several) == rows_of(one)
     assert same(several.to_dicts()[0], one.to_dicts()[0])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.analysis.optimize.counts import ALL, Counts
-from foreclick.analysis.optimize.folds import fold_names
+from foreclick.analysis.optimize.folds import fold_number
 from foreclick.batches import EMPTY, Bools, Floats, Ints, Totals, sums
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.context import Choice, Solver
@@ -30,7 +30,7 @@ class Answers(NamedTuple):
         policy: `context`, `item_1` …, `probability`, `changed`: the lists of all contexts, with
             production's where it stays.
         held_out: the same of policies chosen without a fold, if they are new; a context is called
-            as in `fold_names`.
+            as in `fold_number`.
         lever: Shape (contexts, K): how far the sum of rewards that policies of folds would earn in
             them moves with log p_k; (contexts, 0) if examination is not estimated.
         drift: Shape (contexts,): how far these rewards may be off as rates change over time.
@@ -69,12 +69,14 @@ class Solving:
 
     def __call__(self, counts: Counts) -> Answers:
         """The policies of some contexts."""
-        every = self._chosen(counts, ALL)
+        every = self._with_errors(counts, self._chosen(counts, ALL))
         folds = range(self.folds if self.folds > 1 else 0)
         held_out = [(fold, _new(self._chosen(counts, fold), self.depth)) for fold in folds]
         tables = [
             _table(
-                counts, lists, fold_names(np.full(len(lists.mass), fold), _contexts(counts, lists))
+                counts,
+                lists,
+                pa.array(fold_number(counts.first + lists.context, fold, self.folds)),
             )
             for fold, lists in held_out
         ]
@@ -119,11 +121,23 @@ class Solving:
         named, model = solver.constraints.by_item, solver.model
         for x, first, context in counts.each(fold, model, by_list=self.by_list, named=named):
             choice = solver.best(context)
-            if fold == ALL:
-                choice = solver.with_errors(context, choice)
             lists = np.where(choice.lists == EMPTY, EMPTY, choice.lists + first)
             found[x] = choice._replace(lists=lists)
         return found
+
+    def _with_errors(self, counts: Counts, choices: dict[int, Choice]) -> dict[int, Choice]:
+        """Choices with the standard errors of what the ladder says of them."""
+        new, model = _new(choices, self.depth), self.solver.model
+        if model.ladder is None or not len(new.mass):
+            return choices
+        h = np.zeros((len(counts.pair_context), self.depth))
+        which, k = np.nonzero(new.pairs != EMPTY)
+        np.add.at(h, (new.pairs[which, k], k), new.mass[which])
+        now, then = self.solver.errors(counts.slots(ALL), counts.rates(ALL, model), h)
+        return {
+            x: one._replace(se=float(now[x]), se_next=float(then[x])) if len(one.lists) else one
+            for x, one in choices.items()
+        }
 
     def _policy(self, counts: Counts, new: _Lists) -> tuple[_Lists, Bools]:
         """New lists, and production's where it stays or is explored; and which contexts changed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.optimize.counts import ALL, Counting, Counts, with_lists
-from foreclick.analysis.optimize.folds import Folds
+from foreclick.analysis.optimize.folds import SLOTS, Folds
 from foreclick.analysis.optimize.gains import gains
 from foreclick.analysis.optimize.optimized import Optimized, summed_up, worded
 from foreclick.analysis.optimize.options import (
@@ -49,9 +50,6 @@ from foreclick.tallies.base import Tally, settle
 
 if TYPE_CHECKING:
     from foreclick.analysis.optimize.answers import Answers, Solving
-
-_SLOTS = 500_000
-"""Positions of lists that are counted at a time, and go to a process together."""
 
 
 def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are keywords
@@ -163,14 +161,14 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         parts = Folds.of_log(batches, folds)
         model = _model(batches, what, by, by.clip[0] if by.clip else clip, pessimism)
         dated = model.drift > 0
-        counting = Counting(what.reward, depth, folds, over_lists(by, lists), _SLOTS, dated)
+        counting = Counting(what.reward, depth, folds, over_lists(by, lists), SLOTS, dated)
         counts = _counts(batches, parts, counting, offered(lists))
         solving = Solving(Solver(model, constraints), folds, counting.by_list)
         answers = _solved(solving, counts, workers, batches.rows, say)
         say("judging")
         judged = None
         if answers.held_out.num_rows:
-            by_judge = _judging(judge, model)
+            by_judge = _judging(batches.tally, judge, model, what)
             judged = _judged(parts.split(batches), answers.held_out, what, by_judge, confidence)
             judged = _allowing(judged, model, answers, judge)
         if model.ladder is not None:
@@ -215,9 +213,10 @@ def _examined(
     """The examination that a ladder has learnt, and how uncertain it is.
 
     Where click rates change over time, an item that moved from one period to the next says nothing
-    about positions. Then only moves within a part of the log (`apart`) count, in both.
+    about positions. Then only moves within a period count (`apart`), in both.
     """
-    n, w = sample_counts(sampled(tally, reward), apart=apart)
+    sample = sampled(tally, reward, parts=sys.maxsize) if apart else sampled(tally, reward)
+    n, w = sample_counts(sample, apart=apart)
     if apart:
         p = examination_curve(n, w)
     clicks = w.sum(axis=0)
@@ -228,7 +227,7 @@ def _examined(
 def _base_rate(batches: Batches, reward: str, ladder: LadderRates) -> float:
     """The click rate on the last rung of a ladder, that of the whole log."""
     totals = Totals()
-    counting = Counting(reward, batches.shape.depth, 1, by_list=False, slots=_SLOTS)
+    counting = Counting(reward, batches.shape.depth, 1, by_list=False, slots=SLOTS)
     for batch in batches:
         for counts in counting.parts(batch, np.zeros(len(batch.n), dtype=np.int64)):
             n, c = ladder.passed_on(counts.slots(ALL))
@@ -241,10 +240,12 @@ def _counts(
     batches: Batches, folds: Folds, counting: Counting, given: Policy | None
 ) -> Iterator[Counts]:
     """The counts of the whole log, some contexts at a time; `given` are lists to choose from."""
+    before = 0
     for whole in batches:
         extended, lists = (whole, None) if given is None else with_lists(whole, given)
         batch, fold = folds.of(extended)
-        yield from counting.parts(batch, fold, lists)
+        yield from counting.parts(batch, fold, lists, before)
+        before += whole.context_count
 
 
 def _solved(
@@ -263,17 +264,19 @@ def _solved(
     return joined(parts())
 
 
-def _judging(judge: EstimatorLike, model: Model) -> EstimatorLike:
+def _judging(tally: Tally, judge: EstimatorLike, model: Model, metric: Metric) -> EstimatorLike:
     """The judge; where rates change over time, a ladder with the examination found within periods.
 
-    Otherwise it learns its own.
+    A ladder learns from the whole log what contexts share, and from a fold the rates by which its
+    policies are judged.
     """
     (by,) = parse_estimators(judge, math.inf)
-    if not isinstance(by, Ladder) or by.examination is not None:
+    if not isinstance(by, Ladder):
         return judge
-    if not model.drift or model.ladder is None:
-        return judge
-    return Ladder(by.top, by.strengths, model.ladder.examined, by.segments)
+    if by.examination is None and model.drift and model.ladder is not None:
+        by = Ladder(by.top, by.strengths, model.ladder.examined, by.segments)
+    fitted(tally, by, metric.reward, metric.depth)  # stays with the tally
+    return by
 
 
 def _allowing(

@@ -40,6 +40,7 @@ class Counts:
         list_c: Shape (F, M, D): their clicks.
         offered: Shape (M,): which lists may be chosen.
         rows: how many rows of the log these are.
+        first: the number of the first context among all contexts of the log.
     """
 
     contexts: pa.Array
@@ -55,6 +56,7 @@ class Counts:
     list_c: Floats
     offered: Bools
     rows: int
+    first: int = 0
 
     def slots(self, fold: int) -> SlotCounts:
         """The counts of all records (`ALL`), or of those outside of a fold."""
@@ -153,23 +155,24 @@ class Counting:
     slots: int
     dated: bool = False
 
-    def parts(self, batch: Batch, fold: Ints, offered: Bools | None = None) -> Iterator[Counts]:
+    def parts(
+        self, batch: Batch, fold: Ints, offered: Bools | None = None, before: int = 0
+    ) -> Iterator[Counts]:
         """The counts of a batch, some whole contexts after others.
 
         Args:
             batch: the records.
             fold: Shape (R,): the fold of each row.
             offered: Shape (L,): the lists that may be chosen; None for all.
+            before: how many contexts the log has before this batch.
         """
         may = np.ones(len(batch.lists), dtype=np.bool_) if offered is None else offered
-        starts, size, first = batch.context_lists, max(self.slots // batch.depth, 1), 0
-        while first < batch.context_count:
-            last = int(np.searchsorted(starts, starts[first] + size, side="right")) - 1
-            last = max(last, first + 1)
+        starts = batch.context_lists
+        for first, last in batch.portions(self.slots):
             rows = slice(*np.searchsorted(batch.row_context, [first, last]))
             part = batch.between(first, last)
-            yield self._counted(part, fold[rows], may[starts[first] : starts[last]])
-            first = last
+            counts = self._counted(part, fold[rows], may[starts[first] : starts[last]])
+            yield replace(counts, first=before + first)
 
     def _counted(self, batch: Batch, fold: Ints, offered: Bools) -> Counts:
         """The counts of a whole batch."""

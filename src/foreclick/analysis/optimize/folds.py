@@ -8,19 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches import Batch, Batches, Codebook, Floats, Ints, decode, row_schema
+from foreclick.batches import (
+    Batch,
+    Batches,
+    Codebook,
+    Floats,
+    Ints,
+    decode,
+    regrouped,
+    row_schema,
+)
 from foreclick.engines import HASHES, default_engine, hashed_here
-from foreclick.logs import CONTEXT, N, Shape
+from foreclick.engines.mixing import GOLDEN, mixed
+from foreclick.logs import N, Shape
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
 _SALT, _BETWEEN = "__fold", ":"
 By = Literal["period", "unit", "record"]
+SLOTS = 500_000
+"""Positions of lists that are worked on at a time."""
+
+KEPT = 4_000_000
+"""Rows times positions up to which a split log stays in memory; a judge keeps ten times as much."""
+
 _FINEST = 2.0**20  # rewards and propensities are hashed up to a millionth
 
 
@@ -65,46 +81,61 @@ class Folds:
             return batch, np.zeros(len(batch.n), dtype=np.int64)
         if self.by != "record":  # one period after the other goes to the next fold
             return batch, batch.clusters[self.by] % self.count
-        row, fold, n = dealt(batch.n, self.seeds(batch), self.count)
+        row, fold, n = dealt_at_random(batch.n, self.seeds(batch), self.count)
         return batch.take(row, n), fold
 
     def seeds(self, batch: Batch) -> Ints:
         """Shape (R,): a hash of all keys of each row, the same on every machine."""
-        rows = decode(batch, self.shape, self.codebook, self.schema)
-        text = [_text(rows[name]) for name in self.shape.keys]
-        salt = pa.scalar(_SALT)
-        keys = pc.binary_join_element_wise(
-            salt, *text, _BETWEEN, null_handling="replace", null_replacement=""
-        )
-        return np.array([hashed_here(key) for key in keys.to_pylist()], dtype=np.uint64)
+
+        def make() -> Ints:
+            rows = decode(batch, self.shape, self.codebook, self.schema)
+            text = [_text(rows[name]) for name in self.shape.keys]
+            salt = pa.scalar(_SALT)
+            keys = pc.binary_join_element_wise(
+                salt, *text, _BETWEEN, null_handling="replace", null_replacement=""
+            )
+            return np.array([hashed_here(key) for key in keys.to_pylist()], dtype=np.uint64)
+
+        return cast("Ints", batch.keep("fold seeds", make))
 
     def split(self, batches: Batches) -> Tally:
-        """The tally in which every fold of a context is a context of its own: see `fold_names`."""
-        home, tally = default_engine(), batches.tally
-        schema = self.schema.set(0, pa.field(CONTEXT, pa.string()))
-        table = home.spooled(schema, self._split_rows(batches, schema))
-        shape = replace(self.shape, masks=())
-        return Tally(
-            home,
-            shape,
-            table.select(shape.stored),
-            tally.dropped,
-            tally.dropped_rows,
-            decayed=tally.decayed,
+        """The log in which every fold of a context is a context of its own: see `fold_number`."""
+        return regrouped(batches.tally, default_engine(), _Split(self, batches), KEPT)
+
+
+class _Split:
+    """Batches in which every fold of a context is a context of its own."""
+
+    def __init__(self, folds: Folds, batches: Batches) -> None:
+        self._folds, self._batches, self.codebook = folds, batches, batches.codebook
+        # A row whose records are divided stands in several folds, which are not counted here.
+        self.rows = batches.rows * (folds.count if folds.by == "record" else 1)
+
+    def __iter__(self) -> Iterator[Batch]:
+        before = 0
+        for whole in self._batches:
+            batch, fold = self._folds.of(whole)
+            for first, last in batch.portions(SLOTS):
+                rows = slice(*np.searchsorted(batch.row_context, [first, last]))
+                split = batch.between(first, last).split(fold[rows], self._folds.count)
+                yield self._numbered(split, before)
+            before += whole.context_count
+
+    def _numbered(self, split: Batch, before: int) -> Batch:
+        """A batch whose contexts are called by their numbers."""
+        context = before + split.context_value.astype(np.int64)
+        number = fold_number(context, split.stratum, self._folds.count)
+        return replace(
+            split,
+            contexts=pa.array(number),
+            context_value=np.arange(len(number)),
+            stratum=np.zeros_like(split.stratum),
         )
 
-    def _split_rows(self, batches: Batches, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for whole in batches:
-            batch, fold = self.of(whole)
-            rows = decode(batch, self.shape, self.codebook, self.schema)
-            names = fold_names(fold, rows[CONTEXT].combine_chunks())
-            yield from pa.table([names, *rows.columns[1:]], schema=schema).to_batches()
 
-
-def fold_names(fold: Ints, contexts: pa.Array) -> pa.Array:
-    """What the fold of a context is called."""
-    number = pa.array(fold).cast(pa.string())
-    return pc.binary_join_element_wise(number, contexts.cast(pa.string()), _BETWEEN)
+def fold_number(context: Ints, fold: Ints | int, count: int) -> Ints:
+    """What the fold of a context is called, by the number of the context in the whole log."""
+    return np.asarray(context * count + fold)
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -114,7 +145,7 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def dealt(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floats]:
+def dealt_at_random(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floats]:
     """Deal the n equal records of each row to folds, each to any of them alike.
 
     The counts are multinomial: fold by fold, a binomial share of what is left. What n has beyond a
@@ -153,10 +184,7 @@ def _binomial(u: Floats, n: Floats, p: float) -> Floats:
 
 
 def _uniform(seed: Ints, stream: int) -> Floats:
-    """A number between 0 and 1 for each seed, another one for each stream: SplitMix64."""
+    """A number between 0 and 1 for each seed, another one for each stream."""
     with np.errstate(over="ignore"):
-        z = (seed + np.uint64(HASHES) * np.uint64(stream + 1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
+        z = mixed((seed + np.uint64(HASHES) * np.uint64(stream + 1)) * GOLDEN)
     return (np.asarray(z >> np.uint64(11), dtype=np.float64) + 0.5) / 2.0**53

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 from foreclick import inference
 from foreclick.analysis.evaluate import Evaluation
@@ -32,7 +32,8 @@ def widened(
     # What was never shown is in the ends already, and does not add up like errors.
     less, margin = row.get("borrowed") or 0.0, row.get("margin") or 0.0
     reach = (row["high"] - row["value"] - margin) / row["se"] if row["se"] else 0.0
-    reach = reach or inference.quantile(0.95, math.inf)
+    (evidence,) = judged.evidence
+    reach = reach or inference.quantile(evidence.confidence, math.inf)
     wide = row | {"se": math.hypot(row["se"], se)}
     scales = [(*ends, 1.0) for ends in _ENDS]
     if row["lift"] is not None and row["lift_low"] is not None:
@@ -46,28 +47,15 @@ def widened(
             wide[low] = row[low] - (math.hypot(below, more) - below) - off
             wide[high] = row[high] + (math.hypot(above, more) - above) + off
     wide["low"] = max(wide["low"], 0.0)
-    notes = list(judged.notes)
+    notes, evidence = (
+        list(judged.notes),
+        replace(evidence, low=wide["change_low"], high=wide["change_high"]),
+    )
     word = row["verdict"]
     if word in (inference.BETTER, inference.WORSE):
-        verdict = inference.judge(_evidence(wide))
+        verdict = inference.judge(evidence)
         wide["verdict"] = verdict.word
         old = f"{word[0].upper()}{word[1:]}: "
         said = f"{verdict.word[0].upper()}{verdict.word[1:]}: {verdict.because}"
         notes = [said if note.startswith(old) else note for note in notes]
-    return Evaluation((wide,), judged.columns, (*notes, because))
-
-
-def _evidence(row: dict[str, Any]) -> inference.Evidence:
-    return inference.Evidence(
-        estimator=row["estimator"],
-        metric=row["metric"],
-        change=row["change"],
-        low=row["change_low"],
-        high=row["change_high"],
-        unseen=(row.get("borrowed") or 0.0) + row["margin"],
-        beyond=row["margin"],
-        covered=row["covered"],
-        production=row["production"],
-        confidence=0.95,
-        assumes=False,
-    )
+    return Evaluation((wide,), judged.columns, (*notes, because), evidence=(evidence,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -60,23 +60,31 @@ class Sample:
         return replace(self, part=self.row_list)
 
 
-def sampled(tally: Tally, reward: str, segments: Sequence[str] = ()) -> Sample:
-    """Contexts with about `SAMPLE_ROWS` rows of a tally, or all of a small one; kept with it."""
-    key = "ladder sample", tally.stored.op(), reward, tuple(segments)
+def sampled(tally: Tally, reward: str, segments: Sequence[str] = (), parts: int = PARTS) -> Sample:
+    """Contexts with about `SAMPLE_ROWS` rows of a tally, or all of a small one; kept with it.
+
+    Args:
+        tally: the log.
+        reward: whose clicks are counted.
+        segments: what contexts have in common.
+        parts: how many parts periods or buckets of units make up, at most.
+    """
+    key = "ladder sample", tally.stored.op(), reward, tuple(segments), parts
     if key not in tally.learnt:
-        tally.learnt[key] = _draw(batches_of(tally), reward, segments)
+        tally.learnt[key] = _draw(batches_of(tally), reward, segments, parts)
     return cast("Sample", tally.learnt[key])
 
 
-def _draw(batches: Batches, reward: str, segments: Sequence[str]) -> Sample:
+def _draw(batches: Batches, reward: str, segments: Sequence[str], parts: int) -> Sample:
     apart = _parts_of(batches)
+    make = _Drawing(reward, tuple(segments), apart, parts)
     share = SAMPLE_ROWS / max(batches.rows, 1)
     while share < 1:
-        found = _gather(batches, reward, segments, apart, round(share * HASHES))
+        found = _gather(batches, make, round(share * HASHES))
         if found is not None and len(found.n) >= SAMPLE_ROWS / 20:
             return found if apart else _dealt(found)
         share *= 4  # a few contexts may have most of the log
-    found = _gather(batches, reward, segments, apart, HASHES)
+    found = _gather(batches, make, HASHES)
     if found is None:
         raise ValueError("a log without records")
     return found if apart else _dealt(found)
@@ -90,9 +98,16 @@ def _parts_of(batches: Batches) -> Cluster | None:
     return "unit" if batches.shape.unit else None
 
 
-def _gather(
-    batches: Batches, reward: str, segments: Sequence[str], apart: Cluster | None, limit: int
-) -> Sample | None:
+class _Drawing(NamedTuple):
+    """What is drawn of the contexts of a sample: see `sampled`; and which clusters are parts."""
+
+    reward: str
+    segments: tuple[str, ...]
+    apart: Cluster | None
+    parts: int
+
+
+def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
     """The contexts whose hash is below the limit, of all batches; None where there are none."""
     found: list[Sample] = []
     before = dict.fromkeys(("list", "pair", "context"), 0)
@@ -101,8 +116,8 @@ def _gather(
         if limit < HASHES:
             drawn = hashes(batch)[batch.context_value] < limit
         if drawn.any():
-            classes = classes_of(batch, segments, batches)
-            found.append(_of_batch(batch, drawn, reward, classes, apart, before))
+            classes = classes_of(batch, what.segments, batches)
+            found.append(_of_batch(batch, drawn, what, classes, before))
         before["list"] += int(drawn[batch.list_context].sum())
         before["pair"] += batch.pair_count
         before["context"] += batch.context_count
@@ -115,7 +130,7 @@ def _gather(
             for name in Sample.__dataclass_fields__
             if name != "dated"
         },
-        dated=apart == "period",
+        dated=what.apart == "period",
     )
 
 
@@ -132,9 +147,8 @@ def hashes(batch: Batch) -> Ints:
 def _of_batch(
     batch: Batch,
     drawn: Bools,
-    reward: str,
+    what: _Drawing,
     classes: Ints,
-    apart: Cluster | None,
     before: dict[str, int],
 ) -> Sample:
     """The drawn contexts of a batch; numbers go on from those of the batches before it."""
@@ -142,7 +156,8 @@ def _of_batch(
     number = np.cumsum(inside) - 1
     rows = np.flatnonzero(inside[batch.row_list])
     some = batch.take(rows, batch.n[rows])
-    grouped = _by_part(some, reward, apart) if apart else _by_pattern(some, reward)
+    reward, apart = what.reward, what.apart
+    grouped = _by_part(some, reward, apart, what.parts) if apart else _by_pattern(some, reward)
     row_list, part, n, clicks = grouped
     lists, context = batch.lists[inside], batch.list_context[inside]
     return Sample(
@@ -164,12 +179,14 @@ def _renumbered(prefix: Ints) -> Ints:
     return np.cumsum(new, axis=0)
 
 
-def _by_part(batch: Batch, reward: str, apart: Cluster) -> tuple[Ints, Ints, Floats, Floats]:
+def _by_part(
+    batch: Batch, reward: str, apart: Cluster, parts: int
+) -> tuple[Ints, Ints, Floats, Floats]:
     """List, part, records and rewards of each list in each part.
 
-    Of more than `PARTS` periods or buckets of units, every tenth is of the same part.
+    Of more than ten periods or buckets of units, say, every tenth is of the same one of ten parts.
     """
-    count = min(max(batch.cluster_count[apart], 1), PARTS)
+    count = min(max(batch.cluster_count[apart], 1), parts)
     part = batch.clusters[apart].astype(np.int64) % count
     key = batch.row_list.astype(np.int64) * count + part
     groups, row = numbered(key, len(batch.lists) * count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,11 +51,11 @@ class LadderWork:
     drawn: bool
     two_way: bool = False
 
-    def values(self, placed: list[Placed]) -> Iterator[tuple[Placed, Values, Values]]:
+    def values(self, placed: Iterable[Placed]) -> Iterator[tuple[Placed, Values, Values]]:
         """What every batch adds to the answer: values of contexts, and of rows.
 
         Args:
-            placed: the batches of the log; each is looked at three times.
+            placed: the batches of the log, which are gone through three times.
         """
         for number, each in enumerate(placed):
             known = each.counting.known if self.drops else None

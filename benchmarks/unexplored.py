@@ -1,0 +1,119 @@
+"""What `optimize` does with logs that hardly explored: does it harm, and does its interval hold?
+
+Position-based clicks on lists of five of eight items, which a ranker sorted by attraction, with or
+without noise, and which never changed, or in which one list in two hundred had an item exchanged.
+Nothing in such a log, or next to nothing, tells examination from attraction.
+
+    python -m benchmarks.unexplored --seed 66120000
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+import foreclick as fc
+
+POSITIONS, ITEMS, CONTEXTS, RECORDS, DAYS = 5, 8, 40, 1_000, 14
+THETA = 1 / np.log2(np.arange(2, POSITIONS + 2))
+EXAMINED = 1 / np.arange(1, POSITIONS + 1) ** 0.7
+HARM = 0.02
+
+CASES: dict[str, tuple[float, float, int]] = {
+    "never explored, sorted": (0.0, 0.0, 10),
+    "never explored, with noise": (0.5, 0.0, 10),
+    ".5 % of lists with a swap, sorted": (0.0, 0.005, 20),
+    ".5 % of lists with a swap, with noise": (0.5, 0.005, 20),
+}
+"""Noise of the ranker, share of lists with a swap, and how many logs are drawn."""
+
+
+class Found(NamedTuple):
+    """What became of one log.
+
+    Attributes:
+        changed: contexts with a new policy.
+        harmed: contexts that lose more than `HARM` of production.
+        gain: what the policy truly adds, as a share of production.
+        judged: whether there is an interval.
+        held: whether the truth is in it.
+        verdict: as it was said.
+    """
+
+    changed: int
+    harmed: int
+    gain: float
+    judged: bool
+    held: bool
+    verdict: str | None
+
+
+def one_log(seed: int, noise: float, swaps: float) -> Found:
+    """Draw a log, optimise, and compare with the truth."""
+    rng = np.random.default_rng(seed)
+    attraction = 0.03 + 0.55 * rng.beta(0.8, 1.6, (CONTEXTS, ITEMS))
+    score = np.log(attraction) + noise * rng.standard_normal(attraction.shape)
+    context = np.repeat(np.arange(CONTEXTS), RECORDS)
+    lists = np.argsort(-score, axis=1)[context]
+    day = rng.integers(0, DAYS, len(context))
+    if swaps:
+        row = np.flatnonzero(rng.random(len(context)) < swaps)
+        i = rng.integers(0, POSITIONS, len(context))[row]
+        other = 1 + rng.integers(0, ITEMS - 1, len(context))[row]
+        j = (i + other) % ITEMS
+        lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
+    lists = lists[:, :POSITIONS]
+    rates = attraction[context[:, None], lists] * EXAMINED
+    clicks = (rng.random(rates.shape) < rates).astype(np.int8)
+    columns: dict[str, Any] = {
+        "context": context,
+        "items": list(lists),
+        "clicks": list(clicks),
+        "day": day,
+    }
+    log = fc.read_log(pa.table(columns), period="day")
+    best = fc.optimize(log, metric=f"dcg@{POSITIONS}")
+    production = np.bincount(context, rates @ THETA, CONTEXTS) / RECORDS
+    value = np.zeros(CONTEXTS)
+    for row_ in best.policy.table.to_pylist():
+        x, items = row_["context"], [row_[f"item_{k + 1}"] for k in range(POSITIONS)]
+        value[x] += row_["probability"] * float(attraction[x, items] * EXAMINED @ THETA)
+    low, high = best["low"][0], best["high"][0]
+    return Found(
+        changed=best["changed"][0],
+        harmed=int(np.sum(value < (1 - HARM) * production)),
+        gain=float(value.sum() / production.sum() - 1),
+        judged=low is not None,
+        held=low is not None and low <= value.mean() <= high,
+        verdict=best["verdict"][0],
+    )
+
+
+def main() -> None:
+    """Print a row of the table for each case."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=66_120_000)
+    seed = parser.parse_args().seed
+    warnings.simplefilter("ignore")
+    print("| log | logs | changed contexts a log | harmed | judged | truth held | verdicts |")
+    print("|---|---|---|---|---|---|---|")
+    for name, (noise, swaps, logs) in CASES.items():
+        found = [one_log(seed + i, noise, swaps) for i in range(logs)]
+        judged = [one for one in found if one.judged]
+        said = Counter(one.verdict for one in judged)
+        words = ", ".join(f"{word} {count}" for word, count in said.most_common()) or "–"
+        print(
+            f"| {name} | {logs} | {np.mean([one.changed for one in found]):.1f} | "
+            f"{sum(one.harmed for one in found)} | {len(judged)} | "
+            f"{sum(one.held for one in judged)} of {len(judged)} | {words} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
