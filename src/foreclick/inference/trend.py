@@ -55,7 +55,7 @@ def trend(sums: np.ndarray) -> Trend:
         Ten items whose rates rise by a tenth, as far as a hundred units of information tell:
 
         >>> found = trend(np.array([100.0, 1000.0, 2000.0, 10000.0, 100000.0]))
-        >>> round(found.common, 6), round(found.common_se, 4), found.spread
+        >>> round(found.common, 6), round(found.common_se, 4), round(found.spread, 6)
         (0.1, 0.0316, 0.0)
     """
     score, information, squared, product, square = (float(x) for x in sums)
