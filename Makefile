@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ coverage: ## How often intervals hold the truth, in simulated worlds (an hour; A
 
 verdicts: ## How often verdicts are wrong, and what pairing gains (an hour; ARGS="--worlds PBM")
 	$(VENV)/bin/python -m benchmarks.verdicts $(ARGS)
+
+headline: ## What the default answer says of candidates of known worth (minutes; ARGS="null --logs 20")
+	$(VENV)/bin/python -m benchmarks.headline $(ARGS)
 
 examination: ## How well a known examination curve is found (minutes; ARGS="--records 900000")
 	$(VENV)/bin/python -m benchmarks.examination $(ARGS)

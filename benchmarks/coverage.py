@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from benchmarks.replications import (
@@ -73,12 +73,13 @@ def users(
     yield from _disturbed(setting, simulation, policy, "unit", replications, pack)
 
 
-def days(
+def days(  # noqa: PLR0913 - all but three are keywords
     name: str,
     replications: int,
     candidate: str = "fixed ranking",
     *,
     persistence: float = 0.0,
+    length: int = 28,
     seed: int = 1,
     records: int = 100_000,
     pack: int = 40,
@@ -86,16 +87,30 @@ def days(
     """50 contexts under a drifting ranker, with a shock of 10 % for each context and day."""
     rng = np.random.default_rng([seed, 27])
     world = make_world(name, rng, contexts=50, items=20)
-    ranker = simulate.Drifting(50, 20, POSITIONS, simulate.Drift(variants=(3, 12)), seed)
+    drift = simulate.Drift(days=length, variants=(3, 12))
+    ranker = simulate.Drifting(50, 20, POSITIONS, drift, seed)
     simulation = Simulation(world, ranker, records, shock_sd=0.1, shock_persistence=persistence)
     if candidate == "last day":
         policy = simulation.logging(day=ranker.days)
     else:  # what the base ranker showed in the middle of the log
-        middle = ranker.orders[:, 13, :POSITIONS].astype(np.int64)
+        middle = ranker.orders[:, length // 2 - 1, :POSITIONS].astype(np.int64)
         policy = policy_of(middle, np.ones(50), np.arange(50))
-    part = "days" if persistence == 0 else "days with memory"
+    part = f"{length} days" + (" with memory" if persistence else "")
     setting = {"part": part, "world": name, "seed": seed, "candidate": candidate}
     yield from _disturbed(setting, simulation, policy, "period", replications, pack)
+
+
+def both(
+    name: str, replications: int, seed: int = 1, records: int = 20_000, pack: int = 40
+) -> Iterator[Cell]:
+    """20 contexts, users of whom some click more than others, and days that do."""
+    rng = np.random.default_rng([seed, 77])
+    world = make_world(name, rng, contexts=20, most=0.25)
+    ranker = stationary(world, 20, rng)
+    simulation = Simulation(world, ranker, records, user_sd=0.5, shock_sd=0.1)
+    setting = {"part": "users and days", "world": name, "seed": seed, "candidate": "stochastic"}
+    policy = mostly_sixth(simulation, rng)
+    yield from _disturbed(setting, simulation, policy, "auto", replications, pack)
 
 
 def thin(
@@ -114,7 +129,7 @@ def _disturbed(
     setting: dict[str, Any],
     simulation: Simulation,
     policy: fc.Lists,
-    clusters: Clusters,
+    clusters: Clusters | Literal["auto"],
     replications: int,
     pack: int,
 ) -> Iterator[Cell]:
@@ -134,7 +149,7 @@ def _disturbed(
 def main() -> None:
     """Run the parts that are asked for, and print their tables as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parts = ("single", "users", "days", "thin")
+    parts = ("single", "users", "days", "memory", "both", "thin")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--worlds", nargs="+", choices=list(HOLDS), default=list(HOLDS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
@@ -164,7 +179,11 @@ def run(options: argparse.Namespace) -> Iterator[Cell]:
         if "days" in options.parts:
             yield from days(name, options.logs)
             yield from days(name, options.logs, "last day")
-            yield from days(name, options.logs, persistence=0.6)
+        for length in (14, 28) if "memory" in options.parts else ():
+            seed = options.seeds[0]
+            yield from days(name, options.logs, persistence=0.6, length=length, seed=seed)
+        if "both" in options.parts:
+            yield from both(name, options.logs, seed=options.seeds[0])
         if "thin" in options.parts:
             yield from thin(name, options.logs)
 

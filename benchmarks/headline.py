@@ -164,14 +164,14 @@ PARTS = {"null": verdicts, "segments": verdicts, "power": verdicts, "unseen": un
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
     parser.add_argument("--logs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print("| part | world | logs | default answer | `ip` alone |\n|---|---|---|---|---|")
-    for part in options.parts:
+    for part in options.parts or PARTS:
         for name in options.worlds:
             for line in PARTS[part](part, name, options.seed, options.logs):
                 print(line, flush=True)

@@ -190,8 +190,8 @@ def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:
     return fc.read_log(
         pa.concat_tables(tables),
         context="query",
-        period="day" if clusters == "period" else None,
-        unit="user" if clusters == "unit" else None,
+        period="day" if clusters in ("period", "auto") else None,
+        unit="user" if clusters in ("unit", "auto") else None,
         segments="replication",
     )
 

@@ -22,8 +22,7 @@ from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
 
 import foreclick as fc
 from foreclick import inference
-from foreclick.analysis.compare import _covariance as covariance
-from foreclick.estimators import Question, estimate, parse_estimators
+from foreclick.estimators import Question, estimate, joint_covariance, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate import Simulation
 
@@ -140,7 +139,7 @@ def judged(
             for row in fc.evaluate(log, policy, **ASKED, by="replication"):
                 found[kind, row["estimator"]].append(row)
     for (kind, estimator), rows in found.items():
-        words = Counter(row["verdict"] for row in rows)
+        words = Counter(_word(row) for row in rows)
         seen = [row for row in rows if row["change_low"] is not None]
         inside = sum(row["change_low"] <= change[kind] <= row["change_high"] for row in seen)
         yield Said(
@@ -156,6 +155,14 @@ def judged(
             unknown=words["cannot tell"] / len(rows),
             covers=inside / len(rows),
         )
+
+
+def _word(row: dict[str, Any]) -> str:
+    """The verdict on one log alone: that of the table allows for all logs as segments at once."""
+    low, high = row["change_low"], row["change_high"]
+    if low is None:
+        return "cannot tell"
+    return "better" if low > 0 else "worse" if high < 0 else "cannot tell"
 
 
 # --- pairs of candidates --------------------------------------------------------------------------
@@ -209,7 +216,7 @@ def _compared(
         spreads = [s.spread for s in both]
         found = inference.contrasts(
             [*(s.value for s in both), 0.0],  # production, which is not asked for
-            covariance(both),
+            joint_covariance(spreads),
             [(0, 1)],
             0.95,
             spreads[0].freedom,
