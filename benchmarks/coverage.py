@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,7 +106,7 @@ def both(
     """20 contexts, users of whom some click more than others, and days that do."""
     rng = np.random.default_rng([seed, 77])
     world = make_world(name, rng, contexts=20, most=0.25)
-    ranker = stationary(world, 20, rng)
+    ranker = replace(stationary(world, 20, rng), days=14)
     simulation = Simulation(world, ranker, records, user_sd=0.5, shock_sd=0.1)
     setting = {"part": "users and days", "world": name, "seed": seed, "candidate": "stochastic"}
     policy = mostly_sixth(simulation, rng)

@@ -248,7 +248,9 @@ class Answer:
             return replace(found, asked=True)
         s = found.stratum.number
         spread = self._records(i, m, s) if kinds == ("record",) else self._clusters(i, m, found)
-        hidden = max((self._hidden(i, m, s, kind) for kind in kinds), key=lambda h: float(h[0, 0]))
+        # What few periods hide and what few units hide are different things: of both together, which
+        # are many, hardly anything is hidden.
+        hidden = np.sum([self._hidden(i, m, s, kind) for kind in kinds], axis=0)
         spread = spread.plus(hidden / found.stratum.records**2)
         repeated, covered = None, self._number(s, i, "period", "covered")
         if "period" in kinds and spread.clusters >= variance.ENOUGH_PERIODS and covered:
