@@ -248,8 +248,8 @@ class Answer:
             return replace(found, asked=True)
         s = found.stratum.number
         spread = self._records(i, m, s) if kinds == ("record",) else self._clusters(i, m, found)
-        # What few periods hide and what few units hide are different things. Of both together, which
-        # are many, hardly anything is hidden.
+        # What few periods hide and what few units hide are different things. Of both together,
+        # which are many, hardly anything is hidden.
         hidden = np.sum([self._hidden(i, m, s, kind) for kind in kinds], axis=0)
         spread = spread.plus(hidden / found.stratum.records**2)
         repeated, covered = None, self._number(s, i, "period", "covered")
