@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from foreclick import inference
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
@@ -30,8 +32,9 @@ from foreclick.analysis.notes import (
     sample_note,
     verdict_notes,
 )
+from foreclick.analysis.trends import drift_of
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
-from foreclick.batches import contexts_repeat
+from foreclick.batches import batches_of, contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     Clusters,
@@ -44,6 +47,7 @@ from foreclick.estimators import (
     parse_estimators,
     propensities_answer,
 )
+from foreclick.estimators.ladder.fit import fitted
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.results import Result
@@ -215,8 +219,19 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
+        notes += _drift_note(counted, question)
     notes += rung_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes), evidence=tuple(evidence))
+
+
+def _drift_note(counted: Tally, question: Question) -> list[str]:
+    """A note where items of the log have trends of their own, by what a ladder learnt of it."""
+    asked = [ask for _, asks in question.ladders for _, ask in asks if not ask.metric.first]
+    if not counted.shape.period or not asked or asked[0].ladder is None:
+        return []
+    fit = fitted(counted, asked[0].ladder, asked[0].metric.reward)
+    examined = np.array(fit.examined)
+    return drift_of(batches_of(counted), asked[0].metric.reward, examined).warning()
 
 
 def _with_logging(

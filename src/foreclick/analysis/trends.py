@@ -9,6 +9,9 @@ from foreclick import inference
 from foreclick.batches import Batches, Floats
 from foreclick.estimators.trend import item_trends
 
+ITEMS_CHANGE = "Click rates of items change"
+"""How a note on trends of items begins."""
+
 _WORTH = 0.1  # of a rate, from the first to the last period: less is not worth speaking of
 
 
@@ -47,11 +50,22 @@ class Drift(NamedTuple):
             )
         if self.spread:
             found.append(
-                f"Click rates of items change by {math.expm1(self.spread):.1%} a period, each its "
-                "own way. Where items were shown in some periods only, their rates are those of "
+                f"{ITEMS_CHANGE} by {math.expm1(self.spread):.1%} a period, each its own way. "
+                "Where items were shown in some periods only, their rates are those of "
                 "these periods; the intervals allow for that. Use fewer periods, or half_life=."
             )
         return found
+
+    def warning(self) -> list[str]:
+        """What the reader of an evaluation should know, whose intervals do not allow for it."""
+        if not self.spread:
+            return []
+        note = (
+            f"{ITEMS_CHANGE} by {math.expm1(self.spread):.1%} a period, each its own way. A rate "
+            "is that of the periods in which its item was shown, which the intervals do not allow "
+            "for. Use fewer periods, or half_life=."
+        )
+        return [note]
 
 
 def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:

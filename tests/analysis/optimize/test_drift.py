@@ -111,3 +111,11 @@ def test_sums_of_a_trend_are_those_of_a_loop_over_slots():
     found = item_trends(batches_of(fc.tally(log)), "clicks", p)
     assert found is not None
     assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-10)
+
+
+@pytest.mark.parametrize(("each", "said"), [(True, True), (False, False)])
+def test_an_evaluation_says_that_items_change(each: bool, said: bool):
+    world = Drifting(61_005, each=each, follows=True)
+    lists = {"context": list(range(CONTEXTS)), "items": [list(range(K))] * CONTEXTS}
+    found = fc.evaluate(world.log, lists, metrics=f"dcg@{K}")
+    assert any("each its own way" in note for note in found.notes) == said

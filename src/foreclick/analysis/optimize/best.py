@@ -24,7 +24,7 @@ from foreclick.analysis.optimize.options import (
     over_lists,
 )
 from foreclick.analysis.optimize.widening import widened
-from foreclick.analysis.trends import Drift, drift_of
+from foreclick.analysis.trends import ITEMS_CHANGE, Drift, drift_of
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio
 from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
@@ -324,7 +324,7 @@ def _judged(
     evaluation like any other.
     """
     items = [c for c in policies.column_names if c.startswith(f"{ITEM}_")]
-    return evaluate(
+    found = evaluate(
         split,
         Lists(policies, items=items),
         metrics=metric,
@@ -332,3 +332,6 @@ def _judged(
         missing="production",
         confidence=confidence,
     )
+    # Here trends are allowed for, which is said elsewhere.
+    notes = tuple(note for note in found.notes if not note.startswith(ITEMS_CHANGE))
+    return replace(found, notes=notes)
