@@ -1,11 +1,12 @@
 """A log on a real Spark cluster: the same answers, workers killed, and beside hand-written SQL.
 
-    python -m benchmarks.on_spark same killed --records 1000000
+    python -m benchmarks.on_spark same killed kept --records 1000000
     python -m benchmarks.on_spark timed --records 10000000
 
 `same` compares the tally and its answers on the cluster with those of DuckDB; `killed` kills a
-worker in the middle of a tally, twice (once if there are few records); `timed` measures the tally
-against the same work in Spark SQL written by hand, in turn.
+worker in the middle of a tally, twice (once if there are few records); `kept` evaluates a tally
+that stays in the cluster against one that came home, and kills a worker in the middle of that;
+`timed` measures the tally against the same work in Spark SQL written by hand, in turn.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.spark_cluster import Cluster
 
 import foreclick as fc
 from foreclick.simulate import yandex_like
+from foreclick.tallies import base
 
 ROLES: dict[str, Any] = {"context": "query", "period": "day"}
 ASKED: dict[str, Any] = {
@@ -96,6 +98,38 @@ def killed(cluster: Cluster, spark: Any, path: Path, moments: tuple[float, ...])
         cluster.add_worker()
 
 
+# --- a tally that stays in the cluster ------------------------------------------------------------
+
+
+def kept(cluster: Cluster, spark: Any, path: Path) -> None:
+    """An evaluation in the cluster, over ranges of contexts, against one of the tally at home."""
+    frame = spark.read.parquet(str(path))
+    candidate = candidate_of(fc.tally(fc.read_log(path, **ROLES)))
+
+    def evaluated(rows: int) -> tuple[float, str, str]:
+        """From a tally that was just made; one of more rows stays where it is."""
+        base.HOME_ROWS = rows
+        log = fc.read_log(frame, **ROLES)
+        fc.tally(log).row_count()
+        start = time.perf_counter()
+        found = fc.evaluate(log, candidate, **ASKED)
+        return time.perf_counter() - start, repr(found.to_dicts()), found.notes[0]
+
+    usual = base.HOME_ROWS
+    home, expected, _ = evaluated(usual)
+    there, found, note = evaluated(0)
+    assert found == expected, "an answer differs"
+    print(f"kept: {note}\nkept: {there:.1f} s, at home {home:.1f} s, ", end="")
+    print(f"{there / home:.1f} × (goal 3 ×, {'met' if there <= 3 * home else 'MISSED'})")
+    fatal = threading.Timer(0.5 * there, cluster.kill_worker)
+    fatal.start()
+    assert evaluated(0)[1] == expected, "an answer differs"
+    fatal.join()
+    cluster.add_worker()
+    base.HOME_ROWS = usual
+    print("kept: a worker died in the middle of an evaluation; not a bit differs", flush=True)
+
+
 # --- beside Spark SQL by hand -------------------------------------------------------------------
 
 
@@ -156,7 +190,7 @@ def timed(cluster: Cluster, spark: Any, path: Path, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="+", choices=("same", "killed", "timed"))
+    parser.add_argument("parts", nargs="+", choices=("same", "killed", "kept", "timed"))
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
@@ -173,6 +207,8 @@ def main() -> None:
                 same(spark, path, few if quick else ASKED)
             if "killed" in args.parts:
                 killed(cluster, spark, path, (0.5,) if quick else (0.3, 0.6))
+            if "kept" in args.parts:
+                kept(cluster, spark, path)
             if "timed" in args.parts:
                 timed(cluster, spark, path, args.rounds)
         finally:

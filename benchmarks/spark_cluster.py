@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -89,6 +90,7 @@ class Cluster:
         from pyspark.sql import SparkSession
 
         os.environ["SPARK_LOCAL_IP"] = HOST  # its launcher must not look up a host name
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # that of the workers, with foreclick
         builder = SparkSession.builder.master(self.url).appName(name)
         usual = {
             "spark.driver.host": HOST,
