@@ -185,11 +185,8 @@ def _paired(
 
 def _row(one: _Side, other: _Side, paired: inference.Contrasts, i: int) -> dict[str, Any]:
     change, se = float(paired.change[i]), float(paired.se[i])
-    # What either would show and nobody saw is on its side.
-    low, high = (
-        change - one.unseen.less - other.unseen.more,
-        change + one.unseen.more + other.unseen.less,
-    )
+    unseen = one.unseen.against(other.unseen)
+    low, high = change - unseen.less, change + unseen.more
     return {
         "candidate": one.name,
         "against": other.name,

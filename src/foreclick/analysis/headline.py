@@ -76,9 +76,10 @@ def contradiction(answer: Sums, check: Sums, cap: float | None) -> str:
         return ""
     reach = inference.quantile(_CERTAIN, answer.spread.freedom)
     found = inference.change(answer.value, check.value, joint, reach)
-    mine, theirs = answer.unseen(cap), check.unseen(cap)
-    low, high = found.low - mine.less - theirs.more, found.high + mine.more + theirs.less
-    if not (low > 0 or high < 0) or math.isclose(answer.value, check.value, rel_tol=1e-9):
+    unseen = answer.unseen(cap).against(check.unseen(cap))
+    if found.low - unseen.less <= 0 <= found.high + unseen.more or math.isclose(
+        answer.value, check.value, rel_tol=1e-9
+    ):
         return ""
     return (
         f"click models disagree: by {answer.estimator!r} {answer.metric.name} is "

@@ -66,8 +66,7 @@ def verdict_notes(
         if by:
             notes.append(_by_segment([rows[i] for i in mine], by))
         elif rows[mine[0]]["value"] is not None:  # or else it is said for all of them together
-            word = verdicts[mine[0]].word
-            notes.append(f"{word[0].upper()}{word[1:]}: {verdicts[mine[0]].because}")
+            notes.append(str(verdicts[mine[0]]))
     return notes
 
 

@@ -23,7 +23,7 @@ def widened(found: Ends, own: Unseen, other: Unseen, production: float | None) -
         other: the same of what it is compared with.
         production: what it is compared with.
     """
-    less, more = own.less + other.more, own.more + other.less
+    less, more = own.against(other)
     steps = {"low": -own.less, "high": own.more, "change_low": -less, "change_high": more}
     if production:
         steps |= {"lift_low": -less / production, "lift_high": more / production}

@@ -128,21 +128,25 @@ def judged(
 
 def _checked(pairs: Sequence[Pair], found: list[inference.Verdict]) -> list[inference.Verdict]:
     """The same verdicts, but for a ladder and `ip` that contradict each other: nobody can tell."""
-    for metric, stratum in {(p.sums.metric, p.sums.stratum.number): None for p in pairs}:
-        mine = [
-            (i, pair)
-            for i, pair in enumerate(pairs)
-            if (pair.sums.metric, pair.sums.stratum.number) == (metric, stratum)
-        ]
-        answers = [(i, pair) for i, pair in mine if pair.sums.rungs is not None][:1]
-        checks = [(i, pair) for i, pair in mine if pair.sums.estimator == "ip"][:1]
-        for (i, answer), (j, check) in zip(answers, checks, strict=False):
-            words = {found[i].word, found[j].word}
-            because = contradiction(answer.sums, check.sums, answer.cap)
-            if {inference.BETTER, inference.WORSE} <= words and not because:
-                because = f"click models disagree: {found[i].because} {found[j].because}"
-            if because and len(words) > 1:  # else both come to the same word
-                found[i] = found[j] = inference.Verdict(inference.UNKNOWN, because)
+    answers: dict[tuple[Metric, int], int] = {}
+    checks: dict[tuple[Metric, int], int] = {}
+    for i, pair in enumerate(pairs):
+        sums = pair.sums
+        of = sums.metric, sums.stratum.number
+        if sums.rungs is not None:
+            answers.setdefault(of, i)
+        elif sums.estimator == "ip":
+            checks.setdefault(of, i)
+    for of in answers.keys() & checks.keys():
+        i, j = answers[of], checks[of]
+        words = {found[i].word, found[j].word}
+        if len(words) == 1:
+            continue  # both come to the same word
+        because = contradiction(pairs[i].sums, pairs[j].sums, pairs[i].cap)
+        if {inference.BETTER, inference.WORSE} == words and not because:
+            because = f"click models disagree: {found[i].because} {found[j].because}"
+        if because:
+            found[i] = found[j] = inference.Verdict(inference.UNKNOWN, because)
     return found
 
 

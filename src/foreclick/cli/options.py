@@ -89,36 +89,19 @@ def build_parser() -> argparse.ArgumentParser:
         "compress logs to one small file, or part by part; add up tallies",
         [log, _destination()],
     )
+    judged = [*about, _clip(), _logging(), _uncertainty(), _practical(), _guardrails()]
+    judged += [_interval(), _cap()]
     add(
         "evaluate",
         "LOG… CANDIDATE",
         "how many clicks a candidate would get",
-        [
-            *about,
-            _clip(),
-            _logging(),
-            _uncertainty(),
-            _practical(),
-            _guardrails(),
-            _interval(),
-            _cap(),
-            _picture(),
-        ],
+        [*judged, _picture()],
     )
     add(
         "gate",
         "LOG… CANDIDATE",
         "exit with 0 if a candidate is better, 1 if not, 3 if the log cannot tell",
-        [
-            *about,
-            _clip(),
-            _logging(),
-            _uncertainty(),
-            _practical(),
-            _guardrails(),
-            _interval(),
-            _cap(),
-        ],
+        judged,
     )
     alone = [
         question,

@@ -48,6 +48,10 @@ class Unseen(NamedTuple):
     less: float
     more: float
 
+    def against(self, other: Unseen) -> Unseen:
+        """How far a difference may be off: what either side may be worth is on its own side."""
+        return Unseen(self.less + other.more, self.more + other.less)
+
 
 @dataclass(frozen=True)
 class Sums:

@@ -79,6 +79,9 @@ class Verdict:
     word: str
     because: str
 
+    def __str__(self) -> str:
+        return f"{self.word[0].upper()}{self.word[1:]}: {self.because}"
+
 
 def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
     """The verdict on a change.

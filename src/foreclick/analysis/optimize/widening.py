@@ -55,7 +55,6 @@ def widened(
     if word in (inference.BETTER, inference.WORSE):
         verdict = inference.judge(evidence)
         wide["verdict"] = verdict.word
-        old = f"{word[0].upper()}{word[1:]}: "
-        said = f"{verdict.word[0].upper()}{verdict.word[1:]}: {verdict.because}"
-        notes = [said if note.startswith(old) else note for note in notes]
+        old = str(inference.Verdict(word, ""))
+        notes = [str(verdict) if note.startswith(old) else note for note in notes]
     return Evaluation((wide,), judged.columns, (*notes, because), evidence=(evidence,))
