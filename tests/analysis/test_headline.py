@@ -89,3 +89,17 @@ class TestContradiction:
         found = ask(estimators=["ladder", "ip", "item"])
         assert found["verdict"][2] == "worse"
         assert not any("disagree" in note for note in found.notes)
+
+    def test_of_a_guardrail_is_no_answer_either(self):
+        """Whether clicks fall is disputed, so what should rise beside them is open too."""
+        table = position_log()
+        table["liked"] = [[int(item == 2) for item in items] for items in table["items"]]
+        log = fc.read_log(table, period="day", rewards={"likes": "liked"})
+        both: list[str | fc.Ladder] = [AS_ITEM, "ip"]
+        alone = fc.evaluate(log, LISTS, metrics="likes@1", estimators=both)
+        assert alone["verdict"] == ["better"] * 2
+        found = fc.evaluate(
+            log, LISTS, metrics="likes@1", estimators=both, guardrails={"clicks@1": 0.01}
+        )
+        assert found["verdict"] == ["cannot tell"] * 4
+        assert "click models disagree" in found.notes[0]

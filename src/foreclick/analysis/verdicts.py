@@ -15,6 +15,8 @@ from foreclick.estimators import Sums
 from foreclick.metrics import Metric
 from foreclick.tallies.base import Tally
 
+_OPPOSITES = ({inference.BETTER, inference.WORSE}, {inference.HELD, inference.BROKEN})
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -108,26 +110,28 @@ def judged(
         claims: what the verdicts are to hold for.
         evidence: see `evidence_of`.
     """
-    guards: dict[object, list[inference.Verdict]] = {}
-    found = []
-    for pair, e in zip(pairs, evidence, strict=True):
-        share = claims.guardrails.get(pair.sums.metric)
-        if share is None:
-            found.append(inference.judge(e, claims.practical))
-        else:
-            found.append(inference.guard(e, share))
-            guards.setdefault(_whose(pair), []).append(found[-1])
+    shares = [claims.guardrails.get(pair.sums.metric) for pair in pairs]
     found = [
-        verdict
-        if pair.sums.metric in claims.guardrails
-        else inference.guarded(verdict, guards.get(_whose(pair), []))
-        for pair, verdict in zip(pairs, found, strict=True)
+        inference.judge(e, claims.practical) if share is None else inference.guard(e, share)
+        for e, share in zip(evidence, shares, strict=True)
     ]
-    return _checked(pairs, found)
+    _check(pairs, found)
+    guards: dict[object, list[inference.Verdict]] = {}
+    for pair, verdict, share in zip(pairs, found, shares, strict=True):
+        if share is not None:
+            guards.setdefault(_whose(pair), []).append(verdict)
+    return [
+        inference.guarded(verdict, guards.get(_whose(pair), [])) if share is None else verdict
+        for pair, verdict, share in zip(pairs, found, shares, strict=True)
+    ]
 
 
-def _checked(pairs: Sequence[Pair], found: list[inference.Verdict]) -> list[inference.Verdict]:
-    """The same verdicts, but for a ladder and `ip` that contradict each other: nobody can tell."""
+def _check(pairs: Sequence[Pair], found: list[inference.Verdict]) -> None:
+    """Where a ladder and `ip` contradict each other, the verdict of both is that nobody can tell.
+
+    Of guardrails too, and before they count: a metric is not better by a guardrail that one of the
+    two denies.
+    """
     answers: dict[tuple[Metric, int], int] = {}
     checks: dict[tuple[Metric, int], int] = {}
     for i, pair in enumerate(pairs):
@@ -143,11 +147,10 @@ def _checked(pairs: Sequence[Pair], found: list[inference.Verdict]) -> list[infe
         if len(words) == 1:
             continue  # both come to the same word
         because = contradiction(pairs[i].sums, pairs[j].sums, pairs[i].cap)
-        if {inference.BETTER, inference.WORSE} == words and not because:
+        if words in _OPPOSITES and not because:
             because = f"click models disagree: {found[i].because} {found[j].because}"
         if because:
             found[i] = found[j] = inference.Verdict(inference.UNKNOWN, because)
-    return found
 
 
 def _whose(pair: Pair) -> object:
