@@ -25,6 +25,7 @@ from foreclick.engines.sources import (
     engine_of,
     files_of,
     filter_by,
+    flag_by,
     open_source,
     read_schemas,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "engine_of",
     "files_of",
     "filter_by",
+    "flag_by",
     "force",
     "hashed_here",
     "laptop",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import ibis.expr.operations as ops
+import ibis.expr.schema as sch
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -88,8 +90,15 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
     """Keep the rows for which `where` holds: SQL text, or a function of the table."""
     if where is None:
         return table
-    try:
+    with _fits(table, where):
         return _filter_by_sql(table, where) if isinstance(where, str) else table.filter(where)
+
+
+@contextmanager
+def _fits(table: ir.Table, where: Any) -> Iterator[None]:  # noqa: ANN401
+    """Explains a filter that does not fit the table."""
+    try:
+        yield
     except Exception as error:  # whatever a user's function, Ibis or sqlglot may raise
         said = _COLOUR.sub("", str(error)).split("\n")[0]
         raise SourceError(
@@ -99,17 +108,25 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
         ) from error
 
 
+def flag_by(table: ir.Table, where: Any, name: str) -> ir.Table:  # noqa: ANN401
+    """The table with a further column that says where `where` holds; see `filter_by`."""
+    with _fits(table, where):
+        if not isinstance(where, str):
+            return table.mutate(**{name: where(table).fill_null(False)})
+        holds = sge.func("coalesce", sg.parse_one(where, read="duckdb"), sge.false())
+        flagged = sg.select("*", holds.as_(name, quoted=True))
+        return _view(table, flagged, sch.Schema({**table.schema(), name: "boolean"}))
+
+
 def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
+    return _view(table, sg.select("*").where(sg.parse_one(where, read="duckdb")), table.schema())
+
+
+def _view(table: ir.Table, query: sge.Select, schema: sch.Schema) -> ir.Table:
     """Parsed and written anew, so that one spelling of SQL works on every engine."""
-    condition = sg.parse_one(where, read="duckdb")
     name = Engine.unique("raw")
-    query = sg.select("*").from_(sge.table_(name, quoted=True)).where(condition)
-    view = ops.SQLStringView(
-        parent=table.alias(name).op(),
-        query=query.sql(table.get_backend().dialect),
-        schema=table.schema(),
-    )
-    return view.to_expr()
+    sql = query.from_(sge.table_(name, quoted=True)).sql(table.get_backend().dialect)
+    return ops.SQLStringView(parent=table.alias(name).op(), query=sql, schema=schema).to_expr()
 
 
 def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:

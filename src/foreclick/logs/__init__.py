@@ -72,6 +72,7 @@ __all__ = [
     "packed",
     "period_of",
     "read_log",
+    "rewards_of",
     "spread",
 ]
 
@@ -91,6 +92,7 @@ class Log:
         raw: the source's own rows, after `where`, unexecuted.
         roles: which column of `raw` plays which part.
         inflation: for how many records a row was kept; 1 unless the log is down-sampled.
+        ledger: what the log was made of, if that was a table of events (`from_events`).
         kept: what was computed of the log and is needed again, such as its tally.
     """
 
@@ -103,6 +105,7 @@ class Log:
     raw: ir.Table
     roles: Roles
     inflation: float = 1.0
+    ledger: Any = field(default=None, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
 
     @cached_property

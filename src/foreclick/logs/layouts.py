@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import ibis
@@ -57,7 +59,7 @@ class Roles:
     segments: tuple[str, ...] = ()
     weight: str | None = None
     drawn: bool = False  # whether a weight is of rows kept, not a count of equal ones
-    list_id: str | None = None
+    list_id: Columns | None = None
     position: str | None = None
     item: str | None = None
     likely: bool = False  # whether rows of weight 0 are left out
@@ -303,20 +305,21 @@ class _Long(_Reader):
             named[PROPENSITY] = roles.propensity
         slots = {name: _slot_value(self.table[column], name) for name, column in named.items()}
         listed = self.list_columns()
-        own = {"list": self.table[roles.list_id], "position": self.table[roles.position]}
-        own |= {f"slot_{name}": value for name, value in slots.items()}
+        ids = [roles.list_id] if isinstance(roles.list_id, str) else list(roles.list_id or ())
+        lists = {f"__list_{i}": self.table[name] for i, name in enumerate(ids)}
+        slotted = {f"__slot_{name}": value for name, value in slots.items()}
         rows = self.table.select(
-            **listed,
-            **{f"__{name}": value for name, value in own.items()},
+            **listed, **lists, **slotted, __position=self.table[roles.position]
         )
         spread = {
             column: rows[f"__slot_{name}"].max(where=rows["__position"] == k)
             for name in slots
             for k, column in enumerate(numbered(name, depth), start=1)
         }
-        outside = (rows["__position"] < 1) | rows["__position"].isnull() | rows["__list"].isnull()
+        nowhere = reduce(or_, (rows[name].isnull() for name in ("__position", *lists)))
+        outside = (rows["__position"] < 1) | nowhere
         return (
-            rows.group_by([*listed, "__list"])
+            rows.group_by([*listed, *lists])
             .aggregate(
                 **spread,
                 **{
@@ -324,7 +327,7 @@ class _Long(_Reader):
                     REPEATED: (rows.count() != rows["__position"].nunique()) | outside.any(),
                 },
             )
-            .drop("__list")
+            .drop(*lists)
         )
 
 

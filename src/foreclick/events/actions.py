@@ -1,0 +1,242 @@
+"""What users did: every action finds the list it belongs to, or the ledger says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.engines import Engine, total
+from foreclick.events.columns import alike, column_of, in_actions, instant
+from foreclick.events.ledger import Entries
+from foreclick.events.shown import ITEM, KEY, OUT, START, TIME, Parts, Shown, unnested
+
+_COUNT, _SUM, _STATE = "__count_", "__sum_", "__state"
+_SEEN, _FIRST, _OUT, _OTHER = "__seen", "__first", "__excluded", "__other"
+
+USED, NO_KEY, NOT_SHOWN, EARLY, LATE, LEFT_OUT, NO_LIST = range(7)
+_CAUSES = {
+    NO_KEY: "without a list or an item",
+    NO_LIST: "without a list",
+    NOT_SHOWN: "on items that their list did not show",
+    EARLY: "before their list",
+    LATE: "outside the window",
+    LEFT_OUT: "on lists that are excluded",
+}
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Which actions count as which reward.
+
+    Attributes:
+        action: the column that says what a user did; None if all rows are of one kind.
+        kinds: the actions that count, by the reward's name.
+        values: the columns whose sum a reward is; the others are 0 or 1.
+    """
+
+    action: str | None
+    kinds: Mapping[str, Sequence[str]]
+    values: Mapping[str, str]
+
+
+def match(
+    table: ir.Table,
+    shown: Shown,
+    parts: Parts,
+    rewards: Rewards,
+    window: int | None,
+    engine: Engine,
+    entries: Entries,
+) -> ir.Table:
+    """What each item of each list earned: the list, the item, and a column for each reward."""
+    actions = _asked(table, shown, parts, rewards, engine, entries)
+    found = engine.materialise(_found(actions, shown, window), "actions")
+    found = _with_lists(found, shown, engine)
+    hits = _hits(found, shown, rewards)
+    _account(found, hits, rewards, list(shown.keys), engine, entries)
+    return hits
+
+
+def _asked(
+    table: ir.Table,
+    shown: Shown,
+    parts: Parts,
+    rewards: Rewards,
+    engine: Engine,
+    entries: Entries,
+) -> ir.Table:
+    """The actions that count, with what they share with their list; equal ones together."""
+    if isinstance(parts.items, tuple):
+        table = unnested(table, parts.items[1])
+    rows = _columns(table, shown, parts, rewards)
+    asked = {"rows": rows.count(), "others": total(rows[_OTHER].cast("int64"))}
+    if TIME in rows.columns and rows[TIME].type().is_numeric():
+        asked["latest"] = rows[TIME].max()
+    facts = engine.rows(rows.aggregate(**asked))[0]
+    entries.count("actions", facts["rows"])
+    entries.odd("actions of other kinds", facts["others"], "not asked for")
+    rows = rows.filter(~rows[_OTHER])
+    keys = [*shown.keys, ITEM]
+    if TIME in rows.columns:
+        rows = rows.mutate(**{TIME: instant(rows[TIME], facts.get("latest"))})
+        keys.append(TIME)
+    earned = [name for name in rows.columns if name.startswith((_COUNT, _SUM))]
+    return rows.group_by(keys).aggregate(**{name: total(rows[name]) for name in earned})
+
+
+def _columns(table: ir.Table, shown: Shown, parts: Parts, rewards: Rewards) -> ir.Table:
+    kinds = shown.table.schema()
+    columns: dict[str, Any] = {
+        f"{KEY}{i}": alike(column_of(table, in_actions(name), role), kinds[f"{KEY}{i}"])
+        for i, (role, name) in enumerate(parts.keys.items())
+    }
+    columns[ITEM] = alike(column_of(table, in_actions(parts.item), "item"), kinds[ITEM])
+    if parts.time is not None:
+        columns[TIME] = column_of(table, in_actions(parts.time), "time")
+    other = ibis.literal(True)
+    for name, words in rewards.kinds.items():
+        done = ibis.literal(True)
+        if rewards.action is not None:
+            done = column_of(table, rewards.action, "action").isin(list(words)).fill_null(False)
+        other = other & ~done
+        columns[f"{_COUNT}{name}"] = done.cast("int64")
+        if name in rewards.values:
+            worth = column_of(table, rewards.values[name], "values").cast("float64").fill_null(0.0)
+            columns[f"{_SUM}{name}"] = done.ifelse(worth, 0.0)
+    return table.select(**columns, **{_OTHER: other})
+
+
+def _found(actions: ir.Table, shown: Shown, window: int | None) -> ir.Table:
+    """The actions with the list that each belongs to, and what became of it (`_STATE`)."""
+    own = [*shown.keys, ITEM]
+    wanted = actions.select(*own).distinct()
+    rows = shown.table.semi_join(wanted, own)
+    near = rows.group_by([*shown.lists, ITEM]).aggregate(
+        **{
+            _FIRST: rows[TIME].min() if shown.timed else ibis.null("int64"),
+            _OUT: rows[OUT].all() if OUT in rows.columns else ibis.literal(False),
+        }
+    )
+    near = near.rename({f"{name}_of": name for name in own})
+    joined = actions.left_join(near, [actions[name] == near[f"{name}_of"] for name in own])
+    judged = _last(joined, actions) if START in shown.lists else _only(joined)
+    unknown = reduce(or_, (judged[name].isnull() for name in own))
+    state = [(unknown, NO_KEY), (~judged[_SEEN], NOT_SHOWN), (judged[_OUT], LEFT_OUT)]
+    if shown.timed:
+        waited = judged[TIME] - judged[_FIRST]
+        early = judged[_FIRST].isnull() if START in shown.lists else waited < 0
+        state.append((early, EARLY))
+        if window is not None:
+            state.append((waited > window, LATE))
+    states = [(condition.fill_null(False), ibis.literal(number)) for condition, number in state]
+    became = ibis.cases(*states, else_=ibis.literal(USED)).cast("int64")
+    kept = [*actions.columns, *(name for name in shown.lists if name == START)]
+    return judged.select(*kept, **{_STATE: became})
+
+
+def _only(joined: ir.Table) -> ir.Table:
+    """The one list that has the id of an action."""
+    return joined.mutate(**{_SEEN: joined[f"{ITEM}_of"].notnull(), _OUT: joined[_OUT]})
+
+
+def _last(joined: ir.Table, actions: ir.Table) -> ir.Table:
+    """The last list before an action that showed its item."""
+    shown_before = (joined[_FIRST] <= joined[TIME]).fill_null(False)
+    usable = shown_before & ~joined[_OUT]
+    return joined.group_by(list(actions.columns)).aggregate(
+        **{
+            _SEEN: joined[f"{ITEM}_of"].notnull().any(),
+            _OUT: (shown_before.any() & ~usable.any()),
+            _FIRST: joined[_FIRST].max(where=usable),
+            START: joined[START].max(where=usable),
+        }
+    )
+
+
+def _hits(found: ir.Table, shown: Shown, rewards: Rewards) -> ir.Table:
+    """What each item of each list earned."""
+    used = found.filter(found[_STATE] == USED)
+    earned = {
+        name: total(used[f"{_SUM}{name}"])
+        if name in rewards.values
+        else (total(used[f"{_COUNT}{name}"]) > 0).cast("int8")
+        for name in rewards.kinds
+    }
+    return used.group_by([*shown.lists, ITEM]).aggregate(**earned)
+
+
+def _with_lists(found: ir.Table, shown: Shown, engine: Engine) -> ir.Table:
+    """Tells actions on a list that did not show their item from those without a list."""
+    lost = found.filter(found[_STATE] == NOT_SHOWN)
+    if not engine.rows(lost.aggregate(n=lost.count()))[0]["n"]:
+        return found
+    keys = list(shown.keys)
+    lists = shown.table.semi_join(lost, keys).select(*keys).distinct()
+    lists = lists.rename({f"{name}_of": name for name in keys})
+    joined = found.left_join(lists, [found[name] == lists[f"{name}_of"] for name in keys])
+    nowhere = (joined[_STATE] == NOT_SHOWN) & joined[f"{keys[0]}_of"].isnull()
+    state = nowhere.ifelse(NO_LIST, joined[_STATE]).cast("int64")
+    named = joined.mutate(**{_STATE: state}).select(*found.columns)
+    return engine.materialise(named, "actions")
+
+
+def _account(
+    found: ir.Table,
+    hits: ir.Table,
+    rewards: Rewards,
+    keys: list[str],
+    engine: Engine,
+    entries: Entries,
+) -> None:
+    """Enters every action: used, repeated, or left out for one cause."""
+    counts = {name: total(found[f"{_COUNT}{name}"]) for name in rewards.kinds}
+    states = {row[_STATE]: row for row in engine.rows(found.group_by(_STATE).aggregate(**counts))}
+    earned = {name: total((hits[name] > 0).cast("int64")) for name in rewards.kinds}
+    slots = engine.rows(hits.aggregate(**earned))[0]
+    for name in rewards.kinds:
+        entries.count(name, slots[name])
+        if name not in rewards.values:
+            again = states.get(USED, {name: 0})[name] - slots[name]
+            entries.odd(f"{name}, repeated", again, "counted once")
+        for state, cause in _CAUSES.items():
+            if state in states and states[state][name]:
+                rows = found.filter((found[_STATE] == state) & (found[f"{_COUNT}{name}"] > 0))
+                first = engine.rows(rows.select(*keys, ITEM).order_by([*keys, ITEM]).limit(1))[0]
+                *of, item = first.values()
+                example = f"list {', '.join(map(str, of))}, item {item}"
+                entries.odd(f"{name} {cause}", states[state][name], "left out", example)
+
+
+def account_lost(
+    hits: ir.Table,
+    lost: ir.Table,
+    shown: Shown,
+    names: Sequence[str],
+    engine: Engine,
+    entries: Entries,
+) -> None:
+    """Enters what impressions earned that are left out themselves."""
+    rows = hits.semi_join(lost, [*shown.lists, ITEM])
+    sums = {name: total((rows[name] > 0).cast("int64")) for name in names}
+    for name, n in engine.rows(rows.aggregate(**sums))[0].items():
+        entries.odd(f"{name} on items whose place another has", n, "left out")
+        entries.less(name, n)
+
+
+def earned(shown: Shown, hits: ir.Table, names: Sequence[str]) -> ir.Table:
+    """The impressions with what they earned: 0 where nothing happened."""
+    rows = shown.table
+    if OUT in rows.columns:
+        rows = rows.filter(~rows[OUT]).drop(OUT)
+    own = [*shown.lists, ITEM]
+    hits = hits.rename({f"{name}_of": name for name in own})
+    joined = rows.left_join(hits, [rows[name] == hits[f"{name}_of"] for name in own])
+    kinds = hits.schema()
+    rewards = {name: joined[name].fill_null(0).cast(kinds[name]) for name in names}
+    return joined.select(*rows.columns, **rewards)

@@ -1,0 +1,89 @@
+"""Columns of event tables: nested fields, times of any kind, and columns that two tables share."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import ibis.expr.datatypes as dt
+import ibis.expr.types as ir
+
+from foreclick.errors import SourceError
+
+Name = str | tuple[str, str]
+"""A column that both tables have, or its name in `shown` and its name in `actions`."""
+
+SECOND = 1_000_000
+"""In microseconds, in which all times are compared."""
+
+_SCALES = ((10**11, SECOND), (10**14, 1_000), (10**17, 1))  # seconds, milliseconds, microseconds
+
+
+def in_shown(name: Name) -> str:
+    """The column's name in the table of what was shown."""
+    return name if isinstance(name, str) else name[0]
+
+
+def in_actions(name: Name) -> str:
+    """The column's name in the table of actions."""
+    return name if isinstance(name, str) else name[1]
+
+
+def column_of(table: ir.Table, name: str, role: str) -> ir.Column:
+    """A column, or a field within one: ``event_attributes.object.object_id``."""
+    if name in table.columns:
+        return table[name]
+    top, *fields = name.split(".")
+    found = table[top] if top in table.columns else None
+    for field in fields:
+        found = None if found is None else _field(found, field)
+    if found is None:
+        raise SourceError(
+            f"{role}={name!r} is not in the table, which has {', '.join(table.columns)}. Name the "
+            "column that holds it; a field within a column is written column.field."
+        )
+    return found.str if found.type().is_json() else found
+
+
+def _field(value: ir.Column, field: str) -> ir.Column | None:
+    kind = value.type()
+    if kind.is_json() or (kind.is_struct() and field in kind.names):
+        return value[field]
+    return None
+
+
+def instant(column: ir.Column, latest: float | None) -> ir.IntegerColumn:
+    """Microseconds since 1970.
+
+    Args:
+        column: timestamps, dates, their text, or numbers of seconds, milli- or microseconds.
+        latest: the largest of the numbers, by which their unit is known.
+    """
+    if column.type().is_numeric():
+        scale = next((scale for below, scale in _SCALES if (latest or 0) < below), None)
+        if scale is None:  # nanoseconds
+            return (column.cast("int64") // 1_000).cast("int64")
+        return (column * scale).cast("int64")
+    moment = column if column.type().is_timestamp() else column.cast("timestamp")
+    return moment.epoch_seconds().cast("int64") * SECOND + moment.microsecond().cast("int64")
+
+
+def day(column: ir.Column, moment: ir.IntegerColumn) -> ir.Column:
+    """The day of a time, whose microseconds are known."""
+    if column.type().is_timestamp():
+        return column.date()
+    return (moment // SECOND).cast("int64").as_timestamp("s").date()
+
+
+def microseconds(length: float | timedelta, role: str) -> int:
+    """A length of time, given as a timedelta or in seconds."""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if not seconds > 0:
+        raise SourceError(
+            f"{role}={length!r}: give a timedelta or a number of seconds, such as 1800."
+        )
+    return round(seconds * SECOND)
+
+
+def alike(column: ir.Column, kind: dt.DataType) -> ir.Column:
+    """A column of one table as the type that its counterpart has in the other."""
+    return column if column.type() == kind else column.cast(kind)

@@ -1,0 +1,408 @@
+"""From events to a log, against a slow reading of the same events in plain Python."""
+
+from collections import Counter, defaultdict
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foreclick as fc
+from foreclick.errors import SourceError
+from foreclick.events import Bots, from_events
+
+START = datetime(2026, 3, 1, 23, 59)  # noqa: DTZ001 - as in most logs
+
+
+def at(seconds):
+    return START + timedelta(seconds=seconds)
+
+
+def table(rows, *columns):
+    return pa.table({name: [row[name] for row in rows] for name in columns})
+
+
+def records(log):
+    """The log as a bag of (context, items, rewards)."""
+    found: Counter[Any] = Counter()
+    names = log.shape.rewards
+    for row in log.table.to_pyarrow().to_pylist():
+        items = tuple(row[c] for c in log.shape.items)
+        earned = tuple(tuple(row[c] or 0 for c in log.shape.reward(name)) for name in names)
+        found[row["context"], items, earned] += row["n"]
+    return found
+
+
+def bag(lists, depth, names=("clicks",)):
+    """Lists {place: item} with what (item, reward) earned, as `records` has them."""
+    found: Counter[Any] = Counter()
+    for context, places, earned in lists:
+        items = tuple(places.get(k) for k in range(1, depth + 1))
+        found[
+            context, items, tuple(tuple(earned.get((i, name), 0) for i in items) for name in names)
+        ] += 1
+    return found
+
+
+# --- by the id of a request ---------------------------------------------------------------------
+
+
+def slow_lists(shown, losses):
+    """Where items stand in each list, and when each was first shown in it."""
+    whole: dict[int, list[dict[str, int]]] = defaultdict(list)
+    places: dict[int, dict[int, int]] = {}
+    first: dict[tuple[int, int], int] = {}
+    for row in shown:
+        if None in (row["list"], row["item"], row["place"]):
+            losses["impressions without a list, an item or a position"] += 1
+        else:
+            whole[row["list"]].append(row)
+    for key, rows in whole.items():
+        own = {}
+        for item in {row["item"] for row in rows}:
+            of_item = [row for row in rows if row["item"] == item]
+            distinct = {row["place"] for row in of_item}
+            losses["repeated impressions"] += len(of_item) - len(distinct)
+            losses["further places of an item in a list"] += len(distinct) - 1
+            own[item] = min(distinct)
+            first[key, item] = min(row["time"] for row in of_item)
+        places[key] = {}
+        for item in sorted(own, key=lambda i: (first[key, i], i)):
+            taken = own[item] in places[key]
+            losses["impressions at a place that another item has"] += taken
+            if not taken:
+                places[key][own[item]] = item
+    return places, first
+
+
+def slow_by_id(shown, actions):
+    """Lists, what they earned, and what became of every click; one at a time."""
+    earned: dict[Any, dict[Any, int]] = defaultdict(dict)
+    losses: Counter[str] = Counter()
+    places, first = slow_lists(shown, losses)
+    for a in actions:
+        key = a["list"], a["item"]
+        causes = {
+            "actions of other kinds": a["action"] != "click",
+            "clicks without a list or an item": None in key,
+            "clicks without a list": a["list"] not in places,
+            "clicks on items that their list did not show": key not in first,
+            "clicks before their list": a["time"] < first.get(key, 0),
+            "clicks outside the window": a["time"] - first.get(key, 0) > 30,
+            "clicks, repeated": (a["item"], "clicks") in earned[a["list"]],
+        }
+        cause = next((cause for cause, is_so in causes.items() if is_so), None)
+        if cause:
+            losses[cause] += 1
+        else:
+            earned[a["list"]][a["item"], "clicks"] = 1
+    for key, own in earned.items():
+        for item, _ in own:
+            losses["clicks on items whose place another has"] += item not in places[key].values()
+    return places, earned, +losses
+
+
+ID = st.one_of(st.none(), st.integers(1, 4))
+IMPRESSION = st.fixed_dictionaries(
+    {
+        "list": ID,
+        "item": ID,
+        "place": st.one_of(st.none(), st.integers(1, 3)),
+        "time": st.integers(0, 9),
+    }
+)
+ACTION = st.fixed_dictionaries(
+    {
+        "list": st.one_of(st.none(), st.integers(1, 5)),
+        "item": ID,
+        "time": st.integers(-5, 50),
+        "action": st.sampled_from(["click", "click", "hover"]),
+    }
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(IMPRESSION, min_size=1, max_size=12), st.lists(ACTION, min_size=1, max_size=8))
+def test_every_event_is_where_a_slow_reading_puts_it(shown, actions):
+    shown = [*shown, {"list": 9, "item": 1, "place": 1, "time": 0}]
+    places, earned, losses = slow_by_id(shown, actions)
+    moments = [{**row, "when": at(row["time"]), "q": "q"} for row in shown]
+    done = [{**row, "when": at(row["time"])} for row in actions]
+    schema = pa.schema([("list", pa.int64()), ("item", pa.int64()), ("place", pa.int64())])
+    log = from_events(
+        table(moments, "list", "item", "place", "when", "q").cast(
+            schema.append(pa.field("when", pa.timestamp("us"))).append(pa.field("q", pa.string()))
+        ),
+        pa.Table.from_pylist(
+            done,
+            pa.schema([*list(schema)[:2], ("when", pa.timestamp("us")), ("action", pa.string())]),
+        ),
+        list_id="list",
+        position="place",
+        time="when",
+        context="q",
+        window=30,
+    )
+    lists = [("q", places[key], earned[key]) for key in places]
+    assert records(log) == bag(lists, log.shape.depth)
+    assert log.ledger.losses == losses
+
+
+# --- by session and time ------------------------------------------------------------------------
+
+
+def slow_by_time(shown, actions, window):
+    """Every click goes to the last list of its session that showed its item before it."""
+    lists: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for i in shown:
+        lists[i["session"], i["time"]][i["place"]] = i["item"]
+    earned: dict[Any, dict[Any, int]] = defaultdict(dict)
+    losses: Counter[str] = Counter()
+    for a in actions:
+        own = {t: list(of.values()) for (s, t), of in lists.items() if s == a["session"]}
+        with_item = [t for t, items in own.items() if a["item"] in items]
+        before = [t for t in with_item if t <= a["time"]]
+        if not own:
+            losses["clicks without a list"] += 1
+        elif not with_item:
+            losses["clicks on items that their list did not show"] += 1
+        elif not before:
+            losses["clicks before their list"] += 1
+        elif a["time"] - max(before) > window:
+            losses["clicks outside the window"] += 1
+        elif earned[a["session"], max(before)].get((a["item"], "clicks")):
+            losses["clicks, repeated"] += 1
+        else:
+            earned[a["session"], max(before)][a["item"], "clicks"] = 1
+    return lists, earned, +losses
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 30)),
+        st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(-5, 60), st.integers(1, 5)),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([1, 1_000, 1_000_000]),
+)
+def test_without_an_id_the_last_list_with_the_item_gets_the_click(shown, actions, unit):
+    rows = [
+        {"session": s, "time": t, "place": k, "item": item}
+        for (s, t), items in shown.items()
+        for k, item in enumerate(items, start=1)
+    ]
+    done = [{"session": s, "time": t, "item": i} for s, t, i in actions]
+    lists, earned, losses = slow_by_time(rows, done, 20)
+    since = round(START.timestamp())
+    for row in [*rows, *done]:
+        row["time"] = (since + row["time"]) * unit
+    log = from_events(
+        table(rows, "session", "time", "place", "item"),
+        table(done, "session", "time", "item"),
+        list_id=None,
+        session="session",
+        time="time",
+        position="place",
+        context=None,
+        action=None,
+        window=timedelta(seconds=20),
+    )
+    found = [(0, lists[key], earned[key]) for key in lists]
+    assert records(log) == bag(found, log.shape.depth)
+    assert log.ledger.losses == losses
+    assert log.shape.period
+    assert log.shape.unit  # the session
+
+
+# --- one thing at a time ------------------------------------------------------------------------
+
+SHOWN = {
+    "list_id": [1, 1, 1, 2, 2],
+    "context": ["shoe"] * 3 + ["hat"] * 2,
+    "item": ["a", "b", "c", "d", "e"],
+    "position": [1, 2, 3, 1, 2],
+}
+CLICKS = {"list_id": [1, 2], "item": ["b", "d"], "action": ["click"] * 2}
+
+
+def test_pages_of_a_search_are_put_together():
+    shown = SHOWN | {"position": [0, 1, 0, 0, 1], "page": [1, 1, 2, 1, 1]}
+    log = from_events(shown, CLICKS, page="page")
+    assert records(log) == bag(
+        [
+            ("shoe", {1: "a", 2: "b", 3: "c"}, {("b", "clicks"): 1}),
+            ("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1}),
+        ],
+        3,
+    )
+    assert any("count from 0" in note for note in log.ledger.notes)
+    assert from_events(shown, CLICKS, page="page", page_size=5).shape.depth == 6
+
+
+def test_scrolled_lists_are_put_together():
+    shown = {
+        "user": ["u"] * 6,
+        "time": [at(t) for t in (0, 0, 3, 3, 60, 61)],
+        "item": [1, 2, 3, 4, 1, 2],
+        "position": [1, 2, 3, 4, 1, 1],
+    }
+    clicks = {"user": ["u"] * 2, "time": [at(5), at(62)], "item": [3, 1]}
+    log = from_events(
+        shown,
+        clicks,
+        list_id=None,
+        session="user",
+        time="time",
+        context=None,
+        action=None,
+        together=10,
+    )
+    assert records(log) == bag(
+        [
+            (0, {1: 1, 2: 2, 3: 3, 4: 4}, {(3, "clicks"): 1}),
+            (0, {1: 1}, {(1, "clicks"): 1}),
+            (0, {1: 2}, {}),
+        ],
+        4,
+    )
+
+
+def test_several_rewards_and_their_values():
+    did = {
+        "list_id": [1, 1, 1, 2],
+        "item": ["b", "b", "b", "e"],
+        "action": ["tap", "buy", "buy", "buy"],
+        "price": [None, 2.5, 2.5, 4.0],
+    }
+    log = from_events(
+        SHOWN,
+        did,
+        rewards={"clicks": ["click", "tap"], "orders": "buy", "revenue": "buy"},
+        values={"revenue": "price"},
+    )
+    earned = {("b", "clicks"): 1, ("b", "orders"): 1, ("b", "revenue"): 5.0}
+    assert records(log) == bag(
+        [
+            ("shoe", {1: "a", 2: "b", 3: "c"}, earned),
+            ("hat", {1: "d", 2: "e"}, {("e", "orders"): 1, ("e", "revenue"): 4.0}),
+        ],
+        3,
+        ("clicks", "orders", "revenue"),
+    )
+    assert log.ledger.losses == {"orders, repeated": 1}
+
+
+def test_one_row_a_list_with_fields_and_two_names():
+    shown = pa.table(
+        {
+            "request": [1, 2],
+            "query": ["shoe", "hat"],
+            "hits": [
+                [{"id": "a", "rank": 0}, {"id": "b", "rank": 1}],
+                [{"id": "c", "rank": 0}],
+            ],
+            "device": [{"os": "x"}, {"os": "y"}],
+        }
+    )
+    did = pa.table({"q": [1], "what": [{"doc": {"id": "b"}}]})
+    log = from_events(
+        shown,
+        did,
+        list_id=("request", "q"),
+        context="query",
+        items="hits",
+        item=("hits.id", "what.doc.id"),
+        position="hits.rank",
+        action=None,
+        segments={"os": "device.os"},
+    )
+    assert records(log) == bag(
+        [("shoe", {1: "a", 2: "b"}, {("b", "clicks"): 1}), ("hat", {1: "c"}, {})], 2
+    )
+    assert log.shape.segments == ("os",)
+    plain = from_events(
+        {"list_id": [1], "context": ["q"], "items": [["x", "y"]]},
+        {"list_id": [1], "item": ["y"]},
+        items="items",
+        item=("items", "item"),
+        action=None,
+    )
+    assert records(plain) == bag([("q", {1: "x", 2: "y"}, {("y", "clicks"): 1})], 2)
+
+
+class TestExclude:
+    SHOWN = SHOWN | {"agent": ["crawler"] * 3 + [None] * 2}
+
+    @pytest.mark.parametrize("rule", ["agent = 'crawler'", lambda t: t.agent == "crawler"])
+    def test_by_a_filter(self, rule):
+        log = from_events(self.SHOWN, CLICKS, exclude=rule)
+        assert records(log) == bag([("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1})], 2)
+        assert log.ledger.losses == {
+            "impressions that are excluded": 3,
+            "clicks on lists that are excluded": 1,
+        }
+
+    def test_programs(self):
+        lists = [*[("robot", n) for n in range(12)], ("greedy", 12), ("person", 13)]
+        shown = {
+            "list_id": [n for _, n in lists for _ in range(2)],
+            "user": [user for user, _ in lists for _ in range(2)],
+            "context": ["q"] * 28,
+            "item": [1, 2] * 14,
+            "position": [1, 2] * 14,
+            "day": [date(2026, 1, 1)] * 28,
+        }
+        clicks = {"list_id": [12, 12, 13, 0], "item": [1, 2, 1, 1], "action": ["click"] * 4}
+        rule = Bots(lists=10, share=0.9, at_least=2)
+        log = from_events(shown, clicks, unit="user", period="day", exclude=[rule])
+        assert log.rows == 1
+        assert log.ledger.losses == {
+            "users who behave like programs": 2,
+            "lists of such users": 13,
+            "clicks of such users": 3,
+        }
+        assert dict(zip(log.ledger["fact"], log.ledger["found"], strict=True))["clicks"] == 1
+
+    def test_programs_need_users(self):
+        with pytest.raises(SourceError, match="name the column of users"):
+            from_events(SHOWN, CLICKS, exclude=Bots())
+
+
+def test_a_tally_of_events_equals_that_of_the_log():
+    log = from_events(SHOWN, CLICKS)
+    same = fc.read_log(
+        {
+            "context": ["shoe", "hat"],
+            "items": [["a", "b", "c"], ["d", "e"]],
+            "clicks": [[0, 1, 0], [1, 0]],
+        }
+    )
+    assert fc.tally(log).to_arrow().equals(fc.tally(same).to_arrow())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"list_id": "request"}, "list_id='request' is not in the table, which has list_id"),
+        ({"list_id": None}, "by session= and time="),
+        ({"item": "sku"}, "item='sku'"),
+        ({"items": "item"}, "no column of arrays"),
+        ({"position": "context"}, "must hold integers, not string"),
+        ({"window": 0}, "window=0: give a timedelta or a number of seconds"),
+        ({"rewards": {}}, "say which actions count as which reward"),
+        ({"rewards": {"clicks": "click", "orders": "buy"}, "action": None}, "name the column"),
+        ({"values": {"revenue": "price"}}, "'revenue' is not among the rewards clicks"),
+    ],
+)
+def test_what_is_wrong_is_said(options, said):
+    with pytest.raises(SourceError, match=said):
+        from_events(SHOWN, CLICKS, **options)
