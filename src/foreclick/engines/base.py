@@ -386,6 +386,11 @@ def total(column: ir.NumericColumn) -> ir.NumericScalar:
     return column.cast("float64").sum().fill_null(real(0))
 
 
+def count_of(condition: ir.BooleanColumn) -> ir.IntegerScalar:
+    """In how many rows a condition holds; PostgreSQL does not make integers of booleans."""
+    return total(condition.ifelse(whole(1), whole(0)))
+
+
 def real(number: float) -> ir.FloatingScalar:
     """A double literal, exact to the last bit.
 

@@ -27,7 +27,7 @@ from foreclick.events.shown import (
     cleaned,
     open_shown,
 )
-from foreclick.logs import Log, Roles, compress, rewards_of
+from foreclick.logs import DEEPEST, Log, Roles, compress, rewards_of
 from foreclick.metrics import CLICKS
 
 __all__ = ["Bots", "Ledger", "from_events"]
@@ -200,16 +200,18 @@ def _log(
     the log itself.
     """
     names = list(rewards.kinds)
-    roles = _roles(shown, names)
+    roles, masks = _roles(shown, names), tuple(n for n in names if n not in rewards.values)
+    if depth is None and shown.deepest is not None and 0 < shown.deepest <= DEEPEST:
+        depth = shown.deepest
     try:
-        log = compress(earned(shown, hits, names), roles, engine, "drop", depth)
+        log = compress(earned(shown, hits, names), roles, engine, "drop", depth, masks)
         if not log.dropped:
             return log
     except InvalidLogError:  # no row is valid
         pass
     once, lost = cleaned(shown, engine, entries)
     account_lost(hits, lost, shown, names, engine, entries)
-    return compress(earned(once, hits, names), roles, engine, invalid, depth)
+    return compress(earned(once, hits, names), roles, engine, invalid, depth, masks)
 
 
 def _roles(shown: Shown, rewards: Sequence[str]) -> Roles:

@@ -11,13 +11,13 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, total
+from foreclick.engines import Engine, count_of, total, whole
 from foreclick.events.columns import alike, column_of, in_actions, instant
 from foreclick.events.ledger import Entries
 from foreclick.events.shown import ITEM, KEY, OUT, START, TIME, Parts, Shown, unnested
 
 _COUNT, _SUM, _STATE = "__count_", "__sum_", "__state"
-_SEEN, _FIRST, _OUT, _OTHER = "__seen", "__first", "__excluded", "__other"
+_SEEN, _WHEN, _OUT, _OTHER = "__seen", "__when", "__excluded", "__other"
 
 USED, NO_KEY, NOT_SHOWN, EARLY, LATE, LEFT_OUT, NO_LIST = range(7)
 _CAUSES = {
@@ -75,7 +75,7 @@ def _asked(
     if isinstance(parts.items, tuple):
         table = unnested(table, parts.items[1])
     rows = _columns(table, shown, parts, rewards)
-    asked = {"rows": rows.count(), "others": total(rows[_OTHER].cast("int64"))}
+    asked = {"rows": rows.count(), "others": count_of(rows[_OTHER])}
     if TIME in rows.columns and rows[TIME].type().is_numeric():
         asked["latest"] = rows[TIME].max()
     facts = engine.rows(rows.aggregate(**asked))[0]
@@ -105,7 +105,7 @@ def _columns(table: ir.Table, shown: Shown, parts: Parts, rewards: Rewards) -> i
         if rewards.action is not None:
             done = column_of(table, rewards.action, "action").isin(list(words)).fill_null(False)
         other = other & ~done
-        columns[f"{_COUNT}{name}"] = done.cast("int64")
+        columns[f"{_COUNT}{name}"] = done.ifelse(whole(1), whole(0))
         if name in rewards.values:
             worth = column_of(table, rewards.values[name], "values").cast("float64").fill_null(0.0)
             columns[f"{_SUM}{name}"] = done.ifelse(worth, 0.0)
@@ -115,22 +115,12 @@ def _columns(table: ir.Table, shown: Shown, parts: Parts, rewards: Rewards) -> i
 def _found(actions: ir.Table, shown: Shown, window: int | None) -> ir.Table:
     """The actions with the list that each belongs to, and what became of it (`_STATE`)."""
     own = [*shown.keys, ITEM]
-    wanted = actions.select(*own).distinct()
-    rows = shown.table.semi_join(wanted, own)
-    near = rows.group_by([*shown.lists, ITEM]).aggregate(
-        **{
-            _FIRST: rows[TIME].min() if shown.timed else ibis.null("int64"),
-            _OUT: rows[OUT].all() if OUT in rows.columns else ibis.literal(False),
-        }
-    )
-    near = near.rename({f"{name}_of": name for name in own})
-    joined = actions.left_join(near, [actions[name] == near[f"{name}_of"] for name in own])
-    judged = _last(joined, actions) if START in shown.lists else _only(joined)
+    judged = _lists_of(actions, shown)
     unknown = reduce(or_, (judged[name].isnull() for name in own))
     state = [(unknown, NO_KEY), (~judged[_SEEN], NOT_SHOWN), (judged[_OUT], LEFT_OUT)]
     if shown.timed:
-        waited = judged[TIME] - judged[_FIRST]
-        early = judged[_FIRST].isnull() if START in shown.lists else waited < 0
+        waited = judged[TIME] - judged[_WHEN]
+        early = judged[_WHEN].isnull() if START in shown.lists else waited < 0
         state.append((early, EARLY))
         if window is not None:
             state.append((waited > window, LATE))
@@ -140,23 +130,30 @@ def _found(actions: ir.Table, shown: Shown, window: int | None) -> ir.Table:
     return judged.select(*kept, **{_STATE: became})
 
 
-def _only(joined: ir.Table) -> ir.Table:
-    """The one list that has the id of an action."""
-    return joined.mutate(**{_SEEN: joined[f"{ITEM}_of"].notnull(), _OUT: joined[_OUT]})
+def _lists_of(actions: ir.Table, shown: Shown) -> ir.Table:
+    """The list of each action, whether it showed the item, and when.
 
-
-def _last(joined: ir.Table, actions: ir.Table) -> ir.Table:
-    """The last list before an action that showed its item."""
-    shown_before = (joined[_FIRST] <= joined[TIME]).fill_null(False)
-    usable = shown_before & ~joined[_OUT]
-    return joined.group_by(list(actions.columns)).aggregate(
-        **{
-            _SEEN: joined[f"{ITEM}_of"].notnull().any(),
-            _OUT: (shown_before.any() & ~usable.any()),
-            _FIRST: joined[_FIRST].max(where=usable),
-            START: joined[START].max(where=usable),
-        }
-    )
+    By an id there is one list. By time it is the last one that showed the item before the action.
+    """
+    own, rows = [*shown.keys, ITEM], shown.table
+    named = {f"{name}_of": rows[name] for name in own}
+    named |= {name: rows[name] for name in shown.lists if name == START}
+    named |= {_WHEN: rows[TIME]} if shown.timed else {}
+    named |= {_OUT: rows[OUT]} if OUT in rows.columns else {}
+    near = rows.select(**named)
+    joined = actions.left_join(near, [actions[name] == near[f"{name}_of"] for name in own])
+    there = joined[f"{ITEM}_of"].notnull()
+    found: dict[str, Any] = {_SEEN: there.any()}
+    if START in shown.lists:
+        there = (joined[_WHEN] <= joined[TIME]).fill_null(False)
+    usable = there & ~joined[_OUT].fill_null(True) if OUT in rows.columns else there
+    if START in shown.lists:
+        found[_WHEN] = joined[_WHEN].max(where=usable)
+        found[START] = joined[START].max(where=usable)
+    elif shown.timed:
+        found[_WHEN] = joined[_WHEN].min()
+    found[_OUT] = there.any() & ~usable.any()
+    return joined.group_by(list(actions.columns)).aggregate(**found)
 
 
 def _hits(found: ir.Table, shown: Shown, rewards: Rewards) -> ir.Table:
@@ -165,7 +162,7 @@ def _hits(found: ir.Table, shown: Shown, rewards: Rewards) -> ir.Table:
     earned = {
         name: total(used[f"{_SUM}{name}"])
         if name in rewards.values
-        else (total(used[f"{_COUNT}{name}"]) > 0).cast("int8")
+        else (total(used[f"{_COUNT}{name}"]) > 0).ifelse(whole(1), whole(0))
         for name in rewards.kinds
     }
     return used.group_by([*shown.lists, ITEM]).aggregate(**earned)
@@ -197,7 +194,7 @@ def _account(
     """Enters every action: used, repeated, or left out for one cause."""
     counts = {name: total(found[f"{_COUNT}{name}"]) for name in rewards.kinds}
     states = {row[_STATE]: row for row in engine.rows(found.group_by(_STATE).aggregate(**counts))}
-    earned = {name: total((hits[name] > 0).cast("int64")) for name in rewards.kinds}
+    earned = {name: count_of(hits[name] > 0) for name in rewards.kinds}
     slots = engine.rows(hits.aggregate(**earned))[0]
     for name in rewards.kinds:
         entries.count(name, slots[name])
@@ -223,7 +220,7 @@ def account_lost(
 ) -> None:
     """Enters what impressions earned that are left out themselves."""
     rows = hits.semi_join(lost, [*shown.lists, ITEM])
-    sums = {name: total((rows[name] > 0).cast("int64")) for name in names}
+    sums = {name: count_of(rows[name] > 0) for name in names}
     for name, n in engine.rows(rows.aggregate(**sums))[0].items():
         entries.odd(f"{name} on items whose place another has", n, "left out")
         entries.less(name, n)

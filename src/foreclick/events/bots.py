@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, real, total
+from foreclick.engines import Engine, count_of, real, total
 from foreclick.errors import SourceError
 from foreclick.events.actions import earned
 from foreclick.events.ledger import Entries
@@ -50,14 +50,14 @@ def without_bots(
     entries.odd("lists of such users", facts["lists"], "left out")
     entries.odd(f"{reward} of such users", facts["clicks"], "left out")
     entries.less(reward, facts["clicks"])
-    return replace(shown, table=shown.table.anti_join(found, UNIT))
+    return replace(shown, table=shown.table.anti_join(found, UNIT), deepest=None)
 
 
 def _suspects(rows: ir.Table, shown: Shown, rule: Bots, reward: str) -> ir.Table:
     """Users with their lists and clicks, of those who break the rule."""
     days = [UNIT, *([PERIOD] if PERIOD in rows.columns else [])]
     lists = rows.group_by([*days, *(name for name in shown.lists if name not in days)]).aggregate(
-        impressions=rows.count(), clicks=total((rows[reward] > 0).cast("int64"))
+        impressions=rows.count(), clicks=count_of(rows[reward] > 0)
     )
     daily = lists.group_by(days).aggregate(
         lists=lists.count(), impressions=total(lists["impressions"]), clicks=total(lists["clicks"])

@@ -11,7 +11,7 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, flag_by, total
+from foreclick.engines import Engine, count_of, flag_by, total
 from foreclick.errors import SourceError
 from foreclick.events.columns import Name, column_of, day, in_shown, instant
 from foreclick.events.ledger import Entries
@@ -66,12 +66,14 @@ class Shown:
         keys: what an action and its list have in common.
         lists: what a list is known by: the keys, and without an id of its own its time.
         listed: what belongs to a list: its context, period, unit and segments.
+        deepest: the last position, if it is known.
     """
 
     table: ir.Table
     keys: tuple[str, ...]
     lists: tuple[str, ...]
     listed: tuple[str, ...]
+    deepest: int | None = None
 
     @property
     def timed(self) -> bool:
@@ -103,7 +105,8 @@ def open_shown(table: ir.Table, parts: Parts, engine: Engine, entries: Entries) 
     for name in (*keys, ITEM, PLACE):
         rows = rows.filter(rows[name].notnull())
     listed = tuple(n for n in (CONTEXT, PERIOD, UNIT, *parts.segments) if n in columns)
-    found = Shown(rows, keys, keys, listed)
+    deepest = facts["last"] + (facts["first"] == 0) if facts["rows"] > facts["missing"] else None
+    found = Shown(rows, keys, keys, listed, None if parts.page or parts.exclude else deepest)
     return found if parts.list_id is not None else _by_time(found, parts.together)
 
 
@@ -153,14 +156,14 @@ def _facts(columns: Mapping[str, ir.Column], table: ir.Table, engine: Engine) ->
         missing = missing | column.isnull() if name.startswith(KEY) else missing
     asked = {
         "rows": table.count(),
-        "missing": total(missing.cast("int64")),
+        "missing": count_of(missing),
         "first": columns[PLACE].min(),
         "last": columns[PLACE].max(),
     }
     if _PAGE in columns:
         asked["first_page"] = columns[_PAGE].min()
     if OUT in columns:
-        asked["excluded"] = total(columns[OUT].cast("int64"))
+        asked["excluded"] = count_of(columns[OUT])
     if TIME in columns and columns[TIME].type().is_numeric():
         asked["latest"] = columns[TIME].max()
     return engine.rows(table.aggregate(**asked))[0]
@@ -237,12 +240,11 @@ def cleaned(shown: Shown, engine: Engine, entries: Entries) -> tuple[Shown, ir.T
     order = [once[TIME], once[ITEM]] if shown.timed else [once[ITEM]]
     lists = ibis.window(group_by=[*shown.lists, *shown.listed, PLACE], order_by=order)
     turns = engine.materialise(once.mutate(**{_TURN: ibis.row_number().over(lists)}), "shown")
-    late = (turns[_TURN] > 0).cast("int64")
     found = engine.rows(
         turns.aggregate(
             again=total(turns[_ROWS] - turns[_PLACES]),
             twice=total(turns[_PLACES] - 1),
-            taken=total(late),
+            taken=count_of(turns[_TURN] > 0),
         )
     )[0]
     entries.odd("repeated impressions", found["again"], "counted once")

@@ -58,6 +58,7 @@ _SOME, _ALL = "some rows", "all rows"
 __all__ = [
     "BUCKET",
     "CONTEXT",
+    "DEEPEST",
     "ITEM",
     "PERIOD",
     "PROPENSITY",
@@ -256,13 +257,14 @@ def compress(
     engine: Engine,
     invalid: Literal["error", "drop", "refuse"] = "error",
     depth: int | None = None,
+    masks: tuple[str, ...] | None = None,
 ) -> Log:
     """Group the raw rows by everything that matters, and check the groups.
 
     `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
-    tables that are no logs.
+    tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
     """
-    shape, table = _Pass(raw, roles, engine, depth).rows()
+    shape, table = _Pass(raw, roles, engine, depth, masks).rows()
     rows, causes, invalid_rows = check(table, shape, roles.weight, engine)
     if not rows:
         raise InvalidLogError(
@@ -318,9 +320,17 @@ class _Pass:
     pass. A guess from some rows is nearly always right; if it was not, the pass is made again.
     """
 
-    def __init__(self, raw: ir.Table, roles: Roles, engine: Engine, depth: int | None) -> None:
+    def __init__(
+        self,
+        raw: ir.Table,
+        roles: Roles,
+        engine: Engine,
+        depth: int | None,
+        masks: tuple[str, ...] | None,
+    ) -> None:
         check_columns(raw, roles)
         self.raw, self.roles, self.engine, self.depth = raw, roles, engine, depth
+        self.masks = masks
 
     def rows(self) -> tuple[Shape, ir.Table]:
         """The shape and the groups of the raw rows."""
@@ -346,6 +356,8 @@ class _Pass:
     def _guess_masks(self, depth: int) -> tuple[str, ...]:
         """Rewards that are 0 or 1 in some rows, and thus probably in all."""
         names = maskable(shape_of(self.raw, self.roles, depth))
+        if self.masks is not None:
+            return tuple(name for name in names if name in self.masks)
         if not names:
             return ()
         answer = self.engine.ask(_guessed_odd, self.raw, self.roles, depth).to_pylist()[0]
@@ -381,7 +393,7 @@ def _longest_of(_: Engine, lengths: ir.Table) -> ir.Table:
 def _guessed_odd(engine: Engine, raw: ir.Table, roles: Roles, depth: int) -> ir.Table:
     """Which rewards do not fit in masks, in some rows."""
     shape = shape_of(raw, roles, depth)
-    return _odd(engine, lay_out(some_rows(raw, roles), roles, engine).records(depth), shape)
+    return _odd(engine, lay_out(some_rows(raw, roles), roles, engine).records(depth, ()), shape)
 
 
 def _odd(_: Engine, records: ir.Table, shape: Shape) -> ir.Table:
@@ -395,7 +407,7 @@ def _by_masks(
     engine: Engine, raw: ir.Table, roles: Roles, shape: Shape, depth: int | None
 ) -> ir.Table:
     """Groups with masks, which are NULL where a mask cannot tell, or a list is longer."""
-    records = lay_out(raw, roles, engine).records(shape.depth)
+    records = lay_out(raw, roles, engine).records(shape.depth, shape.masks)
     masked = packed(records, shape)
     if depth is None:
         longer = masked[LENGTH] > shape.depth
@@ -410,7 +422,7 @@ def _any_null(_: Engine, table: ir.Table, columns: tuple[str, ...]) -> ir.Table:
 
 def _by_columns(engine: Engine, raw: ir.Table, roles: Roles, shape: Shape) -> ir.Table:
     """Groups with one column a position of every reward."""
-    records = lay_out(raw, roles, engine).records(shape.depth)
+    records = lay_out(raw, roles, engine).records(shape.depth, ())
     return _grouped(records, shape.order, **{LENGTH: records[LENGTH].max()})
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import or_
+from operator import add, or_
 from typing import Any
 
 import ibis
@@ -18,6 +18,7 @@ import ibis.expr.types as ir
 
 from foreclick.engines import Engine, whole
 from foreclick.errors import SourceError
+from foreclick.logs.masks import mask_of_slots
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, Shape, numbered
 from foreclick.metrics import CLICKS, METRICS
 
@@ -87,9 +88,12 @@ class Roles:
 
 @dataclass(frozen=True)
 class Layout:
-    """Records of a source, as a function of how many positions to spread them over."""
+    """Records of a source, by how many positions to spread them over.
 
-    records: Callable[[int], ir.Table]
+    Rewards that are wanted as masks may come as such, if that is easier than to spread them.
+    """
+
+    records: Callable[[int, Sequence[str]], ir.Table]
     lengths: ir.Table = field(repr=False)  # one column, `length`: its maximum is K
 
 
@@ -229,7 +233,7 @@ class _Listed(_Reader):
         self.propensities = self._slots(propensity) if propensity is not None and per_slot else None
         length = self._length(items)
         return Layout(
-            records=lambda depth: self._records(depth, length),
+            records=lambda depth, _: self._records(depth, length),
             lengths=self.table.select(**{LENGTH: length}),
         )
 
@@ -298,37 +302,46 @@ class _Long(_Reader):
         lengths = self.table.select(**{LENGTH: position.cast("int64")})
         return Layout(records=self._records, lengths=lengths)
 
-    def _records(self, depth: int) -> ir.Table:
-        roles = self.roles
+    def _records(self, depth: int, masks: Sequence[str]) -> ir.Table:
+        listed, lists, rows = self._rows()
+        rewards = [name for name in self.roles.rewards if name not in masks]
+        propensity = [] if self.roles.propensity is None else [PROPENSITY]
+        spread = {
+            column: rows[f"__slot_{name}"].max(where=rows["__position"] == k)
+            for name in (ITEM, *rewards, *propensity)
+            for k, column in enumerate(numbered(name, depth), start=1)
+        }
+        item, position = rows[f"__slot_{ITEM}"], rows["__position"]
+        packed = {
+            name: mask_of_slots(item, rows[f"__slot_{name}"], position, depth) for name in masks
+        }
+        found = rows.group_by([*listed, *lists]).aggregate(
+            **spread,
+            **packed,
+            **{LENGTH: position.max().cast("int64").fill_null(0)},
+            __shown=item.count(where=~(position > depth).fill_null(False)),
+        )
+        # An item without a place of its own: to count distinct positions would take as long as
+        # all the rest.
+        places = reduce(
+            add, (found[c].notnull().ifelse(whole(1), whole(0)) for c in numbered(ITEM, depth))
+        )
+        nowhere = reduce(or_, (found[name].isnull() for name in lists))
+        repeated = (found["__shown"] != places) | nowhere
+        return found.mutate(**{REPEATED: repeated}).drop("__shown", *lists)
+
+    def _rows(self) -> tuple[list[str], list[str], ir.Table]:
+        """The impressions in names of our own; which belong to a list, and which tell it."""
+        roles, table = self.roles, self.table
         named: dict[str, Any] = {ITEM: roles.item, **roles.rewards}
         if roles.propensity is not None:
             named[PROPENSITY] = roles.propensity
-        slots = {name: _slot_value(self.table[column], name) for name, column in named.items()}
-        listed = self.list_columns()
+        slots = {f"__slot_{n}": _slot_value(table[column], n) for n, column in named.items()}
         ids = [roles.list_id] if isinstance(roles.list_id, str) else list(roles.list_id or ())
-        lists = {f"__list_{i}": self.table[name] for i, name in enumerate(ids)}
-        slotted = {f"__slot_{name}": value for name, value in slots.items()}
-        rows = self.table.select(
-            **listed, **lists, **slotted, __position=self.table[roles.position]
-        )
-        spread = {
-            column: rows[f"__slot_{name}"].max(where=rows["__position"] == k)
-            for name in slots
-            for k, column in enumerate(numbered(name, depth), start=1)
-        }
-        nowhere = reduce(or_, (rows[name].isnull() for name in ("__position", *lists)))
-        outside = (rows["__position"] < 1) | nowhere
-        return (
-            rows.group_by([*listed, *lists])
-            .aggregate(
-                **spread,
-                **{
-                    LENGTH: rows["__position"].max().cast("int64").fill_null(0),
-                    REPEATED: (rows.count() != rows["__position"].nunique()) | outside.any(),
-                },
-            )
-            .drop(*lists)
-        )
+        lists = {f"__list_{i}": table[name] for i, name in enumerate(ids)}
+        listed = self.list_columns()
+        rows = table.select(**listed, **lists, **slots, __position=table[roles.position])
+        return [*listed], [*lists], rows
 
 
 def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) -> dict[str, Columns]:

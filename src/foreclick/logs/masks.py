@@ -14,7 +14,7 @@ from operator import add
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import absent, whole
+from foreclick.engines import absent, force, whole
 from foreclick.logs.shape import Shape
 
 DEEPEST_MASK = 62
@@ -24,9 +24,12 @@ DEEPEST_MASK = 62
 def packed(table: ir.Table, shape: Shape) -> ir.Table:
     """Replace the reward columns of `shape.masks` by masks, and keep all other columns.
 
+    Those that are masks already stay as they are.
+
     A mask is NULL where the rewards of a row do not fit in it.
     """
-    masks = {name: mask_of(table, shape, name) for name in shape.masks}
+    unpacked = [name for name in shape.masks if name not in table.columns]
+    masks = {name: mask_of(table, shape, name) for name in unpacked}
     spread = {column for name in shape.masks for column in shape.reward(name)}
     others = [column for column in table.columns if column not in spread]
     return table.select(*others, **masks) if masks else table
@@ -71,14 +74,29 @@ def mask_of(table: ir.Table, shape: Shape, name: str) -> ir.IntegerValue:
     One condition a position tells both: most rewards are 0, and only what is left is asked further.
     """
     items, values = ([table[c] for c in columns] for columns in (shape.items, shape.reward(name)))
-    no_mask = ibis.null("int64")
     bits = [
-        ibis.cases(
-            (item.isnull(), absent(value).ifelse(whole(0), no_mask)),
-            (value == 0, whole(0)),
-            (value == 1, whole(1 << k)),
-            else_=no_mask,
-        )
+        _bit(item, value, whole(1 << k))
         for k, (item, value) in enumerate(zip(items, values, strict=True))
     ]
     return reduce(add, bits)
+
+
+def mask_of_slots(
+    item: ir.Column, value: ir.NumericColumn, position: ir.IntegerColumn, depth: int
+) -> ir.IntegerScalar:
+    """The mask of a group of rows, one a position; NULL where they do not fit in one."""
+    places = [(position == k, whole(1 << (k - 1))) for k in range(1, depth + 1)]
+    bits = _bit(item, value, ibis.cases(*places, else_=whole(0)))
+    fits = bits.count() == position.count()
+    return fits.ifelse(force(bits.sum(), "int64"), ibis.null("int64"))
+
+
+def _bit(item: ir.Value, value: ir.NumericValue, bit: ir.IntegerValue) -> ir.IntegerValue:
+    """What a slot adds to the mask; NULL where its reward does not fit in one."""
+    no_mask = ibis.null("int64")
+    return ibis.cases(
+        (item.isnull(), absent(value).ifelse(whole(0), no_mask)),
+        (value == 0, whole(0)),
+        (value == 1, bit),
+        else_=no_mask,
+    )
