@@ -18,6 +18,7 @@ from foreclick.analysis.optimize import Optimized, optimize
 from foreclick.analysis.resample import Resampling, resample
 from foreclick.analysis.support import Support, support
 from foreclick.estimators import Ladder, Weighted
+from foreclick.events import Bots, from_events
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Window
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Backtest",
+    "Bots",
     "Check",
     "ClickModel",
     "Comparison",
@@ -60,7 +62,9 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "events",
     "examination",
+    "from_events",
     "optimize",
     "read_log",
     "read_tally",

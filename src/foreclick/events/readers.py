@@ -1,0 +1,201 @@
+"""Event tables of well-known trackers, read by the names that their own documentation gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from foreclick.engines import TableLike, open_source
+from foreclick.errors import SourceError
+from foreclick.events.columns import column_of
+from foreclick.events.events import from_events
+from foreclick.logs import Log, read_log
+
+_ROW, _PLACE = "row_of_source", "place_of_row"
+_Wanted = Mapping[str, str | Sequence[str]]
+
+
+def ubi(
+    queries: TableLike,
+    events: TableLike,
+    *,
+    rewards: _Wanted | None = None,
+    **options: Any,  # noqa: ANN401 - those of from_events
+) -> Log:
+    """A log of OpenSearch's User Behavior Insights 1.3: `ubi_queries` and `ubi_events`.
+
+    The context is `user_query`, the list `query_response_hit_ids`, the unit `client_id`. An event
+    finds its query by `query_id` and its item by `event_attributes.object.object_id`.
+
+    Args:
+        queries: the index `ubi_queries`, one row a query.
+        events: the index `ubi_events`, one row an event.
+        rewards: which `action_name`s count, by default ``{"clicks": "click"}``.
+        **options: of `from_events`.
+    """
+    hits = "query_response_hit_ids"
+    named: dict[str, Any] = {
+        "list_id": "query_id",
+        "context": "user_query",
+        "items": hits,
+        "item": (hits, "event_attributes.object.object_id"),
+        "time": "timestamp",
+        "unit": "client_id",
+        "action": "action_name",
+        "rewards": rewards,
+    }
+    return from_events(queries, events, **(named | options))
+
+
+def ga4(
+    events: TableLike,
+    *,
+    rewards: _Wanted | None = None,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    **options: Any,  # noqa: ANN401 - those of from_events
+) -> Log:
+    """A log of Google Analytics 4, from the tables of its BigQuery export.
+
+    What was shown are events `view_item_list`; an action finds the last list of its user with the
+    same `item_list_id` that showed its item, within half an hour. The context is the
+    `item_list_id`, the unit the `user_pseudo_id`. A list that is logged while a user scrolls is put
+    together if its parts come within ten seconds of each other.
+
+    Args:
+        events: the tables `events_…`, one row an event, with their `items`.
+        rewards: which `event_name`s count, by default ``{"clicks": "select_item"}``. Carts and
+            orders often lose their list on the way; give ``list_name=None`` to find it by the
+            user and the item alone.
+        engine: as in `read_log`.
+        **options: of `from_events`.
+    """
+    home, table = open_source(events, engine)
+    named: dict[str, Any] = {
+        "list_id": None,
+        "session": "user_pseudo_id",
+        "list_name": "items.item_list_id",
+        "context": "items.item_list_id",
+        "items": ("items", "items"),
+        "item": "items.item_id",
+        "position": "items.item_list_index",
+        "time": "event_timestamp",
+        "unit": "user_pseudo_id",
+        "together": 10,
+        "action": "event_name",
+        "rewards": {"clicks": "select_item"} if rewards is None else rewards,
+        "engine": home,
+    }
+    named |= options
+    shown = table.filter(table["event_name"] == "view_item_list")
+    return from_events(shown, _of_kinds(table, named), **named)
+
+
+def snowplow(
+    events: TableLike,
+    *,
+    rewards: _Wanted | None = None,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    **options: Any,  # noqa: ANN401 - those of from_events
+) -> Log:
+    """A log of Snowplow's e-commerce plugin, from `atomic.events` of its loaders.
+
+    What was shown are actions of the type `list_view`; a `list_click` finds the last list of its
+    session with the same name that showed its product. The context is the list's name, the unit
+    the `domain_userid`.
+
+    Args:
+        events: `atomic.events`, one row an event.
+        rewards: which types of actions count, by default ``{"clicks": "list_click"}``.
+        engine: as in `read_log`.
+        **options: of `from_events`.
+    """
+    vendor = "com_snowplowanalytics_snowplow_ecommerce"
+    action, product = (
+        f"unstruct_event_{vendor}_snowplow_ecommerce_action_1",
+        f"contexts_{vendor}_product_1",
+    )
+    home, table = open_source(events, engine)
+    named: dict[str, Any] = {
+        "list_id": None,
+        "session": "domain_sessionid",
+        "list_name": f"{action}.name",
+        "context": f"{action}.name",
+        "items": (product, product),
+        "item": f"{product}.id",
+        "position": f"{product}.position",
+        "time": "derived_tstamp",
+        "unit": "domain_userid",
+        "action": f"{action}.type",
+        "rewards": {"clicks": "list_click"} if rewards is None else rewards,
+        "engine": home,
+    }
+    named |= options
+    shown = table.filter(column_of(table, f"{action}.type", "action") == "list_view")
+    return from_events(shown, _of_kinds(table, named), **named)
+
+
+def algolia(
+    searches: TableLike,
+    events: TableLike,
+    *,
+    rewards: _Wanted | None = None,
+    **options: Any,  # noqa: ANN401 - those of from_events
+) -> Log:
+    """A log of Algolia: your searches, and the events that you send to its Insights API.
+
+    Args:
+        searches: one row a search: `queryID`, `query`, and `objectIDs`, the hits in their order.
+        events: one row an event: `queryID`, `objectIDs`, `eventType` and `timestamp`.
+        rewards: which `eventType`s count, by default ``{"clicks": "click"}``.
+        **options: of `from_events`.
+    """
+    named: dict[str, Any] = {
+        "list_id": "queryID",
+        "context": "query",
+        "items": ("objectIDs", "objectIDs"),
+        "action": "eventType",
+        "rewards": rewards,
+    }
+    return from_events(searches, events, **(named | options))
+
+
+def baidu_ultr(
+    source: TableLike,
+    *,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    **options: Any,  # noqa: ANN401 - those of read_log
+) -> Log:
+    """A log of Baidu-ULTR: one row a list, with `query_md5`, `url_md5`, `position` and `click`.
+
+    Positions are those of the page, so places of results that were left out stay empty.
+
+    Args:
+        source: the files.
+        engine: as in `read_log`.
+        **options: of `read_log`.
+    """
+    home, table = open_source(source, engine)
+    missing = [c for c in ("query_md5", "url_md5", "position", "click") if c not in table.columns]
+    if missing:
+        raise SourceError(
+            f"{', '.join(missing)} is not in the table, which has {', '.join(table.columns)}. "
+            "Is it Baidu-ULTR?"
+        )
+    rows = table.mutate(**{_ROW: ibis.row_number()}).unnest("position", offset=_PLACE)
+    place = rows[_PLACE]
+    long = rows.mutate(item=rows["url_md5"][place], click=rows["click"][place])
+    named = {"context": "query_md5", "layout": "long", "list_id": _ROW, "engine": home}
+    return read_log(long, **(named | options))  # type: ignore[arg-type]
+
+
+def _of_kinds(table: ir.Table, named: Mapping[str, Any]) -> ir.Table:
+    """The events that count as a reward; all others are no actions on lists."""
+    kinds = [
+        kind
+        for asked in named["rewards"].values()
+        for kind in ([asked] if isinstance(asked, str) else asked)
+    ]
+    return table.filter(column_of(table, named["action"], "action").isin(kinds))
