@@ -63,7 +63,7 @@ def _group_of(item: pytest.Item) -> str | None:
     return f"{item.path}::{item.cls.__name__}" if "class" in shared and item.cls else None
 
 
-EVERY_ENGINE = {"engines", "logs", "tallies", "test_fixtures.py", "test_serving.py"}
+EVERY_ENGINE = {"engines", "events", "logs", "tallies", "test_fixtures.py", "test_serving.py"}
 """The rooms and files whose tests of `engine` run on all of them."""
 
 ENGINES = [

@@ -26,7 +26,9 @@ NAMES = {
     "datasets",
     "errors",
     "evaluate",
+    "events",
     "examination",
+    "from_events",
     "optimize",
     "read_log",
     "read_tally",
@@ -39,6 +41,7 @@ NAMES = {
 # What these return, for type hints and isinstance, and the command line's `check`.
 TYPES = {
     "Backtest",
+    "Bots",
     "Check",
     "Comparison",
     "Evaluation",

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/intervals.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/intervals.md", "docs/guide/events.md"])
 def test_the_first_example_prints_what_the_page_shows(
     page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
+from foreclick.cli import main
 from foreclick.errors import SourceError
 from foreclick.events import algolia, baidu_ultr, ga4, snowplow, ubi
 
@@ -220,3 +222,16 @@ def test_baidu_ultr():
     assert log.shape.depth == 3
     with pytest.raises(SourceError, match="url_md5, position, click is not in the table"):
         baidu_ultr({"query_md5": ["q"]})
+
+
+def test_the_command_line_knows_them(tmp_path, capsys):
+    events, _, clicks = analytics(sessions=20)
+    path, out = str(tmp_path / "events.parquet"), str(tmp_path / "tally.parquet")
+    pq.write_table(events, path)
+    assert main(["convert", "ga4", path, out]) == 0
+    assert "is a tally" in capsys.readouterr().out
+    rows = fc.read_tally(out).to_arrow().to_pylist()
+    marks = [c for c in rows[0] if c.startswith("clicks_")]
+    assert sum(row["n"] * (row[c] or 0) for row in rows for c in marks) == clicks
+    assert main(["convert", "ubi", path, out]) == 2
+    assert "have two tables" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +82,29 @@ def _tallied_by_part(args: argparse.Namespace, say: Say) -> Result:
 def convert(args: argparse.Namespace, say: Say) -> Result:
     """A public dataset as Parquet."""
     say(f"Reading {args.path}")
+    if args.dataset in fc.events.READERS:
+        return _of_events(args)
+    if args.events is not None:
+        raise SourceError(f"--events: {args.dataset} has one table, {args.path}.")
     return fc.datasets.convert(
         args.dataset, args.path, args.out, day_length=args.day_length, progress=say
     )
+
+
+def _of_events(args: argparse.Namespace) -> Result:
+    """A tally of the events of a tracker, and their ledger."""
+    tables = [args.path] if args.events is None else [args.path, args.events]
+    reader = fc.events.READERS[args.dataset]
+    parameters = inspect.signature(reader).parameters.values()
+    if len(tables) != sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
+        raise SourceError(
+            "ubi and algolia have two tables, PATH and --events; other trackers have one."
+        )
+    log = reader(*tables)
+    fc.tally(log).write_parquet(args.out)
+    row: dict[str, str | int] = {"fact": "records", "found": log.rows}
+    found: Result = log.ledger or Result((row,), tuple(row))
+    return replace(found, notes=(*found.notes, f"{args.out} is a tally."))
 
 
 def evaluate(args: argparse.Namespace, say: Say) -> Result:

@@ -79,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "convert",
         "DATASET PATH OUT",
-        "write a public dataset as Parquet, and count what is odd in it",
+        "write a public dataset, or the events of a tracker, and count what is odd",
         [_dataset()],
         engine=False,
     )
@@ -275,12 +275,18 @@ def _dataset() -> _Parser:
     add = parent.add_argument_group("dataset").add_argument
     add(
         "dataset",
-        choices=foreclick.datasets.FORMATS,
+        choices=(*foreclick.datasets.FORMATS, *foreclick.events.READERS),
         metavar="DATASET",
-        help=", ".join(foreclick.datasets.FORMATS),
+        help=", ".join(foreclick.datasets.FORMATS)
+        + f"; or the tracker of events: {', '.join(foreclick.events.READERS)}",
     )
     add("path", metavar="PATH", help="file (plain or gzip), directory or glob")
-    add("out", metavar="OUT", help="the Parquet file to write")
+    add("out", metavar="OUT", help="the Parquet file to write; of events it is a tally")
+    add(
+        "--events",
+        metavar="PATH",
+        help="of ubi and algolia: the table of events; PATH is then that of searches",
+    )
     add(
         "--day-length",
         type=count,

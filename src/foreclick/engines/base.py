@@ -311,6 +311,10 @@ class Engine:
         """Element k (from 1) of an array, NULL where the array is shorter."""
         return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
 
+    def microseconds(self, moment: ir.TimestampValue) -> ir.IntegerValue:
+        """A timestamp as microseconds since 1970."""
+        return moment.epoch_seconds().cast("int64") * 1_000_000 + moment.microsecond().cast("int64")
+
     def bucket(self, unit: ir.Value) -> ir.IntegerValue:
         """The unit's bucket: the first seven hex digits of the MD5 of its text, modulo 30.
 

@@ -1,8 +1,26 @@
 """Events: from a table of what was shown and a table of what users did to a log, in the engine."""
 
+from collections.abc import Callable
+
 from foreclick.events.bots import Bots
 from foreclick.events.events import from_events
 from foreclick.events.ledger import Ledger
 from foreclick.events.readers import algolia, baidu_ultr, ga4, snowplow, ubi
+from foreclick.logs import Log
 
-__all__ = ["Bots", "Ledger", "algolia", "baidu_ultr", "from_events", "ga4", "snowplow", "ubi"]
+READERS: dict[str, Callable[..., Log]] = {
+    f.__name__: f for f in (ubi, ga4, snowplow, algolia, baidu_ultr)
+}
+"""Readers of trackers' tables by their names."""
+
+__all__ = [
+    "READERS",
+    "Bots",
+    "Ledger",
+    "algolia",
+    "baidu_ultr",
+    "from_events",
+    "ga4",
+    "snowplow",
+    "ubi",
+]

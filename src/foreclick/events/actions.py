@@ -84,7 +84,7 @@ def _asked(
     rows = rows.filter(~rows[_OTHER])
     keys = [*shown.keys, ITEM]
     if TIME in rows.columns:
-        rows = rows.mutate(**{TIME: instant(rows[TIME], facts.get("latest"))})
+        rows = rows.mutate(**{TIME: instant(rows[TIME], facts.get("latest"), engine)})
         keys.append(TIME)
     earned = [name for name in rows.columns if name.startswith((_COUNT, _SUM))]
     return rows.group_by(keys).aggregate(**{name: total(rows[name]) for name in earned})

@@ -7,6 +7,7 @@ from datetime import timedelta
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
+from foreclick.engines import Engine
 from foreclick.errors import SourceError
 
 Name = str | tuple[str, str]
@@ -51,12 +52,13 @@ def _field(value: ir.Column, field: str) -> ir.Column | None:
     return None
 
 
-def instant(column: ir.Column, latest: float | None) -> ir.IntegerColumn:
+def instant(column: ir.Column, latest: float | None, engine: Engine) -> ir.IntegerColumn:
     """Microseconds since 1970.
 
     Args:
         column: timestamps, dates, their text, or numbers of seconds, milli- or microseconds.
         latest: the largest of the numbers, by which their unit is known.
+        engine: where the column lives.
     """
     if column.type().is_numeric():
         scale = next((scale for below, scale in _SCALES if (latest or 0) < below), None)
@@ -64,7 +66,7 @@ def instant(column: ir.Column, latest: float | None) -> ir.IntegerColumn:
             return (column.cast("int64") // 1_000).cast("int64")
         return (column * scale).cast("int64")
     moment = column if column.type().is_timestamp() else column.cast("timestamp")
-    return moment.epoch_seconds().cast("int64") * SECOND + moment.microsecond().cast("int64")
+    return engine.microseconds(moment)
 
 
 def day(column: ir.Column, moment: ir.IntegerColumn) -> ir.Column:

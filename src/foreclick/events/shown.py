@@ -97,7 +97,7 @@ def open_shown(table: ir.Table, parts: Parts, engine: Engine, entries: Entries) 
     columns[PLACE] = _from_one(columns, facts, parts, entries)
     if parts.time is not None:
         raw = columns[TIME]
-        columns[TIME] = instant(raw, facts.get("latest"))
+        columns[TIME] = instant(raw, facts.get("latest"), engine)
         if parts.period is None:
             columns[PERIOD] = day(raw, columns[TIME])
     columns.pop(_PAGE, None)

@@ -1,0 +1,60 @@
+"""Events make the same log, to the last bit, wherever they live."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import foreclick as fc
+
+NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
+
+
+def events(seed: int = 5, lists: int = 60) -> tuple[pa.Table, pa.Table]:
+    """Impressions, some twice, and actions, some of which belong nowhere."""
+    rng = np.random.default_rng(seed)
+    shown: dict[str, list[Any]] = {n: [] for n in ("id", "user", "q", "item", "rank", "at")}
+    for i in range(lists):
+        items = rng.permutation(6)[: rng.integers(2, 6)]
+        repeats = 2 if rng.random() < 0.1 else 1
+        for rank, item in enumerate([*items] * repeats):
+            at = NOON + timedelta(minutes=int(i % 20), seconds=int(i), microseconds=7)
+            row = (i, f"u{i % 5}", f"q{i % 3}", f"i{item}", rank % len(items), at)
+            for column, value in zip(shown.values(), row, strict=True):
+                column.append(value)
+    picked = rng.integers(0, len(shown["id"]), 80)
+    done = {
+        "id": [shown["id"][i] if i % 9 else 999 for i in picked],
+        "user": [shown["user"][i] for i in picked],
+        "item": [shown["item"][i] if i % 7 else "none" for i in picked],
+        "at": [shown["at"][i] + timedelta(seconds=int(i % 50) - 4) for i in picked],
+        "what": [("click", "order", "look")[i % 3] for i in picked],
+        "price": [float(i) / 4 for i in picked],
+    }
+    return pa.table(shown), pa.table(done)
+
+
+OPTIONS: dict[str, Any] = {
+    "context": "q",
+    "position": "rank",
+    "time": "at",
+    "unit": "user",
+    "action": "what",
+    "rewards": {"clicks": "click", "orders": "order", "revenue": "order"},
+    "values": {"revenue": "price"},
+    "window": 30,
+    "exclude": ["q = 'q2' AND rank > 7", fc.Bots(lists=14, share=None)],
+}
+BY: list[dict[str, Any]] = [{"list_id": "id"}, {"list_id": None, "session": "user", "together": 3}]
+
+
+def test_the_log_is_the_same_everywhere(engine):
+    shown, done = (engine.load(table) for table in events())
+    for way in BY:
+        here, did = events()
+        ours = fc.from_events(here, did, **OPTIONS, **way)
+        found = fc.from_events(shown, done, **OPTIONS, **way)
+        assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
+        assert found.ledger.rows == ours.ledger.rows
+        assert len(ours.ledger.losses) > 5
