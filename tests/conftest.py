@@ -15,13 +15,15 @@ import pytest
 from hypothesis import settings
 
 from tests import servers
+from tests.engines import elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ibis.backends import BaseBackend
     from pyspark.sql import SparkSession
 
+    from tests.engines.elsewhere import Load
     from tests.servers import Engine
 
 # CI sets this: there a missing engine is a failure, not a reason to skip.
@@ -81,6 +83,17 @@ def _skip_where_missing() -> Iterator[None]:
         if REQUIRE_ENGINES:
             pytest.fail(f"FORECLICK_REQUIRE_ENGINES=1, but there is {missing}", pytrace=False)
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def opened() -> Callable[[str], Load]:
+    """A function from the name of an engine of `elsewhere` to a new instance of it."""
+
+    def open_engine(name: str) -> Load:
+        with _skip_where_missing():
+            return elsewhere.opened(name)
+
+    return open_engine
 
 
 @pytest.fixture(scope="session")

@@ -126,3 +126,61 @@ LOGS = [
         | {"sample": 0.8, "sample_by": "unit", "invalid": "drop", "where": "device >= 0"},
     ),
 ]
+
+
+_LISTED = ("list", "clicked", "orders", "price", "slots")
+
+
+def in_columns(log: Drawn) -> Drawn:
+    """The same log with a column a position instead of arrays."""
+    table, names = log.table, {}
+    for column in _LISTED:
+        lists = table[column].to_pylist()
+        kind = table.schema.field(column).type.value_type
+        names[column] = [f"{column}{k}" for k in range(max(map(len, lists)))]
+        for k, name in enumerate(names[column]):
+            values = [some[k] if k < len(some) else None for some in lists]
+            table = table.append_column(name, pa.array(values, kind))
+    return Drawn(f"{log.name}, in columns", table.drop(list(_LISTED)), _renamed(log.roles, names))
+
+
+def in_rows(log: Drawn) -> Drawn:
+    """The same log with a row an impression instead of arrays."""
+    rows = [
+        {
+            **{name: value for name, value in row.items() if name not in _LISTED},
+            **{name: row[name][k] if k < len(row[name]) else None for name in _LISTED},
+            "number": number,
+            "place": k + 1,
+        }
+        for number, row in enumerate(log.table.to_pylist())
+        for k in range(len(row["list"]))
+    ]
+    kinds = {f.name: f.type.value_type if f.name in _LISTED else f.type for f in log.table.schema}
+    schema = pa.schema({**kinds, "number": pa.int64(), "place": pa.int64()})
+    roles = _renamed(log.roles, {name: name for name in _LISTED}) | {
+        "layout": "long",
+        "list_id": "number",
+        "position": "place",
+        "item": "list",
+        "click": "clicked",
+    }
+    table = pa.Table.from_pylist(rows, schema=schema)
+    return Drawn(f"{log.name}, in rows", table, {k: v for k, v in roles.items() if k not in _LISTS})
+
+
+_LISTS = ("items", "clicks")
+
+
+def _renamed(roles: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """Roles with other columns for what lists hold."""
+
+    def of(column: Any) -> Any:  # noqa: ANN401 - a column, several, or rewards by name
+        if isinstance(column, dict):
+            return {name: of(value) for name, value in column.items()}
+        return names.get(column, column) if isinstance(column, str) else column
+
+    return {role: of(column) for role, column in roles.items()}
+
+
+WITHOUT_ARRAYS = [*map(in_columns, LOGS), *map(in_rows, LOGS)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -20,13 +21,25 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import foreclick as fc
-from foreclick.engines import Engine, laptop
+from foreclick.engines import Engine, Statement, laptop
 from foreclick.engines.duckdb import DuckDB
+from foreclick.engines.warehouses import WAREHOUSES
+from tests.engines import elsewhere
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "engines.md"
-WAREHOUSES = ("bigquery", "snowflake", "trino", "databricks", "clickhouse", "athena", "datafusion")
+COMPILED = ("snowflake", "databricks", "trino", "athena")
+"""Warehouses that no test can start."""
+
+HOW = {
+    "duckdb": "temporary tables",
+    "pyspark": "temporary views",
+    "postgres": "temporary tables, or one SELECT",
+    **dict.fromkeys(("bigquery", "clickhouse", "datafusion", *COMPILED), "one SELECT"),
+    **dict.fromkeys(("sqlite", "polars"), "rows are read here"),
+}
 NAMES = {
     "bigquery": "BigQuery",
     "snowflake": "Snowflake",
@@ -80,6 +93,7 @@ READINGS: dict[str, tuple[pa.Table, dict[str, Any]]] = {
     "a column a position": (WIDE, _POSITIONS),
     "a row an impression": (LONG, {"layout": "long", "period": "day"}),
     "units": (WIDE, _POSITIONS | {"unit": "user"}),
+    "samples": (WIDE, _POSITIONS | {"unit": "user", "sample": 0.6, "sample_by": "unit"}),
 }
 COLUMNS = tuple(READINGS)
 
@@ -111,41 +125,38 @@ def rows_of(log: fc.Log) -> pa.Table:
 
 
 class Recorder(DuckDB):
-    """DuckDB that remembers every statement it is asked for."""
+    """Answers as DuckDB, and remembers what a warehouse would have been asked, in its spelling."""
 
-    far = True  # so that nothing is sorted there
-
-    def __init__(self) -> None:
-        super().__init__(laptop().backend)
+    def __init__(self, dialect: str) -> None:
+        super().__init__(laptop().backend, read_only=True)
+        kind = type("Spoken", (WAREHOUSES[dialect],), {"hashes": True})
+        self.spoken: Engine = kind(None)
         self.asked: list[tuple[str, ir.Table]] = []
 
-    ask, make = Engine.ask, Engine.make  # which compile every statement anew
+    def ask(self, statement: Statement, table: ir.Table, *options: Any) -> pa.Table:  # noqa: ANN401
+        self.asked.append(("ask", statement(self.spoken, table, *options)))
+        return super().ask(statement, table, *options)
 
-    def materialise(self, expr: ir.Table, step: str) -> ir.Table:
-        self.asked.append((step, expr))
-        return super().materialise(expr, step)
-
-    def fetch(self, expr: ir.Table) -> pa.Table:
-        self.asked.append(("fetch", expr))
-        return super().fetch(expr)
+    def make(self, step: str, statement: Statement, table: ir.Table, *options: Any) -> ir.Table:  # noqa: ANN401
+        self.asked.append((step, statement(self.spoken, table, *options)))
+        return self.materialise(statement(self, table, *options), step)
 
 
 @cache
-def statements() -> tuple[tuple[str, ir.Table], ...]:
-    """Every statement of a tally, in each layout, and of a sum of two."""
-    engine = Recorder()
-    for table, roles in READINGS.values():
-        rows_of(fc.read_log(table, engine=engine, **roles))
-    roles = {"period": "day", "unit": "user", "invalid": "drop", "sample": 0.5, "sample_by": "unit"}
-    one = fc.tally(fc.read_log(ARRAYS, engine=engine, **roles))
-    list((one + one).weigh(half_life=2).sorted_batches())
-    return tuple(engine.asked)
+def statements(dialect: str, reading: str) -> tuple[tuple[str, ir.Table], ...]:
+    """Every statement that a warehouse is asked for a tally."""
+    engine, (table, roles) = Recorder(dialect), READINGS[reading]
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(table, f"{folder}/log.parquet")
+        log = fc.read_log(f"{folder}/log.parquet", engine=engine, **roles)
+    drawn = log.raw.filter(engine.spoken.drawn(log.raw["context"], 0.5))
+    return (*engine.asked, ("sample", drawn))
 
 
 def compiled(dialect: str) -> str:
     """Whether all of them compile to a warehouse's SQL."""
     missing = set()
-    for step, expr in statements():
+    for step, expr in (each for reading in READINGS for each in statements(dialect, reading)):
         try:
             ibis.to_sql(expr, dialect=dialect)
         except Exception as error:  # noqa: BLE001 - Ibis says it in many ways
@@ -154,14 +165,10 @@ def compiled(dialect: str) -> str:
 
 
 def snapshot(dialect: str) -> str:
-    """The statements of a tally, as a warehouse would read them."""
-    engine = Recorder()
-    rows_of(fc.read_log(WIDE, engine=engine, **_POSITIONS))
+    """The statements of a tally with units, as a warehouse would read them."""
     texts = []
-    for step, expr in engine.asked:
-        sql = re.sub(
-            r"foreclick_([a-z_]+)_\d+_\d+", r"foreclick_\1", ibis.to_sql(expr, dialect=dialect)
-        )
+    for step, expr in statements(dialect, "units"):
+        sql = re.sub(r"ibis_read_parquet_\w+", "log", ibis.to_sql(expr, dialect=dialect))
         texts.append(f"-- {step}\n{sql};\n")
     return "\n".join(texts)
 
@@ -169,32 +176,13 @@ def snapshot(dialect: str) -> str:
 # --- the table ----------------------------------------------------------------------------------
 
 
-def table_of(found: dict[str, dict[str, str]], warehouses: tuple[str, ...] = WAREHOUSES) -> str:
+def table_of(found: dict[str, dict[str, str]], warehouses: tuple[str, ...] = COMPILED) -> str:
     """The table in Markdown: engines that are here, then warehouses."""
-    rows = [f"| engine | {' | '.join(COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
-    rows += [
-        f"| {NAMES[engine]} | {' | '.join(cells[c] for c in COLUMNS)} |"
-        for engine, cells in found.items()
-    ]
-    for dialect in warehouses:
-        rows.append(
-            f"| {NAMES[dialect]} | " + " | ".join([compiled(dialect)] * len(COLUMNS)) + " |"
-        )
-    return "\n".join(rows) + "\n"
-
-
-def local_engines() -> dict[str, dict[str, str]]:
-    """The engines that need no server, tried."""
-    found = {}
-    for name in ("sqlite", "polars"):
-        connection = getattr(ibis, name).connect()
-        numbers = iter(range(100))
-
-        def load(table: pa.Table, connection: Any = connection, numbers: Any = numbers) -> ir.Table:  # noqa: ANN401
-            return connection.create_table(f"t{next(numbers)}", table)
-
-        found[name] = tried(load)
-    return found
+    cells = {engine: [cells[c] for c in COLUMNS] for engine, cells in found.items()}
+    cells |= {dialect: [compiled(dialect)] * len(COLUMNS) for dialect in warehouses}
+    rows = [["engine", "how the tally is made", *COLUMNS], ["---"] * (len(COLUMNS) + 2)]
+    rows += [[NAMES[engine], HOW[engine], *some] for engine, some in cells.items()]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def written() -> str:
@@ -215,7 +203,7 @@ def main() -> None:
     with servers.postgres() as address:
         engine = servers.postgres_engine(ibis.postgres.connect(**address))
         found["postgres"] = tried(engine.load)
-    text = table_of(found | local_engines())
+    text = table_of(found | {name: tried(elsewhere.opened(name)) for name in elsewhere.NAMES})
     sys.stdout.write(text)
     if "--write" in sys.argv:
         before, _, after = PAGE.read_text().split("<!-- table -->\n")

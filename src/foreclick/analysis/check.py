@@ -161,10 +161,10 @@ def _units(log: Log) -> list[Fact]:
         lists = raw.select(unit=unit, weight=weight, list=raw[roles.list_id]).distinct()
     counts = lists.group_by("unit").aggregate(**{N: total(lists["weight"])})
     middle = counts.aggregate(units=counts.count(), median=counts[N].cast("float64").median())
-    row = log.engine.rows(middle)[0]
+    row = log.source.rows(middle)[0]
     limit = max(BOT_FACTOR * (row["median"] or 0), BOT_RECORDS)
     many = counts[N] > limit
-    bots = log.engine.rows(
+    bots = log.source.rows(
         counts.aggregate(
             bots=total(many.ifelse(1, 0)),
             theirs=total(many.ifelse(counts[N], 0)),

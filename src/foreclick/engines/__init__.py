@@ -1,25 +1,14 @@
 """Engines: where tables live and expressions are executed. Only this room knows a vendor."""
 
-from foreclick.engines.base import (
-    BUCKETS,
-    HASHES,
-    Engine,
+from foreclick.engines.base import BUCKETS, HASHES, Engine, hashed_here
+from foreclick.engines.duckdb import default_engine, laptop
+from foreclick.engines.files import (
     ScratchFile,
-    absent,
     checked_file,
-    count_of,
-    force,
-    hashed_here,
-    real,
     sweep_partial,
-    total,
-    unordered,
-    whole,
     whole_file,
     write_rows,
-    zero,
 )
-from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.sources import (
     TableLike,
     bring,
@@ -29,8 +18,10 @@ from foreclick.engines.sources import (
     flag_by,
     open_source,
     read_schemas,
+    workable,
 )
 from foreclick.engines.statements import Statement
+from foreclick.engines.values import absent, count_of, force, real, total, unordered, whole, zero
 
 __all__ = [
     "BUCKETS",
@@ -59,6 +50,7 @@ __all__ = [
     "unordered",
     "whole",
     "whole_file",
+    "workable",
     "write_rows",
     "zero",
 ]

@@ -5,26 +5,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import platform
-import re
-import shutil
-import tempfile
 import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
 
-from foreclick.errors import EngineError, SourceError
+from foreclick.engines.files import ScratchFile
+from foreclick.engines.values import md5, substr, whole
+from foreclick.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,9 +27,10 @@ if TYPE_CHECKING:
 
     from foreclick.engines.statements import Statement
 
+BATCH = 100_000
+"""Rows that are fetched at once."""
+
 _numbers = itertools.count(1)
-_PARTIAL = ".partial"
-_TABLES = (".parquet", ".csv")
 _HEX = "0123456789abcdef"
 _DIGITS = 7  # 28 bits of the digest: far more than 30 buckets need, and no overflow anywhere
 
@@ -45,15 +40,9 @@ BUCKETS = 30
 HASHES = 16**_DIGITS
 """How many numbers `Engine.hashed` can give."""
 
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def md5(text: str) -> str:  # type: ignore[empty-body]
-    """The lower-case hexadecimal MD5 of UTF-8 text: one function that the engines agree on."""
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def left(text: str, length: int) -> str:  # type: ignore[empty-body]
-    """The first characters of a text."""
+_PROBE = "foreclick: zoë 東京"
+_proven: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Connections whose hash was found to be right; by their id, for Ibis calls others equal."""
 
 
 _unneeded: deque[tuple[Engine, str]] = deque()
@@ -81,64 +70,6 @@ def _unfused() -> Iterator[None]:
         options.fuse_selects = before
 
 
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """A path to write to, which becomes `path` at the end: a file is there completely or not."""
-    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def sweep_partial(directory: Path) -> None:
-    """Remove what processes of this machine were writing when they were killed."""
-    for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
-        file.unlink(missing_ok=True)
-
-
-def abandoned(directory: Path, before: str, after: str = "") -> Iterator[Path]:
-    """Whose name ends in `before`, the number of a process that is gone, and `after`."""
-    name = re.compile(rf".*{re.escape(before)}(\d+){re.escape(after)}")
-    for path in directory.glob(f"*{after}"):
-        found = name.fullmatch(path.name)
-        if found and not _alive(int(found[1])):
-            yield path
-
-
-def _alive(pid: int) -> bool:
-    """Whether a process of this machine is running, or may be."""
-    if os.name == "nt":  # where asking is as good as stopping it
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
-
-
-class ScratchFile:
-    """A file that is there as long as this object; `laptop` removes what killed processes left.
-
-    Attributes:
-        path: where it is to be written.
-    """
-
-    def __init__(self, name: str) -> None:
-        folder = f"{Engine.unique('scratch')}-foreclick-{platform.node()}-{os.getpid()}"
-        place = Path(tempfile.gettempdir()) / folder
-        place.mkdir()
-        self.path = str(place / name)
-        self._removed = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
-
-    def remove(self) -> None:
-        """Remove it now."""
-        self._removed()
-
-
 class Engine:
     """A place where tables live and expressions are executed: one Ibis backend.
 
@@ -147,13 +78,31 @@ class Engine:
     Attributes:
         far: whether it is a cluster or a server, rather than part of this process.
         maps: whether it has workers that a Python function can be sent to.
+        reads_raw: whether its tables are read row by row and all work is done at home.
+        hashes: whether tests have shown that `hashed` is right there; otherwise it is asked.
+        read_only: whether nothing may be created in it. What is computed there once is then fetched
+            and kept at home. So it is by default: many engines have no temporary tables, or their
+            sessions forget them.
     """
 
     far: ClassVar[bool] = True
     maps: ClassVar[bool] = False
+    reads_raw: ClassVar[bool] = False
+    hashes: ClassVar[bool] = False
+    read_only: bool = True
 
-    def __init__(self, backend: BaseBackend) -> None:
+    def __init__(self, backend: BaseBackend, *, read_only: bool = False) -> None:
         self.backend: Any = backend
+        self.read_only = read_only or type(self).read_only
+
+    @property
+    def workplace(self) -> Engine:
+        """Where `materialise`, `make` and `show` keep tables: here, or at home."""
+        if not self.read_only:
+            return self
+        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - built on this module
+
+        return default_engine()
 
     @property
     def name(self) -> str:
@@ -176,8 +125,7 @@ class Engine:
 
     def fetch(self, expr: ir.Table) -> pa.Table:
         """The rows of `expr`, brought home as Arrow."""
-        with self._explained(expr):
-            return self.backend.to_pyarrow(expr)
+        return pa.Table.from_batches(self.batches(expr), _arrow_schema(expr))
 
     def ask(self, statement: Statement, table: ir.Table, *options: Any) -> pa.Table:  # noqa: ANN401
         """The rows of ``statement(engine, table, *options)``; see `statements`."""
@@ -202,17 +150,22 @@ class Engine:
         return found
 
     def materialise(self, expr: ir.Table, step: str) -> ir.Table:
-        """Execute `expr` once and keep its rows in the engine, under a name that says the step.
+        """Execute `expr` once and keep its rows in `workplace`, under a name that says the step.
 
         The table lives as long as an expression over it does.
         """
+        if self.read_only:
+            with self._explained(expr, step):
+                return self.brought(expr)
         self.sweep()
         name = self.unique(step)
         with self._explained(expr, step):
             return self._owned(name, lambda: self._store(name, expr))
 
     def show(self, table: pa.Table) -> ir.Table:
-        """An Arrow table as a table of this engine, for as long as an expression needs it."""
+        """An Arrow table as a table of `workplace`, for as long as an expression needs it."""
+        if self.read_only:
+            return self.workplace.show(table)
         name = self.unique("source")
         return self._owned(name, lambda: self._store(name, table))
 
@@ -229,8 +182,15 @@ class Engine:
 
     def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
         """The rows of `expr` in batches, for tables larger than memory."""
+        schema = _arrow_schema(expr)
         with self._explained(expr):
-            yield from self.backend.to_pyarrow_batches(expr)
+            for batch in self._fetched(_without_booleans(expr)):
+                yield batch.cast(schema)
+
+    def _fetched(self, expr: ir.Table) -> Iterable[pa.RecordBatch]:
+        """Batches as the engine's driver gives them, of the types that Ibis knows or others."""
+        reader: Iterable[pa.RecordBatch] = self.backend.to_pyarrow_batches(expr, chunk_size=BATCH)
+        return reader
 
     def mapped(
         self,
@@ -248,6 +208,10 @@ class Engine:
             schema: the columns of the answer.
         """
         raise NotImplementedError
+
+    def brought(self, expr: ir.Table) -> ir.Table:
+        """The rows of `expr` as a table at home; they need not fit in memory."""
+        return self.workplace.spooled(_arrow_schema(expr), self.batches(expr))
 
     def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ir.Table:
         """Rows as a table of this engine, written to a temporary file as they come.
@@ -335,38 +299,43 @@ class Engine:
 
         It is the same on every engine, and `hashed_here` in Python.
         """
+        self._check_hash()
+        return self._hashed(value, salt)
+
+    def _hashed(self, value: ir.Value, salt: str = "") -> ir.IntegerValue:
         text = value.cast("string").fill_null("")
         salted = ibis.literal(salt) + text if salt else text
-        return self._hex_number(left(md5(salted), _DIGITS))
+        return self._hex_number(substr(self._md5(salted), 1, _DIGITS))
+
+    def _check_hash(self) -> None:
+        """Refuse an engine that hashes otherwise: its buckets and samples would be wrong."""
+        if self.hashes or _proven.get(id(self.backend)) is self.backend:
+            return
+        expected = hashed_here(_PROBE)
+        remedy = (
+            "Buckets of units and samples would not be those of other engines. Read the log "
+            "without unit= and sample=, or write it to Parquet files and read those."
+        )
+        try:
+            probe = self._hashed(ibis.literal(_PROBE)).name("found").as_table()
+            found = self.fetch(probe)["found"][0].as_py()
+        except EngineError as error:
+            raise EngineError(f"{self.name} has no MD5 that foreclick knows. {remedy}") from error
+        if found != expected:
+            raise EngineError(f"{self.name} hashes {_PROBE!r} to {found}, not {expected}. {remedy}")
+        _proven[id(self.backend)] = self.backend
+
+    def _md5(self, text: ir.StringValue) -> ir.StringValue:
+        """The lower-case hexadecimal MD5 of UTF-8 text."""
+        return md5(text)
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         """A hexadecimal number of seven digits; engines with a function for it are faster."""
         number: ir.IntegerValue = ibis.literal(0, type="int64")
         for place in range(_DIGITS):
-            digit = ibis.literal(_HEX).find(digits.substr(place, 1)).cast("int64")
+            digit = ibis.literal(_HEX).find(substr(digits, place + 1, 1)).cast("int64")
             number = number * 16 + digit
         return number
-
-
-def write_rows(rows: pa.Table, path: str | Path) -> None:
-    """Write rows to one file, Parquet or CSV by its ending."""
-    target = checked_file(path)
-    with whole_file(target) as file:
-        if target.suffix.lower() == ".csv":
-            write_csv(rows, file)
-        else:
-            pq.write_table(rows, file, compression="zstd")
-
-
-def checked_file(path: str | Path) -> Path:
-    """A path that a table can be written to; to be known before the work, not after."""
-    target = Path(path)
-    if target.suffix.lower() not in _TABLES or not target.parent.is_dir():
-        raise SourceError(
-            f"a table cannot be written to {str(path)!r}: give a file that ends in "
-            f"{' or '.join(_TABLES)}, in a directory that exists."
-        )
-    return target
 
 
 def hashed_here(text: str) -> int:
@@ -374,52 +343,12 @@ def hashed_here(text: str) -> int:
     return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:_DIGITS], 16)
 
 
-def force(value: ir.Value, kind: str) -> ir.Value:
-    """A cast that is always written out.
-
-    Ibis leaves out a cast to the type it believes a value to have; engines disagree with it about
-    sums of integers, which are 128 bits wide on DuckDB and decimals on PostgreSQL.
-    """
-    return ops.Cast(value, dt.dtype(kind)).to_expr()
+def _arrow_schema(expr: ir.Table) -> pa.Schema:
+    """The columns of an expression in Arrow, none of them marked as never NULL."""
+    return pa.schema([field.with_nullable(True) for field in expr.schema().to_pyarrow()])
 
 
-def total(column: ir.NumericColumn) -> ir.NumericScalar:
-    """The sum of a column, 0 for none; integers stay 64-bit integers on every engine."""
-    if column.type().is_integer():
-        return force(column.sum().fill_null(0), "int64")
-    return column.cast("float64").sum().fill_null(real(0))
-
-
-def count_of(condition: ir.BooleanColumn) -> ir.IntegerScalar:
-    """In how many rows a condition holds; PostgreSQL does not make integers of booleans."""
-    return total(condition.ifelse(whole(1), whole(0)))
-
-
-def real(number: float) -> ir.FloatingScalar:
-    """A double literal, exact to the last bit.
-
-    Written as a number it would be a DECIMAL on some engines, and off by a unit in the last place.
-    """
-    return ibis.literal(repr(float(number))).cast("float64")
-
-
-def whole(number: int) -> ir.IntegerScalar:
-    """A 64-bit integer literal: a bare small one may come back as 8 or 32 bits."""
-    return force(ibis.literal(number), "int64")
-
-
-def zero(kind: dt.DataType) -> ir.NumericScalar:
-    """0, as an integer or a double."""
-    return whole(0) if kind.is_integer() else real(0)
-
-
-def unordered(text: ir.StringValue) -> ir.StringValue:
-    """Something to order texts by, the same on every engine: their own orders of texts differ."""
-    return md5(text)
-
-
-def absent(value: ir.Value) -> ir.BooleanValue:
-    """Whether a value is NULL. On Spark, NULL is also what a NaN is asked for."""
-    if value.type().is_floating():
-        return value.isnull() & ~value.isnan().fill_null(False)
-    return value.isnull()
+def _without_booleans(expr: ir.Table) -> ir.Table:
+    """Booleans as 0 and 1: some engines have no others, and their drivers do not tell."""
+    flags = [name for name, kind in expr.schema().items() if kind.is_boolean()]
+    return expr.mutate(**{name: expr[name].cast("int32") for name in flags}) if flags else expr

@@ -15,7 +15,8 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 from ibis import Schema
 
-from foreclick.engines.base import Engine, abandoned
+from foreclick.engines.base import Engine
+from foreclick.engines.files import abandoned
 from foreclick.engines.statements import Kept, Source, Statement, about, named
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class DuckDB(Engine):
     """Ibis's DuckDB backend, on DuckDB 1.5 and 2.0."""
 
     far = False
+    hashes = True
+    read_only = False
 
     def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
         """DuckDB answers NULL beyond the end by itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from foreclick.engines.base import Engine
 from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
+from foreclick.engines.warehouses import WAREHOUSES, Rows
 from foreclick.errors import SourceError
 
 
@@ -37,7 +39,12 @@ TableLike: TypeAlias = (
 )
 """What a table can be read from: a path or glob, columns by name, rows, a frame, an Ibis table."""
 
-_ENGINES: dict[str, type[Engine]] = {"duckdb": DuckDB, "pyspark": Spark, "postgres": Postgres}
+_ENGINES: dict[str, type[Engine]] = {
+    **WAREHOUSES,
+    "duckdb": DuckDB,
+    "pyspark": Spark,
+    "postgres": Postgres,
+}
 _READERS = {
     ".parquet": "read_parquet",
     ".pq": "read_parquet",
@@ -47,6 +54,9 @@ _READERS = {
     ".jsonl": "read_json",
     ".ndjson": "read_json",
 }
+_read_only: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Connections in which nothing may be created, because the user said so; by their id."""
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # sqlglot underlines what it does not understand
 _ACCEPTED = (
     "a path or glob of Parquet, CSV or JSON files, a pandas or Polars frame, an Arrow table, "
@@ -58,20 +68,36 @@ def engine_of(backend: Any) -> Engine:  # noqa: ANN401 - an Ibis backend, or alr
     """The engine around an Ibis connection."""
     if isinstance(backend, Engine):
         return backend
-    return _ENGINES.get(getattr(backend, "name", ""), Engine)(backend)
+    kind = _ENGINES.get(getattr(backend, "name", ""), Rows)
+    return kind(backend, read_only=_read_only.get(id(backend)) is backend)
 
 
-def open_source(source: Any, engine: Any = None) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+def open_source(
+    source: Any,  # noqa: ANN401
+    engine: Any = None,  # noqa: ANN401
+    *,
+    read_only: bool = False,
+) -> tuple[Engine, ir.Table]:
     """The table that `source` is, and the engine it lives in.
 
     A source that lives nowhere yet (a path, a frame) is opened in `engine`, by default in the
-    DuckDB of this process.
+    DuckDB of this process. With `read_only`, nothing is ever created in that engine; this is kept
+    in mind for its connection, whose other tables (candidates, for instance) are read alike.
     """
+    home, table = _opened(source, engine)
+    if read_only and not home.read_only:
+        home.read_only = True
+        _read_only[id(home.backend)] = home.backend
+    return home, table
+
+
+def _opened(source: Any, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
     if isinstance(source, ir.Table):
         backends, _ = source._find_backends()  # noqa: SLF001 - the public one insists on one
         if not backends:  # a memtable belongs to no engine
             return _show(source.to_pyarrow(), engine)
-        return engine_of(backends[0]), source
+        home = engine_of(backends[0])
+        return (home.workplace, home.brought(source)) if home.reads_raw else (home, source)
     if _comes_from(source, "pyspark"):
         return Spark.open(source)
     if isinstance(source, str | Path):
@@ -79,11 +105,16 @@ def open_source(source: Any, engine: Any = None) -> tuple[Engine, ir.Table]:  # 
     return _show(_to_arrow(source), engine)
 
 
+def workable(engine: Engine, table: ir.Table) -> tuple[Engine, ir.Table]:
+    """A table that other tables can be made of and joined with: its rows come home if need be."""
+    return (engine.workplace, engine.brought(table)) if engine.read_only else (engine, table)
+
+
 def bring(table: ir.Table, source: Engine, target: Engine) -> ir.Table:
     """`table`, in the engine `target`: as it is if it lives there, else copied through Arrow."""
     if source == target:
         return table
-    return _show(source.fetch(table), target)[1]
+    return target.show(source.fetch(table))
 
 
 def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
@@ -160,7 +191,7 @@ def _comes_from(source: object, package: str) -> bool:
 
 
 def _show(table: pa.Table, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
-    home = default_engine() if engine is None else engine_of(engine)
+    home = default_engine() if engine is None else engine_of(engine).workplace
     return home, home.show(table)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -52,7 +53,8 @@ class Spark(Engine):
     """
 
     maps = True
-    _persisted: ClassVar[dict[str, Any]] = {}
+    hashes = True
+    read_only = False
 
     @classmethod
     def open(cls, frame: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401 - pyspark is optional
@@ -105,26 +107,26 @@ class Spark(Engine):
         yield from self.fetch(expr).to_batches()
 
     def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
-        """Spark has no temporary tables: a persisted frame behind a view.
+        """Spark has no temporary tables: a view whose rows are kept.
 
         It can be recomputed from its lineage if an executor is lost.
         """
+        frame = (
+            self._frame(rows) if isinstance(rows, ir.Table) else self._session.createDataFrame(rows)
+        )
+        frame.createOrReplaceTempView(name)
         if isinstance(rows, ir.Table):
-            frame = self._frame(rows).persist()
-            frame.createOrReplaceTempView(name)
-            frame.count()
-        else:
-            frame = self._session.createDataFrame(rows)
-            frame.createOrReplaceTempView(name)
-        self._persisted[name] = frame
+            # By the view's name: Spark Connect would look up the frame's own sources once more to
+            # free it, and they may be gone by then.
+            self._session.catalog.cacheTable(name)
+            self._session.table(name).count()
         return self.backend.table(name)
 
     def drop(self, name: str) -> None:
         """Forget the view and free what it kept."""
+        with suppress(Exception):  # no such view, or none that is kept
+            self._session.catalog.uncacheTable(name)
         self._session.catalog.dropTempView(name)
-        frame = self._persisted.pop(name, None)
-        if frame is not None:
-            frame.unpersist()
 
     def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
         """Without a look at how long the array is."""

@@ -83,7 +83,8 @@ class Log:
     """A click log that was read, checked and compressed; the raw rows stay where they are.
 
     Attributes:
-        engine: where the log lives.
+        engine: where `stored` lives: the log's own engine, or DuckDB in this process if nothing
+            may be created there.
         shape: what the columns of `stored` are.
         stored: the compressed rows, one per distinct (context, …, list, rewards), with the count
             `n`: an Ibis table in the log's engine. Rewards that are 0 or 1 are masks (see `Shape`).
@@ -91,6 +92,7 @@ class Log:
         dropped: how many rows were left out, by cause (`invalid="drop"`).
         dropped_rows: how many rows were left out; a row with two causes counts once.
         raw: the source's own rows, after `where`, unexecuted.
+        source: the engine where the log lives.
         roles: which column of `raw` plays which part.
         inflation: for how many records a row was kept; 1 unless the log is down-sampled.
         ledger: what the log was made of, if that was a table of events (`from_events`).
@@ -104,6 +106,7 @@ class Log:
     dropped: dict[str, int]
     dropped_rows: int
     raw: ir.Table
+    source: Engine
     roles: Roles
     inflation: float = 1.0
     ledger: Any = field(default=None, compare=False)
@@ -119,7 +122,7 @@ class Log:
         extras = [n for n, there in (("period", s.period), ("unit", s.unit)) if there]
         extras += [*s.segments, *([f"{s.propensity} propensity"] if s.propensity else [])]
         return (
-            f"<Log: {self.rows:,} records of up to {s.depth} items in {self.engine.name}; "
+            f"<Log: {self.rows:,} records of up to {s.depth} items in {self.source.name}; "
             f"rewards: {', '.join(s.rewards) or 'none'}"
             + (f"; with {', '.join(extras)}" if extras else "")
             + (f"; {self.dropped_rows:,} invalid rows dropped" if self.dropped_rows else "")
@@ -151,6 +154,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     item: str | None = None,
     click: str | None = None,
     engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    read_only: bool = False,
 ) -> Log:
     """Read a click log where it lives, check it, and compress it in one pass.
 
@@ -185,6 +189,10 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         item: see `layout`.
         click: see `layout`.
         engine: the Ibis connection to open paths and frames in; by default DuckDB in this process.
+        read_only: create nothing where the log lives, for accounts that may only SELECT. The tally
+            is then one SELECT, fetched in batches and kept here. Only Spark and PostgreSQL would
+            otherwise hold it, in temporary views and tables. It stays so for other tables of the
+            same connection, such as a candidate's.
 
     Raises:
         InvalidLogError: rows break the rules of a log, or there are none.
@@ -224,7 +232,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         position=(position or "position") if long else None,
         item=(item or "item") if long else None,
     )
-    home, table = open_source(source, engine)
+    home, table = open_source(source, engine, read_only=read_only)
     table = filter_by(table, where)
     if sample is None:
         return compress(table, roles, home, invalid, depth)
@@ -265,7 +273,8 @@ def compress(
     tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
     """
     shape, table = _Pass(raw, roles, engine, depth, masks).rows()
-    rows, causes, invalid_rows = check(table, shape, roles.weight, engine)
+    home = engine.workplace
+    rows, causes, invalid_rows = check(table, shape, roles.weight, home)
     if not rows:
         raise InvalidLogError(
             "the log has no rows. Check the path, the filter in where=, and that the day you "
@@ -275,7 +284,7 @@ def compress(
         broken = rules(table, shape, roles.weight)
         if invalid != "drop":
             raise complain(
-                table, shape, broken, causes, invalid_rows, engine, droppable=invalid == "error"
+                table, shape, broken, causes, invalid_rows, home, droppable=invalid == "error"
             )
         if invalid_rows == rows:
             raise InvalidLogError(
@@ -283,15 +292,16 @@ def compress(
                 f"invalid='drop'. Causes: {causes}."
             )
         table = valid(table, broken)
-    shape, table = _packed_after_all(shape, table, engine)
+    shape, table = _packed_after_all(shape, table, home)
     return Log(
-        engine=engine,
+        engine=home,
         shape=shape,
         stored=table if list(table.columns) == shape.stored else table.select(shape.stored),
         rows=rows - invalid_rows,
         dropped=causes,
         dropped_rows=invalid_rows,
         raw=raw,
+        source=engine,
         roles=roles,
         inflation=_inflation(raw, roles.weight, engine) if roles.drawn and roles.weight else 1.0,
     )
@@ -331,6 +341,7 @@ class _Pass:
         check_columns(raw, roles)
         self.raw, self.roles, self.engine, self.depth = raw, roles, engine, depth
         self.masks = masks
+        self.home = engine.workplace  # where the groups are
 
     def rows(self) -> tuple[Shape, ir.Table]:
         """The shape and the groups of the raw rows."""
@@ -345,7 +356,7 @@ class _Pass:
         while masks:
             shape = replace(shape_of(self.raw, self.roles, depth), masks=masks)
             table = self.engine.make("log", _by_masks, self.raw, self.roles, shape, self.depth)
-            if not self.engine.ask(_any_null, table, masks)["found"][0].as_py():
+            if not self.home.ask(_any_null, table, masks)["found"][0].as_py():
                 return shape, table
             longest = depth if self.depth else self._longest(_ALL)
             if longest == depth:
@@ -368,7 +379,7 @@ class _Pass:
         while True:
             shape = shape_of(self.raw, self.roles, depth)
             table = self.engine.make("log", _by_columns, self.raw, self.roles, shape)
-            found = self.depth or _readable(self.engine.ask(_longest_of, table))
+            found = self.depth or _readable(self.home.ask(_longest_of, table))
             if found <= depth:
                 return shape, table
             depth = found

@@ -356,7 +356,7 @@ def scored(
         **{ITEM: log.stored[first], "score": log.stored["worth"], N: log.stored[N]},
     )
     refuse(
-        engine,
+        log.engine,
         rows,
         _no_score,
         lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has the score {row['score']}",

@@ -74,8 +74,8 @@ class Tally:
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
         inflation: for how many records a row of the log was kept; 1 unless it was down-sampled.
-        brought: the compact rows that these are a copy of, if they were brought from another
-            engine.
+        source: the name of the engine that tallied the log, if its rows came from there.
+        brought: the compact rows that these are a copy of, if those lie in another engine.
         learnt: what estimators have learnt of it, so that they need not look again; by its table,
             because a tally that was altered shares it.
         files: the Parquet files that hold exactly these rows, if they lie in files.
@@ -89,6 +89,7 @@ class Tally:
     dropped_rows: int
     decayed: bool = False
     inflation: float = 1.0
+    source: str | None = field(default=None, compare=False)
     brought: ir.Table | None = None
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
@@ -177,7 +178,7 @@ class Tally:
         """A copy in the DuckDB of this process."""
         home = default_engine()
         here = bring(self.stored, self.engine, home)
-        return self._with_rows(here, engine=home, brought=self.stored)
+        return self._with_rows(here, engine=home, source=self.engine.name, brought=self.stored)
 
     def weigh(
         self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
@@ -298,6 +299,7 @@ def tally(log: LogLike) -> Tally:
             log.dropped,
             log.dropped_rows,
             inflation=log.inflation,
+            source=None if log.source == log.engine else log.source.name,
         )
     return cast("Tally", log.kept[_TALLY])
 
@@ -314,7 +316,7 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
     """
     counted = tally(log)
     if not counted.engine.far:
-        return counted, []
+        return counted, [_came_home(counted)] if counted.source else []
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
         where, rows = counted.engine.name, counted.row_count()
         return counted, [f"The {rows:,} rows of the tally stayed in {where}, where it was made."]
@@ -322,8 +324,12 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
     here: Tally = counted.learnt[key]
-    where, rows = counted.engine.name, here.row_count()
-    return here, [f"The log was tallied in {where}; the {rows:,} rows of its tally came home."]
+    return here, [_came_home(here)]
+
+
+def _came_home(tally: Tally) -> str:
+    rows = tally.row_count()
+    return f"The log was tallied in {tally.source}; the {rows:,} rows of its tally came home."
 
 
 def read_tally(
@@ -347,7 +353,7 @@ def read_tally(
         engine: the Ibis connection to read it in; by default DuckDB in this process.
     """
     files = described(str(path) if isinstance(path, str | Path) else [str(p) for p in path])
-    home = engine_of(engine) if engine is not None else default_engine()
+    home = engine_of(engine).workplace if engine is not None else default_engine()
     alike: dict[tuple[Shape, float, str], list[str]] = {}
     for file, (meta, schema) in files.items():
         kind = Shape.from_dict(meta["shape"]), float(meta.get("inflation", 1.0)), str(schema)

@@ -1,4 +1,4 @@
--- fetch
+-- ask
 SELECT
   MAX("t2"."length") AS "length"
 FROM (
@@ -7,12 +7,12 @@ FROM (
   FROM (
     SELECT
       *
-    FROM "foreclick_source" AS "t0"
+    FROM "log" AS "t0"
     LIMIT 10000
   ) AS "t1"
 ) AS "t2";
 
--- fetch
+-- ask
 SELECT
   MAX(
     (
@@ -39,6 +39,7 @@ FROM (
   SELECT
     "t1"."context",
     "t1"."day" AS "period",
+    CAST(CAST(TO_NUMBER(SUBSTRING(MD5(COALESCE("t1"."user", '')), 1, 7), 'XXXXXXX') AS BIGINT) % 30 AS SMALLINT) AS "bucket",
     GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS "length",
     "t1"."i0" AS "item_1",
     "t1"."i1" AS "item_2",
@@ -47,87 +48,76 @@ FROM (
   FROM (
     SELECT
       *
-    FROM "foreclick_source" AS "t0"
+    FROM "log" AS "t0"
     LIMIT 10000
   ) AS "t1"
 ) AS "t2";
 
 -- log
 SELECT
-  "t1"."context",
-  "t1"."item_1",
-  "t1"."item_2",
-  "t1"."period",
-  "t1"."clicks",
+  "t2"."context",
+  "t2"."item_1",
+  "t2"."item_2",
+  "t2"."period",
+  "t2"."bucket",
+  "t2"."clicks",
   COUNT(*) AS "n"
 FROM (
   SELECT
-    "t0"."context",
-    "t0"."day" AS "period",
-    GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS "length",
-    "t0"."i0" AS "item_1",
-    "t0"."i1" AS "item_2",
+    "t1"."context",
+    "t1"."period",
+    "t1"."bucket",
+    "t1"."length",
+    "t1"."item_1",
+    "t1"."item_2",
     IFF(
-      GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) > 2,
+      "t1"."length" > 2,
       CAST(NULL AS BIGINT),
       CASE
-        WHEN "t0"."i0" IS NULL
-        THEN IFF("t0"."c0" IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
-        WHEN "t0"."c0" = 0
+        WHEN "t1"."item_1" IS NULL
+        THEN IFF("t1"."clicks_1" IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
+        WHEN "t1"."clicks_1" = 0
         THEN CAST(0 AS BIGINT)
-        WHEN "t0"."c0" = 1
+        WHEN "t1"."clicks_1" = 1
         THEN CAST(1 AS BIGINT)
         ELSE CAST(NULL AS BIGINT)
       END + CASE
-        WHEN "t0"."i1" IS NULL
-        THEN IFF("t0"."c1" IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
-        WHEN "t0"."c1" = 0
+        WHEN "t1"."item_2" IS NULL
+        THEN IFF("t1"."clicks_2" IS NULL, CAST(0 AS BIGINT), CAST(NULL AS BIGINT))
+        WHEN "t1"."clicks_2" = 0
         THEN CAST(0 AS BIGINT)
-        WHEN "t0"."c1" = 1
+        WHEN "t1"."clicks_2" = 1
         THEN CAST(2 AS BIGINT)
         ELSE CAST(NULL AS BIGINT)
       END
     ) AS "clicks"
-  FROM "foreclick_source" AS "t0"
-) AS "t1"
+  FROM (
+    SELECT
+      "t0"."context",
+      "t0"."day" AS "period",
+      CAST(CAST(TO_NUMBER(SUBSTRING(MD5(COALESCE("t0"."user", '')), 1, 7), 'XXXXXXX') AS BIGINT) % 30 AS SMALLINT) AS "bucket",
+      GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS "length",
+      "t0"."i0" AS "item_1",
+      "t0"."i1" AS "item_2",
+      "t0"."c0" AS "clicks_1",
+      "t0"."c1" AS "clicks_2"
+    FROM "log" AS "t0"
+  ) AS "t1"
+) AS "t2"
 GROUP BY
   1,
   2,
   3,
   4,
-  5;
+  5,
+  6;
 
--- fetch
-SELECT
-  MAX("t0"."clicks" IS NULL) AS "found"
-FROM "temp"."main"."foreclick_log" AS "t0";
-
--- fetch
-SELECT
-  CAST(COALESCE(SUM("t1"."n"), 0) AS BIGINT) AS "all",
-  CAST(COALESCE(SUM(IFF("t1"."b0" OR "t1"."b1" OR "t1"."b2", "t1"."n", 0)), 0) AS BIGINT) AS "any",
-  CAST(COALESCE(SUM(IFF("t1"."b0", "t1"."n", 0)), 0) AS BIGINT) AS "c0",
-  CAST(COALESCE(SUM(IFF("t1"."b1", "t1"."n", 0)), 0) AS BIGINT) AS "c1",
-  CAST(COALESCE(SUM(IFF("t1"."b2", "t1"."n", 0)), 0) AS BIGINT) AS "c2"
-FROM (
-  SELECT
-    "t0"."n",
-    COALESCE("t0"."context" IS NULL, FALSE) AS "b0",
-    COALESCE((
-      "t0"."item_1" IS NULL
-    ) AND (
-      "t0"."item_2" IS NULL
-    ), FALSE) AS "b1",
-    COALESCE("t0"."item_1" = "t0"."item_2", FALSE) AS "b2"
-  FROM "temp"."main"."foreclick_log" AS "t0"
-) AS "t1";
-
--- fetch
-SELECT
-  COUNT(*) AS "rows"
-FROM "temp"."main"."foreclick_log" AS "t0";
-
--- fetch
+-- sample
 SELECT
   *
-FROM "temp"."main"."foreclick_log";
+FROM "log" AS "t0"
+WHERE
+  CAST(TO_NUMBER(
+    SUBSTRING(MD5(CONCAT('foreclick:', COALESCE("t0"."context", ''))), 1, 7),
+    'XXXXXXX'
+  ) AS BIGINT) < CAST(134217728 AS BIGINT);

@@ -1,0 +1,176 @@
+"""Engines in which nothing is created: the tally is one SELECT, or rows are read here.
+
+Each gives the tally that DuckDB gives, to the last bit, buckets and samples included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick import engines
+from foreclick.engines import Engine, default_engine, engine_of, hashed_here
+from foreclick.engines.duckdb import DuckDB
+from foreclick.errors import EngineError
+from tests.engines.elsewhere import NAMES
+from tests.engines.random_roles import ALL, LOGS, WITHOUT_ARRAYS, Drawn, log_of
+
+SOME = ("times", "everything", "a sample of units, in rows")
+"""GoogleSQL's reference engine takes a second for a statement; these are enough for it."""
+
+
+def rows_of(tally: fc.Tally) -> pa.Table:
+    return pa.Table.from_batches(tally.sorted_batches())
+
+
+def assert_same(there: fc.Log, log: Drawn) -> None:
+    here = fc.tally(fc.read_log(log.table, **log.roles))
+    found = fc.tally(there)
+    assert found.engine is default_engine()
+    assert (found.shape, found.dropped) == (here.shape, here.dropped)
+    assert rows_of(found).schema.equals(rows_of(here).schema)
+    assert rows_of(found).equals(rows_of(here))
+
+
+def _pairs() -> Iterator[Any]:
+    """Engines with logs; those of one engine on one worker, for an instance takes long to start."""
+    for name in NAMES:
+        for log in WITHOUT_ARRAYS if name == "sqlite" else [*LOGS, *WITHOUT_ARRAYS]:
+            if name != "bigquery" or log.name in SOME:
+                group = pytest.mark.xdist_group(name)
+                yield pytest.param(name, log, marks=group, id=f"{name}: {log}")
+
+
+@pytest.fixture(scope="module")
+def loaders(opened):
+    """One instance of each engine."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            found[name] = opened(name)
+        return found[name]
+
+    return of
+
+
+@pytest.mark.parametrize(("name", "log"), _pairs())
+def test_the_tally_is_the_same_to_the_last_bit(loaders, name, log):
+    assert_same(fc.read_log(loaders(name)(log.table), **log.roles), log)
+
+
+@pytest.mark.xdist_group("clickhouse")
+@pytest.mark.parametrize("name", ["clickhouse"])
+def test_a_note_says_where_the_log_was_tallied(loaders, name):
+    log = fc.read_log(loaders(name)(log_of(20)), **ALL)
+    assert f"in {name};" in repr(log)
+    notes = fc.backtest(log, estimators="ip").notes
+    assert [n for n in notes if n.startswith(f"The log was tallied in {name}; the ")]
+
+
+def test_units_are_checked_where_the_log_lives(loaders):
+    here, there = (
+        fc.check(fc.read_log(table, **ALL)).to_dicts()
+        for table in (log_of(20), loaders("datafusion")(log_of(20)))
+    )
+    assert "bot-like" in repr(here)
+    assert repr(here) == repr(there)
+
+
+def test_a_candidate_may_live_there_too(loaders):
+    table = pa.table({"context": ["q"], "items": [[2, 1]]})
+    log = {"context": ["q"] * 20, "items": [[1, 2], [2, 1]] * 10, "clicks": [[0, 1], [1, 0]] * 10}
+    here, there = (
+        fc.evaluate(log, fc.Ranking(candidate), estimators="ip", metrics="clicks@2").to_dicts()
+        for candidate in (table, loaders("datafusion")(table))
+    )
+    assert repr(here) == repr(there)
+
+
+# --- hashes that would be wrong -------------------------------------------------------------------
+
+
+class Wrong(DuckDB):
+    """An engine whose MD5 is another one."""
+
+    hashes = False
+
+    def _md5(self, text):
+        return super()._md5(text + "!")
+
+
+class Without(DuckDB):
+    """An engine without MD5."""
+
+    hashes = False
+
+    def _md5(self, text):
+        @ibis.udf.scalar.builtin
+        def md5_that_is_not_there(text: str) -> str: ...
+
+        return md5_that_is_not_there(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [(Wrong, r"hashes 'foreclick: zoë 東京' to \d+, not \d+"), (Without, "has no MD5")],
+)
+@pytest.mark.parametrize("roles", [{"unit": "user"}, {"sample": 0.5}], ids=str)
+def test_an_engine_that_hashes_otherwise_is_refused(kind, told, roles):
+    table = pa.table({"context": ["q"], "items": [[1]], "clicks": [[0]], "user": ["u"]})
+    engine = kind(ibis.duckdb.connect())
+    with pytest.raises(EngineError, match=rf"{told}(.|\n)*without unit= and sample="):
+        fc.read_log(table, engine=engine, **roles)
+    assert fc.read_log(table, engine=engine).rows == 1
+
+
+def test_a_connection_is_asked_once_how_it_hashes():
+    class Counted(DuckDB):
+        hashes = False
+        fetched = 0
+
+        def fetch(self, expr):
+            Counted.fetched += 1
+            return super().fetch(expr)
+
+    connection = ibis.duckdb.connect()
+    one = connection.create_table("one", pa.table({"u": ["anna"]}))
+    for _ in range(2):
+        home = Counted(connection)
+        found = home.rows(one.select(h=home.hashed(one.u)))
+        assert found == [{"h": hashed_here("anna")}]
+    assert Counted.fetched == 3
+
+
+# --- engines nobody has tried ---------------------------------------------------------------------
+
+
+def test_an_unknown_engine_is_read_row_by_row():
+    """Its texts may be equal where ours are not, as in MySQL."""
+
+    class Unknown:
+        name = "unknown"
+
+        def __init__(self):
+            self.connection = ibis.duckdb.connect()
+
+        def to_pyarrow_batches(self, expr, chunk_size):
+            return expr.to_pyarrow().to_batches(max_chunksize=chunk_size)
+
+    found = engine_of(Unknown())
+    assert found.reads_raw
+    assert type(found).__mro__[1] is Engine
+    assert found.workplace is default_engine()
+
+
+def test_frames_that_are_opened_where_nothing_may_be_created_stay_at_home():
+    connection = ibis.sqlite.connect()
+    home, table = engines.open_source({"a": [1]}, connection)
+    assert home is default_engine()
+    assert home.rows(table) == [{"a": 1}]
+    assert connection.list_tables() == []
