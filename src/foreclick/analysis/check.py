@@ -20,6 +20,8 @@ BOT_FACTOR = 50
 BOT_RECORDS = 200
 """A unit is bot-like with more records than BOT_FACTOR medians and than BOT_RECORDS."""
 
+_NOBODY = "records without a unit"
+
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
@@ -158,7 +160,8 @@ def _units(log: Log) -> list[Fact]:
     unit, weight = raw[roles.unit], whole(1) if roles.weight is None else raw[roles.weight]
     lists = raw.select(unit=unit, weight=weight)
     if roles.list_id is not None:  # one row an impression: count each list once
-        lists = raw.select(unit=unit, weight=weight, list=raw[roles.list_id]).distinct()
+        ids = {f"list_{i}": raw[name] for i, name in enumerate(roles.list_ids)}
+        lists = raw.select(unit=unit, weight=weight, **ids).distinct()
     counts = lists.group_by("unit").aggregate(**{N: total(lists["weight"])})
     middle = counts.aggregate(units=counts.count(), median=counts[N].cast("float64").median())
     row = log.source.rows(middle)[0]
@@ -169,13 +172,16 @@ def _units(log: Log) -> list[Fact]:
             bots=total(many.ifelse(1, 0)),
             theirs=total(many.ifelse(counts[N], 0)),
             all=total(counts[N]),
+            nobody=total(counts["unit"].isnull().ifelse(counts[N], 0)),
         )
     )[0]
+    nobody = [("units", _NOBODY, bots["nobody"])] if bots["nobody"] else []
     return [
         ("units", "units", row["units"]),
         ("units", "records of the median unit", row["median"]),
         ("units", f"bot-like units (more than {limit:g} records)", bots["bots"]),
         ("units", "share of records that are theirs", bots["theirs"] / bots["all"]),
+        *nobody,
     ]
 
 
@@ -195,6 +201,11 @@ def _advice(facts: list[Fact]) -> list[str]:
         if several > 0
         else "Every context always showed the same list: this log can evaluate nothing else."
     )
+    if _NOBODY in known:
+        notes.append(
+            f"{known[_NOBODY]:,} records have no unit and count as one user. Name another column, "
+            "or leave them out with where=."
+        )
     bots = known.get("share of records that are theirs", 0)
     if bots > 0.01:  # noqa: PLR2004
         notes.append(f"Bot-like units made {bots:.0%} of the records. Leave them out with where=.")

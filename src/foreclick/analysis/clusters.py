@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from foreclick.batches import count_periods
+from foreclick.batches import count_periods, records_without_period
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters
 from foreclick.tallies import FEW_PERIODS, Tally
+
+MANY_PERIODS = 1_000
 
 
 def clusters_of(
@@ -38,6 +40,7 @@ def clusters_of(
     found: list[Clusters] = []
     if shape.period:
         count = count_periods(counted)
+        notes += _odd_periods(counted, count)
         if count >= FEW_PERIODS:
             found.append("period")
         elif counted.decayed and not shape.unit:
@@ -53,3 +56,18 @@ def clusters_of(
     if shape.unit:
         found.append("unit")
     return tuple(found) or ("record",), notes
+
+
+def _odd_periods(counted: Tally, count: int) -> list[str]:
+    """Notes on periods that are probably not what was meant."""
+    notes = []
+    if count > MANY_PERIODS:
+        notes.append(
+            f"The log has {count:,} periods. If its period is a time, read it with the day instead."
+        )
+    if none := records_without_period(counted):
+        notes.append(
+            f"{none:,.0f} records have no period and count as one period of their own. Leave them "
+            "out with where= if that is not meant."
+        )
+    return notes

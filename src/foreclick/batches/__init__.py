@@ -5,7 +5,12 @@ from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
 from foreclick.batches.decode import decode, row_schema
 from foreclick.batches.encode import Codebook
-from foreclick.batches.facts import contexts_repeat, count_periods, largest_rewards
+from foreclick.batches.facts import (
+    contexts_repeat,
+    count_periods,
+    largest_rewards,
+    records_without_period,
+)
 from foreclick.batches.pool import pooled
 from foreclick.batches.source import Batches, Totals, batches_of, regrouped, reweighted
 
@@ -32,6 +37,7 @@ __all__ = [
     "padded",
     "pooled",
     "ratio",
+    "records_without_period",
     "regrouped",
     "reweighted",
     "row_schema",

@@ -16,6 +16,15 @@ def count_periods(tally: Tally) -> int:
     return 0 if periods is None else periods.known
 
 
+def records_without_period(tally: Tally) -> float:
+    """How many records have no period, of a tally that has periods."""
+    batches = batches_of(tally)
+    periods = batches.codebook.periods
+    if periods is None or periods.known == len(periods):
+        return 0.0
+    return sum(float(b.n[b.clusters["period"] == periods.known].sum()) for b in batches)
+
+
 def contexts_repeat(tally: Tally) -> tuple[int, float]:
     """The number of contexts and the median number of records of one."""
     counts = np.concatenate([np.empty(0), *(batch.context_n for batch in batches_of(tally))])

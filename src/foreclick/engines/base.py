@@ -275,6 +275,25 @@ class Engine:
         """Element k (from 1) of an array, NULL where the array is shorter."""
         return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
 
+    def distinct_count(self, array: ir.ArrayValue) -> ir.IntegerValue:
+        """How many different elements an array has."""
+        return array.unique().length()
+
+    def listed(self, text: ir.StringValue) -> ir.ArrayValue:
+        """A list that is written as text: JSON, or plain, such as ``[1, 2]``, ``a|b`` and ``a, b``.
+
+        Text with quotes that is no JSON is NULL, and thus found by the rules of a log, not guessed.
+        """
+        bare = text.strip().re_replace(r"^\[|\]$", "").strip()
+        plain = bare.re_replace(r"\s*[,|]\s*", ",")
+        split = (plain == "").ifelse(ibis.null("array<string>"), plain.split(","))
+        quoted = text.contains('"') | text.contains("'")
+        return quoted.ifelse(self._from_json(text), split)
+
+    def _from_json(self, text: ir.StringValue) -> ir.ArrayValue:  # noqa: ARG002 - see children
+        """A list of text, of JSON; NULL where it is none, or the engine does not read JSON."""
+        return ibis.null("array<string>")
+
     def microseconds(self, moment: ir.TimestampValue) -> ir.IntegerValue:
         """A timestamp as microseconds since 1970."""
         return moment.epoch_seconds().cast("int64") * 1_000_000 + moment.microsecond().cast("int64")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
 from ibis import Schema
@@ -20,7 +21,7 @@ from foreclick.engines.files import abandoned
 from foreclick.engines.statements import Kept, Source, Statement, about, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -30,6 +31,28 @@ _SPILL = f"foreclick-{platform.node()}-"
 _TEMPORARY = ops.Namespace(catalog="temp", database="main")
 _COMPILED = Kept()
 _SHOWN: dict[pa.Schema, tuple[Schema, ops.Namespace]] = {}
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def json_valid(text: str) -> bool:  # type: ignore[empty-body]
+    """Whether text is JSON."""
+
+
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def from_json(text: str, form: str) -> dt.Array(dt.string):  # type: ignore[valid-type]
+    """JSON of a form."""
+
+
+@cache
+def _list_unique(array: dt.Array) -> Callable[[ir.ArrayValue], ir.IntegerValue]:
+    """DuckDB's own count; Ibis 12 writes a lambda that DuckDB 2.0 does not read."""
+
+    def list_unique(array: ir.ArrayValue) -> None: ...
+
+    found: Callable[[ir.ArrayValue], ir.IntegerValue] = ibis.udf.scalar.builtin(
+        list_unique, signature=((array,), dt.int64)
+    )
+    return found
 
 
 class DuckDB(Engine):
@@ -42,6 +65,15 @@ class DuckDB(Engine):
     def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
         """DuckDB answers NULL beyond the end by itself."""
         return array[k - 1]
+
+    def distinct_count(self, array: ir.ArrayValue) -> ir.IntegerValue:
+        """Without a lambda."""
+        return _list_unique(array.type())(array)
+
+    def _from_json(self, text: ir.StringValue) -> ir.ArrayValue:
+        double = json_valid(text).ifelse(text, text.replace("'", '"'))  # as Python writes lists
+        there = json_valid(double).ifelse(double, ibis.null("string"))
+        return from_json(there, '["VARCHAR"]')
 
     def fetch(self, expr: ir.Table) -> pa.Table:
         """Ask DuckDB itself: Ibis imports pandas to fetch a table."""

@@ -45,6 +45,11 @@ def unix_micros(moment: dt.timestamp) -> int:  # type: ignore[empty-body]
     """Microseconds since 1970."""
 
 
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def from_json(text: str, form: str) -> dt.Array(dt.string):  # type: ignore[valid-type]
+    """JSON of a form, NULL if it is none."""
+
+
 class Spark(Engine):
     """Ibis's PySpark backend.
 
@@ -134,6 +139,11 @@ class Spark(Engine):
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return conv(digits, 16, 10).cast("int64")
+
+    def _from_json(self, text: ir.StringValue) -> ir.ArrayValue:
+        form = "array<string>"
+        single = from_json(text.replace("'", '"'), form)  # as Python writes lists
+        return ibis.coalesce(from_json(text, form), single)
 
     def microseconds(self, moment: ir.TimestampValue) -> ir.IntegerValue:
         """Ibis does not ask Spark for microseconds."""

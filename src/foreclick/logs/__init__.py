@@ -14,12 +14,13 @@ import pyarrow as pa
 from foreclick.engines import Engine, TableLike, filter_by, open_source, total
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.logs.layouts import (
+    FLAGS,
     LENGTH,
-    REPEATED,
     WEIGHT,
     Columns,
     Roles,
     check_columns,
+    expanded,
     key_of,
     lay_out,
     period_of,
@@ -136,6 +137,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     context: str | None = "context",
     items: Columns | None = "items",
     clicks: Columns | None = "clicks",
+    clicked_ids: str | None = None,
     period: str | None = None,
     unit: str | None = None,
     propensity: Columns | None = None,
@@ -165,6 +167,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         items: the column with the list of shown items, or a list of columns, one per position.
         clicks: the column with a list of clicks (0/1 or graded), or a list of columns; None for
             a log without clicks, for instance of what a candidate *would* have shown.
+        clicked_ids: instead of `clicks`, the column with a list of the items that were clicked.
         period: the column of the day or week; a timestamp counts as its day.
         unit: the column of the user or session. Kept as one of 30 buckets.
         propensity: the probability of the shown list (a number) or of each slot (a list).
@@ -218,10 +221,17 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     if depth is not None and (type(depth) is not int or not 1 <= depth <= DEEPEST):
         raise SourceError(f"depth={depth!r}: the number of positions is from 1 to {DEEPEST}.")
     long = layout == "long"
+    if clicked_ids is not None:
+        if long:
+            raise SourceError("clicked_ids= is for one row a list; in a long log name click=.")
+        clicks = clicked_ids
+    elif long and clicks is not None:
+        clicks = click or "click"
     roles = Roles(
         context=context,
         items=None if long else items,
-        rewards=rewards_of((click or "click") if long and clicks is not None else clicks, rewards),
+        rewards=rewards_of(clicks, rewards),
+        clicked=clicked_ids is not None,
         period=period,
         unit=unit,
         propensity=propensity,
@@ -234,6 +244,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     )
     home, table = open_source(source, engine, read_only=read_only)
     table = filter_by(table, where)
+    roles = expanded(roles, table)
     if sample is None:
         return compress(table, roles, home, invalid, depth)
     column = _drawn_by(table, roles, sample, sample_by)
@@ -439,7 +450,7 @@ def _by_columns(engine: Engine, raw: ir.Table, roles: Roles, shape: Shape) -> ir
 
 def _grouped(records: ir.Table, keys: list[str], **further: ir.Scalar) -> ir.Table:
     """Count the records by their keys."""
-    keys = [*keys, *([REPEATED] if REPEATED in records.columns else [])]
+    keys = [*keys, *(flag for flag in FLAGS if flag in records.columns)]
     if WEIGHT not in records.columns:
         return records.group_by(keys).aggregate(**further, **{N: records.count()})
     weight = records[WEIGHT]

@@ -7,8 +7,10 @@ the list's `length`, and what only the raw rows can tell of an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import reduce
 from operator import add, or_
 from typing import Any
@@ -16,16 +18,19 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, whole
+from foreclick.engines import Engine, force, whole
 from foreclick.errors import SourceError
 from foreclick.logs.masks import mask_of_slots
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, Shape, numbered
 from foreclick.metrics import CLICKS, METRICS
 
-WEIGHT, LENGTH, REPEATED = "weight", "length", "repeated"
+WEIGHT, LENGTH, REPEATED, STRAY = "weight", "length", "repeated", "stray"
+
+FLAGS = (REPEATED, STRAY)
+"""What only the raw rows can tell of an error: columns of records, where they apply."""
 
 _TAKEN = {
-    *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, REPEATED),
+    *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS),
     *("n", "rows", "bad_weight", "position", "slot", "records", "items"),
     *("estimator", "metric", "clip", "value", "se", "low", "high", "borrowed", "margin"),
     *(
@@ -63,6 +68,7 @@ class Roles:
     list_id: Columns | None = None
     position: str | None = None
     item: str | None = None
+    clicked: bool = False  # whether clicks are ids of items, not a number for each
     likely: bool = False  # whether rows of weight 0 are left out
 
     @property
@@ -71,6 +77,11 @@ class Roles:
         if self.list_id is not None:
             return "long"
         return "array" if isinstance(self.items, str) else "wide"
+
+    @property
+    def list_ids(self) -> list[str]:
+        """The columns that tell the lists of a long log apart."""
+        return [self.list_id] if isinstance(self.list_id, str) else list(self.list_id or ())
 
     def named(self) -> list[tuple[str, str]]:
         """Every (role, column) pair, in the order in which a reader would say them."""
@@ -128,7 +139,7 @@ def some_rows(table: ir.Table, roles: Roles) -> ir.Table:
 
 def check_columns(table: ir.Table, roles: Roles) -> None:
     """Refuse roles whose columns are not there, or whose names a tally needs itself."""
-    missing = [(role, c) for role, c in roles.named() if c not in table.columns]
+    missing = [(role, c) for role, c in roles.named() if top_of(c, table) not in table.columns]
     if missing:
         role = missing[0][0]
         what = ", ".join(f"{role}={column!r}" for role, column in missing)
@@ -147,6 +158,34 @@ def check_columns(table: ir.Table, roles: Roles) -> None:
         )
 
 
+def top_of(column: str, table: ir.Table) -> str:
+    """The column that holds what is named: ``results.id`` is the field `id` within `results`."""
+    top, _, field = column.partition(".")
+    if column in table.columns or not field or top not in table.columns:
+        return column
+    kind = table[top].type()
+    inner = kind.value_type if kind.is_array() else kind
+    return top if inner.is_struct() and field in inner.names else column
+
+
+def expanded(roles: Roles, table: ir.Table) -> Roles:
+    """Roles in which ``item_*`` stands for the columns that it matches, in order."""
+    return replace(
+        roles,
+        items=_matching(roles.items, table),
+        rewards={name: _matching(c, table) for name, c in roles.rewards.items()},
+        propensity=_matching(roles.propensity, table),
+    )
+
+
+def _matching(columns: Any, table: ir.Table) -> Any:  # noqa: ANN401 - the columns of a role
+    if not isinstance(columns, str) or "*" not in columns or columns in table.columns:
+        return columns
+    found = [name for name in table.columns if fnmatchcase(name, columns)]
+    numbers = {name: [int(n) for n in re.findall(r"\d+", name)] for name in found}
+    return sorted(found, key=lambda name: (numbers[name], name)) or columns
+
+
 def _taken(name: str, numbers: Sequence[str]) -> bool:
     """Whether a column would meet one of ours; engines do not tell upper from lower case."""
     lower = name.lower()
@@ -157,10 +196,14 @@ def _taken(name: str, numbers: Sequence[str]) -> bool:
 def key_of(column: ir.Column, role: str) -> ir.Column:
     """A context or an item: 64-bit integers or text, so that two sources can be compared."""
     kind = column.type()
-    if kind.is_integer():
+    if kind.is_integer() or (kind.is_decimal() and kind.scale == 0):
         return column.cast("int64")
     if kind.is_string():
         return column
+    if kind.is_json():  # an element of a semi-structured array
+        return ibis.coalesce(column.str, column.int.cast("string"))
+    if kind.is_uuid():
+        return column.cast("string")
     if role == ITEM or kind.is_floating():
         raise SourceError(
             f"the {role}s are of type {kind}; they must be integers or strings. Convert them "
@@ -175,6 +218,8 @@ def _reward(column: ir.Column, name: str) -> ir.Column:
         return column.cast("int32").cast("int8")  # PostgreSQL has no direct way
     if kind.is_integer():
         return column
+    if kind.is_json():
+        return column.float
     if kind.is_numeric() or kind.is_string():  # text comes from lists written into a CSV cell
         return column.cast("float64")
     raise SourceError(f"{name} must be numbers (0/1 or graded), not {kind}.")
@@ -188,8 +233,31 @@ def _slot_value(value: ir.Value, name: str) -> ir.Value:
 
 
 def period_of(column: ir.Column) -> ir.Column:
-    """Days of a timestamp; anything else as it is."""
-    return column.date() if column.type().is_timestamp() else column
+    """Days of a timestamp, also of one that is a number or text; anything else as it is.
+
+    Numbers from 10⁹ on are seconds, milli-, micro- or nanoseconds since 1970; their days are
+    numbered from then on.
+    """
+    kind = column.type()
+    if kind.is_timestamp():
+        return column.date()
+    if kind.is_integer():
+        days = [(column < 10 ** (9 + n), column if n == 0 else _days(column, n)) for n in _POWERS]
+        return ibis.cases(*days, else_=_days(column, _POWERS[-1] + 3))
+    if kind.is_string():
+        dashes = (column.substr(4, 1) == "-") & (column.substr(7, 1) == "-")
+        timed = dashes & column.substr(10, 1).isin(["T", " "])
+        return timed.fill_null(False).ifelse(column.substr(0, 10), column)
+    return column
+
+
+_POWERS = (0, 2, 5, 8)
+"""Seconds since 1970 are below 10¹¹, milliseconds below 10¹⁴, microseconds below 10¹⁷."""
+
+
+def _days(column: ir.IntegerColumn, power: int) -> ir.IntegerColumn:
+    day = 86_400 * 10 ** (power - 2)
+    return force(column // day, "int64")
 
 
 class _Reader:
@@ -228,6 +296,8 @@ class _Listed(_Reader):
             raise SourceError("name the column that holds the items, for instance items='items'.")
         self.items = self._slots(items)
         self.rewards = {name: self._slots(columns) for name, columns in self.roles.rewards.items()}
+        if self.roles.clicked:
+            self.rewards[CLICKS] = self._marks(str(self.roles.rewards[CLICKS]))
         propensity = self.roles.propensity
         per_slot = shape_of(self.table, self.roles, 1).propensity == "slot"
         self.propensities = self._slots(propensity) if propensity is not None and per_slot else None
@@ -241,16 +311,38 @@ class _Listed(_Reader):
         """The longest of what a row holds: of an array its length, of wide columns their number."""
         lengths = [
             self._array(c).length().fill_null(0) if isinstance(c, str) else whole(len(c))
-            for c in (items, *self.roles.rewards.values())
+            for c in (items, *self._listed_rewards())
         ]
         longest = ibis.greatest(*lengths) if len(lengths) > 1 else lengths[0]
         return longest.cast("int64")
 
+    def _listed_rewards(self) -> list[Columns]:
+        """The columns of rewards that have a value for each item."""
+        rewards = self.roles.rewards.items()
+        return [c for name, c in rewards if name != CLICKS or not self.roles.clicked]
+
+    def _marks(self, column: str) -> Callable[[int], ir.Value | None]:
+        """A function from the position to whether its item is among those that were clicked."""
+        ids = self._array(column)
+
+        def mark(k: int) -> ir.Value | None:
+            item = self.items(k)
+            if item is None:
+                return None
+            if item.type() != ids.type().value_type:
+                raise SourceError(
+                    f"clicked_ids={column!r} are of type {ids.type().value_type}, and the items of "
+                    f"type {item.type()}. Make them the same."
+                )
+            there = ids.contains(item).fill_null(False).ifelse(whole(1), whole(0))
+            return item.isnull().ifelse(ibis.null("int64"), there)
+
+        return mark
+
     def _array(self, column: str) -> ir.ArrayColumn:
-        value = self.table[column]
-        if value.type().is_string():  # a list in a CSV cell: [1, 2, 3] or 1|2|3
-            text = value.re_replace(r"[\[\]\"' ]", "").replace("|", ",")
-            return (text == "").ifelse(ibis.null("array<string>"), text.split(","))
+        value = self.table[top_of(column, self.table)]
+        if value.type().is_string():
+            return self.engine.listed(value)
         if not value.type().is_array():
             raise SourceError(
                 f"column {column!r} is of type {value.type()}, not a list. For one row per "
@@ -263,7 +355,10 @@ class _Listed(_Reader):
         """A function from the position to its value in each row."""
         if isinstance(columns, str):
             array = self._array(columns)
-            return lambda k: self.engine.element(array, k)
+            field = columns.removeprefix(f"{top_of(columns, self.table)}").removeprefix(".")
+            if not field:
+                return lambda k: self.engine.element(array, k)
+            return lambda k: self.engine.element(array, k)[field]
         names = list(columns)
         return lambda k: self.table[names[k - 1]] if k <= len(names) else None
 
@@ -286,6 +381,11 @@ class _Listed(_Reader):
                 columns[column] = (
                     _slot_value(value, name).cast(kind) if there_is else ibis.null(kind)
                 )
+        if self.roles.clicked:
+            marks = (columns[c].fill_null(0) for c in numbered(CLICKS, depth))
+            ids = self._array(str(self.roles.rewards[CLICKS]))
+            more = self.engine.distinct_count(ids).fill_null(0) > reduce(add, marks)
+            columns[STRAY] = more & (length <= depth)
         return self.table.select(**columns)
 
 
@@ -337,8 +437,7 @@ class _Long(_Reader):
         if roles.propensity is not None:
             named[PROPENSITY] = roles.propensity
         slots = {f"__slot_{n}": _slot_value(table[column], n) for n, column in named.items()}
-        ids = [roles.list_id] if isinstance(roles.list_id, str) else list(roles.list_id or ())
-        lists = {f"__list_{i}": table[name] for i, name in enumerate(ids)}
+        lists = {f"__list_{i}": table[name] for i, name in enumerate(roles.list_ids)}
         listed = self.list_columns()
         rows = table.select(**listed, **lists, **slots, __position=table[roles.position])
         return [*listed], [*lists], rows

@@ -18,7 +18,7 @@ import ibis.expr.types as ir
 
 from foreclick.engines import Engine, absent, real, total
 from foreclick.errors import InvalidLogError
-from foreclick.logs.layouts import REPEATED
+from foreclick.logs.layouts import REPEATED, STRAY
 from foreclick.logs.shape import CONTEXT, N, Shape, numbered
 
 ROWS = "rows"
@@ -78,6 +78,9 @@ def rules(table: ir.Table, shape: Shape, weight: str | None = None) -> list[Rule
         remedy = "positions count from 1 and hold one item each; check list_id= and position="
         cause = "a position twice in a list or below 1, or no list_id"
         found.append(Rule(cause, table[REPEATED], remedy))
+    if STRAY in table.columns:
+        remedy = "leave out clicks on what the list did not show, or add it to the items"
+        found.append(Rule("clicks on items that are not in the list", table[STRAY], remedy))
     return [Rule(r.cause, r.broken.fill_null(False), r.remedy) for r in found]
 
 
