@@ -1,8 +1,8 @@
 """Items that a context never showed, predicted from their features: RMSE, and do intervals hold?
 
 Features explain half of the variance of attraction within a context, and nobody knows the rest. A
-production ranker has shown six items of each context, in orders that change from record to record. A
-candidate shows five, two of them new to the context: those that its features recommend, as a new
+production ranker has shown six items of each context, in orders that change from record to record.
+A candidate shows five, two of them new to the context: those that its features recommend, as a new
 ranker would, or any. *Noise* are as many features that say nothing.
 
     python -m benchmarks.features --logs 150 --seed 71000000
@@ -75,11 +75,14 @@ def scene(world: str, rng: np.random.Generator, contexts: int, records: int) -> 
 def candidates(found: Scene, rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     """By name: lists of three old and two new items."""
     contexts = len(found.features)
-    told = found.features @ np.linalg.lstsq(
-        found.features.reshape(-1, WIDTH),
-        np.asarray(found.simulation.world.attraction).ravel(),  # type: ignore[attr-defined]
-        rcond=None,
-    )[0]
+    told = (
+        found.features
+        @ np.linalg.lstsq(
+            found.features.reshape(-1, WIDTH),
+            np.asarray(found.simulation.world.attraction).ravel(),  # type: ignore[attr-defined]
+            rcond=None,
+        )[0]
+    )
     made = {"by features": -told, "at random": rng.random(told.shape)}
     answers = {}
     for name, score in made.items():
@@ -131,7 +134,7 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS)
     parser.add_argument("--workers", type=int, default=1)
     args = parser.parse_args()
-    print("| world | candidate | ladder | RMSE | RMSE / without | V(h) held | by chance alone | width |")
+    print("| world | candidate | ladder | RMSE | RMSE / without | V(h) held | by chance | width |")
     print("|---|---|---|---|---|---|---|---|")
     for world in args.worlds:
         seeds = range(args.seed, args.seed + args.logs)
@@ -146,9 +149,7 @@ def main() -> None:
                 error = float(np.sqrt(np.mean(off**2)))
                 usual = usual or error
                 held = np.mean([r["low"] <= r["truth"] <= r["high"] for r in mine])
-                chance = np.mean(
-                    [abs(r["value"] - r["truth"]) <= 2.16 * r["se"] for r in mine]
-                )
+                chance = np.mean([abs(r["value"] - r["truth"]) <= 2.16 * r["se"] for r in mine])
                 width = np.mean([r["high"] - r["low"] for r in mine])
                 print(
                     f"| {world} | {candidate} | {ladder} | {error:.4f} | {error / usual:.2f} | "

@@ -209,8 +209,10 @@ class Answer:
             found["squared"] *= stratum.known.unevenness(ask.metric)
             found["borrowed"] = self._number(s, i, 0, "borrowed")
             if ask.ladder.items is not None:
-                new = (self._number(s, i, name) for name in ("predicted", "unpredicted"))
-                found["predicted"] = Predicted(*map(round, new), self.evidence[i])
+                told, others = (
+                    round(self._number(s, i, name)) for name in ("predicted", "unpredicted")
+                )
+                found["predicted"] = Predicted(told, others, self.evidence[i])
                 found["doubted"] = self._number(s, i, 0, "doubted")
             shares = self.totals.sum((i, "rungs"))[s].tolist()
             rungs = dict(zip(ask.ladder.sources, shares, strict=True))

@@ -299,9 +299,7 @@ class LadderEstimate:
             return np.ones(len(item))
         return np.where(self._predicted(cells, item), features.evidence.doubt, 1.0)
 
-    def _shares(
-        self, number: int, placed: _Placed, item: Ints
-    ) -> tuple[list[Floats], Floats]:
+    def _shares(self, number: int, placed: _Placed, item: Ints) -> tuple[list[Floats], Floats]:
         """By source, shape (Q,): which share of a used cell's rate comes from it.
 
         And shape (M, Q): the exposure of used cells that reaches the rung below the contexts.
@@ -383,13 +381,13 @@ class LadderEstimate:
     def _unpredictable(self, placed: _Placed, reached: Reach) -> Floats:
         """Shape (M, X): the variance of items never shown around what features say of them.
 
-        As it was for items held out, where that is more than the rung's strength says.
+        It is that of items held out, instead of what the rung's strength says; which is taken off.
         """
         features, rungs = self.fit.features, placed.cells.rungs
         found = np.zeros((len(self.metrics), len(rungs.n[-1])))
         if features is None:
             return found
-        more = max(features.spread - 1 / rungs.strengths[-2], 0.0)
+        more = features.spread - 1 / rungs.strengths[-2]
         new = (rungs.n[-2][reached.cells] == 0) & self._predicted(placed.cells, reached.cells)
         variance = reached.h**2 * (more * new * placed.expected[-2][reached.cells])
         return found + sums_of_each(rungs.below[-2][reached.cells], variance, found.shape[1])
@@ -406,8 +404,7 @@ class LadderEstimate:
         moved = rungs.borrowed[-2][cells] * placed.rates[-1][rungs.below[-2][cells]]
         each = (features.slopes(lean, cells) * moved[:, None]).T
         by_context = [
-            sums_of_each(rungs.below[-2][cells], each * h, batch.context_count).T
-            for h in reached.h
+            sums_of_each(rungs.below[-2][cells], each * h, batch.context_count).T for h in reached.h
         ]
         if self._slopes is None:
             self._slopes = np.zeros((self.strata, len(self.metrics), len(each)))
@@ -418,7 +415,7 @@ class LadderEstimate:
         if self._slopes is None or self.fit.features is None:
             return np.zeros((self.strata, len(self.metrics)))
         covariance = self.fit.features.covariance
-        return np.einsum("smi,ij,smj->sm", self._slopes, covariance, self._slopes)
+        return np.asarray(((self._slopes @ covariance) * self._slopes).sum(axis=2))
 
     def coarse_unsettled(self) -> Floats:
         """Shape (strata, M): the variance of Σ h r that shrinkage hides in classes of contexts."""

@@ -10,12 +10,14 @@ for the exposure of its rung `item` (`shrinkage`), so an item that was never sho
 that was shown leans on m e as far as it was shown rarely. β is found by ridge regression: with n
 records and c clicks of each item, so far as they count on the rung below (n s / (n + s)),
 
-    (G + λ) β = b,    G = Σ_x m_x Σ_a n_a (f_a − f̄_x)(f_a − f̄_x)ᵀ,    b = Σ_a c_a (f_a − f̄_x)
+    (G + λ c) β = b,    G = Σ_x m_x Σ_a n_a (f_a − f̄_x)(f_a − f̄_x)ᵀ,    b = Σ_a c_a (f_a − f̄_x)
 
-The sums are over contexts, so what is learnt without some of them is a subtraction. Contexts and
-items have folds, and an item in a context is predicted by the β of other contexts and other items.
-λ is what predicts items best that are held out in this way; features that predict no better than
-the mean of the context are not used. Where there are few contexts, only items are held out.
+with c the clicks of all items and features of standard deviation 1, so that λ means the same in
+every log. The sums are over contexts, so what is learnt without some of them is a subtraction.
+Contexts and items have folds, and an item in a context is predicted by the β of other contexts and
+other items. λ is what predicts items best that are held out in this way; features that predict no
+better than the mean of the context are not used. Where there are few contexts, only items are held
+out.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from foreclick.estimators.ladder.items import FOLDS, UNKNOWN, Items, context_has
 from foreclick.estimators.ladder.shrinkage import borrowed
 
 _FEW_CONTEXTS = 30  # as many are dealt out to folds, and their errors are clusters
-_RIDGE: Floats = np.array([10 ** (j / 2) for j in range(13)])  # in clicks, of features of sd 1
+_RIDGE: Floats = np.array([10 ** (j / 2) for j in range(-8, 3)])  # of features of sd 1
 _LOWEST = 0.05  # of the context's rate: no item is predicted to be worth less
 _ONE_SIDED = 1.645  # standard errors: what features explain is as much or more, at 95 %
 
@@ -140,8 +142,11 @@ class Features:
         item = coding.items_of(count + np.arange(len(context)))
         row = self.items.rows(coding.batch, coding.view.values, context, item)
         new = self._leaning(row, context, lean.centre, lean.fold)
-        joined = (np.concatenate(pair) for pair in zip(lean[:3], new[:3], strict=True))
-        return Leaning(*joined, lean.centre, lean.fold)
+        return lean._replace(
+            row=np.concatenate([lean.row, new.row]),
+            context=np.concatenate([lean.context, new.context]),
+            relative=np.concatenate([lean.relative, new.relative]),
+        )
 
     def _leaning(self, row: Ints, context: Ints, centre: Floats, fold: Ints) -> Leaning:
         unknown = np.isnan(centre[:, 0])[context]
@@ -155,12 +160,10 @@ class Features:
         return Leaning(row, context, relative, centre, fold)
 
     def slopes(self, lean: Leaning, cells: Ints) -> Floats:
-        """Shape (cells, d): how far e of some item cells moves with β."""
-        row, relative = lean.row[cells], lean.relative[cells]
-        low, high = self.limits
-        free = (row != UNKNOWN) & (relative > low) & (relative < high)
+        """Shape (cells, d): how far e of some item cells moves with β, if not for its limits."""
+        row = lean.row[cells]
         apart = self.items.matrix[row] - lean.centre[lean.context[cells]]
-        return np.where(free[:, None], apart, 0.0)
+        return np.where((row == UNKNOWN)[:, None], 0.0, apart)
 
 
 def _centre(features: Floats, weight: Floats, context: Ints, count: int) -> Floats:
@@ -206,6 +209,13 @@ class _Sums(NamedTuple):
     gram: Floats
     gained: Floats
 
+    def without(self, fold: int) -> tuple[Floats, Floats]:
+        """G and b of the other folds of contexts; of all, if there is only one."""
+        gram, gained = self.gram.sum(axis=0), self.gained.sum(axis=0)
+        if len(self.gram) == 1:
+            return gram, gained
+        return gram - self.gram[fold], gained - self.gained[fold]
+
 
 class _Data:
     """The items of a sample that the table has, with features of standard deviation 1.
@@ -228,7 +238,8 @@ class _Data:
         self.features = items.matrix[row]
         self.scale = np.ones(self.features.shape[1])
         whole = self.sums(np.ones(len(row), dtype=np.bool_))
-        variance = np.diag(whole.gram.sum(axis=0)) / max(float(self.c.sum()), 1e-300)
+        self.clicks = max(float(self.c.sum()), 1e-300)
+        variance = np.diag(whole.gram.sum(axis=0)) / self.clicks
         self.scale = np.where(variance > 0, np.sqrt(variance), 1.0)
         self.features = self.features / self.scale
 
@@ -277,7 +288,8 @@ def learn_features(items: Items, counts: ItemCounts, s: float) -> Features:
     return Features(
         items,
         beta[best] / data.scale,
-        _covariance(data, whole, float(_RIDGE[best])) / np.outer(data.scale, data.scale),
+        _covariance(data, whole, float(_RIDGE[best]) * data.clicks)
+        / np.outer(data.scale, data.scale),
         _limits(data, whole, beta[best]),
         evidence,
         spread,
@@ -302,19 +314,20 @@ def _held_out(data: _Data) -> tuple[Floats, Floats, Floats, Floats]:
         mean[out] = others.mean[data.context[out]]
         tested[out] = others.mean[data.context[out]] > 0
         for f in range(data.folds):
-            rest = [each.sum(axis=0) - (each[f] if data.folds > 1 else 0.0) for each in others[2:]]
-            beta[:, f, g] = _ridge(*rest)
+            gram, gained = others.without(f)
+            beta[:, f, g] = _ridge(gram, gained, data.clicks)
             inside = np.flatnonzero(out & (data.fold == f))
             e = 1 + others.apart[inside] @ beta[:, f, g].T
             relative[:, inside] = np.maximum(e, _LOWEST).T
     return beta, relative, mean, tested
 
 
-def _ridge(gram: Floats, gained: Floats) -> Floats:
+def _ridge(gram: Floats, gained: Floats, clicks: float) -> Floats:
     """Shape (ridges, d): β for every λ."""
     value, vector = np.linalg.eigh(gram)
     along = vector.T @ gained
-    return np.stack([vector @ (along / (np.maximum(value, 0) + ridge)) for ridge in _RIDGE])
+    each = [along / (np.maximum(value, 0) + ridge * clicks) for ridge in _RIDGE]
+    return np.stack([vector @ coordinates for coordinates in each])
 
 
 def _evidence(items: int, usual: Floats, left: Floats) -> Evidence | None:
@@ -334,7 +347,7 @@ def _evidence(items: int, usual: Floats, left: Floats) -> Evidence | None:
 def _covariance(data: _Data, whole: _Sums, ridge: float) -> Floats:
     """Shape (d, d): the covariance of β, by contexts, or by items where contexts are few.
 
-    By the ridge's own account β itself varies with variance 1/λ, of which shrinkage hides a part.
+    And by what the ridge took from β, as far as that can be told from what it left.
     """
     gram, gained = whole.gram.sum(axis=0), whole.gained.sum(axis=0)
     inverse = np.linalg.inv(gram + ridge * np.eye(len(gram)))
@@ -342,7 +355,8 @@ def _covariance(data: _Data, whole: _Sums, ridge: float) -> Floats:
     expected = data.n * whole.mean[data.context] * (1 + whole.apart @ beta)
     each = whole.apart * (data.c - expected)[:, None]
     score = np.stack([data.clustered(column) for column in each.T], axis=1)
-    return np.asarray(inverse @ (score.T @ score + ridge * np.eye(len(gram))) @ inverse)
+    taken = ridge * beta
+    return np.asarray(inverse @ (score.T @ score + np.outer(taken, taken)) @ inverse)
 
 
 def _limits(data: _Data, whole: _Sums, beta: Floats) -> tuple[float, float]:

@@ -131,6 +131,10 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
         tree.examine(strengths, stopping)
         if ladder.items is not None:
             features = _features(ladder.items, sample, (tree, by_list), strengths)
+            if ladder.strengths is None and features.evidence is not None:
+                # Items held out were no further off than this, whatever lists or days say of it.
+                at = tree.item_rung
+                strengths[at] = max(strengths[at], 1 / features.spread)
     base = float(tree.rates(strengths)[-1][0])
     p = tuple(tree.p.tolist())
     return Fitted(ladder, tuple(strengths), p, stopping, base, tree.rounds, features)

@@ -146,7 +146,7 @@ class HeldOut:
         return n[self.item_rung], c[self.item_rung]
 
     def lean(self, relative: Floats) -> None:
-        """Take predictions of pairs, relative to their context's rate, shape (Q,) in their order."""
+        """Take what features say of pairs, shape (Q,) in their order: e of the rung "item"."""
         j = self.item_rung
         self.rungs[j] = self.rungs[j]._replace(exposed=relative)
         del self._known[j:]

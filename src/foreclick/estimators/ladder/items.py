@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -65,7 +65,7 @@ class Items:
                 f"the item table has no column {item!r}, only {', '.join(found.column_names)}. "
                 "Name it: Items(table, item='…')."
             )
-        keys = [item] + ([context] if context in found.column_names else [])
+        keys = [item, *(name for name in (context,) if name in found.column_names and name)]
         named = features or [name for name in found.column_names if name not in (*keys, context)]
         columns = {name: _numbers(found, name) for name in named}
         if not columns:
@@ -108,38 +108,27 @@ class Items:
             context: Shape (P,): contexts of the batch.
             item: Shape (P,): numbers among the values.
         """
-        value, number = self._numbered("item", items)
+        key, number = self._numbered("item", items)
         found = number[item]
-        size = len(value) + 1
-        key = value.of_row
         if "context" in self._keys:
-            contexts, of_value = self._numbered("context", batch.contexts)
+            size = int(key.max()) + 1
+            of_row, of_value = self._numbered("context", batch.contexts)
             outer = of_value[batch.context_value[context]]
             found = np.where((found < 0) | (outer < 0), UNKNOWN, outer * size + found)
-            key = contexts.of_row * size + key
+            key = of_row * size + key
         order = np.argsort(key)
         at = np.minimum(np.searchsorted(key[order], found), len(key) - 1)
         return np.where(key[order][at] == found, order[at], UNKNOWN)
 
-    def _numbered(self, name: str, values: pa.Array) -> tuple[_Values, Ints]:
-        """The distinct values of a column of the table, and which of them each value is."""
+    def _numbered(self, name: str, values: pa.Array) -> tuple[Ints, Ints]:
+        """Numbers of the values of a column of the table, and of other values, or `UNKNOWN`."""
         text = not pa.types.is_integer(values.type)
         column = column_as(self._keys[name], name, "item table", text=text)
         encoded = column.dictionary_encode()
         plain = values.cast(pa.string() if text else pa.int64())
         number = pc.index_in(plain, value_set=encoded.dictionary).fill_null(UNKNOWN)
-        own = _Values(len(encoded.dictionary), np.asarray(encoded.indices).astype(np.int64))
+        own = np.asarray(encoded.indices).astype(np.int64)
         return own, np.asarray(number).astype(np.int64)
-
-
-class _Values(NamedTuple):
-    """The distinct values of a column: how many, and shape (rows,) which one each row has."""
-
-    count: int
-    of_row: Ints
-
-    def __len__(self) -> int:
-        return self.count
 
 
 def as_items(items: Any) -> Items | None:  # noqa: ANN401 - whatever `read_log` accepts

@@ -221,6 +221,7 @@ class LogCells(NamedTuple):
             of a candidate's new pairs follow.
         new_attraction: Shape (X,): μ of what a context never showed, but for features.
         lean: what features say of the pairs.
+        reading: the same in the round in which μ was found.
     """
 
     rungs: Rungs
@@ -230,6 +231,7 @@ class LogCells(NamedTuple):
     attraction: Floats
     new_attraction: Floats
     lean: Leaning | None
+    reading: Leaning | None
 
 
 class _Numbers(NamedTuple):
@@ -307,14 +309,17 @@ def _log_cells(batch: Batch, fit: Fitted, reward: str) -> LogCells:
     earned = reward_of(batch, reward)
     value = earned.value * batch.n[earned.row]
     c = sums(top[batch.row_list[earned.row], earned.position], value, count)
-    rungs, (attraction, new), lean = _examined_rungs(batch, fit, numbers, n, c)
-    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new, lean)
+    rungs, (attraction, new), leaning = _examined_rungs(batch, fit, numbers, n, c)
+    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new, *leaning)
 
 
 def _examined_rungs(
     batch: Batch, fit: Fitted, numbers: _Numbers, n: Floats, c: Floats
-) -> tuple[Rungs, list[Floats], Leaning | None]:
-    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top."""
+) -> tuple[Rungs, list[Floats], tuple[Leaning | None, Leaning | None]]:
+    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top.
+
+    And what features say of pairs, now and in the round in which μ was found.
+    """
     contexts, below, shown = batch.context_count, numbers.below, numbers.shown
     strengths, j = fit.strengths[: len(below)], fit.ladder.exposing
     records, clicks = [n], [c]
@@ -323,7 +328,7 @@ def _examined_rungs(
         records, clicks = [*records, n], [*clicks, c]
     p = padded(fit.examined, batch.depth)
     exposed = _value_of(numbers.exposing, p[np.nonzero(shown)[1]], len(n))
-    mu = [np.zeros(batch.pair_count), np.zeros(contexts)]
+    mu, reading = [np.zeros(batch.pair_count), np.zeros(contexts)], None
     item = np.where(shown, batch.lists, batch.pair_count)
     for round_ in range(fit.rounds + 1):
         each = [exposed, *[1.0] * (len(below) - j - 1)]
@@ -331,13 +336,13 @@ def _examined_rungs(
         rungs, lean = _leaning(batch, fit, rungs)
         if not fit.stopping or round_ == fit.rounds:
             break
-        mu = rungs.last(2).rates(np.full(contexts, fit.base))[0]
+        mu, reading = rungs.last(2).rates(np.full(contexts, fit.base))[0], lean
         slots = readers(np.append(mu[0], 0.0)[item], fit.stopping) * p
         exposed = _value_of(numbers.exposing, slots[shown], len(n))
     if j:
         records, clicks = [records[0], *rungs.n], [clicks[0], *rungs.c]
         rungs = Rungs(strengths, records, clicks, below, [1.0, *rungs.exposed], contexts)
-    return rungs, mu, lean
+    return rungs, mu, (lean, reading)
 
 
 def _leaning(batch: Batch, fit: Fitted, rungs: Rungs) -> tuple[Rungs, Leaning | None]:
@@ -412,12 +417,16 @@ def _with_pairs(
     contexts = np.zeros(max(int(pair.max(initial=-1)) + 1 - known, 0), dtype=np.int64)
     unseen = pair >= known
     contexts[pair[unseen] - known] = context[unseen]
-    lean, relative, new = log.lean, np.ones(len(contexts)), log.new_attraction[contexts]
-    if fit.features is not None and lean is not None:
-        lean = fit.features.with_new(lean, candidate, contexts)
-        relative = lean.relative[known:]
+    lean, reading = (
+        None
+        if each is None or fit.features is None
+        else fit.features.with_new(each, candidate, contexts)
+        for each in (log.lean, log.reading)
+    )
+    relative = 1.0 if lean is None else lean.relative[known:]
     rungs = _extended(log.rungs, len(log.rungs) - 2, contexts, relative)
-    attraction = np.concatenate([log.attraction, new * relative])
+    new = log.new_attraction[contexts] * (1.0 if reading is None else reading.relative[known:])
+    attraction = np.concatenate([log.attraction, new])
     return log._replace(rungs=rungs, attraction=attraction, lean=lean)
 
 

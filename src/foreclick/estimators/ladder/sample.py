@@ -168,7 +168,7 @@ def _of_batch(
     grouped = _by_part(some, reward, apart, what.parts) if apart else _by_pattern(some, reward)
     row_list, part, n, clicks = grouped
     lists, context = batch.lists[inside], batch.list_context[inside]
-    return Sample(
+    found = Sample(
         lists=np.where(lists == EMPTY, EMPTY, lists.astype(np.int64) + before["pair"]),
         prefix=_renumbered(batch.prefix[inside]) + before["list"],
         context=context.astype(np.int64) + before["context"],
@@ -177,21 +177,22 @@ def _of_batch(
         part=part,
         n=n,
         clicks=clicks,
-        **_pairs(batch, drawn, what.items, before["context"]),
     )
+    if what.items is None:
+        return found
+    return _with_pairs(found, batch, drawn, what.items, before["context"])
 
 
-def _pairs(batch: Batch, drawn: Bools, items: Items | None, before: int) -> dict[str, Ints]:
-    """The pairs of the drawn contexts: where a table of items has them, context and its fold."""
-    if items is None:
-        return {}
+def _with_pairs(found: Sample, batch: Batch, drawn: Bools, items: Items, before: int) -> Sample:
+    """The sample with the pairs of the drawn contexts: row in the item table, context, fold."""
     pair = np.flatnonzero(drawn[batch.pair_context])
     context = batch.pair_context[pair]
-    return {
-        "pair_row": items.rows(batch, batch.items, context, batch.pair_item[pair]),
-        "pair_context": context.astype(np.int64) + before,
-        "pair_fold": context_hashes(batch)[batch.context_value[context]] % FOLDS,
-    }
+    return replace(
+        found,
+        pair_row=items.rows(batch, batch.items, context, batch.pair_item[pair]),
+        pair_context=context.astype(np.int64) + before,
+        pair_fold=context_hashes(batch)[batch.context_value[context]] % FOLDS,
+    )
 
 
 def _renumbered(prefix: Ints) -> Ints:

@@ -77,8 +77,8 @@ class Ladder:
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
         items: what is known of items beside their clicks, for items that a context never showed or
-            showed rarely: `Items`, or a table with the column `item`, perhaps `context`, and columns
-            of numbers. They lean on the context's rate times what these features say of them.
+            showed rarely: `Items`, or a table with the column `item`, perhaps `context`, and
+            columns of numbers. They lean on the context's rate times what features say of them.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
