@@ -356,16 +356,23 @@ def test_missing_items_are_counted():
 # --- bits -----------------------------------------------------------------------------------------
 
 
-def test_batches_change_no_bits(monkeypatch: pytest.MonkeyPatch):
+def test_batches_change_no_bits():
     world = World(34)
     answers = []
-    for slots in (source.BATCH_SLOTS, 50):
-        monkeypatch.setattr(source, "BATCH_SLOTS", slots)
+    for slots, keep, workers in ((source.BATCH_SLOTS, None, 1), (300, None, 1), (700, 0, 2)):
+        tally = fc.tally(world.log())
+        batches = source.Batches(tally, slots, keep=keep)
+        tally.learnt[source._key(tally)] = batches
+        assert (len(list(batches)) > 1) == (slots < 1000)
         found = fc.evaluate(
-            world.log(), world.lists(), estimators=fc.Ladder(items=world.items()), missing="drop"
+            tally,
+            world.lists(),
+            estimators=fc.Ladder(items=world.items()),
+            missing="drop",
+            workers=workers,
         )
         answers.append(found.to_dicts())
-    assert answers[0] == answers[1]
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_features_may_depend_on_the_context():
