@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,7 @@ class Items:
     fold: Ints
     _keys: dict[str, pa.Array] = field(repr=False)
     _print: bytes = field(repr=False)
+    _known: dict[tuple[bool, bool], _Index] = field(repr=False)
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class Items:
         contents = hashlib.md5(matrix.tobytes(), usedforsecurity=False)
         contents.update(repr([column.to_pylist() for column in ids.values()]).encode())
         object.__setattr__(self, "_print", contents.digest())
+        object.__setattr__(self, "_known", {})
 
     def __repr__(self) -> str:
         return f"Items({len(self.matrix):,} rows, features {', '.join(self.columns)})"
@@ -108,27 +110,61 @@ class Items:
             context: Shape (P,): contexts of the batch.
             item: Shape (P,): numbers among the values.
         """
-        key, number = self._numbered("item", items)
-        found = number[item]
-        if "context" in self._keys:
-            size = int(key.max()) + 1
-            of_row, of_value = self._numbered("context", batch.contexts)
-            outer = of_value[batch.context_value[context]]
-            found = np.where((found < 0) | (outer < 0), UNKNOWN, outer * size + found)
-            key = of_row * size + key
-        order = np.argsort(key)
-        at = np.minimum(np.searchsorted(key[order], found), len(key) - 1)
-        return np.where(key[order][at] == found, order[at], UNKNOWN)
+        text = _is_text(items), _is_text(batch.contexts)
+        if text not in self._known:
+            self._known[text] = self._index(*text)
+        index = self._known[text]
+        found = _numbers_of(items, index.items)[item]
+        if index.contexts is not None:
+            outer = _numbers_of(batch.contexts, index.contexts)[batch.context_value[context]]
+            missing = (found < 0) | (outer < 0)
+            found = np.where(missing, UNKNOWN, outer * len(index.items) + found)
+        at = np.minimum(np.searchsorted(index.keys, found), len(index.keys) - 1)
+        return np.where(index.keys[at] == found, index.row[at], UNKNOWN)
 
-    def _numbered(self, name: str, values: pa.Array) -> tuple[Ints, Ints]:
-        """Numbers of the values of a column of the table, and of other values, or `UNKNOWN`."""
-        text = not pa.types.is_integer(values.type)
-        column = column_as(self._keys[name], name, "item table", text=text)
-        encoded = column.dictionary_encode()
-        plain = values.cast(pa.string() if text else pa.int64())
-        number = pc.index_in(plain, value_set=encoded.dictionary).fill_null(UNKNOWN)
-        own = np.asarray(encoded.indices).astype(np.int64)
-        return own, np.asarray(number).astype(np.int64)
+    def _index(self, text_items: bool, text_contexts: bool) -> _Index:  # noqa: FBT001
+        """Where each item, or item in a context, has its row; by values of the log's types."""
+        item = column_as(self._keys["item"], "item", "item table", text=text_items)
+        item = item.dictionary_encode()
+        keys, contexts = _codes(item), None
+        if "context" in self._keys:
+            column = self._keys["context"]
+            context = column_as(column, "context", "item table", text=text_contexts)
+            context = context.dictionary_encode()
+            keys, contexts = _codes(context) * len(item.dictionary) + keys, context.dictionary
+        row = np.argsort(keys)
+        return _Index(item.dictionary, contexts, keys[row], row)
+
+
+class _Index(NamedTuple):
+    """The rows of a table of items, by their keys.
+
+    Attributes:
+        items: values; their numbers are keys, or the last part of keys.
+        contexts: values, if the table has contexts.
+        keys: Shape (rows,), rising.
+        row: Shape (rows,).
+    """
+
+    items: pa.Array
+    contexts: pa.Array | None
+    keys: Ints
+    row: Ints
+
+
+def _is_text(values: pa.Array) -> bool:
+    return not pa.types.is_integer(values.type)
+
+
+def _codes(encoded: pa.DictionaryArray) -> Ints:
+    return np.asarray(encoded.indices).astype(np.int64)
+
+
+def _numbers_of(values: pa.Array, known: pa.Array) -> Ints:
+    """The number of each value among those known, or `UNKNOWN`."""
+    plain = values.cast(pa.string() if _is_text(values) else pa.int64())
+    found = pc.index_in(plain, value_set=known).fill_null(UNKNOWN)
+    return np.asarray(found).astype(np.int64)
 
 
 def as_items(items: Any) -> Items | None:  # noqa: ANN401 - whatever `read_log` accepts
