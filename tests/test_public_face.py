@@ -45,6 +45,7 @@ TYPES = {
     "Check",
     "Comparison",
     "Evaluation",
+    "Items",
     "Ladder",
     "Examination",
     "Optimized",

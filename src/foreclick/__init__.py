@@ -17,7 +17,7 @@ from foreclick.analysis.examination import Examination, examination
 from foreclick.analysis.optimize import Optimized, optimize
 from foreclick.analysis.resample import Resampling, resample
 from foreclick.analysis.support import Support, support
-from foreclick.estimators import Ladder, Weighted
+from foreclick.estimators import Items, Ladder, Weighted
 from foreclick.events import Bots, from_events
 from foreclick.logs import Log, read_log
 from foreclick.metrics import Metric
@@ -39,6 +39,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Examination",
+    "Items",
     "Ladder",
     "Lists",
     "Log",

@@ -27,6 +27,7 @@ from foreclick.analysis.intervals import (
 )
 from foreclick.analysis.notes import (
     coverage_notes,
+    feature_notes,
     repetition_note,
     rung_notes,
     sample_note,
@@ -64,7 +65,7 @@ class Evaluation(Result):
     | value | the estimate of V(h); None where the log shows nothing of the candidate |
     | se | its standard error, if the click model holds |
     | low, high | its interval, for chance and for what the log cannot see |
-    | borrowed | the part of `value` that items never shown were given; `low` is without it |
+    | borrowed | what items never shown were given, and features leave open; `low` is without it |
     | margin | what else the log cannot see, at most; `high` is with it |
     | production | the mean reward of the records that `value` uses, or the baseline's estimate |
     | change, lift | value − production, and that over production, with intervals of this kind |
@@ -220,7 +221,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
         notes += _drift_note(counted, question)
-    notes += rung_notes(answer) + coverage_notes(rows, answer)
+    notes += rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes), evidence=tuple(evidence))
 
 

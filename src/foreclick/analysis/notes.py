@@ -10,7 +10,7 @@ from foreclick import inference
 from foreclick.analysis.headline import FEW_RECORDS
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import Estimate, Ladder, Question
+from foreclick.estimators import Estimate, Ladder, Predicted, Question
 from foreclick.tallies import Tally
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
@@ -112,7 +112,12 @@ def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
         name: min((row["covered"] for row in mine if row["value"] is not None), default=1.0)
         for name, mine in by_name.items()
     }
-    thin = [f"{name} {covered:.0%}" for name, covered in lowest.items() if covered < _THIN]
+    told = {s.estimator for s in answer.sums if s.predicted}  # of which there is a note
+    thin = [
+        f"{name} {covered:.0%}"
+        for name, covered in lowest.items()
+        if covered < _THIN and name not in told
+    ]
     if thin:
         notes.append(
             "Too low by what was never shown: only part of the candidate's exposure is covered "
@@ -138,6 +143,7 @@ _RUNGS = {
     "prefix": "seen below the same items",
     "position": "seen at this position",
     "item": "inferred from other positions",
+    "features": "predicted from features",
     "context": "from the context's mean",
     "log": "from the mean of all contexts",
 }
@@ -164,6 +170,43 @@ def rung_notes(answer: Estimate) -> list[str]:
         if shares:
             notes.append(f"Where {name} looked: {', '.join(shares)}.")
     return notes
+
+
+def feature_notes(answer: Estimate) -> list[str]:
+    """Of each ladder with a table of items, what it says of items never shown, and how well."""
+    notes = []
+    for name in dict.fromkeys(s.estimator for s in answer.sums if s.predicted):
+        mine = [s for s in answer.sums if s.estimator == name and s.predicted]
+        by_metric: dict[str, list[Predicted]] = {}
+        for s in mine:
+            by_metric.setdefault(s.metric.name, []).append(s.predicted)  # type: ignore[arg-type]
+        counts = [
+            (sum(p.items for p in parts), sum(p.others for p in parts))
+            for parts in by_metric.values()
+        ]
+        notes.append(_predictions(name, *max(counts, key=sum), mine[0].predicted))
+    return notes
+
+
+def _predictions(name: str, items: int, others: int, found: Predicted | None) -> str:
+    if found is None or found.evidence is None:
+        return (
+            f"{name} makes no use of the item table: its features predicted items that were held "
+            "out no better than the mean of their context did."
+        )
+    told = (
+        f"Never shown in its context: {_count(items + others, 'item')}, of which {name} predicts "
+        f"{items:,} from features"
+    )
+    if others:
+        told += f" ({others:,} are not in the item table, or are the first of it in their context)"
+    evidence = found.evidence
+    return (
+        f"{told}. Of {_count(evidence.items, 'item')} held out, features explained "
+        f"{evidence.explained:.0%} of the squared error of click rates (at least "
+        f"{evidence.least:.0%}), so that {evidence.doubt:.0%} of what these items may be worth is "
+        "still open, and is in low and high."
+    )
 
 
 def _silent(name: str, rows: list[dict[str, Any]]) -> str:

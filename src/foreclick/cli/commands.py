@@ -12,6 +12,7 @@ import foreclick as fc
 from foreclick.cli.inputs import (
     ROLES,
     engine_of,
+    estimators,
     given,
     read_candidate,
     read_candidates,
@@ -110,12 +111,13 @@ def _of_events(args: argparse.Namespace) -> Result:
 def evaluate(args: argparse.Namespace, say: Say) -> Result:
     """The value of a candidate."""
     log, candidate = _log_and_candidate(args, say)
-    return _evaluated(args, say, log, candidate, given(args, (*_ASKED, "by")))
+    options = given(args, (*_ASKED, "by")) | estimators(args, "ladder", "ip")
+    return _evaluated(args, say, log, candidate, options)
 
 
 def gate(args: argparse.Namespace, say: Say) -> Result:
     """One estimate and its verdict, for a pipeline to act on."""
-    options = {"metrics": ["clicks@3"]} | given(args, _ASKED)
+    options = {"metrics": ["clicks@3"]} | given(args, _ASKED) | estimators(args, "ladder", "ip")
     if _several(args) or args.by:
         raise SourceError(
             "a gate has one answer: give one --metric, one --estimator and at most one --clip, and "
@@ -154,7 +156,8 @@ def compare(args: argparse.Namespace, say: Say) -> Result:
         )
     options = given(args, ("missing", "confidence", "clusters", "practical", "cap"))
     one = {"metrics": "metric", "estimators": "estimator", "clip": "clip"}
-    options |= {one[name]: value for name, (value,) in given(args, tuple(one)).items()}
+    asked = given(args, tuple(one)) | estimators(args, "ladder")
+    options |= {one[name]: value for name, (value,) in asked.items()}
     engine = engine_of(args)
     say("Reading the candidates")
     candidates = read_candidates(args, engine)
@@ -189,7 +192,7 @@ def backtest(args: argparse.Namespace, say: Say) -> Result:
     log = read_logs(args, engine_of(args))
     say("Holding out one period after the other")
     asked = ("metrics", "estimators", "clip", "ranks", "min_records", "min_held", "block")
-    options = given(args, (*asked, "forward"))
+    options = given(args, (*asked, "forward")) | estimators(args, "ladder", "ip")
     if args.count_by is not None:  # --weight is a column of the log
         options["weight"] = args.count_by
     return fc.backtest(log, **options, progress=say)

@@ -67,6 +67,24 @@ def given(args: argparse.Namespace, keywords: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def estimators(args: argparse.Namespace, *usual: str) -> dict[str, Any]:
+    """The estimators that were given, ladders with the item table; by default the usual ones.
+
+    Nothing if neither was given: the library has defaults of its own.
+    """
+    found = given(args, ("estimators",))
+    if args.item_table is None:
+        return found
+    tops = {"ladder": "list", "ladder-prefix": "prefix", "ladder-ip": "ip"}
+    names = found.get("estimators", usual)
+    if not set(names) & set(tops):
+        raise SourceError(
+            f"--item-table is for ladders, not for {', '.join(names)}. Add --estimator ladder."
+        )
+    table = fc.Items(args.item_table)
+    return {"estimators": [fc.Ladder(tops[n], items=table) if n in tops else n for n in names]}  # type: ignore[arg-type]
+
+
 # --- logs ---------------------------------------------------------------------------------------
 
 

@@ -89,7 +89,15 @@ def build_parser() -> argparse.ArgumentParser:
         "compress logs to one small file, or part by part; add up tallies",
         [log, _destination()],
     )
-    judged = [*about, _clip(), _logging(), _uncertainty(), _practical(), _guardrails()]
+    judged = [
+        *about,
+        _item_table(),
+        _clip(),
+        _logging(),
+        _uncertainty(),
+        _practical(),
+        _guardrails(),
+    ]
     judged += [_interval(), _cap()]
     add(
         "evaluate",
@@ -105,6 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     alone = [
         question,
+        _item_table(),
         _missing("error", "production"),
         _clip(),
         _uncertainty(),
@@ -127,7 +136,7 @@ def build_parser() -> argparse.ArgumentParser:
         "backtest",
         "LOG…",
         "which estimator would have been right on this log",
-        [log, question, _clip(), _protocol(), _picture()],
+        [log, question, _item_table(), _clip(), _protocol(), _picture()],
     )
     add(
         "optimize",
@@ -396,6 +405,16 @@ def _question() -> _Parser:
         metavar="NAME",
         help="ladder, ladder-prefix, ladder-ip, list, prefix, ip, item, pbm, rctr or rcm; of "
         "evaluate also all (default: ladder and ip)",
+    )
+    return parent
+
+
+def _item_table() -> _Parser:
+    parent = _Parser()
+    parent.add_argument_group("question").add_argument(
+        "--item-table",
+        metavar="FILE",
+        help="features of items, for ladders: columns item, perhaps context, and numbers",
     )
     return parent
 

@@ -1,6 +1,7 @@
 """Estimators: one kernel on arrays, and the values that say how it is used."""
 
 from foreclick.estimators.answer import estimate
+from foreclick.estimators.ladder.items import Items
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.question import (
     Clusters,
@@ -12,7 +13,7 @@ from foreclick.estimators.question import (
 )
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
 from foreclick.estimators.spread import Spread, joint_covariance
-from foreclick.estimators.sums import Estimate, Seen, Sums, Unseen
+from foreclick.estimators.sums import Estimate, Predicted, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "Clusters",
     "Estimate",
     "EstimatorLike",
+    "Items",
     "Ladder",
     "Missing",
+    "Predicted",
     "Question",
     "Seen",
     "Spread",

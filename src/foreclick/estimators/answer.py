@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,13 @@ from foreclick.errors import PolicyError
 from foreclick.estimators import variance
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.ladder.estimate import LadderEstimate
+from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.ladder.work import LadderWork, Placed
 from foreclick.estimators.question import Part, Question, Stratum, check_question
 from foreclick.estimators.spread import BOTH, ByCluster, Spread, clustered
-from foreclick.estimators.sums import Estimate, Seen, Sums
+from foreclick.estimators.sums import Estimate, Predicted, Seen, Sums
 from foreclick.estimators.support import Sight
 from foreclick.estimators.work import BatchWork, Both, Facts, Found, Strata
 from foreclick.logs import Shape
@@ -50,15 +51,15 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     answer = Answer(question, tally.shape, strata, totals, facts)
     answer.check()
     for ladder, asks in question.ladders:
-        _climb(tally, work, ladder, asks, totals)
+        _climb(tally, work, ladder, asks, answer)
     return answer.estimate()
 
 
 def _climb(
-    tally: Tally, work: BatchWork, ladder: Ladder, asks: list[tuple[int, Ask]], totals: Totals
+    tally: Tally, work: BatchWork, ladder: Ladder, asks: list[tuple[int, Ask]], answer: Answer
 ) -> None:
     """Add what a ladder says, for asks of one reward."""
-    question, batches = work.question, batches_of(tally)
+    question, batches, totals = work.question, batches_of(tally), answer.totals
     metrics = [ask.metric for _, ask in asks]
     fit = fitted(tally, ladder, metrics[0].reward, work.depth)
     key = "ladder counts", fit, metrics[0].reward, question.by
@@ -75,8 +76,11 @@ def _climb(
             totals
         )
     if question.clusters:
+        shared = estimate.coarse_unsettled() + estimate.coefficients_variance()
         for j, (i, _) in enumerate(asks):
-            totals.more((i, 0, "alone"), estimate.coarse_unsettled()[:, j])
+            totals.more((i, 0, "alone"), shared[:, j])
+    if fit.features is not None:
+        answer.evidence.update((i, fit.features.evidence) for i, _ in asks)
 
 
 class _Placing:
@@ -100,13 +104,18 @@ class _Placing:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Sums over all contexts, and what follows from them."""
+    """Sums over all contexts, and what follows from them.
+
+    Attributes:
+        evidence: by ask of a ladder with a table of items, how well it predicted held-out items.
+    """
 
     question: Question
     shape: Shape
     strata: Strata
     totals: Totals
     facts: Facts
+    evidence: dict[int, Evidence | None] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse contexts that have no answer."""
@@ -199,8 +208,14 @@ class Answer:
             # As if all positions counted alike: then production is worth as many as it has.
             found["squared"] *= stratum.known.unevenness(ask.metric)
             found["borrowed"] = self._number(s, i, 0, "borrowed")
+            if ask.ladder.items is not None:
+                told, others = (
+                    round(self._number(s, i, name)) for name in ("predicted", "unpredicted")
+                )
+                found["predicted"] = Predicted(told, others, self.evidence[i])
+                found["doubted"] = self._number(s, i, 0, "doubted")
             shares = self.totals.sum((i, "rungs"))[s].tolist()
-            rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
+            rungs = dict(zip(ask.ladder.sources, shares, strict=True))
         if stratum.used:
             shown, absent = stratum.unknown.exposure(ask), stratum.unknown.counted(ask)
             added = {"mass": shown, "covered": shown, "weighted": absent, "squared": absent}

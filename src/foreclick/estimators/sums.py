@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from foreclick.estimators.cells import Ask
+from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.question import Stratum
 from foreclick.estimators.spread import Spread
 from foreclick.estimators.support import Tail
@@ -35,6 +36,20 @@ class Seen:
     heaviest: list[dict[str, Any]]
     darkest: list[dict[str, Any]]
     tail: Tail
+
+
+class Predicted(NamedTuple):
+    """What a table of items says of items never shown in their context.
+
+    Attributes:
+        items: how many features tell of.
+        others: how many they do not.
+        evidence: how well features predicted items that were held out; None if they were of no use.
+    """
+
+    items: int
+    others: int
+    evidence: Evidence | None
 
 
 class Unseen(NamedTuple):
@@ -71,7 +86,10 @@ class Sums:
         sight: what of the candidate the log sees, if that was asked.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
-        borrowed: of a ladder, the part of the credit that went to items never shown in the context.
+        borrowed: of a ladder, the part of the credit that went to items never shown in the context;
+            of that predicted from features, as much as their errors on held-out items leave open.
+        doubted: of a ladder with a table of items, the exposure of items never shown, likewise.
+        predicted: how many of these features tell of, and how well.
     """
 
     ask: Ask
@@ -95,6 +113,8 @@ class Sums:
     rungs: dict[str, float] | None = None
     sight: Seen | None = None
     borrowed: float = 0.0
+    doubted: float | None = None
+    predicted: Predicted | None = None
 
     @property
     def model(self) -> ClickModel:
@@ -142,7 +162,8 @@ class Sums:
             return Unseen(0.0, 0.0)
         if cap is None:
             cap = self.stratum.best_rate(self.model, self.metric)
-        new = cap * max(self.mass - self.covered, 0.0)
+        open_ = self.mass - self.covered if self.doubted is None else self.doubted
+        new = cap * max(open_, 0.0)
         more = self.lost + max(new - self.borrowed, 0.0)
         return Unseen(self.borrowed / self.stratum.records, more / self.stratum.records)
 

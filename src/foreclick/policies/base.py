@@ -182,7 +182,7 @@ class Rows:
                 column = pa.concat_arrays(column.chunks)
             if name == CONTEXT or _is_item(name):
                 text = text_contexts if name == CONTEXT else text_items
-                column = _column_as(column, name, self.what, text=text)
+                column = column_as(column, name, self.what, text=text)
             columns[name] = column
         typed = pa.table(columns)
         keys = [(name, "ascending") for name in columns]
@@ -193,7 +193,7 @@ def _is_text(values: pa.Array) -> bool:
     return not pa.types.is_integer(values.type)
 
 
-def _column_as(column: pa.Array, name: str, what: str, *, text: bool) -> pa.Array:
+def column_as(column: pa.Array, name: str, what: str, *, text: bool) -> pa.Array:
     """A policy's column as the log's type: the same, or text if the log has text."""
     if text:
         return column.cast(pa.string())

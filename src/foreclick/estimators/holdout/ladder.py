@@ -24,7 +24,7 @@ from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.errors import ModelError
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, runs, training
-from foreclick.estimators.ladder.rates import slot_examination
+from foreclick.estimators.ladder.rates import log_cells, slot_examination
 from foreclick.estimators.ladder.shrinkage import base_rate, borrowed, climb, descend
 from foreclick.estimators.ladder.spec import Fitted
 
@@ -252,7 +252,9 @@ def _climbed(cut: Cut, ask: Ask, fit: Fitted) -> _Climbed:
     examination = slot_examination(batch, fit, ask.metric.reward)
     units = {name: key[listed, position] for name, key in keys.items()}
     slots = _Slots(top.case, units | {"item": units["position"] // depth})
-    for rung in _rungs(cut, fit, top.cell, slots, examination[listed, position]):
+    lean = log_cells(batch, fit, ask.metric.reward).lean
+    known = _Exposed(examination[listed, position], None if lean is None else lean.relative)
+    for rung in _rungs(cut, fit, top.cell, slots, known):
         rungs.append((rung, *counts.left(rung.cell, forward=cut.forward)))
         counts = counts.passed_on(*rungs[-1])
     rate, share = np.zeros(len(cut.case_n)), np.ones(len(cut.case_n))
@@ -282,7 +284,19 @@ class _Slots(NamedTuple):
         return _Slots(value_of_each(below, self.case), units)
 
 
-def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: Floats) -> Iterator[_Rung]:
+class _Exposed(NamedTuple):
+    """How much a record of a cell exposes the cell below.
+
+    Attributes:
+        entry: Shape (E,): the examination of each entry of the top rung.
+        pair: Shape (P,): what features say of each pair, if the ladder has a table of items.
+    """
+
+    entry: Floats
+    pair: Floats | None
+
+
+def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: _Exposed) -> Iterator[_Rung]:
     """The rungs from the top to the context, whose entries are the cases.
 
     Args:
@@ -290,7 +304,7 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: Floats) ->
         fit: the ladder.
         cell: Shape (E,): the cells of the top rung, by entry.
         slots: the entries of the top rung.
-        exposed: Shape (E,): the examination of each entry.
+        exposed: by entry of the top rung, and by pair.
     """
     contexts = cut.batch.context_count
     names = fit.ladder.rungs
@@ -301,7 +315,9 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: Floats) ->
             yield _Rung(s, cell, every, np.arange(contexts), (len(every), contexts))
             return
         if j == fit.ladder.exposing:
-            own = value_of_each(cell, exposed)
+            own = value_of_each(cell, exposed.entry)
+        elif name == "item" and exposed.pair is not None:
+            own = value_of_each(cell, exposed.pair[slots.units["item"]])
         if below_name == "context":
             below, next_cell = slots.case, cut.case_context
             sizes = len(cut.case_n), contexts
@@ -315,4 +331,5 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: Floats) ->
         if below_name == "context":
             slots, cell = _Slots(np.arange(len(cut.case_n)), {}), next_cell
         else:
-            slots, cell, exposed = slots.merged(below), next_cell, value_of_each(below, exposed)
+            exposed = exposed._replace(entry=value_of_each(below, exposed.entry))
+            slots, cell = slots.merged(below), next_cell

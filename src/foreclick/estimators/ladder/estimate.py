@@ -24,8 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Candidate, Cluster, Floats, Ints, padded, sums
-from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.batches.arrays import accumulate, numbered, value_of_each
 from foreclick.estimators.ladder.classes import classes_of
+from foreclick.estimators.ladder.items import UNKNOWN
 from foreclick.estimators.ladder.rates import (
     CandidateCells,
     LogCells,
@@ -159,6 +160,7 @@ class LadderEstimate:
         self._taken: dict[int, Bools] = {}
         self._reach: dict[int, Floats] = {}
         self._placed: tuple[int, Candidate, _Placed] | None = None
+        self._slopes: Floats | None = None
 
     # --- first map: counts ------------------------------------------------------------------------
 
@@ -232,27 +234,35 @@ class LadderEstimate:
             Shape (X, M): `credit` Σ h r; `borrowed`, that of items never shown; `mass` Σ h;
             `covered`, the part of it whose items were shown; `cells`, how many the candidate uses;
             `seen`, how many of them were logged. Shape (X, M, J): `share`, the part of the mass
-            whose rate comes from each of J rungs.
+            whose rate comes from each of J sources.
+
+            With a table of items, `borrowed` is what features leave open, and there are `doubted`,
+            the mass of items never shown, likewise; and shape (X,) each, `predicted` and
+            `unpredicted`, how many of these items features tell of, and how many they do not.
         """
         placed = self._place(number, batch, candidate)
         rungs, used, h = placed.cells.rungs, placed.used, placed.h
         context, count = rungs.end[0][used], batch.context_count
-        shares, reach = self._shares(number, placed)
+        item = _item_of(rungs, used)
+        shares, reach = self._shares(number, placed, item)
         self._reach[number] = sums_of_each(context, reach, count)
-        slot = used
-        for below in rungs.below[:-3]:
-            slot = below[slot]
-        item = rungs.below[-3][slot]
         counted, credit = (h > 0).astype(np.float64), h * placed.rates[0][used]
+        doubt = (rungs.n[-2][item] == 0) * self._doubt(placed.cells, item)
         found = {
             "credit": credit,
-            "borrowed": credit * (rungs.n[-2][item] == 0),
+            "borrowed": credit * doubt,
             "mass": h,
             "covered": h * (rungs.n[-2][item] > 0),
             "cells": counted,
             "seen": counted * (rungs.n[0][used] > 0),
         }
         by_context = {name: sums_of_each(context, v, count).T for name, v in found.items()}
+        if placed.cells.lean is not None:
+            new = np.unique(item[(rungs.n[-2][item] == 0) & (h > 0).any(axis=0)])
+            known = self._predicted(placed.cells, new)
+            by_context["doubted"] = sums_of_each(context, h * doubt, count).T
+            for name, some in (("predicted", known), ("unpredicted", ~known)):
+                by_context[name] = sums(rungs.below[-2][new], some, count)
         share = np.stack([sums_of_each(context, h * row, count).T for row in shares], axis=2)
         return by_context | {"share": share}
 
@@ -276,22 +286,45 @@ class LadderEstimate:
         """Shape (M, depth)."""
         return np.stack([padded(metric.theta, depth) for metric in self.metrics])
 
-    def _shares(self, number: int, placed: _Placed) -> tuple[list[Floats], Floats]:
-        """By rung, shape (Q,): which share of a used cell's rate comes from it.
+    def _predicted(self, cells: CandidateCells, item: Ints) -> Bools:
+        """Which of some cells of the rung "item" features tell of."""
+        if cells.lean is None:
+            return np.zeros(len(item), dtype=np.bool_)
+        return np.asarray(cells.lean.row[item] != UNKNOWN)
+
+    def _doubt(self, cells: CandidateCells, item: Ints) -> Floats:
+        """Shape (Q,): how much of what an item never shown was given is open."""
+        features = self.fit.features
+        if features is None or features.evidence is None:
+            return np.ones(len(item))
+        return np.where(self._predicted(cells, item), features.evidence.doubt, 1.0)
+
+    def _shares(self, number: int, placed: _Placed, item: Ints) -> tuple[list[Floats], Floats]:
+        """By source, shape (Q,): which share of a used cell's rate comes from it.
 
         And shape (M, Q): the exposure of used cells that reaches the rung below the contexts.
+
+        Args:
+            number: of the batch.
+            placed: the candidate.
+            item: Shape (Q,): the cells of the rung "item".
         """
         left, reach, found = np.ones(len(placed.used)), placed.h, []
         at: Ints = placed.used
-        for rungs in (placed.cells.rungs, self.coarse.rungs):
+        fine = placed.cells.rungs
+        for rungs in (fine, self.coarse.rungs):
             for j in range(len(rungs)):
                 passed = rungs.borrowed[j][at]
                 found.append(left * (1 - passed))
                 left = left * passed
-                if rungs is not self.coarse.rungs:
+                if placed.cells.lean is not None and j == len(rungs) - 2 and rungs is fine:
+                    known = self._predicted(placed.cells, item)
+                    found.append(left * known)
+                    left = left * ~known
+                if rungs is fine:
                     reach = reach * (passed * exposure_at(rungs.exposed[j], at))
                 at = rungs.below[j][at]
-            if rungs is not self.coarse.rungs:
+            if rungs is fine:
                 at = self._first(number)[at]
         return [*found, left], reach
 
@@ -332,16 +365,57 @@ class LadderEstimate:
         count = len(log.rungs.n[0])
         factor, n = factors[0][:, :count], log.rungs.n[0]
         context = rungs.end[0][:count]
+        self._add_slopes(batch, placed, reached[-2])
+        hidden = rungs.unsettled(reached, factors, placed.expected)
         return Influence(
             batch=batch,
             reward=self.metrics[0].reward,
             log=log,
             factor=factor,
             rate=placed.rates[0][:count],
-            unsettled=rungs.unsettled(reached, factors, placed.expected).T,
+            unsettled=(hidden + self._unpredictable(placed, reached[-2])).T,
             weighted=sums_of_each(context, n * factor, batch.context_count).T,
             squared=sums_of_each(context, n * factor * factor, batch.context_count).T,
         )
+
+    def _unpredictable(self, placed: _Placed, reached: Reach) -> Floats:
+        """Shape (M, X): the variance of items never shown around what features say of them.
+
+        It is that of items held out, instead of what the rung's strength says; which is taken off.
+        """
+        features, rungs = self.fit.features, placed.cells.rungs
+        found = np.zeros((len(self.metrics), len(rungs.n[-1])))
+        if features is None:
+            return found
+        more = features.spread - 1 / rungs.strengths[-2]
+        new = (rungs.n[-2][reached.cells] == 0) & self._predicted(placed.cells, reached.cells)
+        variance = reached.h**2 * (more * new * placed.expected[-2][reached.cells])
+        return found + sums_of_each(rungs.below[-2][reached.cells], variance, found.shape[1])
+
+    def _add_slopes(self, batch: Batch, placed: _Placed, reached: Reach) -> None:
+        """Note how far the estimates move with the coefficients of features.
+
+        The rate of a context does not, for e is 1 on average over what it has shown.
+        """
+        features, lean, rungs = self.fit.features, placed.cells.lean, placed.cells.rungs
+        if features is None or lean is None:
+            return
+        cells = reached.cells
+        moved = rungs.borrowed[-2][cells] * placed.rates[-1][rungs.below[-2][cells]]
+        each = (features.slopes(lean, cells) * moved[:, None]).T
+        by_context = [
+            sums_of_each(rungs.below[-2][cells], each * h, batch.context_count).T for h in reached.h
+        ]
+        if self._slopes is None:
+            self._slopes = np.zeros((self.strata, len(self.metrics), len(each)))
+        accumulate(self._slopes, batch.stratum, np.stack(by_context, axis=1))
+
+    def coefficients_variance(self) -> Floats:
+        """Shape (strata, M): the variance of Σ h r by that of the coefficients of features."""
+        if self._slopes is None or self.fit.features is None:
+            return np.zeros((self.strata, len(self.metrics)))
+        covariance = self.fit.features.covariance
+        return np.asarray(((self._slopes @ covariance) * self._slopes).sum(axis=2))
 
     def coarse_unsettled(self) -> Floats:
         """Shape (strata, M): the variance of Σ h r that shrinkage hides in classes of contexts."""
@@ -351,6 +425,13 @@ class LadderEstimate:
         reached, factors = self._coarse_factors
         found = rungs.unsettled(reached, factors, self.coarse.expected)
         return sums_of_each(rungs.below[-1], found, self.strata).T
+
+
+def _item_of(rungs: Rungs, cells: Ints) -> Ints:
+    """The cell of the rung "item" that each cell of the top leads to."""
+    for below in rungs.below[:-2]:
+        cells = below[cells]
+    return cells
 
 
 def _by_stratum(key: Ints, stratum: Ints, strata: int) -> Ints:

@@ -18,7 +18,9 @@ from foreclick.batches.arrays import numbered
 from foreclick.errors import ModelError
 from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import check_classes
+from foreclick.estimators.ladder.features import Features, ItemCounts, learn_features
 from foreclick.estimators.ladder.held_out import HeldOut
+from foreclick.estimators.ladder.items import Items
 from foreclick.estimators.ladder.sample import Sample, sampled
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
@@ -50,11 +52,13 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
     if ladder.examination is not None:
         depth = max(depth, tally.shape.depth)
         given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
-    if ladder.strengths is not None and given is not None and ladder.stopping == 0:
+    shared = ladder.stopping != 0 or ladder.items is not None  # something to learn in any case
+    if ladder.strengths is not None and given is not None and not shared:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
-        tally.learnt[key] = learnt(ladder, sampled(tally, reward, ladder.segments), given)
+        sample = sampled(tally, reward, ladder.segments, items=ladder.items)
+        tally.learnt[key] = learnt(ladder, sample, given)
     return cast("Fitted", tally.learnt[key])
 
 
@@ -117,15 +121,37 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
     guessed = [_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]]
     strengths = list(ladder.strengths or guessed)
     stopping = 0.0 if ladder.stopping is None else ladder.stopping
-    if len(np.unique(sample.part)) > 1:  # else there is nothing to predict from
-        by_list = tree
-        if not sample.dated and len(sample.lists) >= _MANY_LISTS:
-            by_list = HeldOut(ladder, sample.by_list(), curve, fixed=given is not None)
-        strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
-    tree.examine(strengths, stopping)
+    by_list, several = tree, len(np.unique(sample.part)) > 1
+    if several and not sample.dated and len(sample.lists) >= _MANY_LISTS:
+        by_list = HeldOut(ladder, sample.by_list(), curve, fixed=given is not None)
+    features = None
+    for _ in range(1 if ladder.items is None else 2):
+        if several:  # else there is nothing to predict from
+            strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
+        tree.examine(strengths, stopping)
+        if ladder.items is not None:
+            features = _features(ladder.items, sample, (tree, by_list), strengths)
+            if ladder.strengths is None and features.evidence is not None:
+                # Items held out were no further off than this, whatever lists or days say of it.
+                at = tree.item_rung
+                strengths[at] = max(strengths[at], 1 / features.spread)
     base = float(tree.rates(strengths)[-1][0])
     p = tuple(tree.p.tolist())
-    return Fitted(ladder, tuple(strengths), p, stopping, base, tree.rounds)
+    return Fitted(ladder, tuple(strengths), p, stopping, base, tree.rounds, features)
+
+
+def _features(
+    items: Items, sample: Sample, trees: tuple[HeldOut, HeldOut], strengths: list[float]
+) -> Features:
+    """What features say of items, by the examination so far; from now on the trees use it."""
+    n, c = trees[0].item_counts(strengths)
+    s = strengths[trees[0].item_rung]
+    counts = ItemCounts(sample.pair_row, sample.pair_context, sample.pair_fold, n, c)
+    found = learn_features(items, counts, s)
+    relative = found.of_sample(counts, s)
+    for tree in trees:
+        tree.lean(relative)
+    return found
 
 
 def _searched(

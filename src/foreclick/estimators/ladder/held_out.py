@@ -81,13 +81,14 @@ class HeldOut:
     Attributes:
         p: Shape (K,) or longer: the examination of positions so far.
         rounds: how many rounds it took to find it.
+        item_rung: the number of the rung "item".
     """
 
     def __init__(self, ladder: Ladder, sample: Sample, p: Floats, *, fixed: bool = True) -> None:
         self.p, self._first_p, self._fixed = p, p, fixed or ladder.top == "ip"
         self.rounds = 0
         self._exposing = ladder.exposing
-        self._item_rung = ladder.rungs.index("item")
+        self.item_rung = ladder.rungs.index("item")
         row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
         keys = _cell_keys(ladder, sample, sample.row_list[row], k)
         self.rungs = _rungs(keys, sample.part[row])
@@ -125,7 +126,7 @@ class HeldOut:
         depth = lists.shown.shape[1]
         before = np.broadcast_to(self.p[:depth], lists.shown.shape)
         for round_ in range(1, MOST_ROUNDS + 1):
-            mu = np.append(self.rates(strengths)[self._item_rung], 0.0)[lists.item]
+            mu = np.append(self.rates(strengths)[self.item_rung], 0.0)[lists.item]
             reading = readers(mu, stopping)
             if not self._fixed:
                 expected = (lists.n[:, None] * np.clip(mu, 0, 1) * reading).sum(axis=0)
@@ -139,13 +140,28 @@ class HeldOut:
                 break
             before = now
 
-    def rates(self, strengths: Sequence[float]) -> list[Floats]:
-        """Shape (G,) by rung: the rates of all cells, from all parts."""
+    def item_counts(self, strengths: Sequence[float]) -> tuple[Floats, Floats]:
+        """Shape (Q,) each: records and clicks of every pair, in their order, from all parts."""
+        n, c = self._counts(strengths)
+        return n[self.item_rung], c[self.item_rung]
+
+    def lean(self, relative: Floats) -> None:
+        """Take what features say of pairs, shape (Q,) in their order: e of the rung "item"."""
+        j = self.item_rung
+        self.rungs[j] = self.rungs[j]._replace(exposed=relative)
+        del self._known[j:]
+
+    def _counts(self, strengths: Sequence[float]) -> tuple[list[Floats], list[Floats]]:
         n, c = [self._top.n], [self._top.c]
         for s, rung, below in zip(strengths, self.rungs, self.rungs[1:], strict=False):
             passed = climb(n[-1], c[-1], s, below.of_cell, below.size, rung.exposed)
             n.append(passed[0])
             c.append(passed[1])
+        return n, c
+
+    def rates(self, strengths: Sequence[float]) -> list[Floats]:
+        """Shape (G,) by rung: the rates of all cells, from all parts."""
+        n, c = self._counts(strengths)
         found = [base_rate(n[-1], c[-1])]
         for j in reversed(range(len(strengths))):
             expected = found[-1][self.rungs[j + 1].of_cell] * self.rungs[j].exposed

@@ -18,6 +18,7 @@ from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Rewa
 from foreclick.batches.arrays import numbered
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimators.ladder.exposure import readers
+from foreclick.estimators.ladder.features import Leaning
 from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.metrics import first_of
@@ -216,8 +217,11 @@ class LogCells(NamedTuple):
         top: Shape (L, K): the top's cell of each slot, one beyond the last where nothing is shown.
         slots: Shape (S,), rising: `pair * K + position` of each cell of the rung "position".
         starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
-        attraction: Shape (P,): μ of each pair, by which fewer examine what stands below it.
-        new_attraction: Shape (X,): μ of what a context never showed.
+        attraction: Shape (P,): μ of each pair, by which fewer examine what stands below it; those
+            of a candidate's new pairs follow.
+        new_attraction: Shape (X,): μ of what a context never showed, but for features.
+        lean: what features say of the pairs.
+        reading: the same in the round in which μ was found.
     """
 
     rungs: Rungs
@@ -226,6 +230,8 @@ class LogCells(NamedTuple):
     starts: Ints
     attraction: Floats
     new_attraction: Floats
+    lean: Leaning | None
+    reading: Leaning | None
 
 
 class _Numbers(NamedTuple):
@@ -303,14 +309,17 @@ def _log_cells(batch: Batch, fit: Fitted, reward: str) -> LogCells:
     earned = reward_of(batch, reward)
     value = earned.value * batch.n[earned.row]
     c = sums(top[batch.row_list[earned.row], earned.position], value, count)
-    rungs, (attraction, new) = _examined_rungs(batch, fit, numbers, n, c)
-    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new)
+    rungs, (attraction, new), leaning = _examined_rungs(batch, fit, numbers, n, c)
+    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new, *leaning)
 
 
 def _examined_rungs(
     batch: Batch, fit: Fitted, numbers: _Numbers, n: Floats, c: Floats
-) -> tuple[Rungs, list[Floats]]:
-    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top."""
+) -> tuple[Rungs, list[Floats], tuple[Leaning | None, Leaning | None]]:
+    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top.
+
+    And what features say of pairs, now and in the round in which μ was found.
+    """
     contexts, below, shown = batch.context_count, numbers.below, numbers.shown
     strengths, j = fit.strengths[: len(below)], fit.ladder.exposing
     records, clicks = [n], [c]
@@ -319,20 +328,33 @@ def _examined_rungs(
         records, clicks = [*records, n], [*clicks, c]
     p = padded(fit.examined, batch.depth)
     exposed = _value_of(numbers.exposing, p[np.nonzero(shown)[1]], len(n))
-    mu = [np.zeros(batch.pair_count), np.zeros(contexts)]
+    mu, reading = [np.zeros(batch.pair_count), np.zeros(contexts)], None
     item = np.where(shown, batch.lists, batch.pair_count)
     for round_ in range(fit.rounds + 1):
         each = [exposed, *[1.0] * (len(below) - j - 1)]
         rungs = Rungs.climbed(strengths[j:], n, c, below[j:], each, contexts)
+        rungs, lean = _leaning(batch, fit, rungs)
         if not fit.stopping or round_ == fit.rounds:
             break
-        mu = rungs.last(2).rates(np.full(contexts, fit.base))[0]
+        mu, reading = rungs.last(2).rates(np.full(contexts, fit.base))[0], lean
         slots = readers(np.append(mu[0], 0.0)[item], fit.stopping) * p
         exposed = _value_of(numbers.exposing, slots[shown], len(n))
     if j:
         records, clicks = [records[0], *rungs.n], [clicks[0], *rungs.c]
         rungs = Rungs(strengths, records, clicks, below, [1.0, *rungs.exposed], contexts)
-    return rungs, mu
+    return rungs, mu, (lean, reading)
+
+
+def _leaning(batch: Batch, fit: Fitted, rungs: Rungs) -> tuple[Rungs, Leaning | None]:
+    """The rungs with items that lean on their context and on what features say of them."""
+    if fit.features is None:
+        return rungs, None
+    n, c, s = rungs.n[-2], rungs.c[-2], rungs.strengths[-2]
+    lean = fit.features.of_batch(batch, n * rungs.borrowed[-2])
+    passed = climb(n, c, s, rungs.below[-2], batch.context_count, lean.relative)
+    exposed = [*rungs.exposed[:-2], lean.relative, rungs.exposed[-1]]
+    records, clicks = [*rungs.n[:-1], passed[0]], [*rungs.c[:-1], passed[1]]
+    return replace(rungs, n=records, c=clicks, exposed=exposed), lean
 
 
 # --- the candidate's cells ------------------------------------------------------------------------
@@ -348,6 +370,7 @@ class CandidateCells(NamedTuple):
         context: Shape (S,).
         mass: Shape (S,): how likely the slot is in its context.
         listed: Shape (S,): the candidate's list that has the slot, where lists are kept apart.
+        lean: what features say of the cells of the rung "item".
     """
 
     rungs: Rungs
@@ -356,6 +379,7 @@ class CandidateCells(NamedTuple):
     context: Ints
     mass: Floats
     listed: Ints
+    lean: Leaning | None
 
 
 def candidate_cells(
@@ -378,16 +402,38 @@ def candidate_cells(
         lists = candidate.lists
         at, k = np.nonzero((lists.pairs != EMPTY) & (lists.mass > 0)[:, None])
         pair, context, mass = lists.pairs[at, k], lists.context[at], lists.mass[at]
-    found, rungs = _with_slots(batch, fit, log, pair, k, context)
+    log = _with_pairs(candidate, fit, log, pair, context)
+    found, rungs = _with_slots(batch, fit, log, pair, k)
     if fit.ladder.top != "ip":
         found, rungs = _with_lists(batch, candidate, fit, log, (found, rungs), at, k)
-    return CandidateCells(rungs, found, k, context, mass, at)
+    return CandidateCells(rungs, found, k, context, mass, at, log.lean)
+
+
+def _with_pairs(
+    candidate: Candidate, fit: Fitted, log: LogCells, pair: Ints, context: Ints
+) -> LogCells:
+    """The log's cells, with pairs that the log never showed."""
+    known = candidate.batch.pair_count
+    contexts = np.zeros(max(int(pair.max(initial=-1)) + 1 - known, 0), dtype=np.int64)
+    unseen = pair >= known
+    contexts[pair[unseen] - known] = context[unseen]
+    lean, reading = (
+        None
+        if each is None or fit.features is None
+        else fit.features.with_new(each, candidate, contexts)
+        for each in (log.lean, log.reading)
+    )
+    relative = 1.0 if lean is None else lean.relative[known:]
+    rungs = _extended(log.rungs, len(log.rungs) - 2, contexts, relative)
+    new = log.new_attraction[contexts] * (1.0 if reading is None else reading.relative[known:])
+    attraction = np.concatenate([log.attraction, new])
+    return log._replace(rungs=rungs, attraction=attraction, lean=lean)
 
 
 def _with_slots(
-    batch: Batch, fit: Fitted, log: LogCells, pair: Ints, k: Ints, context: Ints
+    batch: Batch, fit: Fitted, log: LogCells, pair: Ints, k: Ints
 ) -> tuple[Ints, Rungs]:
-    """The cell of each slot on the rung "position", and the rungs with new slots and new pairs."""
+    """The cell of each slot on the rung "position", and the rungs with new slots."""
     inside = (k < batch.depth) & (pair < batch.pair_count)
     key = np.where(inside, pair * batch.depth + k, -1)
     at = np.searchsorted(log.slots, key)
@@ -397,13 +443,7 @@ def _with_slots(
     new, number = np.unique((pair * width + k)[~hit], return_inverse=True)
     at[~hit] = len(log.slots) + number
     examined = padded(fit.examined, max(width, len(fit.examined)))[new % width]
-    items = max(int(pair.max(initial=-1)) + 1 - batch.pair_count, 0)
-    contexts = np.zeros(items, dtype=np.int64)
-    unseen = pair >= batch.pair_count
-    contexts[pair[unseen] - batch.pair_count] = context[unseen]
-    position = len(log.rungs) - 3
-    rungs = _extended(log.rungs, position, new // width, examined)
-    return at, _extended(rungs, position + 1, contexts, 1.0)
+    return at, _extended(log.rungs, len(log.rungs) - 3, new // width, examined)
 
 
 def _with_lists(
@@ -449,16 +489,11 @@ def _with_lists(
 
 def _candidate_exposure(candidate: Candidate, fit: Fitted, log: LogCells) -> Floats:
     """Shape (lists, D): E of each slot of the candidate's lists."""
-    lists, batch = candidate.lists, candidate.batch
+    lists = candidate.lists
     p = padded(fit.examined, candidate.depth)
     if not fit.stopping:
         return np.broadcast_to(p, lists.pairs.shape)
-    pair = np.where(
-        lists.pairs == EMPTY, batch.pair_count, np.minimum(lists.pairs, batch.pair_count)
-    )
-    mu = np.append(log.attraction, 0.0)[pair]
-    new = lists.pairs >= batch.pair_count
-    mu[new] = log.new_attraction[lists.context[np.nonzero(new)[0]]]
+    mu = np.append(log.attraction, 0.0)[np.where(lists.pairs == EMPTY, -1, lists.pairs)]
     return readers(mu, fit.stopping) * p
 
 

@@ -7,16 +7,16 @@ records come in parts that vary independently: periods, buckets of units, or ten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pyarrow as pa
 
 from foreclick.batches import EMPTY, Batch, Batches, Bools, Cluster, Floats, Ints, batches_of, sums
 from foreclick.batches.arrays import numbered
-from foreclick.engines import HASHES, hashed_here
+from foreclick.engines import HASHES
 from foreclick.estimators.ladder.classes import classes_of
+from foreclick.estimators.ladder.items import FOLDS, Items, context_hashes
 from foreclick.estimators.ladder.rates import reward_of
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
@@ -27,11 +27,15 @@ PARTS = 10
 """Parts that are predicted from the others, at most."""
 
 
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Some contexts of a log: a row for each list in each part.
 
-    Sizes: G rows, L lists, K positions, X contexts, C classes. Numbers need not be consecutive.
+    Sizes: G rows, L lists, K positions, C classes, Q pairs. Numbers need not be consecutive.
 
     Attributes:
         lists: Shape (L, K): the pair of each slot, `EMPTY` where nothing is shown.
@@ -42,6 +46,9 @@ class Sample:
         part: Shape (G,).
         n: Shape (G,): records.
         clicks: Shape (G, K): summed rewards.
+        pair_row: Shape (Q,): the row of each pair in a table of items, in the order of pairs.
+        pair_context: Shape (Q,).
+        pair_fold: Shape (Q,): the fold of the pair's context. No pairs without a table.
         dated: whether parts are periods.
     """
 
@@ -53,6 +60,9 @@ class Sample:
     part: Ints
     n: Floats
     clicks: Floats
+    pair_row: Ints = field(default_factory=_none)
+    pair_context: Ints = field(default_factory=_none)
+    pair_fold: Ints = field(default_factory=_none)
     dated: bool = False
 
     def by_list(self) -> Sample:
@@ -60,7 +70,13 @@ class Sample:
         return replace(self, part=self.row_list)
 
 
-def sampled(tally: Tally, reward: str, segments: Sequence[str] = (), parts: int = PARTS) -> Sample:
+def sampled(
+    tally: Tally,
+    reward: str,
+    segments: Sequence[str] = (),
+    parts: int = PARTS,
+    items: Items | None = None,
+) -> Sample:
     """Contexts with about `SAMPLE_ROWS` rows of a tally, or all of a small one; kept with it.
 
     Args:
@@ -68,16 +84,17 @@ def sampled(tally: Tally, reward: str, segments: Sequence[str] = (), parts: int 
         reward: whose clicks are counted.
         segments: what contexts have in common.
         parts: how many parts periods or buckets of units make up, at most.
+        items: a table of items.
     """
-    key = "ladder sample", tally.stored.op(), reward, tuple(segments), parts
+    key = "ladder sample", tally.stored.op(), reward, tuple(segments), parts, items
     if key not in tally.learnt:
-        tally.learnt[key] = _draw(batches_of(tally), reward, segments, parts)
+        make = _Drawing(reward, tuple(segments), _parts_of(batches_of(tally)), parts, items)
+        tally.learnt[key] = _draw(batches_of(tally), make)
     return cast("Sample", tally.learnt[key])
 
 
-def _draw(batches: Batches, reward: str, segments: Sequence[str], parts: int) -> Sample:
-    apart = _parts_of(batches)
-    make = _Drawing(reward, tuple(segments), apart, parts)
+def _draw(batches: Batches, make: _Drawing) -> Sample:
+    apart = make.apart
     share = SAMPLE_ROWS / max(batches.rows, 1)
     while share < 1:
         found = _gather(batches, make, round(share * HASHES))
@@ -105,6 +122,7 @@ class _Drawing(NamedTuple):
     segments: tuple[str, ...]
     apart: Cluster | None
     parts: int
+    items: Items | None = None
 
 
 def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
@@ -114,7 +132,7 @@ def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
     for batch in batches:
         drawn = np.ones(batch.context_count, dtype=np.bool_)
         if limit < HASHES:
-            drawn = hashes(batch)[batch.context_value] < limit
+            drawn = context_hashes(batch)[batch.context_value] < limit
         if drawn.any():
             classes = classes_of(batch, what.segments, batches)
             found.append(_of_batch(batch, drawn, what, classes, before))
@@ -134,16 +152,6 @@ def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
     )
 
 
-def hashes(batch: Batch) -> Ints:
-    """The hash of each context's text, below `HASHES`."""
-
-    def make() -> Ints:
-        text = batch.contexts.cast(pa.string()).fill_null("").to_pylist()
-        return np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
-
-    return cast("Ints", batch.keep("hashes", make))
-
-
 def _of_batch(
     batch: Batch,
     drawn: Bools,
@@ -160,7 +168,7 @@ def _of_batch(
     grouped = _by_part(some, reward, apart, what.parts) if apart else _by_pattern(some, reward)
     row_list, part, n, clicks = grouped
     lists, context = batch.lists[inside], batch.list_context[inside]
-    return Sample(
+    found = Sample(
         lists=np.where(lists == EMPTY, EMPTY, lists.astype(np.int64) + before["pair"]),
         prefix=_renumbered(batch.prefix[inside]) + before["list"],
         context=context.astype(np.int64) + before["context"],
@@ -169,6 +177,21 @@ def _of_batch(
         part=part,
         n=n,
         clicks=clicks,
+    )
+    if what.items is None:
+        return found
+    return _with_pairs(found, batch, drawn, what.items, before["context"])
+
+
+def _with_pairs(found: Sample, batch: Batch, drawn: Bools, items: Items, before: int) -> Sample:
+    """The sample with the pairs of the drawn contexts: row in the item table, context, fold."""
+    pair = np.flatnonzero(drawn[batch.pair_context])
+    context = batch.pair_context[pair]
+    return replace(
+        found,
+        pair_row=items.rows(batch, batch.items, context, batch.pair_item[pair]),
+        pair_context=context.astype(np.int64) + before,
+        pair_fold=context_hashes(batch)[batch.context_value[context]] % FOLDS,
     )
 
 
@@ -225,7 +248,7 @@ def _dealt(sample: Sample) -> Sample:
         "n": times,
         "clicks": sample.clicks[row] * times[:, None],
     }
-    return Sample(sample.lists, sample.prefix, sample.context, sample.classes, **own)
+    return replace(sample, **own)
 
 
 def dealt(rows: Ints, n: Floats) -> tuple[Ints, Ints, Floats]:

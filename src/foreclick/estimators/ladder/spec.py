@@ -30,7 +30,8 @@ liked an item above have stopped reading. With μ the rate of an item, that of t
 
     e = E_k(A) = p_k Π_{j<k} (1 − κ μ_{a_j})
 
-It is 1 on all rungs but one: `prefix`, the coarsest that knows what stands above.
+It is 1 on all rungs but one: `prefix`, the coarsest that knows what stands above. With a table of
+items, the rung `item` has one too: what features say of the item, relative to its context.
 """
 
 from __future__ import annotations
@@ -38,10 +39,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from foreclick.errors import ModelError
+from foreclick.estimators.ladder.items import Items, as_items
 from foreclick.models import ClickModel, Examination
+
+if TYPE_CHECKING:
+    from foreclick.estimators.ladder.features import Features
 
 Top = Literal["list", "prefix", "ip"]
 
@@ -71,6 +76,9 @@ class Ladder:
         stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
+        items: what is known of items beside their clicks, for items that a context never showed or
+            showed rarely: `Items`, or a table with the column `item`, perhaps `context`, and
+            columns of numbers. They lean on the context's rate times what features say of them.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
@@ -86,6 +94,7 @@ class Ladder:
     examination: Examination
     segments: tuple[str, ...]
     stopping: float | None
+    items: Items | None
 
     def __init__(
         self,
@@ -94,6 +103,7 @@ class Ladder:
         examination: Examination = None,
         segments: str | Sequence[str] = (),
         stopping: float | None = None,
+        items: Any = None,  # noqa: ANN401 - whatever `Items` accepts
     ) -> None:
         if top not in _CELLS:
             raise ModelError(f"top={top!r}: say 'list', 'prefix' or 'ip'.")
@@ -106,6 +116,7 @@ class Ladder:
         named = (segments,) if isinstance(segments, str) else tuple(segments)
         object.__setattr__(self, "segments", named)
         object.__setattr__(self, "stopping", self._checked(stopping))
+        object.__setattr__(self, "items", as_items(items))
         wanted = len(self.rungs) - 1
         if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
             raise ModelError(
@@ -135,6 +146,14 @@ class Ladder:
         """Names of the rungs, finest first."""
         fine = {"list": ("list", "prefix"), "prefix": ("prefix",), "ip": ()}[self.top]
         return (*fine, "position", "item", "context", *self.segments, "log")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where a rate may come from: the rungs, and features between `item` and `context`."""
+        if self.items is None:
+            return self.rungs
+        at = self.rungs.index("context")
+        return (*self.rungs[:at], "features", *self.rungs[at:])
 
     @property
     def exposing(self) -> int:
@@ -167,6 +186,7 @@ class Fitted:
         base: the rate of the log's rung in the sample that was learnt from: what the rates μ of
             items in the examination are backed off to, so that each context has its own.
         rounds: in how many rounds rates and examination are found.
+        features: what the ladder's table of items says of click rates.
     """
 
     ladder: Ladder
@@ -175,3 +195,4 @@ class Fitted:
     stopping: float = 0.0
     base: float = 0.0
     rounds: int = 0
+    features: Features | None = None
