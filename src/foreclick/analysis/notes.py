@@ -112,7 +112,9 @@ def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
         name: min((row["covered"] for row in mine if row["value"] is not None), default=1.0)
         for name, mine in by_name.items()
     }
-    told = {s.estimator for s in answer.sums if s.predicted}  # of which there is a note
+    told = {
+        s.estimator for s in answer.sums if s.rungs is not None
+    }  # `rung_notes` say where it looked
     thin = [
         f"{name} {covered:.0%}"
         for name, covered in lowest.items()
