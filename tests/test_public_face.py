@@ -20,6 +20,7 @@ NAMES = {
     "Observed",
     "PlackettLuce",
     "Ranking",
+    "Ratio",
     "Weighted",
     "backtest",
     "compare",

@@ -20,7 +20,7 @@ from foreclick.analysis.support import Support, support
 from foreclick.estimators import Ladder, Weighted
 from foreclick.events import Bots, from_events
 from foreclick.logs import Log, read_log
-from foreclick.metrics import Metric
+from foreclick.metrics import Metric, Ratio
 from foreclick.models import ClickModel, Window
 from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
 from foreclick.tallies.base import Tally, read_tally, tally
@@ -50,6 +50,7 @@ __all__ = [
     "PlackettLuce",
     "Policy",
     "Ranking",
+    "Ratio",
     "Resampling",
     "Support",
     "Tallies",

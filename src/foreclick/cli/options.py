@@ -386,7 +386,8 @@ def _question() -> _Parser:
         dest="metrics",
         **_several(names),
         metavar="METRIC",
-        help="clicks@K, dcg@K, success@K, mrr@K, REWARD@K (default: clicks@3,dcg@10)",
+        help="clicks@K, dcg@K, success@K, mrr@K, REWARD@K, ctr@K, or a ratio of two such as "
+        "REWARD@K/clicks@K (default: clicks@3,dcg@10)",
     )
     add(
         "-e",

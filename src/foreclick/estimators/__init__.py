@@ -1,6 +1,6 @@
 """Estimators: one kernel on arrays, and the values that say how it is used."""
 
-from foreclick.estimators.answer import estimate
+from foreclick.estimators.answer import Estimate, estimate
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.question import (
     Clusters,
@@ -10,19 +10,23 @@ from foreclick.estimators.question import (
     check_columns,
     propensities_answer,
 )
+from foreclick.estimators.ratios import AnySums, RatioSums
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
 from foreclick.estimators.spread import Spread, joint_covariance
-from foreclick.estimators.sums import Estimate, Seen, Sums, Unseen
+from foreclick.estimators.sums import Caps, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [
     "ENOUGH_PERIODS",
+    "AnySums",
+    "Caps",
     "Clusters",
     "Estimate",
     "EstimatorLike",
     "Ladder",
     "Missing",
     "Question",
+    "RatioSums",
     "Seen",
     "Spread",
     "Stratum",
