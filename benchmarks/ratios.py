@@ -10,6 +10,7 @@ records are independent. Two candidates: *mixed*, the logged lists with other pr
 |---|---|
 | revenue@3/clicks@3 | revenue per click |
 | ctr@3 | clicks per item shown |
+| revenue@3 | revenue per record, which is no ratio, to compare with |
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import foreclick as fc
 
 CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
 EXAMINED = np.array([1.0, 0.6, 0.4])
-METRICS = ("revenue@3/clicks@3", "ctr@3")
+METRICS = ("revenue@3/clicks@3", "ctr@3", "revenue@3")
 ESTIMATORS = ("ladder", "ip", "list")
 
 Floats = NDArray[np.float64]
@@ -49,11 +50,11 @@ class Scene(NamedTuple):
     shown: Floats
 
     def ratios(self, policy: Floats) -> Floats:
-        """Both metrics of a policy, shape (X, L)."""
+        """The metrics of a policy, shape (X, L)."""
         clicks = float((policy[..., None] * self.clicks).sum())
         revenue = float((policy[..., None] * self.clicks * self.price).sum())
         shown = float((policy[..., None] * (self.lists >= 0)).sum())
-        return np.array([revenue / clicks, clicks / shown])
+        return np.array([revenue / clicks, clicks / shown, revenue / CONTEXTS])
 
 
 def scene(seed: int) -> Scene:

@@ -14,6 +14,7 @@ from foreclick.analysis.check import Check, check
 from foreclick.analysis.compare import Comparison, compare
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.examination import Examination, examination
+from foreclick.analysis.explore import Explored, explore
 from foreclick.analysis.optimize import Optimized, optimize
 from foreclick.analysis.resample import Resampling, resample
 from foreclick.analysis.support import Support, support
@@ -39,6 +40,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Examination",
+    "Explored",
     "Ladder",
     "Lists",
     "Log",
@@ -65,6 +67,7 @@ __all__ = [
     "evaluate",
     "events",
     "examination",
+    "explore",
     "from_events",
     "optimize",
     "read_log",
