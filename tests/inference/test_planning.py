@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from foreclick.inference.planning import Differences, allocate, margins, sample_size
+from foreclick.inference.planning import Allocation, Differences, margins, sample_size
 
 
 def apart(candidate, production):
@@ -19,6 +19,10 @@ def apart(candidate, production):
         np.stack([candidate, production], axis=1).ravel(),
         count,
     )
+
+
+def allocate(lists, weight, budget, most):
+    return Allocation(lists, weight, most).best(budget)
 
 
 def overlapping(rng, count):

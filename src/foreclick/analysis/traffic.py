@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from foreclick.analysis.arms import Arms
 from foreclick.batches import Floats, Ints
-from foreclick.inference.planning import Differences, allocate
+from foreclick.inference.planning import Allocation, Differences
 from foreclick.results import Value
 
 _SEARCH = 60  # halvings of the share of traffic
@@ -35,8 +36,8 @@ class Plan:
 
     @property
     def change(self) -> Floats:
-        """Shape (X,): what the candidate is predicted to change."""
-        return self.arms.predicted - self.arms.production
+        """Shape (X,): what the candidate is predicted to change; 0 where it shows the same."""
+        return np.where(self.lists.apart() > 0, self.arms.predicted - self.arms.production, 0.0)
 
     def of_record(self, dealt: Floats) -> float:
         """The variance of the change times records."""
@@ -55,7 +56,11 @@ class Plan:
 
     def best(self, budget: float) -> Floats:
         """Shape (X,): the share of each context, for a share of all traffic."""
-        return allocate(self.lists, self.arms.weight, budget, self.most)
+        return self._allocation.best(budget)
+
+    @cached_property
+    def _allocation(self) -> Allocation:
+        return Allocation(self.lists, self.arms.weight, self.most)
 
     def se(self, dealt: Floats, records: float) -> float:
         """The standard error of the change."""

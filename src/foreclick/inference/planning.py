@@ -16,6 +16,8 @@ Neyman's rule: ε_x in proportion to the standard deviation of what h shows.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _GRID = 96  # shares at which the gain of a context is known; between them it is nearly a power
 _LEAST = 1e-7  # the smallest share of a context
-_STEPS = 200  # halvings of λ
+_STEPS = 60  # halvings of λ
 
 
 class Differences(NamedTuple):
@@ -93,28 +95,47 @@ def sample_size(variance: float, effect: float, confidence: float, power: float)
     return variance * (margins(confidence, power) / effect) ** 2
 
 
-def allocate(lists: Differences, weight: Floats, budget: float, most: float) -> Floats:
-    """Shape (X,): the share of each context's traffic that should be shown the candidate.
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """The best way to deal traffic to contexts.
 
-    Args:
+    Attributes:
         lists: what the policies show.
         weight: Shape (X,): q_x, the share of the traffic that each context has.
-        budget: B, the share of all traffic that may be shown the candidate.
-        most: the share of a context that may be.
+        most: the share of a context that may be shown the candidate.
     """
-    grid = np.geomspace(_LEAST, most, _GRID)
-    gains = np.stack([lists.gains(float(share)) for share in grid], axis=1)
-    # A gain falls as the share grows; rounding must not hide it.
-    gains = np.minimum.accumulate(gains, axis=1)
-    least = _shares(gains, grid, 0.0)
-    if float(weight @ least) <= budget:
-        return least
-    low, high = -800.0, math.log(float(gains.max()))
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        spent = float(weight @ _shares(gains, grid, math.exp(middle)))
-        low, high = (middle, high) if spent > budget else (low, middle)
-    return _shares(gains, grid, math.exp(high))
+
+    lists: Differences
+    weight: Floats
+    most: float
+
+    @cached_property
+    def _grid(self) -> Floats:
+        return np.geomspace(_LEAST, self.most, _GRID)
+
+    @cached_property
+    def _gains(self) -> Floats:
+        """Shape (X, grid)."""
+        gains = np.stack([self.lists.gains(float(share)) for share in self._grid], axis=1)
+        # A gain falls as the share grows; rounding must not hide it.
+        return np.minimum.accumulate(gains, axis=1)
+
+    def best(self, budget: float) -> Floats:
+        """Shape (X,): the share of each context's traffic that should be shown the candidate.
+
+        Args:
+            budget: B, the share of all traffic that may be.
+        """
+        gains, grid = self._gains, self._grid
+        least = _shares(gains, grid, 0.0)
+        if float(self.weight @ least) <= budget:
+            return least
+        low, high = -800.0, math.log(float(gains.max()))
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            spent = float(self.weight @ _shares(gains, grid, math.exp(middle)))
+            low, high = (middle, high) if spent > budget else (low, middle)
+        return _shares(gains, grid, math.exp(high))
 
 
 def _shares(gains: Floats, grid: Floats, price: float) -> Floats:
