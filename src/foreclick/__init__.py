@@ -14,13 +14,14 @@ from foreclick.analysis.check import Check, check
 from foreclick.analysis.compare import Comparison, compare
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.examination import Examination, examination
+from foreclick.analysis.explore import Explored, explore
 from foreclick.analysis.optimize import Optimized, optimize
 from foreclick.analysis.resample import Resampling, resample
 from foreclick.analysis.support import Support, support
 from foreclick.estimators import Items, Ladder, Weighted
 from foreclick.events import Bots, from_events
 from foreclick.logs import Log, read_log
-from foreclick.metrics import Metric
+from foreclick.metrics import Metric, Ratio
 from foreclick.models import ClickModel, Window
 from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
 from foreclick.tallies.base import Tally, read_tally, tally
@@ -39,6 +40,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Examination",
+    "Explored",
     "Items",
     "Ladder",
     "Lists",
@@ -51,6 +53,7 @@ __all__ = [
     "PlackettLuce",
     "Policy",
     "Ranking",
+    "Ratio",
     "Resampling",
     "Support",
     "Tallies",
@@ -65,6 +68,7 @@ __all__ = [
     "evaluate",
     "events",
     "examination",
+    "explore",
     "from_events",
     "optimize",
     "read_log",

@@ -11,6 +11,9 @@ value: it is equal to, hashes as, and prints as its spelling.
 | ``mrr@3`` | 1 / k for k ≤ 3 | the first click: its reciprocal rank |
 | ``orders@3`` | 1 for k ≤ 3 | the reward `orders` that the log was read with |
 | ``orders:dcg@10`` | as above | the reward `orders`; likewise `success` and `mrr` |
+| ``shown@3`` | 1 for k ≤ 3 | what is shown: 1 for every filled position |
+
+A `Ratio` is one of these over another: ``revenue@3/clicks@3``, ``ctr@5`` for clicks@5/shown@5.
 
 At least one click is not linear in clicks, but it is in *first* clicks,
 ``w'(a_k, k) = 1{w(a_k, k) > 0, and w(a_j, j) = 0 for all j < k}``.
@@ -22,20 +25,26 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from foreclick.errors import MetricError
 
 CLICKS = "clicks"
 """The name of the reward that every log with clicks has."""
 
-_FIRST, _AT_RISK = "__first_", "__risk_"  # no reward of a log may be called so
+SHOWN = "__shown"
+"""The reward of 1 for whatever is shown, which every log has; no reward of a log may be so called.
+"""
+
+_FIRST, _AT_RISK = "__first_", "__risk_"  # nor so
 _THETA: dict[str, Callable[[int], float]] = {
     "dcg": lambda k: 1.0 / math.log2(k + 1),
     "success": lambda _: 1.0,
     "mrr": lambda k: 1.0 / k,
 }
 _OF_FIRST = ("success", "mrr")
-METRICS = (*_THETA, "ndcg")
+_SHOWN, _CTR = "shown", "ctr"
+METRICS = (*_THETA, "ndcg", _SHOWN, _CTR)
 """What a reward cannot be called, because ``mrr@3`` is another metric already."""
 
 _SPELLING = re.compile(r"(?:(?P<reward>\w+):)?(?P<kind>\w+)@(?P<depth>\d+)")
@@ -66,7 +75,12 @@ class Metric:
     theta: tuple[float, ...]
     reward: str
 
-    def __init__(self, spec: str | Sequence[float] | Metric, reward: str = CLICKS) -> None:
+    def __init__(self, spec: str | Sequence[float] | Metric | Ratio, reward: str = CLICKS) -> None:
+        if isinstance(spec, Ratio) or (isinstance(spec, str) and _is_ratio(spec)):
+            raise MetricError(
+                f"metric '{spec}' is a ratio of two, which evaluate and compare take. Here, ask "
+                "for its numerator and its denominator one by one."
+            )
         if isinstance(spec, Metric):
             name, theta, reward = spec.name, spec.theta, spec.reward
         elif isinstance(spec, str):
@@ -93,6 +107,16 @@ class Metric:
         return self.reward.removeprefix(_FIRST)
 
     @property
+    def shown(self) -> bool:
+        """Whether it counts what is shown, whatever that earns."""
+        return self.reward == SHOWN
+
+    @property
+    def parts(self) -> tuple[Metric, ...]:
+        """The sums over positions that it is made of: itself."""
+        return (self,)
+
+    @property
     def at_risk(self) -> str:
         """What follows from the log beside first clicks: a shown slot without a click above it."""
         return _AT_RISK + self.source
@@ -103,24 +127,124 @@ class Metric:
     __repr__ = __str__
 
 
+@dataclass(frozen=True, init=False, repr=False)
+class Ratio:
+    """One metric over another: the ratio of two means, such as revenue per click.
+
+    It is not the mean of ratios: a list without a click has no revenue per click, and counts in
+    neither.
+
+    Args:
+        spec: a spelling such as ``"revenue@3/clicks@3"``, shorter ``"revenue/clicks@3"``, or
+            ``"ctr@5"``, the clicks per item shown; or the numerator.
+        denominator: a metric, where `spec` is the numerator.
+
+    Examples:
+        >>> Ratio("revenue/clicks@3")
+        revenue@3/clicks@3
+        >>> Ratio("ctr@5") == Ratio("clicks@5", "shown@5")
+        True
+    """
+
+    name: str
+    numerator: Metric
+    denominator: Metric
+
+    def __init__(
+        self,
+        spec: str | Sequence[float] | Metric | Ratio,
+        denominator: str | Sequence[float] | Metric | None = None,
+    ) -> None:
+        if isinstance(spec, Ratio):
+            over, under = spec.parts
+        elif denominator is None:
+            over, under = _parse_ratio(spec)
+        else:
+            over, under = Metric(spec), Metric(denominator)
+        if over == under:
+            raise MetricError(f"metric '{over}/{under}' is 1 whatever is shown. Divide by another.")
+        rate = over.name == f"clicks@{over.depth}" and under.name == f"{_SHOWN}@{over.depth}"
+        name = f"{_CTR}@{over.depth}" if rate else f"{over}/{under}"
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "numerator", over)
+        object.__setattr__(self, "denominator", under)
+
+    @property
+    def parts(self) -> tuple[Metric, Metric]:
+        """The sums over positions that it is made of."""
+        return self.numerator, self.denominator
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+AnyMetric: TypeAlias = Metric | Ratio
+"""What `evaluate` and `compare` can say of a candidate."""
+
+
 def first_of(reward: str) -> str | None:
     """The reward whose first click a derived reward counts; None for a reward of the log."""
     return reward.removeprefix(_FIRST) if reward.startswith(_FIRST) else None
 
 
+def parse_metric(spec: Any) -> AnyMetric:  # noqa: ANN401 - a user's
+    """A metric or a ratio of two, in any accepted spelling."""
+    if isinstance(spec, Ratio) or (isinstance(spec, str) and _is_ratio(spec)):
+        return Ratio(spec)
+    return Metric(spec)
+
+
 def parse_metrics(metrics: object) -> tuple[Metric, ...]:
-    """One metric or several, in any accepted spelling, without repeats."""
-    if isinstance(metrics, str | Metric):
+    """One reward or several by position, in any accepted spelling, without repeats.
+
+    Ratios are refused, and what is shown, which is known without a log.
+    """
+    found = tuple(dict.fromkeys(Metric(m) for m in _listed(metrics)))
+    for metric in found:
+        if metric.shown:
+            raise MetricError(
+                f"metric '{metric}' counts what is shown, which is known without a log. It is for "
+                "evaluate and compare, as the denominator of a ratio: 'clicks@5/shown@5'."
+            )
+    return found
+
+
+def parse_any(metrics: object) -> tuple[AnyMetric, ...]:
+    """One metric or several, in any accepted spelling, without repeats; ratios among them."""
+    return tuple(dict.fromkeys(parse_metric(m) for m in _listed(metrics)))
+
+
+def _listed(metrics: object) -> list[Any]:
+    if isinstance(metrics, str | Metric | Ratio):
         metrics = [metrics]
     if not isinstance(metrics, Iterable):
         raise MetricError(f"metrics must be a metric or a list of metrics, not {metrics!r}.")
     items = list(metrics)
     if items and all(isinstance(m, int | float) and not isinstance(m, bool) for m in items):
         items = [items]  # a bare list of weights is one metric
-    found = dict.fromkeys(Metric(m) for m in items)
-    if not found:
+    if not items:
         raise MetricError('metrics is empty. Name at least one, for instance metrics=["clicks@3"].')
-    return tuple(found)
+    return items
+
+
+def _is_ratio(spelling: str) -> bool:
+    return "/" in spelling or spelling.strip().startswith(f"{_CTR}@")
+
+
+def _parse_ratio(spec: object) -> tuple[Metric, Metric]:
+    if not isinstance(spec, str) or not _is_ratio(spec):
+        raise MetricError(
+            f"{spec!r} is no ratio. Write 'revenue@3/clicks@3', or give both metrics."
+        )
+    if "/" not in spec:
+        depth = spec.strip().removeprefix(f"{_CTR}@")
+        return Metric(f"{CLICKS}@{depth}"), Metric(f"{_SHOWN}@{depth}")
+    over, _, under = (part.strip() for part in spec.partition("/"))
+    if "@" not in over:  # down to where the denominator counts
+        over = f"{over}@{under.partition('@')[2]}"
+    return Metric(over), Metric(under)
 
 
 def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
@@ -133,13 +257,15 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
     if match is None or int(match["depth"]) < 1:
         raise MetricError(
             f"metric {spelling!r} is not understood. Write 'clicks@3', 'dcg@10', 'success@3', "
-            "'mrr@10', 'orders@3' for another reward of the log, or give the weights, for instance "
-            "Metric([1, 0.5])."
+            "'mrr@10', 'orders@3' for another reward of the log, 'orders@3/clicks@3' for a ratio, "
+            "or give the weights, for instance Metric([1, 0.5])."
         )
     depth, kind = int(match["depth"]), match["kind"]
     if kind in _THETA:
         theta = tuple(_THETA[kind](k) for k in range(1, depth + 1))
         reward = match["reward"] or CLICKS
+    elif kind == _SHOWN and match["reward"] is None:
+        return spelling.strip(), (1.0,) * depth, SHOWN
     else:
         theta = (1.0,) * depth
         reward = kind

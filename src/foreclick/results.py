@@ -87,6 +87,12 @@ KINDS: dict[str, Kind] = {
     "covered": Kind.SHARE,
     "clipped": Kind.SHARE,
     "share": Kind.SHARE,
+    "differs": Kind.SHARE,
+    "part": Kind.SHARE,
+    "reduction": Kind.SHARE,
+    "test": Kind.TEXT,
+    "variance": Kind.VALUE,
+    "days": Kind.VALUE,
     "cut": Kind.SHARE,
     "paper": Kind.SHARE,
     "ess": Kind.SIZE,
@@ -199,6 +205,7 @@ class Result:
         | Comparison | change of every pair, with both intervals | ``title`` |
         | Evaluation | value by estimator beside production; over M if several | ``title`` |
         | Examination | examination by position, with both methods | ``title`` |
+        | Explored | the share of each context that is shown the candidate | ``title`` |
         | Optimized | production, naive and honest value; gain over contexts | ``title`` |
         | Support | covered share by click model | ``title`` |
 

@@ -12,20 +12,20 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
-from foreclick.analysis.unseen import NOTHING, beyond, largest_slots
+from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
+    AnySums,
     Clusters,
     EstimatorLike,
     Question,
     Spread,
-    Sums,
     Unseen,
     estimate,
     joint_covariance,
     parse_estimators,
 )
-from foreclick.metrics import Metric, parse_metrics
+from foreclick.metrics import AnyMetric, Ratio, parse_any
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.results import Result
 from foreclick.tallies import LogLike
@@ -55,7 +55,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     log: LogLike,
     candidates: Mapping[str, PolicyLike],
     *,
-    metric: str | Metric = "clicks@3",
+    metric: str | AnyMetric = "clicks@3",
     estimator: EstimatorLike = "ip",
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
@@ -96,12 +96,14 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             "the log has no period and no unit, so differences cannot be paired. Read it with "
             "period= or unit=; or compare one candidate with production by fc.evaluate."
         )
-    found: dict[str, Sums] = {}
+    asked = parse_any(metric)
+    check_cap(cap, asked)
+    found: dict[str, AnySums] = {}
     for name, policy in candidates.items():
         question = Question(
             candidate=as_policy(policy),
             estimators=parse_estimators(estimator, clip),
-            metrics=parse_metrics(metric),
+            metrics=asked,
             missing=missing,
             clusters=kinds,
         )
@@ -110,7 +112,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             raise ModelError("compare takes one estimator, one metric and one clip.")
         found[name] = sums[0]
     one = next(iter(found.values()))
-    production = one.stratum.production(one.metric) or 0.0
+    production = one.production or 0.0
     most = largest_slots(counted, found.values()) if cap is None else {}
     sides = [
         _Side(n, s.value, s.unseen(cap), beyond(s, cap, most), s.covered_share, s.repeated)
@@ -127,7 +129,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         row = _row(a, b, paired, i)
         evidence = inference.Evidence(
             estimator=one.estimator,
-            metric=str(metric),
+            metric=one.metric.name,
             change=row["change"],
             low=row["all_low"] - b.beyond,
             high=row["all_high"],
@@ -137,6 +139,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             production=row["other"],
             confidence=confidence,
             repeated=a.repeated,
+            unit="" if isinstance(one.metric, Ratio) else " a record",
         )
         rows.append(row | {"verdict": inference.judge(evidence, practical).word})
     p = np.array([row["p"] for row in rows])

@@ -34,22 +34,24 @@ from foreclick.analysis.notes import (
     verdict_notes,
 )
 from foreclick.analysis.trends import drift_of
+from foreclick.analysis.unseen import check_cap
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
 from foreclick.batches import batches_of, contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
+    AnySums,
     Clusters,
     Estimate,
     EstimatorLike,
     Missing,
     Question,
-    Sums,
+    RatioSums,
     estimate,
     parse_estimators,
     propensities_answer,
 )
 from foreclick.estimators.ladder.fit import fitted
-from foreclick.metrics import Metric, parse_metrics
+from foreclick.metrics import AnyMetric, parse_any
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.results import Result
 from foreclick.tallies import LogLike
@@ -99,7 +101,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     log: LogLike,
     candidate: PolicyLike,
     *,
-    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
+    metrics: str | AnyMetric | Sequence[str | AnyMetric] = ("clicks@3", "dcg@10"),
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     clip: float | Sequence[float] = math.inf,
     missing: Missing = "error",
@@ -111,7 +113,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     mix: Literal["random", "fixed"] = "random",
     cap: float | None = None,
     practical: float = 0.0,
-    guardrails: Mapping[str | Metric, float] | None = None,
+    guardrails: Mapping[str | AnyMetric, float] | None = None,
     interval: IntervalKind = "sampling",
     backtest: Backtest | None = None,
     workers: int = 1,
@@ -130,7 +132,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: spellings such as "clicks@3", "dcg@10" and "success@3", or `Metric` values.
+        metrics: spellings such as "clicks@3", "dcg@10" and "success@3", ratios of two such as
+            "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it: where the two contradict each
             other, the verdict is that nobody can tell. With `logging=`, estimators that use it.
@@ -186,11 +189,13 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
     policy = as_policy(candidate)
-    asked = tuple(dict.fromkeys((*parse_metrics(metrics), *protected)))
+    asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
+    check_cap(cap, asked)
     if estimators is None:
         estimators = usual_estimators(counted, policy, logging)
     elif estimators in (ALL, [ALL], (ALL,)):
-        estimators = all_estimators(counted, policy, logging, asked)
+        parts = [part for metric in asked for part in metric.parts]
+        estimators = all_estimators(counted, policy, logging, parts)
     question = Question(
         candidate=policy,
         estimators=parse_estimators(estimators, clip),
@@ -207,7 +212,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     check_rewards(interval, counted, question)
     notes += doubts + sample_note(counted) + repetition_note(counted, questions)
     answer = _answer(counted, questions)
-    against: list[Sums | None] = [None] * len(answer.sums)
+    against: list[AnySums | None] = [None] * len(answer.sums)
     if question.baseline is not None:
         against = list(_answer(counted, _of_baseline(questions)).sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
@@ -308,7 +313,7 @@ def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
         "lift": change / production if change is not None and production else None,
         **_part(found, "lift_low", "lift_high"),
         "covered": sums.covered_share,
-        "clipped": sums.clipped / sums.mass if sums.mass else 0.0,
+        "clipped": sums.clipped_share,
         "ess": sums.ess,
         "contexts": stratum.contexts,
         "records": stratum.records,
@@ -317,11 +322,17 @@ def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
     }
 
 
-def _error(sums: Sums, backtest: Backtest | None) -> float:
-    """How far the estimator was off in the backtest, 0 without one."""
+def _error(sums: AnySums, backtest: Backtest | None) -> float:
+    """How far the estimator was off in the backtest, 0 without one; of a ratio, for both parts."""
     if backtest is None:
         return 0.0
-    return backtest.error(sums.estimator, sums.metric.name, sums.clip)
+    errors = [
+        0.0 if part.metric.shown else backtest.error(part.estimator, part.metric.name, part.clip)
+        for part in sums.parts
+    ]
+    if not isinstance(sums, RatioSums):
+        return errors[0]
+    return (errors[0] + (sums.value or 0.0) * errors[1]) / (sums.under.value or math.inf)
 
 
 def _part(values: dict[str, float | None], *names: str) -> dict[str, float | None]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from foreclick import inference
 from foreclick.batches import contexts_repeat
-from foreclick.estimators import EstimatorLike, Sums, Weighted
+from foreclick.estimators import AnySums, EstimatorLike, Weighted
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import LADDERS
-from foreclick.metrics import Metric
+from foreclick.metrics import Metric, Ratio
 from foreclick.policies import Policy
 from foreclick.tallies.base import Tally
 
@@ -61,7 +61,7 @@ def all_estimators(
     return [*usual, *(name for name in others if name not in usual)]
 
 
-def contradiction(answer: Sums, check: Sums, cap: float | None) -> str:
+def contradiction(answer: AnySums, check: AnySums, cap: float | None) -> str:
     """How two estimators of one value contradict each other; empty if they do not.
 
     If both click models hold, the two differ by chance and by what either did not see. The test of
@@ -81,9 +81,10 @@ def contradiction(answer: Sums, check: Sums, cap: float | None) -> str:
         answer.value, check.value, rel_tol=1e-9
     ):
         return ""
+    unit = "" if isinstance(answer.metric, Ratio) else " a record"
     return (
         f"click models disagree: by {answer.estimator!r} {answer.metric.name} is "
-        f"{answer.value:.4g} a record, by {check.estimator!r} {check.value:.4g}, further apart "
+        f"{answer.value:.4g}{unit}, by {check.estimator!r} {check.value:.4g}, further apart "
         "than chance puts them. A backtest says which of them predicts this log; or show the "
         "candidate to a few users."
     )

@@ -19,7 +19,7 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import largest_rewards
 from foreclick.errors import MetricError, ModelError
-from foreclick.estimators import Clusters, Question, Spread, Sums
+from foreclick.estimators import AnySums, Clusters, Question, Spread, Sums
 from foreclick.policies import Observed
 from foreclick.tallies.base import Tally
 
@@ -82,7 +82,12 @@ def check_rewards(kind: IntervalKind, counted: Tally, question: Question) -> Non
     """Refuse rewards without a bound; clicks are 0 or 1."""
     if not _guaranteed(kind):
         return
-    known = [m.source for m in question.metrics if not m.first]
+    if question.ratios:
+        raise MetricError(
+            f"interval={kind!r} bounds means, and {question.ratios[0]} is a ratio of two. Take "
+            "interval='sampling', or ask for its numerator and its denominator one by one."
+        )
+    known = [m.source for m in question.parts if not m.first and not m.shown]
     for reward, largest in largest_rewards(counted, known).items():
         if largest > 1:
             raise MetricError(
@@ -109,8 +114,8 @@ def in_words(kind: IntervalKind) -> list[str]:
 
 
 def ends(
-    sums: Sums,
-    baseline: Sums | None,
+    sums: AnySums,
+    baseline: AnySums | None,
     production: float | None,
     confidence: float,
     kind: IntervalKind,
@@ -129,7 +134,8 @@ def ends(
     if value is None or spread is None or spread.freedom < 1:
         return found
     if kind == "bernstein" or kind == "hoeffding":  # noqa: PLR1714 - mypy narrows only this
-        return found | _bounded(sums, baseline, confidence, kind)
+        other = None if baseline is None else baseline.parts[0]
+        return found | _bounded(sums.parts[0], other, confidence, kind)  # no ratio comes so far
     reach = _reach(sums, spread, confidence, kind)
     lasting = spread.plus(np.array([[spread.memory, 0.0], [0.0, 0.0]])).covariance
     far = _reach(sums, replace(spread, freedom=spread.memory_freedom), confidence, kind)
@@ -145,7 +151,7 @@ def ends(
     return found
 
 
-def _reach(sums: Sums, spread: Spread, confidence: float, kind: IntervalKind) -> float:
+def _reach(sums: AnySums, spread: Spread, confidence: float, kind: IntervalKind) -> float:
     """How many standard errors an interval reaches.
 
     The time of an anytime interval is what the variance falls with: days where days differ, and

@@ -121,7 +121,7 @@ def support(
     notes += skipped
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     question = Question(policy, wanted, parse_metrics(metrics), missing, None, segments, top=TOP)
-    found = estimate(counted, question).sums
+    found = [part for sums in estimate(counted, question).sums for part in sums.parts]
     rows = [_row(sums, cap) for sums in found]
     columns = ("estimator", "metric", *segments)
     return Support(

@@ -6,12 +6,23 @@ from collections.abc import Iterable
 
 from foreclick.analysis.intervals import Ends
 from foreclick.batches import largest_rewards
-from foreclick.estimators import Sums, Unseen
-from foreclick.metrics import Metric
+from foreclick.errors import MetricError
+from foreclick.estimators import AnySums, Unseen
+from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.tallies.base import Tally
 
 NOTHING = Unseen(0.0, 0.0)
 """Of production, all was seen."""
+
+
+def check_cap(cap: float | None, metrics: Iterable[AnyMetric]) -> None:
+    """Refuse one cap for the two sides of a ratio."""
+    two = [m for m in metrics if isinstance(m, Ratio) and not m.denominator.shown]
+    if cap is not None and two:
+        raise MetricError(
+            f"cap={cap:g} is the highest reward of what was never shown, and {two[0]} has two "
+            "rewards. Leave it out: then the log's best position bounds each of them."
+        )
 
 
 def widened(found: Ends, own: Unseen, other: Unseen, production: float | None) -> Ends:
@@ -36,22 +47,22 @@ def widened(found: Ends, own: Unseen, other: Unseen, production: float | None) -
     return found | wider
 
 
-def largest_slots(tally: Tally, sums: Iterable[Sums]) -> dict[Metric, float]:
+def largest_slots(tally: Tally, sums: Iterable[AnySums]) -> dict[Metric, float]:
     """The most that a slot can earn, by metric: 1 click, or the largest reward of the log.
 
     Only of metrics for which something was never shown: to look for it takes a pass over the log.
     """
-    unseen = {s.metric for s in sums if s.covered < s.mass}
-    binary = {m for m in unseen if m.first or m.source in tally.shape.masks}
+    unseen = {part.metric for s in sums for part in s.parts if part.covered < part.mass}
+    binary = {m for m in unseen if m.first or m.shown or m.source in tally.shape.masks}
     largest = largest_rewards(tally, sorted({m.source for m in unseen - binary}))
     return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
 
 
-def beyond(sums: Sums, cap: float | None, most: dict[Metric, float]) -> float:
+def beyond(sums: AnySums, cap: float | None, most: dict[Metric, float]) -> float:
     """How much more than the log suggests it may be worth, were all that is new as good as can be.
 
     Nothing, if the user knows how good that is: the cap.
     """
-    if cap is not None or sums.metric not in most:
+    if cap is not None or not any(part.metric in most for part in sums.parts):
         return 0.0
-    return max(sums.unseen(most[sums.metric]).more - sums.unseen().more, 0.0)
+    return max(sums.unseen(most).more - sums.unseen().more, 0.0)

@@ -11,8 +11,8 @@ from foreclick.analysis.headline import contradiction
 from foreclick.analysis.intervals import Ends, IntervalKind, ends
 from foreclick.analysis.unseen import NOTHING, beyond, largest_slots, widened
 from foreclick.errors import MetricError
-from foreclick.estimators import Sums
-from foreclick.metrics import Metric
+from foreclick.estimators import AnySums
+from foreclick.metrics import AnyMetric, Metric, Ratio, parse_metric
 from foreclick.tallies.base import Tally
 
 _OPPOSITES = ({inference.BETTER, inference.WORSE}, {inference.HELD, inference.BROKEN})
@@ -22,8 +22,8 @@ _OPPOSITES = ({inference.BETTER, inference.WORSE}, {inference.HELD, inference.BR
 class Pair:
     """An estimate and what it is compared with: the log's own mean, or that of a baseline."""
 
-    sums: Sums
-    baseline: Sums | None
+    sums: AnySums
+    baseline: AnySums | None
     cap: float | None
 
     @property
@@ -31,7 +31,7 @@ class Pair:
         """What the candidate is compared with."""
         if self.baseline is not None:
             return self.baseline.value
-        return self.sums.stratum.production(self.sums.metric)
+        return self.sums.production
 
     @property
     def change(self) -> float | None:
@@ -62,19 +62,19 @@ class Claims:
     confidence: float
     interval: IntervalKind
     practical: float
-    guardrails: dict[Metric, float]
+    guardrails: dict[AnyMetric, float]
 
 
-def parse_guardrails(asked: Mapping[Any, Any] | None) -> dict[Metric, float]:
+def parse_guardrails(asked: Mapping[Any, Any] | None) -> dict[AnyMetric, float]:
     """Guardrails by metric, or an error that says what they should be."""
-    found: dict[Metric, float] = {}
+    found: dict[AnyMetric, float] = {}
     for name, share in (asked or {}).items():
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             raise MetricError(
                 f"guardrails={{{str(name)!r}: {share!r}}}: give the share of production that it "
                 "may lose, from 0 to below 1, such as 0.01 for one per cent."
             )
-        found[Metric(name)] = float(share)
+        found[parse_metric(name)] = float(share)
     return found
 
 
@@ -132,8 +132,8 @@ def _check(pairs: Sequence[Pair], found: list[inference.Verdict]) -> None:
     Of guardrails too, and before they count: a metric is not better by a guardrail that one of the
     two denies.
     """
-    answers: dict[tuple[Metric, int], int] = {}
-    checks: dict[tuple[Metric, int], int] = {}
+    answers: dict[tuple[AnyMetric, int], int] = {}
+    checks: dict[tuple[AnyMetric, int], int] = {}
     for i, pair in enumerate(pairs):
         sums = pair.sums
         of = sums.metric, sums.stratum.number
@@ -175,4 +175,5 @@ def _evidence(
         confidence=claims.confidence,
         repeated=sums.repeated,
         assumes=sums.rungs is None,
+        unit="" if isinstance(sums.metric, Ratio) else " a record",
     )

@@ -199,6 +199,11 @@ class Batch:
 
         return self.keep(("first", name), make)  # type: ignore[return-value]
 
+    def filled(self) -> Reward:
+        """A reward of 1 for every position that shows something; not kept, because it is large."""
+        row, position = np.nonzero((self.lists != EMPTY)[self.row_list])
+        return Reward(row, position, np.ones(len(row)))
+
     def at_risk(self, name: str) -> Bools:
         """Shape (R, K): whether something is shown there, and no reward is above it."""
 

@@ -24,6 +24,7 @@ from foreclick.cli.inputs import (
 from foreclick.engines import checked_file, total, write_rows
 from foreclick.errors import SourceError
 from foreclick.logs import N
+from foreclick.metrics import parse_any
 from foreclick.reproduce import reproduce as paper
 from foreclick.results import Result
 from foreclick.simulate import PRESETS
@@ -139,9 +140,10 @@ def _evaluated(
         say("Holding out one period after the other")
         log = fc.tally(log)
         same = {k: v for k, v in options.items() if k in ("metrics", "estimators", "clip")}
-        if guardrails:
-            usual = inspect.signature(fc.evaluate).parameters["metrics"].default
-            same["metrics"] = [*same.get("metrics", usual), *guardrails]
+        usual = inspect.signature(fc.evaluate).parameters["metrics"].default
+        asked = parse_any([*same.get("metrics", usual), *guardrails])
+        parts = [part for metric in asked for part in metric.parts if not part.shown]
+        same["metrics"] = list(dict.fromkeys(parts))
         options = options | {"backtest": fc.backtest(log, **same, progress=say)}
     say("Evaluating")
     return fc.evaluate(log, candidate, guardrails=guardrails, **options)
@@ -184,6 +186,27 @@ def support(args: argparse.Namespace, say: Say) -> Result:
     say("Looking for what was shown")
     asked = ("metrics", "estimators", "missing", "by", "cap")
     return fc.support(log, candidate, **given(args, asked))
+
+
+def explore(args: argparse.Namespace, say: Say) -> Result:
+    """What to show next, into a file if one is given."""
+    if args.out is not None:
+        checked_file(args.out)
+    log, candidate = _log_and_candidate(args, say)
+    say("Planning")
+    options = given(args, _EXPLORE)
+    if args.rows is not None:
+        options["contexts"] = args.rows
+    found = fc.explore(log, candidate, **options)
+    if args.out is not None:
+        found.write(args.out)
+    return found
+
+
+_EXPLORE = (
+    *("metric", "effect", "share", "days", "power", "most", "records_per_day"),
+    *("confidence", "missing"),
+)
 
 
 def backtest(args: argparse.Namespace, say: Say) -> Result:
@@ -290,6 +313,7 @@ COMMANDS = {
     "gate": gate,
     "compare": compare,
     "support": support,
+    "explore": explore,
     "backtest": backtest,
     "optimize": optimize,
     "examination": examination,

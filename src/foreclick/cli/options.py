@@ -133,6 +133,12 @@ def build_parser() -> argparse.ArgumentParser:
         [*about, _cap(), _picture()],
     )
     add(
+        "explore",
+        "LOG… CANDIDATE",
+        "how much traffic, where and for how long, until a candidate's change can be told",
+        [log, _candidate(), _exploring(), _missing("error", "production"), _picture()],
+    )
+    add(
         "backtest",
         "LOG…",
         "which estimator would have been right on this log",
@@ -395,7 +401,8 @@ def _question() -> _Parser:
         dest="metrics",
         **_several(names),
         metavar="METRIC",
-        help="clicks@K, dcg@K, success@K, mrr@K, REWARD@K (default: clicks@3,dcg@10)",
+        help="clicks@K, dcg@K, success@K, mrr@K, REWARD@K, ctr@K, or a ratio of two such as "
+        "REWARD@K/clicks@K (default: clicks@3,dcg@10)",
     )
     add(
         "-e",
@@ -467,6 +474,34 @@ def _interval() -> _Parser:
         "--backtest",
         action="store_true",
         help="let the verdict allow for how far off the estimator is in a backtest of the log",
+    )
+    return parent
+
+
+def _exploring() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
+    add("-m", "--metric", metavar="METRIC", help="clicks@K, dcg@K, REWARD@K (default: clicks@3)")
+    add(
+        "--effect",
+        type=above_zero,
+        metavar="SHARE",
+        help="the change to be told from none, of production (default: 0.02)",
+    )
+    add("--share", type=above_zero, metavar="SHARE", help="of all traffic (default: 0.1)")
+    add("--days", type=above_zero, metavar="N", help="how long it may take")
+    add("--power", type=above_zero, metavar="SHARE", help="how often it is told (default: 0.8)")
+    add("--most", type=above_zero, metavar="SHARE", help="of a single context (default: 0.5)")
+    add(
+        "--records-per-day",
+        type=above_zero,
+        metavar="N",
+        help="of all contexts (default: those of the log over its periods)",
+    )
+    add("--rows", type=count, metavar="N", help="contexts that are named (default: 10)")
+    add("--confidence", type=float, metavar="SHARE", help="of the interval (default: 0.95)")
+    parent.add_argument_group("output").add_argument(
+        "-o", "--out", metavar="FILE", help="where the policy to show goes, .parquet or .csv"
     )
     return parent
 

@@ -1,6 +1,6 @@
 """Estimators: one kernel on arrays, and the values that say how it is used."""
 
-from foreclick.estimators.answer import estimate
+from foreclick.estimators.answer import Estimate, estimate
 from foreclick.estimators.ladder.items import Items
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.question import (
@@ -11,13 +11,16 @@ from foreclick.estimators.question import (
     check_columns,
     propensities_answer,
 )
+from foreclick.estimators.ratios import AnySums, RatioSums
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
 from foreclick.estimators.spread import Spread, joint_covariance
-from foreclick.estimators.sums import Estimate, Predicted, Seen, Sums, Unseen
+from foreclick.estimators.sums import Caps, Predicted, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [
     "ENOUGH_PERIODS",
+    "AnySums",
+    "Caps",
     "Clusters",
     "Estimate",
     "EstimatorLike",
@@ -26,6 +29,7 @@ __all__ = [
     "Missing",
     "Predicted",
     "Question",
+    "RatioSums",
     "Seen",
     "Spread",
     "Stratum",

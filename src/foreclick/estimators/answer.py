@@ -24,16 +24,38 @@ from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.ladder.work import LadderWork, Placed
 from foreclick.estimators.question import Part, Question, Stratum, check_question
+from foreclick.estimators.ratios import (
+    AnySums,
+    Psi,
+    RatioSums,
+    add_products,
+    product_name,
+    spread_of,
+)
 from foreclick.estimators.spread import BOTH, ByCluster, Spread, clustered
-from foreclick.estimators.sums import Estimate, Predicted, Seen, Sums
+from foreclick.estimators.sums import Predicted, Seen, Sums
 from foreclick.estimators.support import Sight
 from foreclick.estimators.work import BatchWork, Both, Facts, Found, Strata
 from foreclick.logs import Shape
+from foreclick.metrics import Ratio
 from foreclick.policies import Observed, Policy
 from foreclick.tallies.base import Tally
 
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")
 _CLIP_SUMS = ("credit", "clipped", "weighted", "squared", "lost")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The answer to a question.
+
+    Attributes:
+        sums: one entry per estimator, metric, clip and stratum, in the order they were asked.
+        ignored_contexts: contexts that only the candidate has.
+    """
+
+    sums: list[AnySums]
+    ignored_contexts: int
 
 
 def estimate(tally: Tally, question: Question) -> Estimate:
@@ -44,19 +66,41 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     policy = question.candidate
     sample = isinstance(policy, Observed) and not policy.counted.same(tally)
     work = BatchWork(question, tally.shape, strata, sample=sample)
-    totals, facts = Totals(strata.count), Facts()
-    for found in batches.map(work, question.workers):
+    totals, facts, psi = Totals(strata.count), Facts(), _Influences()
+    for number, found in enumerate(batches.map(work, question.workers)):
         found.add_to(totals)
         facts.add(found.facts)
+        psi.add(number, found.psi)
     answer = Answer(question, tally.shape, strata, totals, facts)
     answer.check()
     for ladder, asks in question.ladders:
-        _climb(tally, work, ladder, asks, answer)
+        _climb(tally, work, ladder, asks, answer, psi)
+    if question.products:
+        counted = (placed.counting for placed in _Placing(work, batches))
+        add_products(question, zip(counted, psi.batches, strict=True), totals)
     return answer.estimate()
 
 
+class _Influences:
+    """ψ_t of the rows of all batches, where products of those of single records are needed."""
+
+    def __init__(self) -> None:
+        self.batches: list[Psi] = []
+
+    def add(self, number: int, psi: Psi) -> None:
+        """Keep those of a batch."""
+        if number == len(self.batches):
+            self.batches.append({})
+        self.batches[number] |= psi
+
+
 def _climb(
-    tally: Tally, work: BatchWork, ladder: Ladder, asks: list[tuple[int, Ask]], answer: Answer
+    tally: Tally,
+    work: BatchWork,
+    ladder: Ladder,
+    asks: list[tuple[int, Ask]],
+    answer: Answer,
+    psi: _Influences,
 ) -> None:
     """Add what a ladder says, for asks of one reward."""
     question, batches, totals = work.question, batches_of(tally), answer.totals
@@ -68,13 +112,24 @@ def _climb(
     drops = question.missing == "drop"
     sample = tally.shape.sample
     drawn = sample is not None and sample[0] == "context"
-    two_way = question.two_way
-    climb = LadderWork(estimate, asks, question.clusters, drops, work.sample, drawn, two_way)
-    for each, values, rows in climb.values(_Placing(work, batches)):
+    climb = LadderWork(
+        estimate,
+        asks,
+        question.clusters,
+        drops,
+        work.sample,
+        drawn,
+        two_way=question.two_way,
+        products=question.products,
+    )
+    for turn, (each, values, rows) in enumerate(climb.values(_Placing(work, batches))):
         batch = each.counting.batch
-        Found(batch.stratum, values, rows=rows, both=Both.of(batch) if rows else None).add_to(
-            totals
-        )
+        found = Found(batch.stratum, values)
+        if question.two_way and rows:
+            found = replace(found, rows=rows, both=Both.of(batch))
+        found.add_to(totals)
+        if question.products:
+            psi.add(turn % len(psi.batches), rows)
     if question.clusters:
         shared = estimate.coarse_unsettled() + estimate.coefficients_variance()
         for j, (i, _) in enumerate(asks):
@@ -123,15 +178,49 @@ class Answer:
 
     def estimate(self) -> Estimate:
         """One entry per estimator, metric, clip and stratum."""
-        strata = self._strata()
-        asks = self.question.asks
-        found = [
-            self._in_sight(i, m, self._with_spread(i, m, self._finish(i, m, ask, clip, stratum)))
-            for i, ask in enumerate(asks)
-            for m, clip in enumerate(ask.clips)
-            for stratum in strata
-        ]
-        return Estimate(found, self.question.candidate.context_count() - self.facts.shared)
+        strata, q = self._strata(), self.question
+        asks, each = q.asks, {}
+        for i, ask in enumerate(asks):
+            each[divmod(i, len(q.parts))] = [
+                self._in_sight(i, m, self._with_spread(i, m, self._finish(i, m, ask, clip, s)))
+                for m, clip in enumerate(ask.clips)
+                for s in strata
+            ]
+        found: list[AnySums] = []
+        for e in range(len(q.estimators)):
+            for metric in q.metrics:
+                parts = [each[e, q.parts.index(part)] for part in metric.parts]
+                if isinstance(metric, Ratio):
+                    found += self._ratios(e, metric, parts, len(strata))
+                else:
+                    found += parts[0]
+        return Estimate(found, q.candidate.context_count() - self.facts.shared)
+
+    def _ratios(
+        self, e: int, metric: Ratio, parts: list[list[Sums]], strata: int
+    ) -> list[RatioSums]:
+        """A ratio, for every clip and stratum, from the estimates of its parts."""
+        names = self.question.parts
+        numbers = [e * len(names) + names.index(part) for part in metric.parts]
+        found = []
+        for turn, both in enumerate(zip(parts[0], parts[1], strict=True)):
+            m, spread = turn // strata, None
+            if self.question.clusters and both[0].value is not None and both[1].value:
+                bases = [self._shown(i, m, part) for i, part in zip(numbers, both, strict=True)]
+                across = None
+                if self.question.products:
+                    across = self._across(numbers, product_name(e, metric, m), m, both[0])
+                spread = spread_of(metric, both, bases, across)
+            found.append(RatioSums(metric, *both, spread))
+        return found
+
+    def _across(self, numbers: list[int], products: Any, m: int, found: Sums) -> Floats:  # noqa: ANN401
+        """Shape (2, 2): the covariance of (V̂, F̂) of two metrics, of independent records."""
+        s = found.stratum.number
+        one, other = (np.array([self._number(s, i, m, "record", c) for c in "vf"]) for i in numbers)
+        n = self._number(s, numbers[0], m, "record", "n")
+        raw = self.totals.sum(products)[s]
+        return np.asarray((raw - np.outer(one, other) / n) / (n * max(n - 1, 1)))
 
     def _number(self, stratum: int, *name: Any) -> float:  # noqa: ANN401 - parts of a name
         return float(self.totals.sum(name if len(name) > 1 else name[0])[stratum])
@@ -156,7 +245,7 @@ class Answer:
         def by_position(*name: Any) -> list[float]:  # noqa: ANN401 - parts of a name
             return list(self.totals.sum((*name, known))[s].tolist())
 
-        metrics = self.question.metrics
+        metrics = self.question.parts
         return Part(
             contexts=round(self._number(s, "contexts", known)),
             records=whole_number(self._number(s, "records", known)),
@@ -262,7 +351,7 @@ class Answer:
         if found.value is None:
             return replace(found, asked=True)
         s = found.stratum.number
-        spread = self._records(i, m, s) if kinds == ("record",) else self._clusters(i, m, found)
+        spread = self._shown(i, m, found)
         # What few periods hide and what few units hide are different things. Of both together,
         # which are many, hardly anything is hidden.
         hidden = np.sum([self._hidden(i, m, s, kind) for kind in kinds], axis=0)
@@ -273,10 +362,11 @@ class Answer:
         spread = self._sampled(i, m, found, spread)
         return replace(found, asked=True, spread=spread, repeated=repeated)
 
-    def _records(self, i: int, m: int, s: int) -> Spread:
-        return _independent({c: self._number(s, i, m, "record", c) for c in _MOMENTS})
-
-    def _clusters(self, i: int, m: int, found: Sums) -> Spread:
+    def _shown(self, i: int, m: int, found: Sums) -> Spread:
+        """The spread that the influence of records shows."""
+        if self.question.clusters == ("record",):
+            s = found.stratum.number
+            return _independent({c: self._number(s, i, m, "record", c) for c in _MOMENTS})
         kinds = (*self.question.clusters, *([BOTH] if self.question.two_way else []))
         return clustered([self._by_cluster(i, m, found, kind) for kind in kinds])
 

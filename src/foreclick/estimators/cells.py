@@ -9,7 +9,7 @@ of it, and its number in the log's `SlotCounts`. A cell is a set of atoms of one
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,8 +40,8 @@ from foreclick.estimators.slots import (
     prefix_slots,
 )
 from foreclick.estimators.spec import Weighted
-from foreclick.metrics import Metric
-from foreclick.models import ClickModel, Slots
+from foreclick.metrics import SHOWN, Metric
+from foreclick.models import MODELS, ClickModel, Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,10 @@ class Ask:
     @classmethod
     def of(cls, estimator: Weighted | Ladder, metric: Metric) -> Ask:
         """What an estimator is asked for by one metric."""
+        if metric.shown:
+            # One cell a context, of which all is clicked: what is shown is known, whoever asks.
+            clips = (math.inf,) * len(estimator.clip or (math.inf,))
+            return cls(replace(MODELS["rcm"], name=estimator.name), metric, clips)
         ladder = estimator if isinstance(estimator, Ladder) else None
         return cls(estimator.model, metric, estimator.clip or (math.inf,), ladder)
 
@@ -84,6 +88,8 @@ class Ask:
         """
         if self.ladder is not None:
             return self.ladder, self.metric.reward
+        if self.metric.shown:
+            return SHOWN
         if self.hazard:
             return "hazard", self.model.cell
         return ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell
@@ -110,6 +116,8 @@ def counted(batch: Batch, metric: Metric, *, hazard: bool = False) -> Counted:
 
     Of a hazard, only records that come as far as a slot could have clicked there.
     """
+    if metric.shown:
+        return Counted(metric.reward, batch.filled())
     if not metric.first:
         return Counted(metric.reward, batch.rewards[metric.reward])
     risk = batch.at_risk(metric.source) if hazard else None

@@ -13,7 +13,7 @@ from foreclick.estimators.cells import Ask, by_hazard
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.spec import Weighted
 from foreclick.logs import PERIOD, Shape
-from foreclick.metrics import Metric
+from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
 
@@ -43,7 +43,7 @@ class Question:
 
     candidate: Policy
     estimators: Sequence[Weighted | Ladder]
-    metrics: Sequence[Metric]
+    metrics: Sequence[AnyMetric]
     missing: Missing = "error"
     logging: Policy | Literal["propensity"] | None = None
     by: tuple[str, ...] = ()
@@ -55,8 +55,23 @@ class Question:
 
     @property
     def asks(self) -> list[Ask]:
-        """Every estimator with every metric, in the order they were asked."""
-        return [Ask.of(e, metric) for e in self.estimators for metric in self.metrics]
+        """Every estimator with every sum over positions, in the order they were asked."""
+        return [Ask.of(e, metric) for e in self.estimators for metric in self.parts]
+
+    @property
+    def parts(self) -> tuple[Metric, ...]:
+        """The metrics that are sums over positions, and those that ratios are made of."""
+        return tuple(dict.fromkeys(part for metric in self.metrics for part in metric.parts))
+
+    @property
+    def ratios(self) -> tuple[Ratio, ...]:
+        """The metrics that are ratios."""
+        return tuple(metric for metric in self.metrics if isinstance(metric, Ratio))
+
+    @property
+    def products(self) -> bool:
+        """Whether products of the influence of single records on two metrics are needed."""
+        return bool(self.ratios) and "record" in self.clusters
 
     @property
     def ladders(self) -> list[tuple[Ladder, list[tuple[int, Ask]]]]:
@@ -70,7 +85,7 @@ class Question:
     @property
     def depth(self) -> int:
         """The last position that any metric counts."""
-        return max(metric.depth for metric in self.metrics)
+        return max(metric.depth for metric in self.parts)
 
     @property
     def two_way(self) -> bool:
@@ -80,13 +95,13 @@ class Question:
     @property
     def hazards(self) -> list[tuple[Weighted | Ladder, Metric]]:
         """The estimators and metrics whose answer is a product of hazards."""
-        asked = itertools.product(self.estimators, self.metrics)
+        asked = itertools.product(self.estimators, self.parts)
         return [(e, m) for e, m in asked if by_hazard(e.model, m)]
 
 
 def check_question(shape: Shape, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""
-    check_columns(shape, [m.source for m in question.metrics], question.by)
+    check_columns(shape, [m.source for m in question.parts if not m.shown], question.by)
     ladders = [e.name for e in question.estimators if isinstance(e, Ladder)]
     if ladders and question.logging is not None:
         raise ModelError(
@@ -247,10 +262,13 @@ class Stratum:
         """Contexts of the log that the candidate has no list for."""
         return self.unknown.contexts
 
-    def production(self, metric: Metric) -> float | None:
-        """The mean reward of the records that are used."""
+    def production(self, metric: AnyMetric) -> float | None:
+        """The mean reward of the records that are used, or the ratio of two."""
         if not self.records:
             return None
+        if isinstance(metric, Ratio):
+            over, under = (self.production(part) for part in metric.parts)
+            return over / under if over is not None and under else None
         absent = self.unknown.credit(metric) if self.used else 0
         return (self.known.credit(metric) + absent) / self.records
 

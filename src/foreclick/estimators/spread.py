@@ -121,7 +121,7 @@ def clustered(parts: Sequence[ByCluster]) -> Spread:
     """The spread of sums over clusters of one kind, or of two and of both."""
     counts = [len(part.sums) for part in parts if part.kind != BOTH]
     found = Spread(
-        _covariance([(part, part.sums) for part in parts]),
+        covariance_of([(part, part.sums) for part in parts]),
         freedom=min(counts) - 1,
         clusters=counts[0],
         parts=tuple(parts),
@@ -162,7 +162,7 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
         (part, np.stack([*(s.parts[j].sums[:, 0] for s in spreads), part.sums[:, 1]], axis=1))
         for j, part in enumerate(spreads[0].parts)
     ]
-    shown = _covariance(columns)
+    shown = covariance_of(columns)
     hidden = np.zeros(last)
     for j, spread in enumerate(spreads):
         extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
@@ -179,7 +179,7 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
-def _covariance(columns: Sequence[tuple[ByCluster, Floats]]) -> Floats:
+def covariance_of(columns: Sequence[tuple[ByCluster, Floats]]) -> Floats:
     """Σ ± G / (G − 1) Σ_c s_c s_cᵀ over kinds of clusters; of several, no variance is below 0."""
     found = np.sum([part.sign * _outer(sums) for part, sums in columns], axis=0)
     if len(columns) == 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.ladder.features import Evidence
@@ -66,6 +67,10 @@ class Unseen(NamedTuple):
     def against(self, other: Unseen) -> Unseen:
         """How far a difference may be off: what either side may be worth is on its own side."""
         return Unseen(self.less + other.more, self.more + other.less)
+
+
+Caps: TypeAlias = float | Mapping[Metric, float] | None
+"""The highest reward of what was never shown: of all metrics, of some, or as the log suggests."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,16 @@ class Sums:
         return self.credit / self.stratum.records
 
     @property
+    def production(self) -> float | None:
+        """The mean reward of the records that are used."""
+        return self.stratum.production(self.metric)
+
+    @property
+    def parts(self) -> tuple[Sums, ...]:
+        """The sums over cells that it is made of: itself."""
+        return (self,)
+
+    @property
     def steepest(self) -> float:
         """The largest weight that a record can have, after it is clipped."""
         # Records with logging probability 0 get weight M, if they happen all the same.
@@ -150,7 +165,12 @@ class Sums:
         """The share of the candidate's exposure that was ever logged."""
         return self.covered / self.mass if self.mass else 0.0
 
-    def unseen(self, cap: float | None = None) -> Unseen:
+    @property
+    def clipped_share(self) -> float:
+        """The share of the candidate's exposure that the clip cut off."""
+        return self.clipped / self.mass if self.mass else 0.0
+
+    def unseen(self, cap: Caps = None) -> Unseen:
         """What the log cannot see: how much less and how much more than `value` it may be worth.
 
         What a ladder borrowed for items never shown may be worth nothing. On the other side, what
@@ -160,6 +180,8 @@ class Sums:
         """
         if not self.stratum.records:
             return Unseen(0.0, 0.0)
+        if isinstance(cap, Mapping):
+            cap = cap.get(self.metric)
         if cap is None:
             cap = self.stratum.best_rate(self.model, self.metric)
         open_ = self.mass - self.covered if self.doubted is None else self.doubted
@@ -178,16 +200,3 @@ class Sums:
         if not self.squared or self.covered <= 0:
             return 0.0
         return self.stratum.records * self.weighted**2 / (self.exposure * self.squared)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The answer to a question.
-
-    Attributes:
-        sums: one entry per estimator, metric, clip and stratum, in the order they were asked.
-        ignored_contexts: contexts that only the candidate has.
-    """
-
-    sums: list[Sums]
-    ignored_contexts: int

@@ -39,6 +39,7 @@ from foreclick.estimators.slots import context_slots
 from foreclick.estimators.spread import BOTH
 from foreclick.estimators.support import Sight, context_support, sights
 from foreclick.logs import PERIOD, Shape
+from foreclick.metrics import SHOWN
 from foreclick.policies import Observed, Policy
 
 _EXAMPLES = 3
@@ -135,6 +136,7 @@ class Found:
         largest: Shape (X,) each.
         rows: Shape (R,) each: values of rows, to be summed over buckets of users in a period.
         both: which bucket and period every row is of, if rows have values.
+        psi: Shape (R,) each: ψ_t + V of rows by ask and clip, if their products are needed.
     """
 
     stratum: Ints
@@ -143,6 +145,7 @@ class Found:
     facts: Facts = field(default_factory=Facts)
     rows: dict[Any, Floats] = field(default_factory=dict)
     both: Both | None = None
+    psi: dict[tuple[int, int], Floats] = field(default_factory=dict)
 
     def add_to(self, totals: Totals) -> None:
         """Add the values of all contexts."""
@@ -231,7 +234,7 @@ class BatchWork:
         batch = counting.batch
         slots = context_slots(batch)
         each: dict[Any, Floats] = {"records": batch.context_n}
-        for metric in self.question.metrics:
+        for metric in self.question.parts:
             what = counted(batch, metric, hazard=metric.first)
             shape = batch.context_count, batch.depth
             each["reward", metric] = slots.earned(what)[:-1].reshape(shape)
@@ -268,19 +271,21 @@ class BatchWork:
             clusterings.setdefault("period", Clustering(counting, "period"))
         for kind, clustering in clusterings.items() if kinds else ():
             found.sums[kind, "n"] = clustering.records
-            for metric in self.question.metrics:
+            for metric in self.question.parts:
                 found.sums[kind, "f", metric] = clustering.rewards(metric)
         if self.question.two_way:
             found.both = Both.of(counting.batch)
             found.rows[BOTH, "n"] = counting.by_row(np.ones(len(counting.batch.n)))
-            for metric in self.question.metrics:
+            for metric in self.question.parts:
                 found.rows[BOTH, "f", metric] = counting.by_row(counting.rewards(metric))
         asks = [(i, ask) for i, ask in enumerate(self.question.asks) if ask.ladder is None]
         for cell in dict.fromkeys(ask.cell for _, ask in asks):
             same = [(i, ask) for i, ask in asks if ask.cell == cell]
             mine = [ask for _, ask in same]
-            hazard = mine[0].hazard
-            weighed = weigh_hazards(candidate, mine) if hazard else weigh(candidate, mine, logging)
+            if mine[0].hazard:
+                weighed = weigh_hazards(candidate, mine)
+            else:
+                weighed = weigh(candidate, mine, None if cell == SHOWN else logging)
             for (i, _), each in zip(same, weighed, strict=True):
                 AskWork(i, each, candidate, counting, clusterings, self).add_to(found)
 
@@ -334,8 +339,11 @@ class AskWork:
     ) -> None:
         metric = self.weighed.ask.metric
         for m in range(len(self.weighed.ask.clips)):
-            moments = variance.record_moments(self.counting, influence.rows(m), metric)
+            psi = influence.rows(m)
+            moments = variance.record_moments(self.counting, psi, metric)
             self._note(found, moments, m, "record")
+            if self.work.question.products:
+                found.psi[self.number, m] = psi
         if residual is not None:
             self._note(found, variance.small_cells(self.weighed, residual), "record")
 

@@ -55,6 +55,7 @@ class Evidence:
         repeated: the share of what was covered that was seen in several periods; None if unknown.
         error: by how much the estimator was off in a backtest; 0 without one.
         assumes: whether the estimator is a click model, which holds or does not.
+        unit: what the numbers are of, in words; a ratio has none.
     """
 
     estimator: str
@@ -70,6 +71,7 @@ class Evidence:
     repeated: float | None = None
     error: float = 0.0
     assumes: bool = True
+    unit: str = " a record"
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ def guarded(verdict: Verdict, guards: Sequence[Verdict]) -> Verdict:
 
 def _unfit(e: Evidence) -> str:
     """Why nothing can be said whatever the numbers are, and what would help; empty if it can."""
+    if e.change is None and e.covered > 0:
+        return f"{e.metric} divides by nothing: its denominator is 0 in this log. Log more."
     if e.change is None or e.covered <= 0:
         return (
             "nothing of what the candidate would show was ever shown. Show it to a few users, or "
@@ -169,13 +173,13 @@ def _unfit(e: Evidence) -> str:
 def _doubted(e: Evidence, word: str) -> str:
     return (
         f"{e.metric} changes by {_span(e)}, which would be {word!r}; but in the backtest "
-        f"{e.estimator!r} was off by {e.error:.3g} a record beyond the noise of clicks, which "
+        f"{e.estimator!r} was off by {e.error:.3g}{e.unit} beyond the noise of clicks, which "
         "leaves it open. Use the estimator that the backtest found best."
     )
 
 
 def _span(e: Evidence) -> str:
-    return f"{e.low:+.3g} to {e.high:+.3g} a record"
+    return f"{e.low:+.3g} to {e.high:+.3g}{e.unit}"
 
 
 def _why(e: Evidence, reach: float) -> str:
@@ -190,7 +194,7 @@ def _why(e: Evidence, reach: float) -> str:
         )
     if e.unseen > width:
         return (
-            f"{missing}, worth up to {e.unseen:.3g} a record. A coarser click model sees more "
+            f"{missing}, worth up to {e.unseen:.3g}{e.unit}. A coarser click model sees more "
             "(item, pbm), fc.support says how much; or show the candidate to a few users."
         )
     distance = abs(abs(e.change or 0.0) - reach)

@@ -12,6 +12,7 @@ from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.compare import Comparison
 from foreclick.analysis.evaluate import Evaluation
 from foreclick.analysis.examination import Examination
+from foreclick.analysis.explore import Explored
 from foreclick.analysis.optimize import Optimized
 from foreclick.analysis.support import Support
 from foreclick.errors import ReportError
@@ -211,6 +212,22 @@ def support(result: Support, *, title: str = "") -> Chart:
         bars(panel, [row["estimator"] for row in rows], shares, words)
         head(panel, _title(key))
         panel.set_xlabel("of the candidate's exposure, ever logged")
+    return chart
+
+
+def explored(result: Explored, *, title: str = "") -> Chart:
+    """How much of its traffic each context should show the candidate.
+
+    Args:
+        result: what to show next.
+        title: a line above the panel.
+    """
+    names, shares = result["context"], [_number(share) for share in result["share"]]
+    width, height = 3.5 + room(names), 1.15 + 0.27 * len(names)
+    chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
+    bars(axes, names, shares, [format_value("share", share) for share in shares])
+    head(axes, "", f"{format_value('share', result.share)} of all traffic")
+    axes.set_xlabel("of its traffic, shown the candidate")
     return chart
 
 
@@ -457,6 +474,7 @@ CHARTS: dict[type[Result], Callable[..., Chart]] = {
     Comparison: comparison,
     Evaluation: evaluation,
     Examination: examination,
+    Explored: explored,
     Optimized: optimized,
     Support: support,
 }

@@ -11,7 +11,7 @@ from foreclick.engines import open_source
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import Ladder, Weighted, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, read_log
-from foreclick.metrics import Metric
+from foreclick.metrics import Metric, parse_metrics
 from foreclick.optimization.constraints import Constraints
 from foreclick.policies import Observed
 from foreclick.tallies.base import Tally
@@ -19,7 +19,7 @@ from foreclick.tallies.base import Tally
 
 def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Metric, Any]:
     """The metric and the one estimator, if a policy can be chosen by them."""
-    what = Metric(metric)
+    what = parse_metrics([metric])[0]
     if what.first:
         raise ModelError(
             f"{what.name} counts first clicks, which depend on all that stands above, so that the "

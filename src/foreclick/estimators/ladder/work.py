@@ -41,6 +41,7 @@ class LadderWork:
         sample: whether the candidate is the frequencies of another log.
         drawn: whether only some contexts of the log were read.
         two_way: whether periods and units count both.
+        products: whether ψ_t of rows is handed on, for products with other metrics.
     """
 
     estimate: LadderEstimate
@@ -50,9 +51,12 @@ class LadderWork:
     sample: bool
     drawn: bool
     two_way: bool = False
+    products: bool = False
 
     def values(self, placed: Iterable[Placed]) -> Iterator[tuple[Placed, Values, Values]]:
         """What every batch adds to the answer: values of contexts, and of rows.
+
+        The batches come twice: with values, then with variances.
 
         Args:
             placed: the batches of the log, which are gone through three times.
@@ -120,14 +124,18 @@ class LadderWork:
         return values
 
     def _rows(self, placed: Placed, influence: Influence, credit: Floats) -> Values:
-        """ψ_t + V of rows, where periods and units count both."""
-        if not self.two_way:
+        """ψ_t + V of rows: n times it where periods and units count both, or else by itself."""
+        if not self.two_way and not self.products:
             return {}
-        counting, values = placed.counting, {}
+        counting = placed.counting
+        values: Values = {}
         for j, (i, ask) in enumerate(self.asks):
             common, f = _common(counting, credit[:, j]), counting.rewards(ask.metric)
             psi = _psi(counting, influence.per_record(j), common, f)
-            values[i, 0, BOTH, "psi"] = counting.by_row(psi)
+            if self.two_way:
+                values[i, 0, BOTH, "psi"] = counting.by_row(psi)
+            else:
+                values[i, 0] = psi
         return values
 
     def _cluster(

@@ -1,0 +1,183 @@
+"""Do intervals of ratio metrics cover? `python -m benchmarks.ratios --logs 300`, ten minutes.
+
+A position-based world with prices: 20 contexts, 8 items, lists of 2 or 3 positions, 40 of them in
+each context, 14 days, 12,000 records. What a click earns varies by half of its price. *period*: a
+day moves all click rates by 10 % and all prices by 5 %, intervals by day; *record*: days are alike,
+records are independent. Two candidates: *mixed*, the logged lists with other probabilities;
+*pricy*, production, but for a fifth of the traffic the list that earns most per click.
+
+| metric | is |
+|---|---|
+| revenue@3/clicks@3 | revenue per click |
+| ctr@3 | clicks per item shown |
+| revenue@3 | revenue per record, which is no ratio, to compare with |
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import foreclick as fc
+
+CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
+EXAMINED = np.array([1.0, 0.6, 0.4])
+METRICS = ("revenue@3/clicks@3", "ctr@3", "revenue@3")
+ESTIMATORS = ("ladder", "ip", "list")
+
+Floats = NDArray[np.float64]
+
+
+class Scene(NamedTuple):
+    """A world, what production shows, and what all of it is worth.
+
+    Attributes:
+        lists: Shape (X, L, 3): items by position; -1 where a list has ended.
+        clicks: Shape (X, L, 3): click rates.
+        price: Shape (X, L, 3): revenue of a click.
+        shown: Shape (L,): how often production shows each list.
+    """
+
+    lists: NDArray[np.int64]
+    clicks: Floats
+    price: Floats
+    shown: Floats
+
+    def ratios(self, policy: Floats) -> Floats:
+        """The metrics of a policy, shape (X, L)."""
+        clicks = float((policy[..., None] * self.clicks).sum())
+        revenue = float((policy[..., None] * self.clicks * self.price).sum())
+        shown = float((policy[..., None] * (self.lists >= 0)).sum())
+        return np.array([revenue / clicks, clicks / shown, revenue / CONTEXTS])
+
+
+def scene(seed: int) -> Scene:
+    """A fresh world."""
+    rng = np.random.default_rng(seed)
+    attraction = rng.uniform(0.05, 0.5, (CONTEXTS, ITEMS))
+    price = rng.lognormal(0.0, 0.5, (CONTEXTS, ITEMS))
+    every = np.tile(np.arange(ITEMS), (CONTEXTS, LISTS, 1))
+    lists = rng.permuted(every, axis=2)[:, :, :3]
+    lists[rng.random((CONTEXTS, LISTS)) < 0.3, 2] = -1
+    own = np.arange(CONTEXTS)[:, None, None]
+    there = lists >= 0
+    shown = 1 / np.arange(1, LISTS + 1) ** 0.7
+    return Scene(
+        lists,
+        attraction[own, lists] * EXAMINED * there,
+        price[own, lists] * there,
+        shown / shown.sum(),
+    )
+
+
+def candidates(world: Scene, seed: int) -> dict[str, Floats]:
+    """Shape (X, L) each: how often a candidate shows each list."""
+    rng = np.random.default_rng([seed, 1])
+    mixed = rng.dirichlet(np.ones(LISTS), CONTEXTS)
+    worth = (world.clicks * world.price).sum(axis=2) / world.clicks.sum(axis=2)
+    often = np.where(world.shown > np.median(world.shown), worth, 0.0)  # seen some 10 times
+    pricy = 0.8 * np.tile(world.shown, (CONTEXTS, 1))
+    pricy[np.arange(CONTEXTS), often.argmax(axis=1)] += 0.2
+    return {"mixed": mixed, "pricy": pricy}
+
+
+def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> pa.Table:
+    """A log of production, on days that differ or do not."""
+    context = rng.integers(0, CONTEXTS, RECORDS)
+    shown = rng.choice(LISTS, RECORDS, p=world.shown)
+    day = rng.integers(0, DAYS, RECORDS)
+    busy, dear = (1 + shocks * rng.normal(0, sd, DAYS)[day] for sd in (0.1, 0.05))
+    clicks = rng.random((RECORDS, 3)) < world.clicks[context, shown] * busy[:, None]
+    earned = world.price[context, shown] * dear[:, None] * rng.gamma(4, 1 / 4, (RECORDS, 3))
+    items = world.lists[context, shown]
+    long = [items_ >= 0 for items_ in items]
+    return pa.table(
+        {
+            "context": context,
+            "items": [row[there].tolist() for row, there in zip(items, long, strict=True)],
+            "clicks": [
+                row[there].tolist() for row, there in zip(clicks.astype(int), long, strict=True)
+            ],
+            "revenue": [
+                row[there].tolist() for row, there in zip(clicks * earned, long, strict=True)
+            ],
+            "day": day,
+        }
+    )
+
+
+def policy_of(world: Scene, mass: Floats) -> fc.Lists:
+    """A candidate as a policy."""
+    x, y = np.nonzero(mass)
+    lists = [row[row >= 0].tolist() for row in world.lists[x, y]]
+    return fc.Lists(pa.table({"context": x, "items": lists, "probability": mass[x, y]}))
+
+
+def main() -> None:
+    """Count how often intervals hold the truth, and print a table as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--logs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=601)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    world = scene(options.seed)
+    asked = candidates(world, options.seed)
+    production = world.ratios(np.tile(world.shown, (CONTEXTS, 1)))
+    found: dict[Any, list[tuple[float, ...]]] = defaultdict(list)
+    for number in range(options.logs):
+        rng = np.random.default_rng([options.seed, 2, number])
+        logs = {
+            clusters: fc.read_log(
+                log_of(world, rng, shocks=clusters == "period"),
+                rewards={"revenue": "revenue"},
+                period="day",
+            )
+            for clusters in ("period", "record")
+        }
+        for name, mass in asked.items():
+            truth = dict(zip(METRICS, world.ratios(mass), strict=True))
+            before = dict(zip(METRICS, production, strict=True))
+            for clusters, log in logs.items():
+                e = fc.evaluate(
+                    log,
+                    policy_of(world, mass),
+                    metrics=METRICS,
+                    estimators=ESTIMATORS,
+                    clusters=clusters,  # type: ignore[arg-type]
+                )
+                for row in e.rows:
+                    metric = row["metric"]
+                    change = truth[metric] - before[metric]
+                    found[name, metric, row["estimator"], clusters].append(
+                        (
+                            row["low"] <= truth[metric] <= row["high"],
+                            row["change_low"] <= change <= row["change_high"],
+                            row["value"] - truth[metric],
+                            row["se"],
+                            (row["change_high"] - row["change_low"]) / before[metric],
+                            row["verdict"] == "better",
+                        )
+                    )
+    print(
+        "| candidate | metric | true lift | estimator | clusters | value | change | se / sd |",
+        end="",
+    )
+    print(" width of change | better |\n|---|---|---|---|---|---|---|---|---|---|")
+    for (name, metric, estimator, clusters), rows in found.items():
+        at = np.array(rows, dtype=float)
+        true = world.ratios(asked[name])[METRICS.index(metric)]
+        lift = true / production[METRICS.index(metric)] - 1
+        cells = [name, f"`{metric}`", f"{lift:+.1%}", f"`{estimator}`", clusters]
+        cells += [f"{at[:, 0].mean():.1%}", f"{at[:, 1].mean():.1%}"]
+        cells += [f"{at[:, 3].mean() / at[:, 2].std():.2f}", f"{at[:, 4].mean():.1%}"]
+        print("| " + " | ".join([*cells, f"{at[:, 5].mean():.0%}"]) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""What to show next: what the plan promises is what a log of it gives."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.cli import main
+from foreclick.errors import MetricError, ModelError, PolicyError
+from tests.batches.sizes import in_batches
+
+CONTEXTS, ITEMS, K = 12, 6, 3
+EXAMINED = np.array([1.0, 0.7, 0.5])
+
+
+class Site:
+    """A position-based world; production has a list a context and swaps its top sometimes."""
+
+    def __init__(self, seed=5):
+        rng = np.random.default_rng(seed)
+        self.attraction = rng.uniform(0.02, 0.4, (CONTEXTS, ITEMS)) * rng.uniform(
+            0.2, 1.5, (CONTEXTS, 1)
+        )
+        weight = 1 / np.arange(1, CONTEXTS + 1) ** 0.7
+        self.weight = weight / weight.sum()
+        noisy = self.attraction + rng.normal(0, 0.15, (CONTEXTS, ITEMS))
+        self.production = np.argsort(-noisy, axis=1)[:, :K]
+        self.candidate = np.argsort(-self.attraction, axis=1)[:, :K]
+
+    def clicks(self, context, lists, rng):
+        rates = self.attraction[context[:, None], lists] * EXAMINED
+        return (rng.random((len(context), K)) < rates).astype(int)
+
+    def log(self, records, seed, days=10, swaps=0.1):
+        rng = np.random.default_rng(seed)
+        context = rng.choice(CONTEXTS, records, p=self.weight)
+        lists = self.production[context].copy()
+        swapped = rng.random(records) < swaps
+        lists[swapped] = lists[swapped][:, [1, 0, 2]]
+        return self.table(context, lists, rng, day=rng.integers(0, days, records))
+
+    def table(self, context, lists, rng, **columns):
+        return pa.table(
+            {
+                "context": context,
+                "items": lists.tolist(),
+                "clicks": self.clicks(context, lists, rng).tolist(),
+                **columns,
+            }
+        )
+
+    @property
+    def policy(self):
+        return {"context": np.arange(CONTEXTS), "items": self.candidate.tolist()}
+
+    def value(self, lists):
+        rates = self.attraction[np.arange(CONTEXTS)[:, None], lists] * EXAMINED
+        return float(self.weight @ rates.sum(axis=1))
+
+
+@pytest.fixture(scope="module")
+def site():
+    return Site()
+
+
+@pytest.fixture(scope="module")
+def log(site):
+    return fc.read_log(site.log(20_000, 1), period="day")
+
+
+def served(site, plan, records, seed):
+    """A log of the policy that the plan proposes, as `Picker` serves it."""
+    rng = np.random.default_rng([11, seed])
+    context = rng.choice(CONTEXTS, records, p=site.weight)
+    requests = {"request": np.arange(records) + 10**6 * seed, "context": context}
+    shown = plan.policy.sample(requests, seed=seed)
+    where = np.asarray(shown["context"])
+    lists = np.array(shown["items"].to_pylist())
+    table = site.table(where, lists, rng, propensity=shown["propensity"])
+    return fc.read_log(table, propensity="propensity")
+
+
+def test_the_standard_error_is_that_of_logs_of_the_plan(site, log):
+    plan = fc.explore(log, site.policy, effect=0.1)
+    found = [
+        fc.evaluate(
+            served(site, plan, math.ceil(plan.records), seed),
+            site.policy,
+            baseline=plan.production,
+            metrics="clicks@3",
+            estimators="list",
+            logging="frequency",
+        )["change"][0]
+        for seed in range(80)
+    ]
+    # Of 80 logs, a standard deviation is known to 8 %.
+    assert np.std(found) == pytest.approx(plan.se, rel=0.15)
+    swapped = site.production[:, [1, 0, 2]]
+    before = 0.9 * site.value(site.production) + 0.1 * site.value(swapped)
+    assert np.mean(found) == pytest.approx(site.value(site.candidate) - before, abs=plan.se / 2)
+
+
+def halves(site, plan, size, seed):
+    """An A/B test: rewards and predictions of both halves."""
+    rng = np.random.default_rng([12, seed])
+    g = np.asarray(plan.predictions["production"])
+    found = []
+    for lists in (site.production, site.candidate):
+        context = rng.choice(CONTEXTS, size, p=site.weight)
+        found.append((site.clicks(context, lists[context], rng).sum(axis=1), g[context]))
+    return found
+
+
+def test_an_ab_test_of_this_size_has_the_power(site):
+    """At the change that the candidate truly makes."""
+    log = fc.read_log(site.log(40_000, 2, swaps=0.0), period="day")
+    before, after = site.value(site.production), site.value(site.candidate)
+    plan = fc.explore(log, site.policy, effect=(after - before) / before)
+    assert plan.predictions["context"].to_pylist() == list(range(CONTEXTS))
+    plain, cuped = plan.test.to_dicts()
+    told, variances = {"plain": 0, "cuped": 0}, []
+    logs = 600
+    for seed in range(logs):
+        for name, row in (("plain", plain), ("cuped", cuped)):
+            (a, ga), (b, gb) = halves(site, plan, row["records"], seed)
+            if name == "cuped":
+                g, f = np.concatenate([ga, gb]), np.concatenate([a - a.mean(), b - b.mean()])
+                slope = (f @ (g - g.mean())) / ((g - g.mean()) @ (g - g.mean()))
+                variances.append(
+                    1 - ((a - slope * ga).var() + (b - slope * gb).var()) / (a.var() + b.var())
+                )
+                a, b = a - slope * ga, b - slope * gb
+            se = math.sqrt(a.var() / len(a) + b.var() / len(b))
+            told[name] += abs(b.mean() - a.mean()) > 1.96 * se
+    assert told["plain"] / logs == pytest.approx(0.8, abs=0.05)
+    assert told["cuped"] / logs == pytest.approx(0.8, abs=0.05)
+    assert cuped["reduction"] == pytest.approx(np.mean(variances), abs=0.02)
+    assert cuped["reduction"] > 0.05
+    assert cuped["records"] < plain["records"]
+
+
+def test_days_and_shares_are_two_ways_to_ask(site, log):
+    plan: Any = fc.explore(log, site.policy, effect=0.1, share=0.05)
+    assert plan.share == pytest.approx(0.05, rel=1e-4)
+    assert plan.days == pytest.approx(plan.records / 2000)
+    assert plan.effect == pytest.approx(0.1 * plan.evaluation["production"][0])
+    back = fc.explore(log, site.policy, effect=0.1, days=plan.days)
+    assert back.share == pytest.approx(0.05, rel=1e-3)
+    assert back.effect == pytest.approx(plan.effect, rel=1e-3)
+    short = fc.explore(log, site.policy, effect=0.1, days=plan.days / 4, share=0.05)
+    assert short.effect == pytest.approx(2 * plan.effect, rel=1e-3)
+    assert "not yet" in short.title
+    assert "not yet" in fc.explore(log, site.policy, effect=0.001, days=1).title
+    more = fc.explore(log, site.policy, effect=0.1, share=0.05, power=0.9)
+    assert more.records > plan.records
+    fast: Any = fc.explore(log, site.policy, effect=0.1, share=0.05, records_per_day=4000)
+    assert fast.days == pytest.approx(plan.days / 2)
+
+
+def test_the_answer_comes_first(site, log):
+    plan = fc.explore(log, site.policy, effect=0.1, contexts=4)
+    said = str(plan)
+    assert said.startswith("Show the candidate to 10.0% of the traffic for ")
+    assert f"{math.ceil(plan.records):,} records" in plan.title
+    assert "A/B test" in said
+    assert plan["context"][-1] == "8 others"
+    assert sum(plan["part"]) == pytest.approx(1)
+    assert sum(plan["records"]) == 20_000
+    assert plan.chart().axes
+
+
+def test_the_policy_is_production_with_a_little_of_the_candidate(site, log):
+    plan = fc.explore(log, site.policy, effect=0.1, contexts=CONTEXTS)
+    share = dict(zip(plan["context"], plan["share"], strict=True))
+    rows = plan.policy.table.to_pylist()
+    assert len({row["context"] for row in rows}) == CONTEXTS
+    lists = {
+        (row["context"], *(row[f"item_{k}"] for k in (1, 2, 3))): row["probability"] for row in rows
+    }
+    counted = fc.Observed(log)
+    shown = fc.evaluate(log, counted, metrics="clicks@3", estimators="list", clusters=None)
+    again = fc.evaluate(log, plan.production, metrics="clicks@3", estimators="list", clusters=None)
+    assert again["value"] == pytest.approx(shown["value"], rel=1e-12)
+    for x in range(CONTEXTS):
+        own = (x, *site.candidate[x].tolist())
+        if not set(map(tuple, (site.production[x], site.production[x][[1, 0, 2]]))) & {own[1:]}:
+            assert lists[own] == pytest.approx(share[str(x)], rel=1e-9)
+    shown_list, chance = plan.policy.serving()(7, 0)
+    assert chance == pytest.approx(lists[0, *(shown_list or ())])
+
+
+def test_a_production_of_your_own(site, log):
+    now = {"context": np.arange(CONTEXTS), "items": site.production.tolist()}
+    plan = fc.explore(log, site.policy, effect=0.1, production=now)
+    assert {row["probability"] for row in plan.production.table.to_pylist()} == {1.0}
+    same = fc.explore(log, now, effect=0.1, production=now)
+    assert "nothing to explore" in same.title
+    assert same.share == 0
+
+
+def test_contexts_without_a_list_stay_as_they_are(site, log):
+    some = {"context": np.arange(4), "items": site.candidate[:4].tolist()}
+    with pytest.raises(PolicyError, match="missing='production'"):
+        fc.explore(log, some)
+    plan = fc.explore(log, some, missing="production", contexts=CONTEXTS)
+    share = dict(zip(plan["context"], plan["share"], strict=True))
+    assert {x for x, part in share.items() if part > 0} <= {"0", "1", "2", "3"}
+    assert len({row["context"] for row in plan.policy.table.to_pylist()}) == CONTEXTS
+
+
+def test_only_positions_that_count_need_exploring(site, log):
+    """The candidate differs below the first position only."""
+    alike = np.where(np.arange(K) == 0, site.production, 99 + np.arange(K))
+    plan = fc.explore(
+        log,
+        {"context": np.arange(CONTEXTS), "items": alike.tolist()},
+        metric="clicks@1",
+        production={"context": np.arange(CONTEXTS), "items": site.production.tolist()},
+    )
+    assert "nothing to explore" in plan.title
+
+
+def test_the_bits_do_not_depend_on_the_size_of_batches(site, log):
+    tally = fc.tally(log)
+    plans = [fc.explore(in_batches(tally, slots), site.policy) for slots in (1, 10**7)]
+    assert plans[0].rows == plans[1].rows
+    assert (plans[0].se, plans[0].records) == (plans[1].se, plans[1].records)
+    assert plans[0].policy.table == plans[1].policy.table
+    assert plans[0].test == plans[1].test
+
+
+def test_users_who_come_again_make_an_ab_test_larger(site):
+    rng = np.random.default_rng(3)
+    table = site.log(20_000, 4)
+    user = rng.integers(0, 400, 20_000)
+    eager = rng.random(400) < 0.5  # half of the users click on everything that others do, or not
+    clicks = (np.array(table["clicks"].to_pylist()) * eager[user][:, None]).tolist()
+    table = table.set_column(2, "clicks", pa.array(clicks)).append_column("user", pa.array(user))
+    alone = fc.explore(fc.read_log(table, period="day"), site.policy)
+    users = fc.explore(fc.read_log(table, period="day", unit="user"), site.policy)
+    assert users.test["records"][0] > 2 * alone.test["records"][0]
+
+
+@pytest.mark.parametrize(
+    "options", [{"effect": 0}, {"share": 1.5}, {"power": 1}, {"days": -1}, {"records_per_day": 0}]
+)
+def test_options_that_make_no_sense(site, log, options):
+    with pytest.raises(ModelError, match=f"{next(iter(options))}="):
+        fc.explore(log, site.policy, **options)
+
+
+def test_what_cannot_be_planned(site, log):
+    with pytest.raises(MetricError, match="one by one"):
+        fc.explore(log, site.policy, metric="ctr@3")
+    scores = {"context": [0], "item": [1], "position": [1], "probability": [1.0]}
+    with pytest.raises(PolicyError, match="stand together"):
+        fc.explore(log, fc.Marginals(scores))
+    timeless = fc.read_log(site.log(1000, 1))
+    with pytest.raises(ModelError, match="records_per_day="):
+        fc.explore(timeless, site.policy, days=10)
+    assert fc.explore(timeless, site.policy).days is None
+
+
+def test_the_command(site, tmp_path, capsys):
+    pq.write_table(site.log(5000, 1), tmp_path / "log.parquet")
+    pq.write_table(pa.table(site.policy), tmp_path / "new.parquet")
+    words = ["explore", str(tmp_path / "log.parquet"), str(tmp_path / "new.parquet")]
+    words += ["--period", "day", "--effect", "0.1", "--share", "0.2", "--rows", "3"]
+    assert main([*words, "-o", str(tmp_path / "show.parquet"), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["title"].startswith("Show the candidate to 20.0% of the traffic")
+    assert len(found["rows"]) == 4
+    items, _ = fc.Lists(str(tmp_path / "show.parquet")).serving()("a", 0)
+    assert len(items or ()) == K

@@ -1,0 +1,244 @@
+"""Ratio metrics in the verbs: spellings, verdicts, what was never shown, refusals."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.cli import main
+from foreclick.errors import MetricError
+
+NEW = {"context": ["q"], "items": [[2, 1]]}
+
+
+def shop(worth=(2.0, 2.4), *, records=6000, seed=1, days=12, clicked=(0.4, 0.4)):
+    """Lists [1, 2] and [2, 1] are clicked as often, but a click on [2, 1] is worth more."""
+    rng = np.random.default_rng(seed)
+    shown = rng.integers(0, 2, records)
+    clicks = rng.random((records, 2)) < np.array([clicked, [0.2, 0.2]]).T[shown]
+    revenue = clicks * rng.exponential(np.array(worth)[shown])[:, None]
+    return {
+        "context": ["q"] * records,
+        "items": np.where(shown[:, None] == 1, [[2, 1]], [[1, 2]]).tolist(),
+        "clicks": clicks.astype(int).tolist(),
+        "revenue": revenue.tolist(),
+        "day": rng.integers(0, days, records),
+        "country": np.where(rng.random(records) < 0.5, "NL", "BE"),
+    }
+
+
+def read(table, **roles):
+    roles = {"period": "day", "segments": ["country"]} | roles
+    return fc.read_log(table, rewards={"revenue": "revenue"}, **roles)
+
+
+def test_revenue_per_click_rises_by_a_tenth():
+    """Half of the traffic is worth 20 % more a click, so all of it would be 9 % more."""
+    e = fc.evaluate(read(shop(records=40_000)), NEW, metrics=["revenue@2/clicks@2", "clicks@2"])
+    assert e["metric"] == ["revenue@2/clicks@2", "clicks@2"] * 2
+    assert e["verdict"][:2] == ["better", "cannot tell"]
+    assert e["value"][0] == pytest.approx(2.4, rel=0.03)
+    assert e["lift"][0] == pytest.approx(2.4 / 2.2 - 1, abs=0.02)
+    assert e["lift_low"][0] < 2.4 / 2.2 - 1 < e["lift_high"][0]
+    assert "a record" not in e.notes[0]
+    assert "a record" in e.notes[1]
+
+
+def test_spellings():
+    log = read(shop())
+    short = fc.evaluate(log, NEW, metrics=["revenue/clicks@2", "ctr@2"], estimators="ip")
+    values = [fc.Ratio("revenue@2", "clicks@2"), fc.Ratio(fc.Metric("clicks@2"), "shown@2")]
+    long = fc.evaluate(log, NEW, metrics=values, estimators="ip")
+    assert short["metric"] == ["revenue@2/clicks@2", "ctr@2"]
+    assert short.rows == long.rows
+    clicks = fc.evaluate(log, NEW, metrics="clicks@2", estimators="ip")
+    assert short["value"][1] == pytest.approx(clicks["value"][0] / 2)
+    assert short["se"][1] == pytest.approx(clicks["se"][0] / 2)
+    assert fc.Ratio("ctr@5").name == "ctr@5"
+
+
+@pytest.mark.parametrize(
+    ("spelling", "says"),
+    [
+        ("clicks@2/clicks@2", "1 whatever"),
+        ("revenue@2/clicks", "not understood"),
+        ("orders@2/clicks@2", "no reward 'orders'"),
+        ("ndcg@3/clicks@3", "not offered"),
+    ],
+)
+def test_a_ratio_that_is_none(spelling, says):
+    with pytest.raises(MetricError, match=says):
+        fc.evaluate(read(shop()), NEW, metrics=spelling)
+
+
+def test_the_other_verbs_refuse_with_a_remedy():
+    log = read(shop())
+    for verb in (
+        lambda m: fc.backtest(log, metrics=m),
+        lambda m: fc.optimize(log, metric=m),
+        lambda m: fc.support(log, NEW, metrics=m),
+    ):
+        with pytest.raises(MetricError, match="one by one"):
+            verb("revenue@2/clicks@2")
+        with pytest.raises(MetricError, match="denominator of a ratio"):
+            verb("shown@2")
+    for interval in ("hoeffding", "bernstein"):
+        with pytest.raises(MetricError, match="a ratio of two"):
+            fc.evaluate(
+                log,
+                NEW,
+                metrics="ctr@2",
+                interval=interval,
+                estimators="ip",
+                clusters="record",
+                logging=fc.Lists(
+                    {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.5] * 2}
+                ),
+            )
+    with pytest.raises(MetricError, match="two rewards"):
+        fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", cap=0.5)
+    with pytest.raises(MetricError, match="two rewards"):
+        fc.compare(log, {"new": NEW}, metric="revenue@2/clicks@2", cap=0.5)
+    assert fc.evaluate(log, NEW, metrics="ctr@2", cap=0.5)["verdict"]
+
+
+def test_a_reward_cannot_have_the_name_of_what_is_shown():
+    table = shop(records=10)
+    with pytest.raises(fc.errors.ForeclickError, match="my_shown"):
+        fc.read_log(table | {"shown": table["clicks"]}, rewards={"shown": "shown"})
+
+
+def test_known_logging_policies_do_not_count_what_is_shown_by_chance():
+    log = read(shop())
+    half = {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.5, 0.5]}
+    asked: dict[str, Any] = {"estimators": "ip", "logging": fc.Lists(half)}
+    rate = fc.evaluate(log, NEW, metrics="ctr@2", **asked)
+    clicks = fc.evaluate(log, NEW, metrics="clicks@2", **asked)
+    assert rate["value"][0] == pytest.approx(clicks["value"][0] / 2, rel=1e-12)
+
+
+def test_lists_of_other_lengths_are_divided_by_their_own():
+    table = {
+        "context": ["q"] * 8,
+        "items": [[1, 2]] * 4 + [[2]] * 4,
+        "clicks": [[1, 1], [1, 0], [1, 1], [1, 0], [1], [0], [1], [0]],
+    }
+    e = fc.evaluate(table, {"context": ["q"], "items": [[2, 1, 3]]}, metrics="ctr@3")
+    shown = [3.0, 3.0]  # item 3 too, which nobody has seen
+    clicks = fc.evaluate(table, {"context": ["q"], "items": [[2, 1, 3]]}, metrics="clicks@3")
+    assert e["value"] == pytest.approx([v / s for v, s in zip(clicks["value"], shown, strict=True)])
+    assert e["production"] == pytest.approx([8 / 12] * 2)
+    assert e["margin"] == pytest.approx([m / 3 for m in clicks["margin"]])
+    assert e["borrowed"] == pytest.approx([b / 3 for b in clicks["borrowed"]])
+
+
+def test_what_was_never_shown_is_bought_by_all_or_by_none():
+    """Item 3 may be clicked and never bought, or bought by those who would have clicked anyway."""
+    table = shop()
+    new = {"context": ["q"], "items": [[2, 3]]}
+    parts = fc.evaluate(read(table), new, metrics=["revenue@2", "clicks@2"], estimators="ip")
+    e = fc.evaluate(read(table), new, metrics="revenue@2/clicks@2", estimators="ip")
+    n, d = parts["value"]
+    more_n, more_d = parts["margin"]
+    assert e["value"] == pytest.approx([n / d])
+    assert e["margin"] == pytest.approx([(n + more_n) / d - n / d])
+    assert e["borrowed"] == pytest.approx([n / d - n / (d + more_d)])
+    assert e["low"][0] < n / (d + more_d)
+    assert e["high"][0] > (n + more_n) / d
+    assert e["verdict"] == ["cannot tell"]
+    assert "never shown" in e.notes[0]
+
+
+def test_nothing_to_divide_by():
+    table = {"context": ["q"] * 6, "items": [[1, 2]] * 6, "clicks": [[0, 0]] * 6}
+    same = {"context": ["q"], "items": [[1, 2]]}
+    e = fc.evaluate(table, same, metrics="dcg@2/clicks@2", estimators="ip")
+    assert (e["value"], e["production"], e["lift"], e["verdict"]) == (
+        [None],
+        [None],
+        [None],
+        ["cannot tell"],
+    )
+
+
+def test_segments_are_logs_of_their_own():
+    table = shop()
+    by = fc.evaluate(
+        read(table), NEW, metrics="revenue@2/clicks@2", by="country", clusters="record"
+    )
+    for row in by.rows:
+        mine = np.array(table["country"]) == row["country"]
+        part = {
+            k: [v for v, m in zip(values, mine, strict=True) if m] for k, values in table.items()
+        }
+        alone = fc.evaluate(
+            read(part), NEW, metrics="revenue@2/clicks@2", estimators="ip", clusters="record"
+        )
+        if row["estimator"] == "ip":
+            assert row["value"] == pytest.approx(alone["value"][0], rel=1e-12)
+            assert row["se"] == pytest.approx(alone["se"][0], rel=1e-9)
+
+
+def test_a_guardrail_on_a_ratio(tmp_path):
+    table = shop(worth=(2.4, 2.0), clicked=(0.3, 0.6), records=30_000)
+    rails: dict[Any, float] = {"revenue@2/clicks@2": 0.02}
+    e = fc.evaluate(read(table), NEW, metrics="clicks@2", estimators="ip", guardrails=rails)
+    assert e["verdict"] == ["worse", "broken"]
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    pq.write_table(pa.table(NEW), tmp_path / "new.parquet")
+    words = ["gate", str(tmp_path / "log.parquet"), str(tmp_path / "new.parquet")]
+    words += ["--period", "day", "--reward", "revenue=revenue"]
+    assert main([*words, "--metric", "ctr@2"]) == 0
+    assert main([*words, "--metric", "revenue@2/clicks@2"]) == 1
+    assert main([*words, "--metric", "ctr@2", "--guardrail", "revenue/clicks@2=2%"]) == 1
+
+
+def test_compare_agrees_with_evaluate():
+    log, metric = read(shop()), "revenue@2/clicks@2"
+    old = {"context": ["q"], "items": [[1, 2]]}
+    both = fc.compare(log, {"new": NEW, "old": old}, metric=metric)
+    one = fc.evaluate(log, NEW, metrics=metric, estimators="ip")
+    assert both["change"][0] == pytest.approx(one["change"][0], rel=1e-12)
+    assert both["low"][0] == pytest.approx(one["change_low"][0], rel=1e-9)
+    against = fc.evaluate(log, NEW, metrics=metric, estimators="ip", baseline=old)
+    row = next(r for r in both.rows if r["against"] == "old")
+    assert row["change"] == pytest.approx(against["change"][0], rel=1e-12)
+    assert row["low"] == pytest.approx(against["change_low"][0], rel=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ["ip", "list", "pbm"])
+def test_the_standard_error_is_the_jackknifes_over_days(estimator):
+    log = read(shop(days=9), segments=())  # too few days for memory
+
+    def ratio(tally):
+        return fc.evaluate(
+            tally, NEW, metrics="revenue@2/clicks@2", estimators=estimator, clusters=None
+        )["value"][0]
+
+    right = fc.resample(log, ratio, clusters="period")["se"][0]
+    e = fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", estimators=estimator)
+    assert e["se"][0] == pytest.approx(right, rel=0.15)  # few clusters hide some of it
+
+
+def test_first_clicks_have_ratios_too():
+    """The mean reciprocal rank of the lists that are clicked at all."""
+    log = read(shop())
+    e = fc.evaluate(log, NEW, metrics=["mrr@2/success@2", "mrr@2", "success@2"], estimators="ip")
+    assert e["value"][0] == pytest.approx(e["value"][1] / e["value"][2])
+    assert 0 < e["se"][0] < 0.02
+
+
+def test_a_backtest_of_the_parts_tells_how_far_the_ratio_may_be_off():
+    log = read(shop())
+    checked = fc.backtest(log, metrics=["revenue@2", "clicks@2"], estimators="ip")
+    asked: dict[str, Any] = {"metrics": "revenue@2/clicks@2", "estimators": "ip"}
+    e = fc.evaluate(log, NEW, backtest=checked, **asked)
+    over, under = (checked.error("ip", m, math.inf) for m in ("revenue@2", "clicks@2"))
+    clicks = fc.evaluate(log, NEW, metrics="clicks@2", estimators="ip")["value"][0]
+    assert e.evidence[0].error == pytest.approx((over + e["value"][0] * under) / clicks)
+    with pytest.raises(fc.errors.ForeclickError, match="no row for"):
+        fc.evaluate(log, NEW, backtest=fc.backtest(log, metrics="clicks@2"), **asked)
