@@ -58,7 +58,7 @@ SORT_ROWS = 2_000_000
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
 _OF, _WEIGHT = "of", "weight"
-_TALLY, _HOME = "tally", "home"
+_TALLY, _HOME, _SORTED = "tally", "home", "sorted"
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,10 +147,17 @@ class Tally:
             ordered = home.ask(_ordered, here, tuple(self.shape.order))
             yield from in_batches(ordered.cast(schema), rows)
             return
-        # DuckDB makes no other query while one is read, so the rows go through a file.
-        scratch = ScratchFile("sorted.parquet")
-        self.write_parquet(scratch.path)
-        yield from read_sorted(scratch.path, schema, rows)
+        yield from read_sorted(self._sorted_scratch().path, schema, rows)
+
+    def _sorted_scratch(self) -> ScratchFile:
+        """A file of the rows in order, made once: DuckDB makes no other query while one is read."""
+        key = (_SORTED, id(self.stored.op()))  # what is kept holds the table, so its id is its own
+        if key not in self.learnt:
+            scratch = ScratchFile("sorted.parquet")
+            self.write_parquet(scratch.path)
+            self.learnt[key] = self.stored, scratch
+        found: ScratchFile = self.learnt[key][1]
+        return found
 
     @property
     def _schema(self) -> pa.Schema:
