@@ -154,7 +154,7 @@ class Tally:
         key = (_SORTED, id(self.stored.op()))  # what is kept holds the table, so its id is its own
         if key not in self.learnt:
             scratch = ScratchFile("sorted.parquet")
-            self.write_parquet(scratch.path)
+            self._write(scratch.path, {}, quick=True)
             self.learnt[key] = self.stored, scratch
         found: ScratchFile = self.learnt[key][1]
         return found
@@ -241,10 +241,14 @@ class Tally:
             "inflation": self.inflation,
             "origin": origin,
         }
+        self._write(path, meta)
+
+    def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
+        """The compact rows in order, to a file that is there completely or not at all."""
         home, here = self._here()
+        schema = narrowed(self._schema, self._narrow_columns(home, here))
         ordered = _ordered(home, here, self.shape.order)
-        schema = narrowed(self._schema, self._narrow_columns(home, ordered))
-        write_sorted(home.batches(ordered), schema, path, meta)
+        write_sorted(home.batches(ordered), schema, path, meta, quick=quick)
 
     def _narrow_columns(self, home: Engine, table: ir.Table) -> list[str]:
         """Columns whose values all fit in 32 bits."""
