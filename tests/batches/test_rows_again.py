@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batches, batches_of, decode, pooled, row_schema
+from foreclick.batches import Batches, batches_of, decode, pooled, row_schema, source
 from foreclick.batches.encode import encode
 
 LOG = {
@@ -64,3 +64,17 @@ def test_work_is_done_in_order_in_one_process_or_two():
 def test_batches_can_be_small():
     tally = fc.tally(fc.read_log(LOG, **ROLES))
     assert [len(b.contexts) for b in Batches(tally, slots=2)] == [1, 1, 1]
+
+
+def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
+    """Six rows of two positions are 12 slots; 4 and 8 pairs are 24 more."""
+    lists = [[1, 2], [3, 4], [5, 6], [7, 8], [1, 2], [3, 4]]
+    log = {"context": list("aabbbb"), "items": lists, "clicks": [[0, 1]] * 6}
+    for most, stay in ((36, True), (35, False), (11, False)):
+        monkeypatch.setattr(source, "KEPT_SLOTS", most)
+        batches = source.Batches(fc.tally(fc.read_log(log)), slots=1)
+        first = list(batches)
+        assert batches.small == stay
+        again = list(batches)
+        assert [a is b for a, b in zip(first, again, strict=True)] == [stay] * 2
+        assert all(np.array_equal(a.lists, b.lists) for a, b in zip(first, again, strict=True))

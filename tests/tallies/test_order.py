@@ -115,6 +115,15 @@ def test_other_queries_may_be_made_between_two_batches(most, monkeypatch):
     assert sum(sizes) == tally.row_count()
 
 
+def test_rows_are_sorted_into_a_file_once(monkeypatch):
+    monkeypatch.setattr(_tally, "SORT_ROWS", 0)
+    tally = fc.tally(fc.read_log(words(), **ROLES))
+    expected, fewer = arrow(tally), tally.weigh(weights={date(2024, 5, 1): 0})
+    assert arrow(fewer).num_rows < expected.num_rows  # rows of its own, in a file of its own
+    monkeypatch.setattr(_tally, "write_sorted", None)
+    assert arrow(tally).equals(expected)
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,11 @@ BATCH_SLOTS = 4_000_000
 """Rows times positions of a batch: a few hundred MB while it is worked on."""
 
 KEPT_SLOTS = 60_000_000
-"""Rows times positions up to which all batches of a tally stay in memory, about 1 GB."""
+"""Slots up to which all batches of a tally stay in memory, about 1 GB: positions of rows and pairs.
+
+Where lists hardly repeat, as in a log of many contexts with a few records each, it is pairs of a
+context and an item that fill the memory.
+"""
 
 
 class Source(Protocol):
@@ -55,7 +59,10 @@ class Batches:
         tally: the log.
         slots: rows times positions of a batch, at most, unless a single context has more.
         source: where they come from; by default they are read from the tally.
-        keep: rows times positions up to which all batches stay in memory.
+        keep: slots up to which all batches stay in memory, see `KEPT_SLOTS`.
+
+    Attributes:
+        small: whether all batches stay in memory, as far as is known.
     """
 
     def __init__(
@@ -72,6 +79,7 @@ class Batches:
         self.source = _Rows(tally, self.limit) if source is None else source
         self.codebook, self.rows = self.source.codebook, self.source.rows
         self._kept: list[Batch] | None = None
+        self.small = self.rows * self.shape.depth <= self._most
         self.kept: dict[object, Any] = {}
 
     def __iter__(self) -> Iterator[Batch]:
@@ -79,19 +87,16 @@ class Batches:
             yield from self._kept
             return
         kept: list[Batch] = []
+        slots = 0
         for batch in self.source:
-            if self.small:
-                kept.append(batch)
+            slots += (len(batch.n) + batch.pair_count) * self.shape.depth
+            self.small = self.small and slots <= self._most
+            kept.append(batch)
             yield batch
-            if not self.small:
-                batch.forget()
+            while kept and not self.small:
+                kept.pop().forget()
         if self.small:
             self._kept = kept
-
-    @property
-    def small(self) -> bool:
-        """Whether all batches stay in memory."""
-        return self.rows * self.shape.depth <= self._most
 
     def map(self, work: Callable[[Batch], T], workers: int = 1) -> Iterator[T]:
         """What `work` makes of each batch, in the order of contexts.

@@ -146,12 +146,20 @@ class _Placing:
 
     def __init__(self, work: BatchWork, batches: Batches) -> None:
         self._work, self._batches = work, batches
-        self._kept = [work.placed(batch) for batch in batches] if batches.small else None
+        self._kept: list[Placed] | None = None
 
     def __iter__(self) -> Iterator[Placed]:
         if self._kept is not None:
-            return iter(self._kept)
-        return map(self._work.placed, self._batches)
+            yield from self._kept
+            return
+        kept: list[Placed] = []
+        for placed in map(self._work.placed, self._batches):
+            kept.append(placed)
+            yield placed
+            if not self._batches.small:
+                kept.clear()
+        if self._batches.small:
+            self._kept = kept
 
 
 # --- from sums to estimates ---------------------------------------------------------------------

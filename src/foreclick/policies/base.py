@@ -217,6 +217,10 @@ class Policy:
         """The policy's table in Arrow, read once."""
         raise NotImplementedError
 
+    def _rows_of(self, view: LogView) -> Rows:  # noqa: ARG002 - for those who read a part
+        """The rows among which those of the view are."""
+        return self._arrow
+
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to answer: the rows, and nothing of their engine."""
         return {"_arrow": self._arrow} | {
@@ -237,7 +241,7 @@ class Policy:
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""
         found = np.zeros(len(view.contexts), dtype=np.bool_)
-        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
+        number = view.context_numbers(self._rows_of(view).of(view)[CONTEXT].combine_chunks())
         found[number[number >= 0]] = True
         return found
 

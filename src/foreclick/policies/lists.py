@@ -26,7 +26,7 @@ from foreclick.tallies.base import Tally, tally
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 
 
-class _ListPolicy(Policy):
+class ListPolicy(Policy):
     """A policy whose lists and probabilities stand in a table."""
 
     _rows: Tally | Log  # context, item_1 …, n: the mass of each list, not yet a probability
@@ -43,20 +43,21 @@ class _ListPolicy(Policy):
 
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
-        table = self._arrow.of(view)
+        rows = self._rows_of(view)
+        table = rows.of(view)
         context = view.context_numbers(table[CONTEXT].combine_chunks())
         here = np.flatnonzero(context >= 0)
         context, table = context[here], table.take(pa.array(here))
         n = np.asarray(table[N].combine_chunks()).astype(np.float64)
         mass = n / np.bincount(context, n, len(view.contexts))[context]
         items = np.full((len(here), view.depth), NO_ITEM)
-        columns = [table[c].combine_chunks() for c in self._arrow.items[: view.depth]]
+        columns = [table[c].combine_chunks() for c in rows.items[: view.depth]]
         items[:, : len(columns)] = view.item_numbers(columns)
         return ListRows(context, items, mass)
 
 
 @dataclass(frozen=True, eq=False)
-class Lists(_ListPolicy):
+class Lists(ListPolicy):
     """A stochastic policy: lists with probabilities, which sum to 1 in every context.
 
     Args:
@@ -164,8 +165,7 @@ class Lists(_ListPolicy):
         contexts = rows.engine.ask(_count_contexts, rows.stored)["n"][0].as_py()
         plural = "" if contexts == 1 else "s"
         return (
-            f"{type(self).__name__}({contexts:,} context{plural}, "
-            f"lists of up to {rows.shape.depth} items)"
+            f"{self._what}({contexts:,} context{plural}, lists of up to {rows.shape.depth} items)"
         )
 
 
@@ -240,7 +240,7 @@ class Ranking(Lists):
 
 
 @dataclass(frozen=True, eq=False)
-class Observed(_ListPolicy):
+class Observed(ListPolicy):
     """The frequencies of a log, with or without clicks: another period, or shadow rankings.
 
     For personalised rankings, log for each request what the candidate *would* have shown, read

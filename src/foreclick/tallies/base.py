@@ -58,7 +58,7 @@ SORT_ROWS = 2_000_000
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
 _OF, _WEIGHT = "of", "weight"
-_TALLY, _HOME = "tally", "home"
+_TALLY, _HOME, _SORTED = "tally", "home", "sorted"
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,10 +147,17 @@ class Tally:
             ordered = home.ask(_ordered, here, tuple(self.shape.order))
             yield from in_batches(ordered.cast(schema), rows)
             return
-        # DuckDB makes no other query while one is read, so the rows go through a file.
-        scratch = ScratchFile("sorted.parquet")
-        self.write_parquet(scratch.path)
-        yield from read_sorted(scratch.path, schema, rows)
+        yield from read_sorted(self._sorted_scratch().path, schema, rows)
+
+    def _sorted_scratch(self) -> ScratchFile:
+        """A file of the rows in order, made once: DuckDB makes no other query while one is read."""
+        key = (_SORTED, id(self.stored.op()))  # what is kept holds the table, so its id is its own
+        if key not in self.learnt:
+            scratch = ScratchFile("sorted.parquet")
+            self._write(scratch.path, {}, quick=True)
+            self.learnt[key] = self.stored, scratch
+        found: ScratchFile = self.learnt[key][1]
+        return found
 
     @property
     def _schema(self) -> pa.Schema:
@@ -234,10 +241,14 @@ class Tally:
             "inflation": self.inflation,
             "origin": origin,
         }
+        self._write(path, meta)
+
+    def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
+        """The compact rows in order, to a file that is there completely or not at all."""
         home, here = self._here()
+        schema = narrowed(self._schema, self._narrow_columns(home, here))
         ordered = _ordered(home, here, self.shape.order)
-        schema = narrowed(self._schema, self._narrow_columns(home, ordered))
-        write_sorted(home.batches(ordered), schema, path, meta)
+        write_sorted(home.batches(ordered), schema, path, meta, quick=quick)
 
     def _narrow_columns(self, home: Engine, table: ir.Table) -> list[str]:
         """Columns whose values all fit in 32 bits."""

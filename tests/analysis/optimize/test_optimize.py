@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import os
+import tempfile
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,7 @@ from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, PolicyError
 from foreclick.optimization.constraints import Limits
 from foreclick.optimization.ladder import LadderRates, SlotCounts
+from foreclick.policies import filed
 from tests.answers import answer, close, same
 from tests.optimization.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
 from tests.servers import Engine
@@ -488,6 +492,31 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
         again = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
         assert first["low"][0] is not None
         assert again.to_dicts() == first.to_dicts()
+
+
+@pytest.mark.parametrize("explore", [0.0, 0.1])
+def test_a_policy_that_lies_in_a_file_is_the_same(explore: float, monkeypatch: pytest.MonkeyPatch):
+    """Written in several parts, and mapped rather than read."""
+    table = log_table(some_records(15, contexts=7, records=80))
+    first = fc.optimize(fc.read_log(table), metric=METRIC, explore=explore)
+    monkeypatch.setattr(filed, "HELD", 0)
+    monkeypatch.setattr(folds_room, "SLOTS", 8)
+    monkeypatch.setattr(room, "SLOTS", 8)
+    again = fc.optimize(fc.read_log(table), metric=METRIC, explore=explore)
+    assert again.policy.table.column("context").num_chunks > 3
+    assert again.policy.table.equals(first.policy.table)
+    assert again.contexts.equals(first.contexts)
+    assert (again.to_dicts(), again.notes) == (first.to_dicts(), first.notes)
+    assert repr(again.policy) == repr(fc.Lists(first.policy.table))
+    assert not list(Path(tempfile.gettempdir()).glob(f"foreclick_scratch*-{os.getpid()}/*.arrow"))
+
+
+def test_probabilities_of_a_chosen_policy_sum_to_1():
+    """`Lists` would refuse it otherwise, but does not look at what was chosen here."""
+    log = fc.read_log(log_table(some_records(15, contexts=7, records=80)))
+    for more in ({}, {"explore": 0.1}, {"estimator": "ip", "clip": 2.0}, {"max_change": 0.3}):
+        found = fc.optimize(log, **({"metric": METRIC} | more)).policy
+        assert len(fc.Lists(found.table)._rows.stored.columns) == K + 2
 
 
 def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyPatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.context import Choice, Solver
 from foreclick.optimization.examination import by_context
 from foreclick.optimization.ladder import SlotCounts
+from foreclick.policies.filed import FiledLists, TableFile
 
 PROBABILITY = "probability"
 _NUMBERS = ("records", "production", "naive", "sure", "se", "se_next")
@@ -207,19 +209,47 @@ def _described(counts: Counts, choices: dict[int, Choice]) -> pa.Table:
     return pa.table(columns | {"lists": pa.array([len(c.lists) for c in said], pa.int64())})
 
 
-def joined(parts: Iterable[Answers]) -> Answers:
-    """What was found for all contexts; of `lever` and `drift`, the sums over all of them."""
-    totals, found = Totals(), []
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found for all contexts; see `Answers`. Policies lie in files.
+
+    Attributes:
+        contexts: a row for each.
+        policy: the lists of all contexts.
+        held_out: those chosen without a fold.
+        lever: Shape (K,): summed over contexts.
+        drift: summed over contexts.
+    """
+
+    contexts: pa.Table
+    policy: pa.Table
+    held_out: FiledLists
+    lever: Floats
+    drift: float
+
+    @cached_property
+    def records(self) -> float:
+        """How many the log has."""
+        return float(np.asarray(self.contexts["records"]).sum())
+
+
+def joined(parts: Iterable[Answers]) -> Found:
+    """What was found for all contexts, of which one part is in memory at a time."""
+    totals, contexts = Totals(), []
+    policy, held_out = TableFile("policy"), FiledLists(PROBABILITY)
     for part in parts:
         one = np.zeros(len(part.lever), dtype=np.int64)
         totals.add("lever", part.lever, one)
         totals.add("drift", part.drift, one)
-        found.append(part._replace(lever=part.lever[:0], drift=part.drift[:0]))
-    return Answers(
-        pa.concat_tables(part.contexts for part in found),
-        pa.concat_tables(part.policy for part in found),
-        pa.concat_tables(part.held_out for part in found),
-        totals.sum("lever"),
-        totals.sum("drift"),
-        sum(part.rows for part in found),
+        contexts.append(part.contexts)
+        policy.add(part.policy)
+        held_out.add(part.held_out)
+    policy.close()
+    held_out.close()
+    return Found(
+        pa.concat_tables(contexts),
+        policy.whole(),
+        held_out,
+        totals.sum("lever")[0],
+        float(totals.sum("drift")[0]),
     )

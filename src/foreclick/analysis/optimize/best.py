@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.optimize.counts import ALL, Counting, Counts, with_lists
 from foreclick.analysis.optimize.folds import SLOTS, Folds
 from foreclick.analysis.optimize.gains import gains
-from foreclick.analysis.optimize.optimized import Optimized, summed_up, worded
+from foreclick.analysis.optimize.optimized import Chosen, Optimized, summed_up, worded
 from foreclick.analysis.optimize.options import (
     NamedItems,
     check_numbers,
@@ -43,13 +42,13 @@ from foreclick.metrics import Metric
 from foreclick.optimization.cells import Model
 from foreclick.optimization.examination import ExaminationError, examination_covariance
 from foreclick.optimization.ladder import LadderRates
-from foreclick.policies import Lists, Policy
+from foreclick.policies import Policy
 from foreclick.progress import working
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
 if TYPE_CHECKING:
-    from foreclick.analysis.optimize.answers import Answers, Solving
+    from foreclick.analysis.optimize.answers import Answers, Found, Solving
 
 
 def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are keywords
@@ -167,7 +166,7 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         answers = _solved(solving, counts, workers, batches.rows, say)
         say("judging")
         judged = None
-        if answers.held_out.num_rows:
+        if len(answers.held_out):
             by_judge = _judging(batches.tally, judge, model, what)
             judged = _judged(parts.split(batches), answers.held_out, what, by_judge, confidence)
             judged = _allowing(judged, model, answers, judge)
@@ -179,7 +178,7 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         (row,),
         tuple(row),
         (*notes, *worded(row, answers.contexts, judged, explore, folds)),
-        policy=Lists(answers.policy, items=numbered(ITEM, depth)),
+        policy=Chosen(answers.policy, items=numbered(ITEM, depth)),
         evaluation=judged,
         gains=gains(answers.contexts, 1 - explore),
         contexts=answers.contexts,
@@ -250,7 +249,7 @@ def _counts(
 
 def _solved(
     solving: Solving, counts: Iterator[Counts], workers: int, rows: int, say: Callable[[str], None]
-) -> Answers:
+) -> Found:
     """The policies of all contexts, and how far the work is while it goes on."""
     from foreclick.analysis.optimize.answers import joined  # noqa: PLC0415 - slow to import
 
@@ -279,9 +278,7 @@ def _judging(tally: Tally, judge: EstimatorLike, model: Model, metric: Metric) -
     return by
 
 
-def _allowing(
-    judged: Evaluation, model: Model, answers: Answers, judge: EstimatorLike
-) -> Evaluation:
+def _allowing(judged: Evaluation, model: Model, answers: Found, judge: EstimatorLike) -> Evaluation:
     """The judgement with the errors of the examination in its intervals, if the judge uses it.
 
     The ladder that judges learns the same examination as the one that chooses.
@@ -290,8 +287,7 @@ def _allowing(
     learns = isinstance(by, Ladder) and by.examination is None
     if model.examination is None or not learns:
         return judged
-    lever = answers.lever[0] / float(np.asarray(answers.contexts["records"]).sum())
-    se = model.examination.se(lever)
+    se = model.examination.se(answers.lever / answers.records)
     return widened(
         judged,
         se,
@@ -301,11 +297,11 @@ def _allowing(
     )
 
 
-def _drifting(judged: Evaluation | None, drift: Drift, answers: Answers) -> Evaluation | None:
+def _drifting(judged: Evaluation | None, drift: Drift, answers: Found) -> Evaluation | None:
     """The judgement, with how far rates may have moved since they were seen in its intervals."""
     if judged is None or not drift.fastest:
         return judged
-    shift = float(answers.drift[0]) / float(np.asarray(answers.contexts["records"]).sum())
+    shift = answers.drift / answers.records
     return widened(
         judged,
         0.0,
@@ -316,17 +312,16 @@ def _drifting(judged: Evaluation | None, drift: Drift, answers: Answers) -> Eval
 
 
 def _judged(
-    split: Tally, policies: pa.Table, metric: Metric, judge: EstimatorLike, confidence: float
+    split: Tally, policies: Policy, metric: Metric, judge: EstimatorLike, confidence: float
 ) -> Evaluation:
     """What policies are worth to the records that they were not chosen from.
 
     A fold of a context is a context of its own, whose policy was chosen without it: so this is one
     evaluation like any other.
     """
-    items = [c for c in policies.column_names if c.startswith(f"{ITEM}_")]
     found = evaluate(
         split,
-        Lists(policies, items=items),
+        policies,
         metrics=metric,
         estimators=judge,
         missing="production",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick.batches import sums
 from foreclick.optimization import CHANGED
@@ -26,7 +27,7 @@ def gains(contexts: pa.Table, left: float) -> Result:
         left: how often the policy is shown, rather than production.
     """
     n, production, sure = (np.asarray(contexts[c]) for c in ("records", "production", "sure"))
-    changed = np.asarray(contexts["why"]) == CHANGED
+    changed = np.asarray(pc.equal(contexts["why"], CHANGED))
     if not n.sum():
         return Result((), COLUMNS)
     gain = np.where(changed, n * (sure - production), 0.0)

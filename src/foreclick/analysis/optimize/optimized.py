@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,17 @@ _WHY = {
     UNSURE: "nothing is sure to be better",
     IMPOSSIBLE: "no policy keeps to the constraints, with what was shown",
 }
+
+
+class Chosen(Lists):
+    """Lists that `optimize` chose. Their probabilities sum to 1, and are not looked at again."""
+
+    @property
+    def _what(self) -> str:
+        return Lists.__name__
+
+    def _check(self) -> None:
+        """Nothing: reading a policy that lies in a file would fill the memory."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,7 +168,7 @@ def worded(
     folds: int,
 ) -> list[str]:
     """In words: what was changed, why the rest was not, and what flattery was taken away."""
-    reasons = Counter(contexts["why"].to_pylist())
+    reasons = Counter({why["values"]: why["counts"] for why in _counted(contexts["why"])})
     notes = [
         f"{row['changed']:,} of {row['contexts']:,} contexts get a new policy."
         + "".join(
@@ -183,6 +195,12 @@ def worded(
     )
     alone = "Without exploring: " if explore else ""
     return [*notes, *(alone + note for note in judged.notes), *_learnt(contexts, explore)]
+
+
+def _counted(column: pa.ChunkedArray) -> list[dict[str, Any]]:
+    """The values of a column, the first to come first, and how often each occurs."""
+    found: list[dict[str, Any]] = column.value_counts().to_pylist()
+    return found
 
 
 def _number(value: Value) -> str:
