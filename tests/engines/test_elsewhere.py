@@ -59,7 +59,7 @@ def loaders(opened):
     return of
 
 
-@pytest.mark.parametrize(("name", "log"), _pairs())
+@pytest.mark.parametrize(("name", "log"), [*_pairs()])
 def test_the_tally_is_the_same_to_the_last_bit(loaders, name, log):
     assert_same(fc.read_log(loaders(name)(log.table), **log.roles), log)
 
