@@ -106,6 +106,15 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
+def spark_client(spark_session: SparkSession) -> Iterator[SparkSession]:
+    """A client of Spark Connect, of the same JVM."""
+    with contextlib.ExitStack() as stack:
+        with _skip_where_missing():
+            client = stack.enter_context(servers.spark_client(spark_session))
+        yield client
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[BaseBackend]:
     """An Ibis connection to the tests' own PostgreSQL server."""
     with contextlib.ExitStack() as stack:

@@ -169,6 +169,10 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
         "spark.ui.enabled": "false",
+        # For clients of Spark Connect, in the same JVM.
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_port()),
         "spark.ui.showConsoleProgress": "false",
     }
     # Spark's Python workers must be this Python, and its launcher must not look up a host name.
@@ -184,6 +188,21 @@ def spark() -> Iterator[SparkSession]:
         session.stop()
         _end_jvm()
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def spark_client(session: SparkSession) -> Iterator[SparkSession]:
+    """A client of the session's Spark Connect server."""
+    try:
+        from pyspark.sql.connect.session import SparkSession as Client  # noqa: PLC0415
+    except ImportError as error:
+        raise EngineMissing("no pyspark[connect]") from error
+    port = session.conf.get("spark.connect.grpc.binding.port")
+    client: Any = Client.builder.remote(f"sc://127.0.0.1:{port}").create()
+    try:
+        yield client
+    finally:
+        client.stop()
 
 
 def _end_jvm() -> None:

@@ -91,7 +91,7 @@ class DuckDB(Engine):
 
     def make(self, step: str, statement: Statement, table: ir.Table, *options: Any) -> ir.Table:  # noqa: ANN401
         """Keep the rows of a statement, compiled once for all tables of the same columns."""
-        known = self._compiled_once(statement, table, options)
+        known = None if self.read_only else self._compiled_once(statement, table, options)
         if known is None:
             return super().make(step, statement, table, *options)
         self.sweep()

@@ -1,0 +1,92 @@
+"""An account that may only SELECT: the tally is fetched, and nothing is created."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.engines import default_engine
+from foreclick.errors import EngineError, InvalidLogError
+from tests import servers
+from tests.engines.random_roles import ALL, LOGS, WITHOUT_ARRAYS, log_of
+
+pytestmark = pytest.mark.postgres
+
+CHOSEN = ("large integers", "times", "everything")
+
+
+@pytest.fixture(scope="module")
+def reader(postgres):
+    """A connection of a role that may read tables and nothing else, and a way to load some."""
+    owner = servers.postgres_engine(postgres)
+    with postgres.begin() as cursor:
+        cursor.execute("CREATE ROLE reader LOGIN")
+        cursor.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
+        cursor.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        cursor.execute("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO reader")
+    address = postgres.con.info
+    connection = ibis.postgres.connect(
+        host=address.host, port=address.port, user="reader", password="", database="postgres"
+    )
+    yield lambda table: connection.table(owner.load(table).get_name())
+    connection.disconnect()
+    owner.clean()
+    with postgres.begin() as cursor:
+        cursor.execute("DROP OWNED BY reader")
+        cursor.execute("DROP ROLE reader")
+
+
+def rows_of(log: fc.Log) -> pa.Table:
+    return pa.Table.from_batches(fc.tally(log).sorted_batches())
+
+
+def test_the_role_may_create_nothing(reader):
+    """Else the other tests say less than they seem to."""
+    with pytest.raises(EngineError, match="permission denied to create temporary tables"):
+        fc.read_log(reader(log_of(20)), **ALL)
+
+
+@pytest.mark.parametrize(
+    "log", [log for log in (*LOGS, *WITHOUT_ARRAYS) if log.name.split(",")[0] in CHOSEN], ids=str
+)
+def test_the_tally_is_the_same_to_the_last_bit(reader, log, monkeypatch):
+    monkeypatch.setattr("foreclick.engines.postgres.BATCH", 7)
+    there = fc.read_log(reader(log.table), **log.roles, read_only=True)
+    here = fc.read_log(log.table, **log.roles)
+    assert (there.shape, there.dropped) == (here.shape, here.dropped)
+    assert rows_of(there).equals(rows_of(here))
+    assert there.source.name == "postgres"
+    assert there.engine is default_engine()
+
+
+def test_a_candidate_of_the_same_connection_is_read_alike(reader):
+    table = pa.table({"context": ["q"], "items": [[2, 1]]})
+    log = pa.table(
+        {"context": ["q"] * 20, "items": [[1, 2], [2, 1]] * 10, "clicks": [[0, 1], [1, 0]] * 10}
+    )
+    asked: dict[str, Any] = {"estimators": "ip", "metrics": "clicks@2"}
+    here = fc.evaluate(log, fc.Ranking(table), **asked)
+    there = fc.evaluate(
+        fc.read_log(reader(log), read_only=True), fc.Ranking(reader(table)), **asked
+    )
+    assert repr(here.to_dicts()) == repr(there.to_dicts())
+    assert any("tallied in postgres; the 2 rows" in note for note in there.notes)
+
+
+def test_invalid_rows_are_reported_as_elsewhere(reader):
+    log = pa.table({"context": ["q", None], "items": [[1], [2]], "clicks": [[1], [0]]})
+    with pytest.raises(InvalidLogError, match="context is null: 1 rows"):
+        fc.read_log(reader(log), read_only=True)
+
+
+def test_duckdb_can_be_read_only_too():
+    connection = ibis.duckdb.connect()
+    table = connection.create_table("log", log_of(20))
+    there = fc.read_log(table, **ALL, read_only=True)
+    assert rows_of(there).equals(rows_of(fc.read_log(log_of(20), **ALL)))
+    made = connection.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    assert made == [("log",)]
