@@ -35,6 +35,16 @@ def test_the_ladder_answers_and_ip_checks_it():
     assert ask()["estimator"] == ["ladder", "ip"]
 
 
+@pytest.mark.parametrize("metrics", ["revenue@1", ["clicks@1", "revenue/clicks@1"]])
+def test_of_prices_ip_answers_and_the_ladder_checks_it(metrics):
+    table = position_log()
+    table["paid"] = [[2.5 * click for click in clicks] for clicks in table["clicks"]]
+    log = fc.read_log(table, period="day", rewards={"revenue": "paid"})
+    found = fc.evaluate(log, LISTS, metrics=metrics)
+    assert list(dict.fromkeys(found["estimator"])) == ["ip", "ladder"]
+    assert fc.evaluate(log, LISTS, metrics="clicks@1")["estimator"] == ["ladder", "ip"]
+
+
 def test_without_whole_lists_it_is_the_ladder_of_positions():
     marginals = {
         "context": ["q"] * 2,

@@ -136,7 +136,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it: where the two contradict each
-            other, the verdict is that nobody can tell. With `logging=`, estimators that use it.
+            other, the verdict is that nobody can tell. Of graded rewards (prices) `ip` answers,
+            with the ladder as its check; with `logging=`, estimators that use it.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -191,10 +192,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     policy = as_policy(candidate)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
+    parts = [part for metric in asked for part in metric.parts]
     if estimators is None:
-        estimators = usual_estimators(counted, policy, logging)
+        estimators = usual_estimators(counted, policy, logging, parts)
     elif estimators in (ALL, [ALL], (ALL,)):
-        parts = [part for metric in asked for part in metric.parts]
         estimators = all_estimators(counted, policy, logging, parts)
     question = Question(
         candidate=policy,

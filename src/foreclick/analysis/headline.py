@@ -2,7 +2,7 @@
 
 The ladder answers: of all estimators it was nearest to the truth in every simulated world. `ip`
 checks it, because it assumes least of those that see enough. Where the two contradict each other,
-the click models disagree, and nobody can tell.
+the click models disagree, and nobody can tell. Of graded rewards `ip` answers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ _CERTAIN = 0.99  # of a contradiction
 
 
 def usual_estimators(
-    tally: Tally, policy: Policy, logging: Policy | str | None
+    tally: Tally, policy: Policy, logging: Policy | str | None, metrics: Sequence[Metric]
 ) -> Sequence[EstimatorLike]:
     """The estimator that answers, and the one that checks it.
 
     Where logging probabilities are given, or contexts hardly repeat and propensities do, the
-    estimators that use them answer instead.
+    estimators that use them answer instead. Of graded rewards, such as prices, `ip` answers: a
+    ladder moves the dearest items towards the others, so that its intervals hold the value of a
+    ranking by price too seldom (docs/coverage.md).
     """
     kind = tally.shape.propensity
     if isinstance(logging, Policy):
@@ -42,7 +44,9 @@ def usual_estimators(
         logging is None and kind is not None and contexts_repeat(tally)[1] < FEW_RECORDS
     ):
         return ("list",) if kind == "list" else ("ip",)
-    return ("ladder" if policy.complete else "ladder-ip"), "ip"
+    ladder = "ladder" if policy.complete else "ladder-ip"
+    graded = {name for name in tally.shape.rewards if name not in tally.shape.masks}
+    return ("ip", ladder) if graded & {m.reward for m in metrics} else (ladder, "ip")
 
 
 def all_estimators(
@@ -52,7 +56,7 @@ def all_estimators(
 
     `pbm` takes the examination that the ladder learnt.
     """
-    usual = usual_estimators(tally, policy, logging)
+    usual = usual_estimators(tally, policy, logging, metrics)
     curve = fitted(tally, LADDERS["ladder"], metrics[0].reward).examined
     deeper = max(metric.depth for metric in metrics) - len(curve)  # where the log has nothing
     pbm = Weighted("pbm", examination=(*curve, *curve[-1:] * deeper))
