@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import foreclick as fc
+from tests.engines import elsewhere
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
 
@@ -58,3 +60,18 @@ def test_the_log_is_the_same_everywhere(engine):
         assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
         assert found.ledger.rows == ours.ledger.rows
         assert len(ours.ledger.losses) > 5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in ("clickhouse", "datafusion")],
+)
+def test_the_log_is_the_same_where_nothing_is_created(name):
+    here, did = events(lists=30)
+    load = elsewhere.opened(name)
+    shown, done = load(here), load(did)
+    way = BY[name == "datafusion"]
+    ours = fc.from_events(here, did, **OPTIONS, **way)
+    found = fc.from_events(shown, done, **OPTIONS, **way)
+    assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
+    assert found.ledger.rows == ours.ledger.rows

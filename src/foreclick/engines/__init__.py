@@ -18,7 +18,6 @@ from foreclick.engines.sources import (
     flag_by,
     open_source,
     read_schemas,
-    workable,
 )
 from foreclick.engines.statements import Statement
 from foreclick.engines.values import absent, count_of, force, real, total, unordered, whole, zero
@@ -50,7 +49,6 @@ __all__ = [
     "unordered",
     "whole",
     "whole_file",
-    "workable",
     "write_rows",
     "zero",
 ]

@@ -162,6 +162,10 @@ class Engine:
         with self._explained(expr, step):
             return self._owned(name, lambda: self._store(name, expr))
 
+    def held(self, expr: ir.Table, step: str) -> ir.Table:
+        """`expr` executed once, if its rows may be kept where it lives; as it is elsewhere."""
+        return expr if self.read_only else self.materialise(expr, step)
+
     def show(self, table: pa.Table) -> ir.Table:
         """An Arrow table as a table of `workplace`, for as long as an expression needs it."""
         if self.read_only:
@@ -274,6 +278,10 @@ class Engine:
     def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
         """Element k (from 1) of an array, NULL where the array is shorter."""
         return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
+
+    def only(self, value: ir.Column, where: ir.BooleanColumn) -> ir.Scalar:
+        """The one value of a group where a condition holds, NULL where it does nowhere."""
+        return value.max(where=where)
 
     def distinct_count(self, array: ir.ArrayValue) -> ir.IntegerValue:
         """How many different elements an array has."""

@@ -105,11 +105,6 @@ def _opened(source: Any, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN40
     return _show(_to_arrow(source), engine)
 
 
-def workable(engine: Engine, table: ir.Table) -> tuple[Engine, ir.Table]:
-    """A table that other tables can be made of and joined with: its rows come home if need be."""
-    return (engine.workplace, engine.brought(table)) if engine.read_only else (engine, table)
-
-
 def bring(table: ir.Table, source: Engine, target: Engine) -> ir.Table:
     """`table`, in the engine `target`: as it is if it lives there, else copied through Arrow."""
     if source == target:

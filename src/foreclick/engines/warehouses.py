@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from foreclick.engines.base import BATCH, Engine
-from foreclick.engines.spark import conv
+from foreclick.engines.spark import conv, unix_micros
 from foreclick.engines.values import force
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class BigQuery(Engine):
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return (ibis.literal("0x") + digits).cast("int64")
 
+    def microseconds(self, moment: ir.TimestampValue) -> ir.IntegerValue:
+        """Of a TIMESTAMP; a time without a zone is a DATETIME there."""
+        return unix_micros(force(moment, "timestamp('UTC')"))
+
 
 class Trino(Engine):
     """Trino, whose MD5 is of bytes and gives bytes."""
@@ -131,6 +135,10 @@ class ClickHouse(Engine):
 
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         return force(as_number(reverse(unhex(ibis.literal("0") + digits))), "int64")
+
+    def only(self, value: ir.Column, where: ir.BooleanColumn) -> ir.Scalar:
+        """Its `maxIf` of a column without NULLs gives 0, or no text, where nothing is found."""
+        return where.ifelse(value, ibis.null(value.type())).max()
 
 
 class Rows(Engine):

@@ -56,7 +56,7 @@ def match(
 ) -> ir.Table:
     """What each item of each list earned: the list, the item, and a column for each reward."""
     actions = _asked(table, shown, parts, rewards, engine, entries)
-    found = engine.materialise(_found(actions, shown, window), "actions")
+    found = engine.held(_found(actions, shown, window), "actions")
     found = _with_lists(found, shown, engine)
     hits = _hits(found, shown, rewards)
     _account(found, hits, rewards, list(shown.keys), engine, entries)
@@ -180,7 +180,7 @@ def _with_lists(found: ir.Table, shown: Shown, engine: Engine) -> ir.Table:
     nowhere = (joined[_STATE] == NOT_SHOWN) & joined[f"{keys[0]}_of"].isnull()
     state = nowhere.ifelse(NO_LIST, joined[_STATE]).cast("int64")
     named = joined.mutate(**{_STATE: state}).select(*found.columns)
-    return engine.materialise(named, "actions")
+    return engine.held(named, "actions")
 
 
 def _account(

@@ -39,7 +39,7 @@ def without_bots(
             "programs are told by what a user does in a day: name the column of users, unit=, and "
             "time= (or period=); or give Bots(lists=None) where there is no time."
         )
-    found = engine.materialise(_suspects(rows, shown, rule, reward), "bots")
+    found = engine.held(_suspects(rows, shown, rule, reward), "bots")
     sums = {name: total(found[name]) for name in ("lists", "clicks")}
     facts = engine.rows(found.aggregate(users=found.count(), **sums))[0]
     if not facts["users"]:

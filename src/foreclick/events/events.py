@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, TableLike, bring, open_source, workable
+from foreclick.engines import Engine, TableLike, bring, open_source
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.actions import Rewards, account_lost, earned, match
 from foreclick.events.bots import Bots, without_bots
@@ -141,7 +141,7 @@ def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the sa
     )
     wanted = _rewards(action, rewards, values)
     lasts = None if window is None else microseconds(window, "window")
-    home, table = workable(*open_source(shown, engine))
+    home, table = open_source(shown, engine)
     other, did = open_source(actions, engine or home)
     entries = Entries()
     lists = open_shown(table, parts, home, entries)

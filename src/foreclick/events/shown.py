@@ -239,7 +239,7 @@ def cleaned(shown: Shown, engine: Engine, entries: Entries) -> tuple[Shown, ir.T
     )
     order = [once[TIME], once[ITEM]] if shown.timed else [once[ITEM]]
     lists = ibis.window(group_by=[*shown.lists, *shown.listed, PLACE], order_by=order)
-    turns = engine.materialise(once.mutate(**{_TURN: ibis.row_number().over(lists)}), "shown")
+    turns = engine.held(once.mutate(**{_TURN: ibis.row_number().over(lists)}), "shown")
     found = engine.rows(
         turns.aggregate(
             again=total(turns[_ROWS] - turns[_PLACES]),

@@ -257,7 +257,8 @@ _POWERS = (0, 2, 5, 8)
 
 def _days(column: ir.IntegerColumn, power: int) -> ir.IntegerColumn:
     day = 86_400 * 10 ** (power - 2)
-    return force(column // day, "int64")
+    # Some engines divide as doubles, which cannot tell the last nanoseconds of a day.
+    return force((column - column % day) // day, "int64")
 
 
 class _Reader:
@@ -407,7 +408,7 @@ class _Long(_Reader):
         rewards = [name for name in self.roles.rewards if name not in masks]
         propensity = [] if self.roles.propensity is None else [PROPENSITY]
         spread = {
-            column: rows[f"__slot_{name}"].max(where=rows["__position"] == k)
+            column: self.engine.only(rows[f"__slot_{name}"], rows["__position"] == k)
             for name in (ITEM, *rewards, *propensity)
             for k, column in enumerate(numbered(name, depth), start=1)
         }

@@ -38,7 +38,25 @@ SELECT
 FROM (
   SELECT
     `t1`.`context`,
-    `t1`.`day` AS `period`,
+    CASE
+      WHEN `t1`.`day` < 1000000000
+      THEN `t1`.`day`
+      WHEN `t1`.`day` < 100000000000
+      THEN CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
+        MOD(`t1`.`day`, 86400)
+      ), 86400)) AS INT64) AS INT64)
+      WHEN `t1`.`day` < 100000000000000
+      THEN CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
+        MOD(`t1`.`day`, 86400000)
+      ), 86400000)) AS INT64) AS INT64)
+      WHEN `t1`.`day` < 100000000000000000
+      THEN CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
+        MOD(`t1`.`day`, 86400000000)
+      ), 86400000000)) AS INT64) AS INT64)
+      ELSE CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
+        MOD(`t1`.`day`, 86400000000000)
+      ), 86400000000000)) AS INT64) AS INT64)
+    END AS `period`,
     CAST(MOD(
       CAST(CONCAT('0x', SUBSTRING(TO_HEX(MD5(COALESCE(`t1`.`user`, ''))), 1, 7)) AS INT64),
       30
@@ -97,7 +115,25 @@ FROM (
   FROM (
     SELECT
       `t0`.`context`,
-      `t0`.`day` AS `period`,
+      CASE
+        WHEN `t0`.`day` < 1000000000
+        THEN `t0`.`day`
+        WHEN `t0`.`day` < 100000000000
+        THEN CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
+          MOD(`t0`.`day`, 86400)
+        ), 86400)) AS INT64) AS INT64)
+        WHEN `t0`.`day` < 100000000000000
+        THEN CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
+          MOD(`t0`.`day`, 86400000)
+        ), 86400000)) AS INT64) AS INT64)
+        WHEN `t0`.`day` < 100000000000000000
+        THEN CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
+          MOD(`t0`.`day`, 86400000000)
+        ), 86400000000)) AS INT64) AS INT64)
+        ELSE CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
+          MOD(`t0`.`day`, 86400000000000)
+        ), 86400000000000)) AS INT64) AS INT64)
+      END AS `period`,
       CAST(MOD(
         CAST(CONCAT('0x', SUBSTRING(TO_HEX(MD5(COALESCE(`t0`.`user`, ''))), 1, 7)) AS INT64),
         30

@@ -46,7 +46,41 @@ SELECT
 FROM (
   SELECT
     "t1"."context" AS "context",
-    "t1"."day" AS "period",
+    CASE
+      WHEN "t1"."day" < 1000000000
+      THEN "t1"."day"
+      WHEN "t1"."day" < 100000000000
+      THEN CAST(CAST(FLOOR((
+        "t1"."day" - (
+          "t1"."day" % 86400
+        )
+      ) / (
+        86400
+      )) AS Nullable(Int64)) AS Nullable(Int64))
+      WHEN "t1"."day" < 100000000000000
+      THEN CAST(CAST(FLOOR((
+        "t1"."day" - (
+          "t1"."day" % 86400000
+        )
+      ) / (
+        86400000
+      )) AS Nullable(Int64)) AS Nullable(Int64))
+      WHEN "t1"."day" < 100000000000000000
+      THEN CAST(CAST(FLOOR((
+        "t1"."day" - (
+          "t1"."day" % 86400000000
+        )
+      ) / (
+        86400000000
+      )) AS Nullable(Int64)) AS Nullable(Int64))
+      ELSE CAST(CAST(FLOOR((
+        "t1"."day" - (
+          "t1"."day" % 86400000000000
+        )
+      ) / (
+        86400000000000
+      )) AS Nullable(Int64)) AS Nullable(Int64))
+    END AS "period",
     CAST(CAST(reinterpretAsUInt32(
       REVERSE(UNHEX(CONCAT('0', SUBSTRING(LOWER(HEX(MD5(COALESCE("t1"."user", '')))), 1, 7))))
     ) AS Nullable(Int64)) % 30 AS Nullable(Int16)) AS "bucket",
@@ -112,7 +146,41 @@ FROM (
   FROM (
     SELECT
       "t0"."context" AS "context",
-      "t0"."day" AS "period",
+      CASE
+        WHEN "t0"."day" < 1000000000
+        THEN "t0"."day"
+        WHEN "t0"."day" < 100000000000
+        THEN CAST(CAST(FLOOR((
+          "t0"."day" - (
+            "t0"."day" % 86400
+          )
+        ) / (
+          86400
+        )) AS Nullable(Int64)) AS Nullable(Int64))
+        WHEN "t0"."day" < 100000000000000
+        THEN CAST(CAST(FLOOR((
+          "t0"."day" - (
+            "t0"."day" % 86400000
+          )
+        ) / (
+          86400000
+        )) AS Nullable(Int64)) AS Nullable(Int64))
+        WHEN "t0"."day" < 100000000000000000
+        THEN CAST(CAST(FLOOR((
+          "t0"."day" - (
+            "t0"."day" % 86400000000
+          )
+        ) / (
+          86400000000
+        )) AS Nullable(Int64)) AS Nullable(Int64))
+        ELSE CAST(CAST(FLOOR((
+          "t0"."day" - (
+            "t0"."day" % 86400000000000
+          )
+        ) / (
+          86400000000000
+        )) AS Nullable(Int64)) AS Nullable(Int64))
+      END AS "period",
       CAST(CAST(reinterpretAsUInt32(
         REVERSE(UNHEX(CONCAT('0', SUBSTRING(LOWER(HEX(MD5(COALESCE("t0"."user", '')))), 1, 7))))
       ) AS Nullable(Int64)) % 30 AS Nullable(Int16)) AS "bucket",

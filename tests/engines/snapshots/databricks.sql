@@ -38,7 +38,41 @@ SELECT
 FROM (
   SELECT
     `t1`.`context`,
-    `t1`.`day` AS `period`,
+    CASE
+      WHEN `t1`.`day` < 1000000000
+      THEN `t1`.`day`
+      WHEN `t1`.`day` < 100000000000
+      THEN CAST(CAST(FLOOR((
+        `t1`.`day` - (
+          `t1`.`day` % 86400
+        )
+      ) / (
+        86400
+      )) AS BIGINT) AS BIGINT)
+      WHEN `t1`.`day` < 100000000000000
+      THEN CAST(CAST(FLOOR((
+        `t1`.`day` - (
+          `t1`.`day` % 86400000
+        )
+      ) / (
+        86400000
+      )) AS BIGINT) AS BIGINT)
+      WHEN `t1`.`day` < 100000000000000000
+      THEN CAST(CAST(FLOOR((
+        `t1`.`day` - (
+          `t1`.`day` % 86400000000
+        )
+      ) / (
+        86400000000
+      )) AS BIGINT) AS BIGINT)
+      ELSE CAST(CAST(FLOOR((
+        `t1`.`day` - (
+          `t1`.`day` % 86400000000000
+        )
+      ) / (
+        86400000000000
+      )) AS BIGINT) AS BIGINT)
+    END AS `period`,
     CAST(CAST(CONV(SUBSTRING(MD5(COALESCE(`t1`.`user`, '')), 1, 7), 16, 10) AS BIGINT) % 30 AS SMALLINT) AS `bucket`,
     GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS `length`,
     `t1`.`i0` AS `item_1`,
@@ -94,7 +128,41 @@ FROM (
   FROM (
     SELECT
       `t0`.`context`,
-      `t0`.`day` AS `period`,
+      CASE
+        WHEN `t0`.`day` < 1000000000
+        THEN `t0`.`day`
+        WHEN `t0`.`day` < 100000000000
+        THEN CAST(CAST(FLOOR((
+          `t0`.`day` - (
+            `t0`.`day` % 86400
+          )
+        ) / (
+          86400
+        )) AS BIGINT) AS BIGINT)
+        WHEN `t0`.`day` < 100000000000000
+        THEN CAST(CAST(FLOOR((
+          `t0`.`day` - (
+            `t0`.`day` % 86400000
+          )
+        ) / (
+          86400000
+        )) AS BIGINT) AS BIGINT)
+        WHEN `t0`.`day` < 100000000000000000
+        THEN CAST(CAST(FLOOR((
+          `t0`.`day` - (
+            `t0`.`day` % 86400000000
+          )
+        ) / (
+          86400000000
+        )) AS BIGINT) AS BIGINT)
+        ELSE CAST(CAST(FLOOR((
+          `t0`.`day` - (
+            `t0`.`day` % 86400000000000
+          )
+        ) / (
+          86400000000000
+        )) AS BIGINT) AS BIGINT)
+      END AS `period`,
       CAST(CAST(CONV(SUBSTRING(MD5(COALESCE(`t0`.`user`, '')), 1, 7), 16, 10) AS BIGINT) % 30 AS SMALLINT) AS `bucket`,
       GREATEST(CAST(2 AS BIGINT), CAST(2 AS BIGINT)) AS `length`,
       `t0`.`i0` AS `item_1`,
