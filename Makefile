@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp lock clean
+.PHONY: help setup check test docs bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ bench-scale: ## A million to 167 million records, under 2 GB (hours; ARGS="--siz
 bench-spark: ## A real cluster: the same answers, workers killed, beside Spark SQL by hand
 	$(VENV)/bin/python -m benchmarks.on_spark same killed --records 1000000
 	$(VENV)/bin/python -m benchmarks.on_spark timed --records 10000000
+
+bench-events: ## From events to a log, beside SQL by hand
+	$(VENV)/bin/python -m benchmarks.events duckdb --impressions 10000000
+	$(VENV)/bin/python -m benchmarks.events spark --impressions 1000000
 
 spark-cluster: ## Start a Spark master and two workers on this machine, until Ctrl-C
 	$(VENV)/bin/python -m benchmarks.spark_cluster
