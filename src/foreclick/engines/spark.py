@@ -12,6 +12,7 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from foreclick.engines.base import Engine
+from foreclick.engines.values import force
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,5 +147,5 @@ class Spark(Engine):
         return ibis.coalesce(from_json(text, form), single)
 
     def microseconds(self, moment: ir.TimestampValue) -> ir.IntegerValue:
-        """Ibis does not ask Spark for microseconds."""
-        return unix_micros(moment)
+        """Ibis does not ask Spark for microseconds; Spark has them of times with a zone only."""
+        return unix_micros(force(moment, "timestamp('UTC')"))
