@@ -19,6 +19,7 @@ from foreclick.engines import Engine, Statement, TableLike, open_source, real, t
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
+from foreclick.policies.runs import is_run, lists_of_run
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -174,7 +175,9 @@ class Ranking(Lists):
     """A deterministic policy: one list for each context.
 
     Args:
-        table: anything `read_log` accepts.
+        table: anything `read_log` accepts; or a run, as `from_trec` takes it, by the shape of which
+            it is known: a file that ends in .run or .trec, ``{query: {document: score}}``, a
+            ``ranx.Run``, or rows with `query_id`, `doc_id` and `score`.
         context: the column of the context; None: one context for all.
         items: the column with the list of items, or one column per position; where there is no
             column `items`, by default `item_1`, `item_2`, ….
@@ -182,9 +185,18 @@ class Ranking(Lists):
     Examples:
         >>> Ranking({"context": ["q"], "items": [[2, 1]]})
         Ranking(1 context, lists of up to 2 items)
+        >>> Ranking({"q": {"1": 0.2, "2": 0.7}})
+        Ranking(1 context, lists of up to 2 items)
     """
 
     probability: None = None
+
+    def __post_init__(self) -> None:
+        if is_run(self.table):
+            object.__setattr__(self, "table", lists_of_run(self.table))
+            object.__setattr__(self, "context", CONTEXT)
+            object.__setattr__(self, "items", ITEMS)
+        super().__post_init__()
 
     def _check(self) -> None:
         rows = self._rows
@@ -196,6 +208,27 @@ class Ranking(Lists):
             "a Ranking has one list for each context; for several with probabilities use Lists, "
             "for what was logged per request use Observed",
         )
+
+    @classmethod
+    def from_trec(cls, run: Any, *, depth: int | None = None) -> Ranking:  # noqa: ANN401 - any run
+        """The run of a retrieval system: documents of each query by falling score.
+
+        Documents with the same score stand by rising rank, if it is a file; then by their id.
+        Where ranks contradict scores, scores decide, as in trec_eval, and a warning says so.
+        Ids that are all integers match the log's, whether these are integers or text.
+
+        Args:
+            run: the path of a TREC file (``query Q0 document rank score tag``, also .gz), a dict
+                ``{query: {document: score}}`` as of pytrec_eval, a ``ranx.Run``, or rows with
+                `query_id`, `doc_id` and `score`, such as ir_measures' ``ScoredDoc``.
+            depth: how many documents a list shows; all by default. A list of a thousand is more
+                than anybody sees, and slow.
+
+        Examples:
+            >>> Ranking.from_trec({"q": {"a": 0.2, "b": 0.7, "c": 0.1}}, depth=2)
+            Ranking(1 context, lists of up to 2 items)
+        """
+        return cls(lists_of_run(run, depth))
 
     @classmethod
     def from_scores(
