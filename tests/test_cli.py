@@ -495,6 +495,17 @@ def test_a_tally_as_candidate_is_what_it_observed(run):
     assert row["value"] == row["production"]
 
 
+def test_a_trec_run_is_a_ranking(run, refuse, folder):
+    lines = ["a Q0 2 1 9 t", "a Q0 1 2 8 t", "a Q0 3 3 7 t", "b Q0 1 1 3 t", "b Q0 2 2 2 t"]
+    (folder / "bm25.run").write_text("\n".join(lines))
+    words = ["--context", "query", *ASKED]
+    table = write("lists.parquet", {"query": ["a", "b"], "items": [[2, 1], [1, 2]]})
+    found = run("evaluate", "log.parquet", "bm25.run", "--k", "2", *words)
+    assert found == run("evaluate", "log.parquet", table, *words)
+    said = refuse("evaluate", "log.parquet", "bm25.run", "--candidate-type", "lists", *words)
+    assert "a TREC run is a 'ranking', not 'lists'" in said
+
+
 def test_rows_of_a_candidate_can_be_chosen(run):
     write("versions.parquet", {**{k: v * 2 for k, v in CANDIDATE.items()}, "v": [1, 1, 2, 2]})
     words = ["--context", "query", "--candidate-where", "v = 2"]
