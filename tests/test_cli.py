@@ -197,6 +197,21 @@ def test_backtest_by_another_protocol(run, words, options):
     assert found["rmse"] != pytest.approx(usual["rmse"])
 
 
+def test_judgments_are_counted_and_written(run, refuse, folder):
+    words = ["--context", "query", "--examination", "1,0.5,0.25", "--max-error", "9"]
+    rows = run("judgments", "log.parquet", *words, "-o", "a.qrels")
+    log = fc.read_log(pa.table(ROWS), context="query")
+    found = fc.judgments(log, examination=[1, 0.5, 0.25], max_error=9)
+    assert rows == found.to_dicts()
+    found.write(folder / "b.txt")
+    assert (folder / "a.qrels").read_text() == (folder / "b.txt").read_text() != ""
+    run(
+        "judgments", "log.parquet", *words, "-o", "c.x", "--file-format", "quepid", "--of", "clicks"
+    )
+    assert (folder / "c.x").read_text().startswith("query,docid,rating")
+    assert "cannot be written to 'd.xlsx'" in refuse("judgments", "log.parquet", "-o", "d.xlsx")
+
+
 def test_examination_equals_the_library(run):
     words = ["--context", "query", "--period", "day", "--segments", "country", "--by", "country"]
     words += ["--depth", "2", "--within", "context", "--confidence", ".8", "--clusters", "record"]
