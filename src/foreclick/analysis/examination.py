@@ -455,7 +455,8 @@ def _differences(found: Examined, labels: list[Any], name: str) -> list[str]:
     if spread:
         notes.append(
             f"Contexts are not looked at alike: examination differs between them by about "
-            f"{math.expm1(spread):.0%}, so one curve is a mean of several. See by=."
+            f"{math.expm1(spread):.0%}, so one curve is a mean of several. "
+            "examination(…, by=…) has one for each segment."
         )
         return notes
     slope, se = found.lean

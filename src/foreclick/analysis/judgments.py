@@ -17,6 +17,7 @@ from foreclick.analysis.judgment_files import Format, checked_format, write_judg
 from foreclick.batches import Batch, Bools, Floats, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, check_columns
+from foreclick.estimators.answer import whole_number
 from foreclick.estimators.attraction import Attractions, attractions
 from foreclick.estimators.examination import Spread
 from foreclick.models import ClickModel
@@ -231,8 +232,8 @@ def _row(table: pa.Table, grade: int | None) -> dict[str, Value]:
         "grade": "none" if grade is None else str(grade),
         "pairs": some.num_rows,
         "contexts": len(some["context"].unique()),
-        "records": float(np.asarray(some["records"]).sum()),
-        "clicks": float(np.asarray(some["clicks"]).sum()),
+        "records": whole_number(float(np.asarray(some["records"]).sum())),
+        "clicks": whole_number(float(np.asarray(some["clicks"]).sum())),
     }
 
 
