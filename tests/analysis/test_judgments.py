@@ -182,6 +182,13 @@ class TestResult:
         )
         assert "not shown often enough to be within 1 grade" in found.notes[0]
 
+    def test_records_that_count_less_are_said(self):
+        rows = log() | {"day": [i % 3 for i in range(900)]}
+        tally = fc.tally(fc.read_log(rows, period="day"))
+        light = fc.judgments(tally.weigh(half_life=1), examination=CURVE)
+        assert light.notes[-1].startswith("Some periods count less than others.")
+        assert sum(light["records"]) < sum(fc.judgments(tally, examination=CURVE)["records"])
+
     def test_a_context_without_clicks_has_no_grades(self):
         found = rows_of(fc.judgments(log(), examination=CURVE).table)
         assert {row[6] for (context, _), row in found.items() if context == "q0"} == {None}

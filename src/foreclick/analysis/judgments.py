@@ -23,7 +23,7 @@ from foreclick.estimators.examination import Spread
 from foreclick.models import ClickModel
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import Tally, settle
 
 TOP = 3
 """The highest grade."""
@@ -132,7 +132,7 @@ def judgments(
     return Judgments(
         tuple(rows),
         tuple(rows[0]),
-        (*_notes(table, max_error), *notes, *said, *_left_out(table)),
+        (*_notes(table, max_error), *notes, *said, *_left_out(table), *_weighted(counted)),
         table=table,
     )
 
@@ -255,6 +255,16 @@ def _notes(table: pa.Table, max_error: float) -> list[str]:
         "context, rounded."
     )
     return [said, rule]
+
+
+def _weighted(counted: Tally) -> list[str]:
+    if not counted.decayed:
+        return []
+    said = (
+        "Some periods count less than others. Intervals take what a record counts for a number of "
+        "records, so they are too wide where that is less than one."
+    )
+    return [said]
 
 
 def _left_out(table: pa.Table) -> list[str]:

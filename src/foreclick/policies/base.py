@@ -244,7 +244,8 @@ class Policy:
 
     def first_contexts(self) -> list[Any]:
         """Some contexts that the policy has an answer for, as examples."""
-        return list(self._arrow.table[CONTEXT].slice(0, _EXAMPLES).unique().to_pylist())
+        values = self._arrow.table[CONTEXT].unique()
+        return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
 
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""

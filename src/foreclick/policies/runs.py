@@ -28,6 +28,7 @@ _ENDINGS = re.compile(r"\.(run|trec)(\.gz)?$", re.IGNORECASE)
 _FIELDS = 6  # query Q0 document rank score tag; some leave the tag out
 _PORTION = 500_000  # lines that are Python objects at a time
 _INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # what is the same as text and as a 64-bit integer
+_ID = (str, int, np.integer)
 _KEYS = [(CONTEXT, "ascending"), ("score", "descending"), ("rank", "ascending")]
 
 
@@ -201,24 +202,33 @@ def _table(rows: list[_Row]) -> pa.Table:
         {
             CONTEXT: _ids(context, "queries"),
             "item": _ids(item, "documents"),
-            "score": np.array([_score(s) for s in score]),
+            "score": _scores(score),
             "rank": np.array(rank, dtype=np.int64),
         }
     )
 
 
 def _ids(values: Sequence[Any], what: str) -> pa.Array:
-    strange = [v for v in values if not isinstance(v, str | int | np.integer) or v is True]
-    if strange:
+    kinds = set(map(type, values))
+    wrong = {kind for kind in kinds if kind is bool or not issubclass(kind, _ID)}
+    if wrong:
+        strange = [value for value in values if type(value) in wrong]
         raise SourceError(
             f"{len(strange):,} of the run's {what} are neither text nor integers, for example "
             f"{strange[0]!r}. Convert them, for instance with str()."
         )
-    if all(isinstance(v, str) for v in values):
-        return pa.array(values, pa.string())
-    if not any(isinstance(v, str) for v in values):
-        return pa.array([int(v) for v in values], pa.int64())
-    return pa.array([str(v) for v in values], pa.string())
+    if not any(issubclass(kind, str) for kind in kinds):
+        return pa.array([int(value) for value in values], pa.int64())
+    text = all(issubclass(kind, str) for kind in kinds)
+    return pa.array(values if text else [str(value) for value in values], pa.string())
+
+
+def _scores(values: Sequence[Any]) -> Any:  # noqa: ANN401 - an array of numbers
+    """Numbers, NaN where there is none."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.array([_score(value) for value in values])
 
 
 def _score(value: Any) -> float:  # noqa: ANN401 - whatever stands for a score
