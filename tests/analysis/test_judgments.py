@@ -15,7 +15,8 @@ from scipy import stats
 
 import foreclick as fc
 from foreclick import inference
-from foreclick.batches import source
+from foreclick.analysis import examination, judgments
+from foreclick.batches import Batches
 from foreclick.errors import MetricError, ModelError, ReportError
 
 # The same few sums in another order, and quantiles of two implementations.
@@ -100,12 +101,14 @@ class TestRates:
             pytest.approx(expected[pair][:5], rel=SAME) for pair in found
         ]
 
-    def test_do_not_depend_on_the_size_of_batches(self, monkeypatch):
+    @pytest.mark.parametrize("slots", [1, 300])
+    def test_do_not_depend_on_the_size_of_batches(self, monkeypatch, slots):
         tally = fc.tally(fc.read_log(log(records=2000, contexts=12)))
         whole = fc.judgments(tally).table
-        monkeypatch.setattr(source, "BATCH_SLOTS", 30)
-        other = fc.judgments(fc.tally(fc.read_log(log(records=2000, contexts=12)))).table
-        assert other.equals(whole)
+        assert 1 < len(list(Batches(tally, slots))) <= 12
+        for module in (judgments, examination):
+            monkeypatch.setattr(module, "batches_of", lambda t: Batches(t, slots))
+        assert fc.judgments(tally).table.equals(whole)
 
     def test_do_not_depend_on_what_else_is_in_the_log(self):
         rows = log(contexts=4)
