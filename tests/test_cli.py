@@ -197,6 +197,21 @@ def test_backtest_by_another_protocol(run, words, options):
     assert found["rmse"] != pytest.approx(usual["rmse"])
 
 
+def test_judgments_are_counted_and_written(run, refuse, folder):
+    words = ["--context", "query", "--examination", "1,0.5,0.25", "--max-error", "9"]
+    rows = run("judgments", "log.parquet", *words, "-o", "a.qrels")
+    log = fc.read_log(pa.table(ROWS), context="query")
+    found = fc.judgments(log, examination=[1, 0.5, 0.25], max_error=9)
+    assert rows == found.to_dicts()
+    found.write(folder / "b.txt")
+    assert (folder / "a.qrels").read_text() == (folder / "b.txt").read_text() != ""
+    run(
+        "judgments", "log.parquet", *words, "-o", "c.x", "--file-format", "quepid", "--of", "clicks"
+    )
+    assert (folder / "c.x").read_text().startswith("query,docid,rating")
+    assert "cannot be written to 'd.xlsx'" in refuse("judgments", "log.parquet", "-o", "d.xlsx")
+
+
 def test_examination_equals_the_library(run):
     words = ["--context", "query", "--period", "day", "--segments", "country", "--by", "country"]
     words += ["--depth", "2", "--within", "context", "--confidence", ".8", "--clusters", "record"]
@@ -493,6 +508,17 @@ def test_a_tally_as_candidate_is_what_it_observed(run):
     run("tally", "log.parquet", "--context", "query", "-o", "tally.parquet")
     (row,) = run("evaluate", "tally.parquet", "tally.parquet", *ASKED)
     assert row["value"] == row["production"]
+
+
+def test_a_trec_run_is_a_ranking(run, refuse, folder):
+    lines = ["a Q0 2 1 9 t", "a Q0 1 2 8 t", "a Q0 3 3 7 t", "b Q0 1 1 3 t", "b Q0 2 2 2 t"]
+    (folder / "bm25.run").write_text("\n".join(lines))
+    words = ["--context", "query", *ASKED]
+    table = write("lists.parquet", {"query": ["a", "b"], "items": [[2, 1], [1, 2]]})
+    found = run("evaluate", "log.parquet", "bm25.run", "--k", "2", *words)
+    assert found == run("evaluate", "log.parquet", table, *words)
+    said = refuse("evaluate", "log.parquet", "bm25.run", "--candidate-type", "lists", *words)
+    assert "a TREC run is a 'ranking', not 'lists'" in said
 
 
 def test_rows_of_a_candidate_can_be_chosen(run):

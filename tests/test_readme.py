@@ -22,7 +22,7 @@ def test_the_first_example_prints_what_the_page_shows(
     assert capsys.readouterr().out.rstrip() == shown.rstrip()
 
 
-@pytest.mark.parametrize("page", ["serving", "semi-bandits", "optimize", "explore"])
+@pytest.mark.parametrize("page", ["serving", "semi-bandits", "optimize", "judgments", "explore"])
 def test_all_examples_of_a_page_print_what_it_shows(
     page: str,
     capsys: pytest.CaptureFixture[str],

@@ -15,6 +15,7 @@ from foreclick.analysis.compare import Comparison, compare
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.examination import Examination, examination
 from foreclick.analysis.explore import Explored, explore
+from foreclick.analysis.judgments import Judgments, judgments
 from foreclick.analysis.optimize import Optimized, optimize
 from foreclick.analysis.resample import Resampling, resample
 from foreclick.analysis.support import Support, support
@@ -42,6 +43,7 @@ __all__ = [
     "Examination",
     "Explored",
     "Items",
+    "Judgments",
     "Ladder",
     "Lists",
     "Log",
@@ -70,6 +72,7 @@ __all__ = [
     "examination",
     "explore",
     "from_events",
+    "judgments",
     "optimize",
     "read_log",
     "read_tally",

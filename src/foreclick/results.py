@@ -102,6 +102,8 @@ KINDS: dict[str, Kind] = {
     "kept": Kind.COUNT,
     "lists": Kind.COUNT,
     "records": Kind.COUNT,
+    "clicks": Kind.COUNT,
+    "grade": Kind.TEXT,
     "missing_contexts": Kind.COUNT,
     "dropped": Kind.COUNT,
     "folds": Kind.COUNT,

@@ -42,6 +42,7 @@ def test_lists_of_a_file_are_those_of_a_table(low: int, high: int, text: bool):
         for _ in range(2)
     ]
     assert (len(found), found.context_count()) == (8, whole.context_count())
+    assert found.first_contexts() == whole.first_contexts()[:1] == [0]
     assert found.known(views[0]).tolist() == whole.known(views[1]).tolist()
     for mine, theirs in zip(found.list_rows(views[0]), whole.list_rows(views[1]), strict=True):
         assert np.array_equal(mine, theirs)

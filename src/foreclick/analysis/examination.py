@@ -147,19 +147,10 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
     strata = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(counted.shape, [reward], strata)
     labels, places = _places(counted, depth, slots)
-    varying, doubts = clusters_of(counted, clusters)
+    found, rests_on = learnt_curves(
+        counted, places, reward, by=strata, within=within, clusters=clusters
+    )
     batches = batches_of(counted)
-
-    def ask(*, dated: bool) -> Answer:
-        kinds = [kind for kind in varying if kind != "record"]
-        return examine(
-            batches, reward=reward, places=places, by=strata, dated=dated, clusters=kinds
-        )
-
-    found, said = _asked(counted, within, ask, _drifting(batches, reward, places))
-    found = {code: _between_contexts(one) for code, one in found.items()}
-    if not any(one.graph.told.sum() > 1 for one in found.values()):
-        raise ModelError(_NOTHING)
     name = "position" if slots is None else "slot"
     segments = {code: _values(batches, strata, code) for code in found}
     rows = [
@@ -167,10 +158,48 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
         for code, one in found.items()
         for label, row in zip(labels, _rows(one, confidence), strict=True)
     ]
-    notes += doubts + said + _undated(batches, within, varying)
+    notes += rests_on
     about = [(_named(segments[code]), _notes(one, labels, name)) for code, one in found.items()]
     notes += _told(about)
     return Examination(tuple(rows), tuple(rows[0]), tuple(notes), places=places)
+
+
+def learnt_curves(
+    counted: Tally,
+    places: tuple[int, ...],
+    reward: str,
+    *,
+    by: tuple[str, ...] = (),
+    within: str = "auto",
+    clusters: Clusters | Literal["auto"] = "auto",
+) -> tuple[Answer, list[str]]:
+    """The curve of each segment with its errors, and notes on what it rests on.
+
+    Args:
+        counted: the log.
+        places: for each position its place, from 0; −1 for those that are left out.
+        reward: what is counted as a click.
+        by: segment columns.
+        within: which moves count; see `examination`.
+        clusters: whose records vary together.
+    """
+    varying, doubts = clusters_of(counted, clusters)
+    batches = batches_of(counted)
+
+    def ask(*, dated: bool) -> Answer:
+        kinds = [kind for kind in varying if kind != "record"]
+        return examine(batches, reward=reward, places=places, by=by, dated=dated, clusters=kinds)
+
+    found, said = _asked(counted, within, ask, _drifting(batches, reward, places))
+    found = {code: _between_contexts(one) for code, one in found.items()}
+    if not any(one.graph.told.sum() > 1 for one in found.values()):
+        raise ModelError(_NOTHING)
+    return found, doubts + said + _undated(batches, within, varying)
+
+
+def curve_notes(found: Examined) -> list[str]:
+    """What a reader of a curve by position should know of it."""
+    return _notes(found, list(range(1, len(found.p) + 1)), "position")
 
 
 _NOTHING = (
@@ -426,7 +455,8 @@ def _differences(found: Examined, labels: list[Any], name: str) -> list[str]:
     if spread:
         notes.append(
             f"Contexts are not looked at alike: examination differs between them by about "
-            f"{math.expm1(spread):.0%}, so one curve is a mean of several. See by=."
+            f"{math.expm1(spread):.0%}, so one curve is a mean of several. "
+            "examination(…, by=…) has one for each segment."
         )
         return notes
     slope, se = found.lean

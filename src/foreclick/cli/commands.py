@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
+from foreclick.analysis.judgment_files import checked_format
 from foreclick.cli.inputs import (
     ROLES,
     engine_of,
@@ -256,6 +257,21 @@ def examination(args: argparse.Namespace, say: Say) -> Result:
     return fc.examination(log, **options)
 
 
+def judgments(args: argparse.Namespace, say: Say) -> Result:
+    """Grades of items, into a file."""
+    checked_format(args.out, args.file_format)  # before the work, not after
+    say("Reading the log")
+    log = read_logs(args, engine_of(args))
+    say("Looking for items that moved")
+    options = given(args, ("examination", "max_error", "confidence", "clusters"))
+    if args.of is not None:  # --reward is a column of the log
+        options["reward"] = args.of
+    found = fc.judgments(log, **options)
+    say(f"Writing {Path(args.out).name}")
+    found.write(args.out, format=args.file_format)
+    return found
+
+
 def simulate(args: argparse.Namespace, say: Say) -> Result:
     """A log with a known truth, as Parquet."""
     out = Path(args.out)
@@ -317,6 +333,7 @@ COMMANDS = {
     "backtest": backtest,
     "optimize": optimize,
     "examination": examination,
+    "judgments": judgments,
     "simulate": simulate,
     "reproduce": reproduce,
 }

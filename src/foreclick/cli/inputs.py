@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import foreclick as fc
 from foreclick.engines import Engine, filter_by, laptop, open_source, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
+from foreclick.policies.runs import is_run
 from foreclick.tallies.base import is_tally
 
 if TYPE_CHECKING:
@@ -177,6 +178,10 @@ def _candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc
         if args.candidate_type not in (None, "observed"):
             raise PolicyError(f"a tally is 'observed', not {args.candidate_type!r}.")
         return fc.Observed(fc.read_tally(path, engine=engine))
+    if is_run(path):
+        if args.candidate_type not in (None, "ranking"):
+            raise PolicyError(f"a TREC run is a 'ranking', not {args.candidate_type!r}.")
+        return fc.Ranking.from_trec(path, depth=args.k)
     table = filter_by(open_source(path, engine)[1], args.candidate_where)
     kind = args.candidate_type or _guess(args, table)
     scored = _scored(args, table) and kind in ("ranking", "plackett-luce")

@@ -7,6 +7,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import foreclick
+from foreclick.analysis.judgment_files import FORMATS
 from foreclick.cli.values import (
     Columns,
     above_zero,
@@ -14,6 +15,7 @@ from foreclick.cli.values import (
     candidate,
     clips,
     count,
+    curve,
     from_zero,
     guardrail,
     least,
@@ -155,6 +157,12 @@ def build_parser() -> argparse.ArgumentParser:
         "LOG…",
         "how much each position is looked at, from items that moved",
         [log, _places(), _split(), _uncertainty(), _picture()],
+    )
+    add(
+        "judgments",
+        "LOG… -o FILE",
+        "grades of the items of each context, by click rates corrected for examination",
+        [log, _grades(), _uncertainty()],
     )
     add(
         "simulate",
@@ -614,6 +622,38 @@ def _places() -> _Parser:
         help="which moves of an item count: all within a context, or within a period of it",
     )
     add("--of", metavar="REWARD", help="what is counted as a click (default: clicks)")
+    return parent
+
+
+def _grades() -> _Parser:
+    parent = _Parser()
+    add = parent.add_argument_group("question").add_argument
+    add(
+        "--examination",
+        **_several(curve),
+        metavar="P,P,…",
+        help="how much each position is examined (default: learnt from items that moved)",
+    )
+    add(
+        "--max-error",
+        type=above_zero,
+        metavar="GRADES",
+        help="how many grades an item with a grade may be off (default: 1)",
+    )
+    add("--of", metavar="REWARD", help="what is counted as a click (default: clicks)")
+    add(
+        "-o",
+        "--out",
+        required=True,
+        metavar="FILE",
+        help="where they go: .qrels (TREC), .json (OpenSearch), .csv (Quepid), .parquet (all)",
+    )
+    add(
+        "--file-format",
+        choices=FORMATS,
+        metavar="|".join(FORMATS),
+        help="of the file (default: by its ending)",
+    )
     return parent
 
 

@@ -92,6 +92,11 @@ def from_zero(text: str) -> float:
     return found
 
 
+def curve(text: str) -> list[float]:
+    """Numbers from 0 on, separated by commas."""
+    return [from_zero(word) for word in text.split(",")]
+
+
 def guardrail(text: str) -> tuple[str, float]:
     """A metric and the share that it may lose.
 

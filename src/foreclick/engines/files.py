@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,12 +92,12 @@ def write_rows(rows: pa.Table, path: str | Path) -> None:
             pq.write_table(rows, file, compression="zstd")
 
 
-def checked_file(path: str | Path) -> Path:
+def checked_file(path: str | Path, endings: Sequence[str] = _TABLES) -> Path:
     """A path that a table can be written to; to be known before the work, not after."""
     target = Path(path)
-    if target.suffix.lower() not in _TABLES or not target.parent.is_dir():
+    if target.suffix.lower() not in endings or not target.parent.is_dir():
         raise SourceError(
             f"a table cannot be written to {str(path)!r}: give a file that ends in "
-            f"{' or '.join(_TABLES)}, in a directory that exists."
+            f"{' or '.join(endings)}, in a directory that exists."
         )
     return target

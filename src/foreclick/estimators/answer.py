@@ -266,7 +266,15 @@ class Answer:
         """A context without a list is an error, unless the user says what to do with it."""
         self._complain("logging policy", "the logging policy has no list for")
         if not any(s.known.contexts for s in strata):
-            self._complain("candidate", "the candidate has no list for any of the")
+            some = self.question.candidate.first_contexts()
+            self._complain(
+                "candidate",
+                "the candidate has no list for any of the",
+                f" It has lists for others, for example {', '.join(map(repr, some))}; write both "
+                "alike: 7, '7' and '007' are the same id only as numbers."
+                if some
+                else "",
+            )
         if self.question.missing == "error":
             self._complain(
                 "candidate",

@@ -4,6 +4,7 @@ from foreclick.inference.bounds import Guarantee, bernstein, bounded, hoeffding,
 from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contrasts, holm
 from foreclick.inference.intervals import Interval, anytime, change, lift, quantile, value
 from foreclick.inference.pareto import pareto_k
+from foreclick.inference.rates import rate_intervals
 from foreclick.inference.resampling import Resampled, bootstrap, draws, jackknife
 from foreclick.inference.trend import Trend, excess, trend
 from foreclick.inference.verdict import (
@@ -52,6 +53,7 @@ __all__ = [
     "lift",
     "pareto_k",
     "quantile",
+    "rate_intervals",
     "selection_loss",
     "trend",
     "value",

@@ -20,6 +20,8 @@ Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+_EXAMPLES = 3  # in a message
+
 NO_ITEM = -1
 """Marks a position that shows nothing."""
 
@@ -199,9 +201,11 @@ def column_as(column: pa.Array, name: str, what: str, *, text: bool) -> pa.Array
         return column.cast(pa.string())
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.int64())
+    said = column.drop_null().slice(0, 1).to_pylist()
     raise PolicyError(
-        f"{name!r} is {column.type} in the {what} and int64 in the log, so nothing would match. "
-        f"Convert one of them, for instance the {what}'s column to int64."
+        f"{name!r} is {column.type} in the {what} and int64 in the log, so nothing would match"
+        f"{f', such as {said[0]!r}' if said else ''}. Convert one of them, for instance the "
+        f"{what}'s column to int64, or the log's to text."
     )
 
 
@@ -237,6 +241,11 @@ class Policy:
     def context_count(self) -> int:
         """How many contexts the policy has an answer for."""
         return self._arrow.context_count
+
+    def first_contexts(self) -> list[Any]:
+        """Some contexts that the policy has an answer for, as examples."""
+        values = self._arrow.table[CONTEXT].unique()
+        return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
 
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""

@@ -74,7 +74,7 @@ class FiledLists(ListPolicy):
 
     def __init__(self, probability: str) -> None:
         self._probability, self._file = probability, TableFile("lists")
-        self._first: list[int] = []
+        self._first: list[Any] = []
         self._contexts = 0
         self._read: tuple[slice, Rows] | None = None
 
@@ -97,6 +97,10 @@ class FiledLists(ListPolicy):
     def context_count(self) -> int:
         """How many contexts the policy has an answer for."""
         return self._contexts
+
+    def first_contexts(self) -> list[Any]:
+        """Some contexts that the policy has an answer for, as examples."""
+        return self._first[:1]
 
     def _rows_of(self, view: LogView) -> Rows:
         """The parts in which contexts of the view may be."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import ibis
@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Engine, Statement, TableLike, open_source, real, total
+from foreclick.engines import Engine, TableLike, checked_file, open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
+from foreclick.policies.runs import is_run, lists_of_hits, lists_of_run, queries_of
+from foreclick.policies.scores import refuse, scored
+from foreclick.policies.search import Tries, answers, checked_search
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -174,7 +177,9 @@ class Ranking(Lists):
     """A deterministic policy: one list for each context.
 
     Args:
-        table: anything `read_log` accepts.
+        table: anything `read_log` accepts; or a run, as `from_trec` takes it, by the shape of which
+            it is known: a file that ends in .run or .trec, ``{query: {document: score}}``, a
+            ``ranx.Run``, or rows with `query_id`, `doc_id` and `score`.
         context: the column of the context; None: one context for all.
         items: the column with the list of items, or one column per position; where there is no
             column `items`, by default `item_1`, `item_2`, ….
@@ -182,9 +187,18 @@ class Ranking(Lists):
     Examples:
         >>> Ranking({"context": ["q"], "items": [[2, 1]]})
         Ranking(1 context, lists of up to 2 items)
+        >>> Ranking({"q": {"1": 0.2, "2": 0.7}})
+        Ranking(1 context, lists of up to 2 items)
     """
 
     probability: None = None
+
+    def __post_init__(self) -> None:
+        if is_run(self.table):
+            object.__setattr__(self, "table", lists_of_run(self.table))
+            object.__setattr__(self, "context", CONTEXT)
+            object.__setattr__(self, "items", ITEMS)
+        super().__post_init__()
 
     def _check(self) -> None:
         rows = self._rows
@@ -196,6 +210,79 @@ class Ranking(Lists):
             "a Ranking has one list for each context; for several with probabilities use Lists, "
             "for what was logged per request use Observed",
         )
+
+    @classmethod
+    def from_trec(cls, run: Any, *, depth: int | None = None) -> Ranking:  # noqa: ANN401 - any run
+        """The run of a retrieval system: documents of each query by falling score.
+
+        Documents with the same score stand by rising rank, if it is a file; then by their id.
+        Where ranks contradict scores, scores decide, as in trec_eval, and a warning says so.
+        Ids that are all integers match the log's, whether these are integers or text.
+
+        Args:
+            run: the path of a TREC file (``query Q0 document rank score tag``, also .gz), a dict
+                ``{query: {document: score}}`` as of pytrec_eval, a ``ranx.Run``, or rows with
+                `query_id`, `doc_id` and `score`, such as ir_measures' ``ScoredDoc``.
+            depth: how many documents a list shows; all by default. A list of a thousand is more
+                than anybody sees, and slow.
+
+        Examples:
+            >>> Ranking.from_trec({"q": {"a": 0.2, "b": 0.7, "c": 0.1}}, depth=2)
+            Ranking(1 context, lists of up to 2 items)
+        """
+        return cls(lists_of_run(run, depth))
+
+    @classmethod
+    def from_search(  # noqa: PLR0913 - all but the first three are keywords
+        cls,
+        url: str,
+        template: Mapping[str, Any] | str,
+        queries: Mapping[Any, str] | Iterable[str],
+        *,
+        size: int | None = None,
+        id: str = "_id",  # noqa: A002 - what it is called in a hit
+        cache: str | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        concurrency: int = 4,
+        timeout: float = 30.0,
+        retries: int = 4,
+        backoff: float = 0.5,
+    ) -> Ranking:
+        """What an Elasticsearch or OpenSearch ``_search`` endpoint answers to queries.
+
+        A request that gets no answer, one in part, no JSON, or an error that may pass (HTTP 429,
+        503, …) is made again, after `backoff` seconds and then twice as many each time, or after
+        as many as the server asks for. Redirects are not followed.
+
+        Args:
+            url: of the endpoint, such as ``https://host:9200/products/_search``.
+            template: the body of a request, as a dict or JSON text, with ``{{query}}`` wherever the
+                text of the query belongs.
+            queries: texts of queries, which are the log's contexts; or from the context to the
+                text. A text that several contexts have is asked for once.
+            size: how many hits; by default as the template says, or 10.
+            id: where a hit has the id that the log calls it by: "_id", or a field of ``_source`` or
+                ``fields``, such as "product.sku".
+            cache: a Parquet file of the answers. A call that was interrupted goes on from there; a
+                cache does not grow old: remove it for fresh answers.
+            headers: sent with every request, for instance ``{"Authorization": "ApiKey …"}``. They
+                are neither kept nor shown.
+            concurrency: how many requests are made at a time.
+            timeout: of a request, in seconds.
+            retries: how often a request that failed is made again.
+            backoff: seconds before the second try.
+
+        Returns:
+            A ranking without the queries that have no hits, which a warning counts; `missing=` of
+            `evaluate` says what these count as.
+        """
+        file = None if cache is None else checked_file(cache, (".parquet",))
+        if concurrency < 1:
+            raise PolicyError(f"concurrency={concurrency}: make at least one request at a time.")
+        tries = Tries(timeout, retries, backoff)
+        search = checked_search(url, template, size, id, headers, tries)
+        texts = queries_of(queries)
+        return cls(lists_of_hits(texts, answers(search, list(texts.values()), file, concurrency)))
 
     @classmethod
     def from_scores(
@@ -339,65 +426,3 @@ def as_policy(candidate: PolicyLike) -> Policy:
     if isinstance(candidate, Log | Tally):
         return Observed(candidate)
     return Ranking(candidate)
-
-
-def scored(
-    source: ir.Table, engine: Engine, context: str | None, item: str, score: str
-) -> tuple[Log, ir.Table]:
-    """`context`, `item`, `score` of a table of scores, and the log that holds these rows."""
-    if score not in source.columns:
-        raise PolicyError(f"there is no column {score!r} in {', '.join(source.columns)}.")
-    named = source.mutate(worth=source[score].cast("float64"))  # a name that is free there
-    roles = Roles(context=context, items=[item], rewards={}, segments=("worth",))
-    log = compress(named, roles, engine, "refuse")
-    first = numbered(ITEM, 1)[0]
-    rows = log.stored.select(
-        CONTEXT,
-        **{ITEM: log.stored[first], "score": log.stored["worth"], N: log.stored[N]},
-    )
-    refuse(
-        log.engine,
-        rows,
-        _no_score,
-        lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has the score {row['score']}",
-        "give every item a finite score",
-    )
-    refuse(
-        engine,
-        rows,
-        _scored_twice,
-        lambda row: f"item {row[ITEM]!r} stands {row[N]} times in context {row[CONTEXT]!r}",
-        "score each item once",
-    )
-    return log, rows
-
-
-def _no_score(_: Engine, rows: ir.Table) -> ir.Table:
-    score = rows["score"]
-    return rows.filter(score.isnull() | ~(score.abs() <= real(sys.float_info.max)))
-
-
-def _scored_twice(_: Engine, rows: ir.Table) -> ir.Table:
-    counts = rows.group_by([CONTEXT, ITEM]).aggregate(**{N: total(rows[N])})
-    return counts.filter(counts[N] > 1)
-
-
-def refuse(
-    engine: Engine,
-    table: ir.Table,
-    wrong: Statement,
-    say: Callable[[dict[str, Any]], str],
-    remedy: str,
-    *options: str,
-) -> None:
-    """Raise if a statement about the table gives wrong rows: how many, one example, the remedy."""
-    count = engine.ask(_count_wrong, table, wrong, *options)["n"][0].as_py()
-    if count:
-        found = wrong(engine, table, *options)
-        example = engine.rows(found.order_by(CONTEXT).limit(1))[0]
-        raise PolicyError(f"{say(example)} ({count:,} such cases): {remedy}.")
-
-
-def _count_wrong(engine: Engine, table: ir.Table, wrong: Statement, *options: str) -> ir.Table:
-    found = wrong(engine, table, *options)
-    return found.aggregate(n=found.count())

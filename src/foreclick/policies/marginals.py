@@ -13,7 +13,8 @@ from foreclick.engines import Engine, open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import LogView, Policy, Rows, SlotRows
-from foreclick.policies.lists import TOLERANCE, refuse
+from foreclick.policies.lists import TOLERANCE
+from foreclick.policies.scores import refuse
 
 MASS, POSITION = "mass", "position"
 _PLACE = "place"  # the position, under a name that is free in a compressed table

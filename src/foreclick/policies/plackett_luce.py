@@ -24,8 +24,8 @@ from foreclick.policies.base import (
     Rows,
     SlotRows,
 )
-from foreclick.policies.lists import scored
 from foreclick.policies.race import list_probabilities, marginals
+from foreclick.policies.scores import scored
 
 Floats = npt.NDArray[np.float64]
 UNSEEN = 2**31 - 1

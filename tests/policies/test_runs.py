@@ -1,0 +1,195 @@
+"""Runs of retrieval systems as candidates: TREC files, dicts, ranx, ir_measures."""
+
+import gzip
+import warnings
+from typing import Any, NamedTuple
+
+import pytest
+
+import foreclick as fc
+from foreclick.errors import ForeclickWarning, PolicyError, SourceError
+from foreclick.policies import runs
+from tests.answers import answer, log_of, repeated
+
+RECORDS = [
+    *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), times=2, context=7),
+    *repeated(((1, 2, 3), (0, 1, 0)), ((4, 5), (1, 0)), times=4, context=8),
+]
+SCORES: dict[str, dict[str, float]] = {
+    "7": {"3": 0.5, "1": 2.5, "2": 2.5},
+    "8": {"5": -1.0, "4": 3e2, "1": 0.0, "2": 1.0},
+}
+LISTS = {7: [1, 2, 3], 8: [4, 2, 1, 5]}  # equal scores by id
+
+
+class ScoredDoc(NamedTuple):
+    """As ir_measures has it."""
+
+    query_id: str
+    doc_id: str
+    score: float
+
+
+class Run:
+    """As much of ranx.Run as is used."""
+
+    def __init__(self, run):
+        self.run = run
+
+    def to_dict(self):
+        return self.run
+
+
+def lists(policy: fc.Ranking) -> dict[Any, list[Any]]:
+    """What a policy shows, context by context."""
+    rows = policy._rows
+    return {
+        row["context"]: [row[c] for c in rows.shape.items if row[c] is not None]
+        for row in rows.engine.rows(rows.table)
+    }
+
+
+def by_loops(scores, depth=None):
+    """Falling score, then the id, by sorting tuples."""
+    return {
+        int(q): [d for _, d in sorted((-s, int(d)) for d, s in found.items())][:depth]
+        for q, found in scores.items()
+    }
+
+
+def lines(scores, ranked=None):
+    return "".join(
+        f"{q} Q0 {d}\t{(ranked or {}).get((q, d), 0)}  {s} bm25\n"
+        for q, found in scores.items()
+        for d, s in found.items()
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "bm25.run"
+    path.write_text(lines(SCORES))
+    return path
+
+
+def docs(scores=SCORES):
+    return [ScoredDoc(q, d, s) for q, found in scores.items() for d, s in found.items()]
+
+
+class TestForms:
+    def test_all_forms_are_the_same_lists(self, file):
+        assert by_loops(SCORES) == LISTS
+        forms = [file, str(file), SCORES, Run(SCORES), docs(), (doc for doc in docs())]
+        assert [lists(fc.Ranking(form)) for form in forms] == [LISTS] * len(forms)
+
+    def test_a_file_may_have_any_name_and_be_compressed(self, file, tmp_path):
+        other = tmp_path / "output.txt"
+        other.write_text(file.read_text())
+        packed = tmp_path / "bm25.trec.gz"
+        with gzip.open(packed, "wt") as text:
+            text.write(file.read_text())
+        assert lists(fc.Ranking.from_trec(other)) == lists(fc.Ranking(packed)) == LISTS
+
+    def test_is_evaluated_as_the_table_of_its_lists(self, file):
+        table = fc.Ranking({"context": list(LISTS), "items": list(LISTS.values())})
+        log = log_of(RECORDS)
+        assert answer(log, fc.Ranking(file)) == answer(log, table)
+        assert str(fc.evaluate(log, SCORES)) == str(fc.evaluate(log, table))
+
+    def test_portions_of_a_file_make_no_difference(self, file, monkeypatch):
+        monkeypatch.setattr(runs, "_PORTION", 2)
+        assert lists(fc.Ranking(file)) == LISTS
+        mixed = {"7": {1: 1.0, 2: 0.5, "x": 0.2, "y": 0.1}}  # the first portion is all integers
+        assert lists(fc.Ranking(mixed)) == {7: ["1", "2", "x", "y"]}
+
+    def test_tables_are_still_tables(self):
+        assert lists(fc.Ranking({"context": ["q"], "items": [[2, 1]]})) == {"q": [2, 1]}
+
+    @pytest.mark.parametrize("other", [7, {"q": [1]}, [1, 2]])
+    def test_what_is_no_run_is_refused(self, other):
+        with pytest.raises(SourceError, match=r"is no run\. Give the path of a TREC file"):
+            fc.Ranking.from_trec(other)
+
+
+class TestOrder:
+    def test_a_file_breaks_ties_by_rank_then_by_id(self, tmp_path):
+        path = tmp_path / "ties.run"
+        path.write_text("q Q0 b 3 1.0 t\nq Q0 c 2 1.0 t\nq Q0 d 2 1.0 t\nq Q0 a 9 0.5 t\n")
+        assert lists(fc.Ranking(path)) == {"q": ["c", "d", "b", "a"]}
+
+    def test_depth_cuts_every_list(self, file):
+        expected = by_loops(SCORES, 2)
+        assert lists(fc.Ranking.from_trec(file, depth=2)) == expected
+        with pytest.raises(PolicyError, match="depth=0: a list shows at least one item"):
+            fc.Ranking.from_trec(file, depth=0)
+
+    def test_scores_decide_where_ranks_contradict_them(self, tmp_path):
+        path = tmp_path / "odd.run"
+        path.write_text("q Q0 a 2 9 t\nq Q0 b 1 8 t\nq Q0 c 3 7 t\n")
+        message = r"1 documents .* for 'q', 'a' has rank 2 and the score 9, 'b' rank 1 and 8.*−rank"
+        with pytest.warns(ForeclickWarning, match=message):
+            found = fc.Ranking(path)
+        assert lists(found) == {"q": ["a", "b", "c"]}
+
+    def test_ranks_that_agree_are_not_warned_of(self, tmp_path):
+        path = tmp_path / "fine.run"
+        path.write_text("q Q0 a 1 9 t\nq Q0 b 2 8 t\nr Q0 b 1 8 t\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fc.Ranking(path)
+
+
+class TestIds:
+    def test_integers_meet_text_and_integers(self, file):
+        text = [r._replace(context=str(r.context), items=tuple(map(str, r.items))) for r in RECORDS]
+        run = fc.Ranking(file)
+        assert answer(log_of(RECORDS), run) == answer(log_of(text), run)
+
+    def test_text_that_is_no_plain_integer_stays_text(self):
+        assert lists(fc.Ranking({"07": {"1": 1.0}, "8": {"1": 1.0}})) == {"07": [1], "8": [1]}
+
+    def test_numbers_too_large_for_64_bits_stay_text(self):
+        large = str(2**64)
+        assert lists(fc.Ranking({"q": {large: 1.0}})) == {"q": [large]}
+
+    def test_text_where_the_log_has_integers_is_said_with_an_example(self):
+        message = "'context' is string in the Ranking and int64 in the log, .* such as 'q7'. Con"
+        with pytest.raises(PolicyError, match=message):
+            fc.evaluate(log_of(RECORDS), {"q7": {"1": 1.0}})
+
+    def test_contexts_that_do_not_meet_are_shown_from_both_sides(self):
+        text = [r._replace(context=f"00{r.context}") for r in RECORDS]
+        message = r"any of the 2 contexts of the log, for example '007', '008'. It has .* 7, 8; wri"
+        with pytest.raises(PolicyError, match=message):
+            fc.evaluate(log_of(text), SCORES)
+
+    def test_ids_of_other_kinds_are_refused(self):
+        with pytest.raises(SourceError, match=r"1 of the run's documents .* for example 1.5"):
+            fc.Ranking({"q": {"a": 1.0, 1.5: 2.0}})
+
+
+class TestComplaints:
+    def test_wrong_lines_are_counted_with_an_example(self, tmp_path):
+        path = tmp_path / "bad.run"
+        path.write_text("q Q0 a 1 9 t\nq a 9\n\nq Q0 b x 8 t\nq Q0 a b 3 7 t\nq Q0 c 1 1 my tag\n")
+        message = r"4 lines of '.*bad.run' are not of a TREC run, for example line 2: 'q a 9'. A li"
+        with pytest.raises(SourceError, match=message):
+            fc.Ranking(path)
+
+    @pytest.mark.parametrize("score", [float("nan"), float("inf"), None, "high"])
+    def test_scores_that_are_no_numbers_are_refused(self, score):
+        with pytest.raises(SourceError, match=r"1 scores .* that of 'b' for 'q'. Give every"):
+            fc.Ranking({"q": {"a": 1.0, "b": score}})
+
+    def test_a_missing_or_empty_file_is_said(self, tmp_path):
+        with pytest.raises(SourceError, match="no file matches"):
+            fc.Ranking(tmp_path / "none.run")
+        (tmp_path / "empty.run").write_text("\n")
+        with pytest.raises(SourceError, match="the run is empty"):
+            fc.Ranking(tmp_path / "empty.run")
+
+    def test_a_document_twice_is_refused(self, tmp_path):
+        path = tmp_path / "twice.run"
+        path.write_text("q Q0 a 1 9 t\nq Q0 a 2 8 t\n")
+        with pytest.raises(fc.errors.InvalidLogError, match="an item twice in a list: 1 rows"):
+            fc.Ranking(path)
