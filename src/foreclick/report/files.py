@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 
-from foreclick.errors import MissingDependency, ReportError
-from foreclick.results import Result, optional
+from foreclick.errors import MissingDependency, ReportError, optional
+from foreclick.results import Result
 
 if TYPE_CHECKING:
     from foreclick.report.style import Chart
