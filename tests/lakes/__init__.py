@@ -14,3 +14,6 @@ def needed(package: str) -> Any:  # noqa: ANN401 - a module, whichever
     if os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1":
         return importlib.import_module(package)
     return pytest.importorskip(package)
+
+
+KEY, SECRET = "AKIAFORECLICKTESTS", "this-must-never-be-printed"

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines.files import ScratchFile
-from foreclick.engines.stores import masked
+from foreclick.engines.stores import harmless, masked
 from foreclick.engines.values import md5, substr, whole
 from foreclick.errors import EngineError
 
@@ -281,7 +281,7 @@ class Engine:
             what = f"step {step!r}" if step else "a query"
             raise EngineError(
                 f"{self.name} failed in {what}: {masked(str(error))}\nThe statement was:\n{sql}"
-            ) from error
+            ) from harmless(error)
 
     def _interrupted(self, error: Exception) -> bool:
         """Whether an engine's failure is the user's Ctrl-C."""

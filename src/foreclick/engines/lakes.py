@@ -7,6 +7,7 @@ ones count stands in its metadata, so its files are never read without it.
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
@@ -81,14 +82,14 @@ def open_table(path: str, look: Look = stores.matches) -> Any | None:  # noqa: A
         if kind == "Delta":
             return optional("deltalake", _DELTA).DeltaTable(place)
         tables = optional("pyiceberg.table", _ICEBERG)
-        return tables.StaticTable.from_metadata(_latest(place))
+        return tables.StaticTable.from_metadata(_latest(place), _settings())
     except ForeclickError:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
         said = stores.masked(str(error))
         raise SourceError(
             f"the {kind} table {stores.shown(path)!r} cannot be read: {said}"
-        ) from None
+        ) from stores.harmless(error)
 
 
 def refuse_files_of_tables(files: list[str], look: Look = stores.matches) -> None:
@@ -111,6 +112,12 @@ def _above(file: str) -> list[str]:
         parts.pop()
     start = f"{scheme}://" if scheme else ""
     return [start + "/".join(parts[:end]) for end in range(1, len(parts) + 1) if parts[end - 1]]
+
+
+def _settings() -> dict[str, str]:
+    """What pyiceberg does not take from the environment by itself."""
+    names = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_DEFAULT_REGION"}
+    return {key: os.environ[name] for key, name in names.items() if name in os.environ}
 
 
 def _latest(place: str) -> str:

@@ -232,7 +232,8 @@ def _rows_of(source: Any) -> lakes.Rows | None:  # noqa: ANN401
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
         said = stores.masked(str(error))
-        raise SourceError(f"the {type(source).__name__} cannot be read: {said}") from None
+        what = type(source).__name__
+        raise SourceError(f"the {what} cannot be read: {said}") from stores.harmless(error)
 
 
 def _show_rows(rows: lakes.Rows, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
@@ -297,9 +298,10 @@ def _read(home: Engine, paths: list[str], files: list[str]) -> ir.Table:
         return home.read_files(str(*readers), files)
     except ForeclickError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
         said = stores.masked(str(error))
-        raise SourceError(f"{stores.shown(paths[0])!r} cannot be read: {said}") from error
+        where = stores.shown(paths[0])
+        raise SourceError(f"{where!r} cannot be read: {said}") from stores.harmless(error)
 
 
 def _reader_of(path: str) -> str | None:

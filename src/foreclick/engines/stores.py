@@ -68,7 +68,7 @@ def filesystem(path: str) -> AbstractFileSystem:
     extra = _EXTRAS.get(scheme)
     if extra is None:
         known = ", ".join(f"{name}://" for name in _EXTRAS)
-        raise SourceError(f"{shown(path)!r} is neither a path nor one of {known}.")
+        raise SourceError(f"{scheme}:// is not read: give a path, or a URL of {known}.")
     remedy = f'pip install "foreclick[{extra}]"'
     spec = optional("fsspec", remedy)
     optional({"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}[extra], remedy)
@@ -133,10 +133,14 @@ def explained(path: str) -> Iterator[None]:
         yield
     except ForeclickError:
         raise
-    except Exception as error:  # noqa: BLE001 - each store has errors of its own
-        # Without its cause, whose text is not masked.
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
         said = masked(str(error) or type(error).__name__)
-        raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from None
+        raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
+
+
+def harmless(error: Exception) -> Exception | None:
+    """The cause of an error, unless its own text would show what is masked."""
+    return error if masked(str(error)) == str(error) else None
 
 
 def masked(text: str) -> str:
