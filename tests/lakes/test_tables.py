@@ -210,6 +210,7 @@ def test_candidates_come_from_a_table_too(delta, tmp_path):
 def test_a_directory_of_plain_files_is_no_table(tmp_path):
     pq.write_table(table(), tmp_path / "log.parquet")
     (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "log.metadata.json").write_text("{}")
     (tmp_path / "_delta_log").mkdir()  # empty
     assert lakes.kind_of(str(tmp_path)) is None
     assert counted(fc.read_log(tmp_path)) == reference()

@@ -64,7 +64,8 @@ def kind_of(place: str, look: Look = stores.matches) -> str | None:
     here = glob.escape(place.rstrip("/"))
     if look(f"{here}/_delta_log/*.json") or look(f"{here}/_delta_log/*.parquet"):
         return "Delta"
-    return "Iceberg" if look(f"{here}/metadata/*.metadata.json") else None
+    found = look(f"{here}/metadata/*.metadata.json")
+    return "Iceberg" if any(_version(file) != "-1" for file in found) else None
 
 
 def open_table(path: str, look: Look = stores.matches) -> Any | None:  # noqa: ANN401
