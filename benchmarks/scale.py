@@ -118,7 +118,7 @@ def parts(path: str, memory: str) -> dict[str, float]:
         found = fc.evaluate(
             written.read(engine=engine), candidate, metrics=METRICS, estimators=ESTIMATORS
         )
-        size = sum(file.stat().st_size for file in written.made)
+        size = sum(Path(file).stat().st_size for file in written.made)
         return {
             "tally": tallied - start,
             "from tally": time.perf_counter() - tallied,

@@ -7,6 +7,12 @@ and nothing else.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 class ForeclickError(Exception):
     """The root of all errors raised by foreclick on purpose."""
@@ -58,3 +64,11 @@ class ForeclickWarning(UserWarning):
 
 class BacktestError(ForeclickError):
     """The log cannot be held out as asked."""
+
+
+def optional(package: str, remedy: str) -> ModuleType:
+    """A package that need not be there, or an error that says how to get it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingDependency(f"{package} is not installed; run: {remedy}") from error

@@ -23,9 +23,9 @@ import numpy as np
 from foreclick import simulate
 from foreclick.analysis.backtest import Backtest, backtest
 from foreclick.engines import total
-from foreclick.errors import BacktestError
+from foreclick.errors import BacktestError, optional
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
-from foreclick.results import Result, optional
+from foreclick.results import Result
 from foreclick.tallies.base import Tally, tally
 
 ESTIMATORS = ("list", "ip", "item", "pbm", "rctr")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import html
-import importlib
 import io
 import json
 import math
@@ -17,12 +16,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from foreclick.errors import MissingDependency
+from foreclick.errors import optional
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
 
     import pandas as pd
     import polars as pl
@@ -494,11 +492,3 @@ def _printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def optional(package: str, remedy: str) -> ModuleType:
-    """A package that need not be there, or an error that says how to get it."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise MissingDependency(f"{package} is not installed; run: {remedy}") from error

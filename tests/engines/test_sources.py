@@ -52,6 +52,42 @@ def test_a_glob_and_a_directory_are_all_their_files(tmp_path):
     assert counted(fc.read_log(f"{tmp_path}/")) == reference()
 
 
+def test_a_list_of_paths_globs_and_directories(tmp_path):
+    (tmp_path / "deep").mkdir()
+    pq.write_table(table(LISTS[:3]), tmp_path / "a.parquet")
+    pq.write_table(table(LISTS[3:5]), tmp_path / "b.parquet")
+    pq.write_table(table(LISTS[5:]), tmp_path / "deep" / "c.parquet")
+    sources = [tmp_path / "a.parquet", f"{tmp_path}/b*.parquet", tmp_path / "deep"]
+    assert counted(fc.read_log(sources)) == reference()
+    assert counted(fc.read_log(tuple(sources[:2]))) == reference(LISTS[:5])
+    assert counted(fc.read_log([f"file://{tmp_path}/a.parquet"])) == reference(LISTS[:3])
+    with pytest.raises(SourceError, match=r"no file matches .*none\.parquet"):
+        fc.read_log([*sources, tmp_path / "none.parquet"])
+    (tmp_path / "d.csv").write_text("context,items,clicks\n")
+    with pytest.raises(SourceError, match=r"d\.csv' have different formats"):
+        fc.read_log([*sources, tmp_path / "d.csv"])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_partitions_in_the_names_of_directories_are_columns(tmp_path, ending):
+    for day in ("2026-01-30", "2026-01-31"):
+        place = tmp_path / f"day={day}" / "country=NL"
+        place.mkdir(parents=True)
+        rows = LISTS[:3] if day.endswith("30") else LISTS[3:]
+        if ending == "parquet":
+            pq.write_table(table(rows), place / "log.parquet")
+        else:
+            (place / "log.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    pattern = f"{tmp_path}/day=*/*/log.{ending}"
+    log = fc.read_log(pattern, period="day", segments=["country"])
+    found = fc.tally(log).to_arrow()
+    assert {str(day) for day in found["period"].to_pylist()} == {"2026-01-30", "2026-01-31"}
+    assert set(found["country"].to_pylist()) == {"NL"}
+    assert counted(fc.read_log(pattern, where="day = DATE '2026-01-31'")) == reference(LISTS[3:])
+    files = [str(file) for file in tmp_path.rglob("*") if file.is_file()]
+    assert counted(fc.read_log(files, where="day < '2026-01-31'")) == reference(LISTS[:3])
+
+
 @pytest.mark.parametrize(
     "text", [cells("[{}]"), cells("{}", "|"), cells("[{}]", quote="'"), cells("{}", ",")]
 )
@@ -194,7 +230,7 @@ def test_a_frame_goes_to_the_engine_that_is_given(engine):
 
 def test_what_is_no_table_gets_the_list_of_what_is():
     for source in (7, {1, 2}, [1, 2], object()):
-        with pytest.raises(SourceError, match=r"cannot read a \w+; give a path .*Ibis table"):
+        with pytest.raises(SourceError, match=r"cannot read a \w+; give a path, .*Ibis table"):
             fc.read_log(source)
 
 

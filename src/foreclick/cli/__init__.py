@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foreclick import inference
@@ -64,7 +65,7 @@ def _run(args: argparse.Namespace) -> Result:
     with hear() as warnings, working() as say:
         result = COMMANDS[args.command](args, say)
         if picture is not None:
-            say(f"Drawing {picture.name}")
+            say(f"Drawing {Path(picture).name}")
             try:
                 result.save(picture)
             except (ForeclickError, OSError) as error:

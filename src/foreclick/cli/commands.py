@@ -22,7 +22,15 @@ from foreclick.cli.inputs import (
     refuse_idle,
     roles_of,
 )
-from foreclick.engines import checked_file, total, write_rows
+from foreclick.engines import (
+    checked_file,
+    ending,
+    has_place,
+    local_path,
+    located,
+    total,
+    write_rows,
+)
 from foreclick.errors import SourceError
 from foreclick.logs import N
 from foreclick.metrics import parse_any
@@ -49,18 +57,18 @@ def tally(args: argparse.Namespace, say: Say) -> Result:
     """Compress logs, or add up tallies, and write the sum; or each part of a log by itself."""
     if args.into:
         return _tallied_by_part(args, say)
-    path = Path(args.output)
-    if path.suffix not in {".parquet", ".pq"} or not path.parent.is_dir():
+    path = located(args.output)
+    if ending(path) not in {".parquet", ".pq"} or not has_place(path):
         raise SourceError(
             f"the tally cannot be written to {args.output!r}: it is a Parquet file in a directory "
             "that exists. Give, for instance, -o tally.parquet."
         )
     say("Reading and counting the log")
     counted = fc.tally(read_logs(args, engine_of(args)))
-    say(f"Writing {path.name}")
+    say(f"Writing {Path(path).name}")
     counted.write_parquet(path)
     sums = counted.table.aggregate(records=total(counted.table[N]), rows=counted.table.count())
-    row = {"tally": str(path), **counted.engine.rows(sums)[0], "dropped": counted.dropped_rows}
+    row = {"tally": path, **counted.engine.rows(sums)[0], "dropped": counted.dropped_rows}
     notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
     return Result((row,), tuple(row), tuple(notes))
 
@@ -274,7 +282,7 @@ def judgments(args: argparse.Namespace, say: Say) -> Result:
 
 def simulate(args: argparse.Namespace, say: Say) -> Result:
     """A log with a known truth, as Parquet."""
-    out = Path(args.out)
+    out = local_path(args.out)
     if out.suffix not in ("", ".parquet") and not out.is_dir():
         raise SourceError(
             f"a simulated log cannot be written to {args.out!r}: OUT is a directory, for one file "

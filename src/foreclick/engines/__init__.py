@@ -3,8 +3,12 @@
 from foreclick.engines.base import BUCKETS, HASHES, Engine, hashed_here
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.files import (
+    Fetched,
     ScratchFile,
     checked_file,
+    ending,
+    has_place,
+    local_path,
     sweep_partial,
     whole_file,
     write_rows,
@@ -20,12 +24,14 @@ from foreclick.engines.sources import (
     read_schemas,
 )
 from foreclick.engines.statements import Statement
+from foreclick.engines.stores import exists, is_remote, located, matches, opened, state
 from foreclick.engines.values import absent, count_of, force, real, total, unordered, whole, zero
 
 __all__ = [
     "BUCKETS",
     "HASHES",
     "Engine",
+    "Fetched",
     "ScratchFile",
     "Statement",
     "TableLike",
@@ -34,16 +40,25 @@ __all__ = [
     "checked_file",
     "count_of",
     "default_engine",
+    "ending",
     "engine_of",
+    "exists",
     "files_of",
     "filter_by",
     "flag_by",
     "force",
+    "has_place",
     "hashed_here",
+    "is_remote",
     "laptop",
+    "local_path",
+    "located",
+    "matches",
     "open_source",
+    "opened",
     "read_schemas",
     "real",
+    "state",
     "sweep_partial",
     "total",
     "unordered",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines.files import ScratchFile
+from foreclick.engines.stores import harmless, masked
 from foreclick.engines.values import md5, substr, whole
 from foreclick.errors import EngineError
 
@@ -234,6 +235,24 @@ class Engine:
         """Parquet files of the same columns, as one table."""
         return ibis.union(*[self.backend.read_parquet(file) for file in files])
 
+    def read_files(self, reader: str, files: Sequence[str]) -> ir.Table:
+        """Files or URLs of one format, as one table.
+
+        Args:
+            reader: read_parquet, read_csv or read_json.
+            files: paths, globs or URLs.
+        """
+        read = getattr(self.backend, reader)
+        return ibis.union(*[read(file) for file in files])
+
+    def reaches(self, paths: Sequence[str]) -> bool:  # noqa: ARG002 - see children
+        """Whether the engine lists and reads these URLs by itself."""
+        return False
+
+    def matches(self, path: str) -> list[str]:
+        """The files that a URL or a glob names, for an engine that `reaches` them."""
+        raise NotImplementedError
+
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `show`."""
         self.backend.drop_table(name, force=True)
@@ -261,8 +280,8 @@ class Engine:
                 sql = "(no SQL: the expression did not compile)"
             what = f"step {step!r}" if step else "a query"
             raise EngineError(
-                f"{self.name} failed in {what}: {error}\nThe statement was:\n{sql}"
-            ) from error
+                f"{self.name} failed in {what}: {masked(str(error))}\nThe statement was:\n{sql}"
+            ) from harmless(error)
 
     def _interrupted(self, error: Exception) -> bool:
         """Whether an engine's failure is the user's Ctrl-C."""

@@ -14,8 +14,10 @@ import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
 import ibis.expr.types as ir
+import sqlglot.expressions as sge
 from ibis import Schema
 
+from foreclick.engines import stores
 from foreclick.engines.base import Engine
 from foreclick.engines.files import abandoned
 from foreclick.engines.statements import Kept, Source, Statement, about, named
@@ -25,8 +27,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from foreclick.engines.lakes import ArrowDataset
+
 
 _BATCH = 100_000
+_EXTENSIONS = dict.fromkeys(("s3", "s3a", "gs", "gcs", "http", "https"), "httpfs")
+_EXTENSIONS |= dict.fromkeys(("az", "abfs", "abfss"), "azure")
 _SPILL = f"foreclick-{platform.node()}-"
 _TEMPORARY = ops.Namespace(catalog="temp", database="main")
 _COMPILED = Kept()
@@ -140,8 +146,45 @@ class DuckDB(Engine):
         """One scan of them all; a directory's name is no column."""
         return self.backend.read_parquet(list(files), hive_partitioning=False)
 
-    def show(self, table: pa.Table) -> ir.Table:
-        """DuckDB scans an Arrow table where it lies, without a copy."""
+    def read_files(self, reader: str, files: Sequence[str]) -> ir.Table:
+        """One scan of them all; of ``day=3/`` in their paths, DuckDB makes a column.
+
+        Ibis would download an extension to read a URL.
+        """
+        for scheme in {found for file in files if (found := stores.scheme_of(file))}:
+            self._reach(scheme, next(file for file in files if stores.scheme_of(file) == scheme))
+        name = self.unique("files")
+        names = sge.convert(list(files)).sql("duckdb")
+        header = ", header = true" if reader == "read_csv" else ""
+
+        def view() -> ir.Table:
+            rows = f"SELECT * FROM {reader}({names}{header})"  # noqa: S608 - names are escaped
+            self.backend.con.execute(f'CREATE TEMPORARY VIEW "{name}" AS {rows}')
+            return self.backend.table(name)
+
+        return self._owned(name, view)
+
+    def _reach(self, scheme: str, file: str) -> None:
+        """Read files of a store through fsspec, unless DuckDB has an extension for it."""
+        con = self.backend.con
+        if not self.reaches([file]) and not con.filesystem_is_registered(scheme):
+            con.register_filesystem(stores.filesystem(file))
+
+    def reaches(self, paths: Sequence[str]) -> bool:
+        """Whether the extension for these URLs is loaded, as it is by a secret of the user's."""
+        needed = {_EXTENSIONS.get(stores.scheme_of(path) or "") for path in paths}
+        if None in needed:
+            return False
+        loaded = "SELECT extension_name FROM duckdb_extensions() WHERE loaded"
+        return needed <= {name for (name,) in self.backend.con.execute(loaded).fetchall()}
+
+    def matches(self, path: str) -> list[str]:
+        """The files that a URL or a glob names, listed by DuckDB with its secrets."""
+        found = self.backend.con.execute("SELECT file FROM glob(?)", [path]).fetchall()
+        return sorted(file for (file,) in found)
+
+    def show(self, table: pa.Table | ArrowDataset) -> ir.Table:
+        """DuckDB scans an Arrow table, or a dataset, where it lies, without a copy."""
         name = self.unique("source")
 
         def register() -> ir.Table:
@@ -157,6 +200,8 @@ class DuckDB(Engine):
         """Forget a table, or an Arrow table that was shown."""
         if "_source_" in name:
             self.backend.con.unregister(name)
+        elif "_files_" in name:
+            self.backend.con.execute(f'DROP VIEW IF EXISTS "{name}"')
         else:
             super().drop(name)
 

@@ -10,12 +10,13 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 from pyarrow.csv import write_csv
 
+from foreclick.engines import stores
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
@@ -27,7 +28,19 @@ _TABLES = (".parquet", ".csv")
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """A path to write to, which becomes `path` at the end: a file is there completely or not."""
+    """A path to write to, which becomes `path` at the end: a file is there completely or not.
+
+    A file of an object store is written here and sent when it is whole.
+    """
+    target = stores.located(path)
+    if stores.is_remote(target):
+        scratch = ScratchFile(PurePosixPath(target).name)
+        try:
+            yield Path(scratch.path)
+            stores.send(scratch.path, target)
+        finally:
+            scratch.remove()
+        return
     partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
     try:
         yield partial
@@ -86,18 +99,60 @@ def write_rows(rows: pa.Table, path: str | Path) -> None:
     """Write rows to one file, Parquet or CSV by its ending."""
     target = checked_file(path)
     with whole_file(target) as file:
-        if target.suffix.lower() == ".csv":
+        if ending(target) == ".csv":
             write_csv(rows, file)
         else:
             pq.write_table(rows, file, compression="zstd")
 
 
-def checked_file(path: str | Path, endings: Sequence[str] = _TABLES) -> Path:
+def checked_file(path: str | Path, endings: Sequence[str] = _TABLES) -> str:
     """A path that a table can be written to; to be known before the work, not after."""
-    target = Path(path)
-    if target.suffix.lower() not in endings or not target.parent.is_dir():
+    target = stores.located(path)
+    if ending(target) not in endings or not has_place(target):
         raise SourceError(
             f"a table cannot be written to {str(path)!r}: give a file that ends in "
             f"{' or '.join(endings)}, in a directory that exists."
         )
     return target
+
+
+def ending(path: str) -> str:
+    """The ending of a file, in small letters."""
+    return PurePosixPath(path).suffix.lower()
+
+
+def has_place(path: str) -> bool:
+    """Whether a file can be put there: its directory exists, or its store can be reached."""
+    if stores.is_remote(path):
+        return stores.filesystem(path) is not None  # else it says what is missing
+    return Path(path).parent.is_dir()
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """A path on this machine; a URL is refused, rather than taken for a directory called s3:."""
+    target = stores.located(os.fspath(path))
+    if stores.is_remote(target):
+        raise SourceError(
+            f"{stores.shown(target)!r} is in an object store, and this is written to this machine "
+            "only. Give a path, and copy the files there."
+        )
+    return Path(target)
+
+
+class Fetched:
+    """Files of an object store, copied to this machine for as long as this object is there.
+
+    Attributes:
+        files: where the copies are.
+    """
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._scratch = [ScratchFile(PurePosixPath(file).name) for file in files]
+        self.files = [scratch.path for scratch in self._scratch]
+        for file, copy in zip(files, self.files, strict=True):
+            stores.fetch(file, copy)
+
+    def remove(self) -> None:
+        """Remove the copies now."""
+        for scratch in self._scratch:
+            scratch.remove()

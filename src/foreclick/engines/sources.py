@@ -1,12 +1,12 @@
-"""From anything a user may hold (path, frame, relation, Ibis table) to a table in an engine."""
+"""From anything a user may hold (path, frame, lake, Ibis table) to a table in an engine."""
 
 from __future__ import annotations
 
-import glob
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from glob import has_magic
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -18,12 +18,13 @@ import pyarrow.parquet as pq
 import sqlglot as sg
 import sqlglot.expressions as sge
 
+from foreclick.engines import lakes, stores
 from foreclick.engines.base import Engine
 from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.warehouses import WAREHOUSES, Rows
-from foreclick.errors import SourceError
+from foreclick.errors import ForeclickError, SourceError
 
 
 class ArrowStream(Protocol):
@@ -35,9 +36,17 @@ class ArrowStream(Protocol):
 
 
 TableLike: TypeAlias = (
-    str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]] | ArrowStream | ir.Table
+    str
+    | Path
+    | Sequence[str | Path]
+    | Mapping[str, Any]
+    | Sequence[Mapping[str, Any]]
+    | ArrowStream
+    | lakes.ArrowDataset
+    | ir.Table
 )
-"""What a table can be read from: a path or glob, columns by name, rows, a frame, an Ibis table."""
+"""What a table can be read from: paths, globs or URLs, columns by name, rows, a frame, a stream or
+dataset of Arrow, an Ibis table."""
 
 _ENGINES: dict[str, type[Engine]] = {
     **WAREHOUSES,
@@ -59,8 +68,9 @@ _read_only: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary(
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # sqlglot underlines what it does not understand
 _ACCEPTED = (
-    "a path or glob of Parquet, CSV or JSON files, a pandas or Polars frame, an Arrow table, "
-    "a DuckDB relation, a Spark DataFrame or an Ibis table"
+    "a path, a glob, a URL or a list of them (Parquet, CSV or JSON files, a Delta or Iceberg "
+    "table), a pandas or Polars frame, an Arrow table, dataset or stream, a DuckDB relation, a "
+    "Spark DataFrame or an Ibis table"
 )
 
 
@@ -100,9 +110,23 @@ def _opened(source: Any, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN40
         return (home.workplace, home.brought(source)) if home.reads_raw else (home, source)
     if _comes_from(source, "pyspark"):
         return Spark.open(source)
-    if isinstance(source, str | Path):
-        return _open_path(str(source), engine)
+    paths = paths_of(source)
+    if paths:
+        return _open_paths(paths, engine)
+    if not _is_frame(source):
+        rows = _rows_of(source)
+        if rows is not None:
+            return _show_rows(rows, engine)
     return _show(_to_arrow(source), engine)
+
+
+def paths_of(source: Any) -> list[str]:  # noqa: ANN401
+    """The paths and URLs that a source is; none if it is something else."""
+    if isinstance(source, str | Path):
+        return [stores.located(source)]
+    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
+        return [stores.located(one) for one in source]
+    return []
 
 
 def bring(table: ir.Table, source: Engine, target: Engine) -> ir.Table:
@@ -160,25 +184,29 @@ def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
     files = files_of(path) if isinstance(path, str) else list(path)
     if not files:
         raise SourceError(f"no file matches {path!r}.")
+    found = {}
     try:
-        return {file: pq.read_schema(file) for file in files}
+        for file in files:
+            with stores.opened(file) as opened:
+                found[file] = pq.read_schema(opened)
     except pa.ArrowException as error:
         raise SourceError(f"not all of {path!r} is Parquet: {error}") from error
+    return found
 
 
-def files_of(path: str) -> list[str]:
-    """The files that a path, a directory or a glob names, in order."""
-    return _matches(_whole(path))
+def files_of(source: Any) -> list[str]:  # noqa: ANN401
+    """The files that paths, directories or globs name, in order; a table of a lake has none."""
+    paths = [path for path in paths_of(source) if lakes.kind_of(path) is None]
+    return [file for path in paths for file in stores.matches(_whole(path))]
 
 
-def _whole(path: str) -> str:
+def _whole(path: str, look: lakes.Look = stores.matches) -> str:
     """A directory as the glob of the Parquet files in it."""
-    return f"{path.rstrip('/')}/**/*.parquet" if Path(path).is_dir() else path
-
-
-def _matches(path: str) -> list[str]:
-    """The files that a path or glob names; pathlib's glob cannot take an absolute pattern."""
-    return sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+    if stores.is_remote(path):
+        is_directory = not has_magic(path) and (_reader_of(path) is None or not look(path))
+    else:
+        is_directory = Path(path).is_dir()
+    return f"{path.rstrip('/')}/**/*.parquet" if is_directory else path
 
 
 def _comes_from(source: object, package: str) -> bool:
@@ -190,22 +218,97 @@ def _show(table: pa.Table, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN
     return home, home.show(table)
 
 
-def _open_path(path: str, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
-    home = default_engine() if engine is None else engine_of(engine)
-    path = _whole(path)
-    if "://" not in path and not _matches(path):
-        raise SourceError(f"no file matches {path!r}.")
-    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in (".gz", ".zst", "")]
-    suffix = suffixes[-1] if suffixes else ""
-    if suffix not in _READERS:
-        raise SourceError(
-            f"{path!r} does not end in one of {', '.join(_READERS)}. Rename it, or read it "
-            "yourself and hand over a data frame or an Ibis table."
-        )
+def _is_frame(source: object) -> bool:
+    """Whether it is a table in memory, which has a better way to Arrow than as a stream."""
+    return isinstance(source, pa.Table) or any(
+        _comes_from(source, package) for package in ("duckdb", "pandas", "polars")
+    )
+
+
+def _rows_of(source: Any) -> lakes.Rows | None:  # noqa: ANN401
     try:
-        return home, getattr(home.backend, _READERS[suffix])(path)
-    except Exception as error:
-        raise SourceError(f"{path!r} cannot be read: {error}") from error
+        return lakes.rows_of(source)
+    except ForeclickError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
+        said = stores.masked(str(error))
+        what = type(source).__name__
+        raise SourceError(f"the {what} cannot be read: {said}") from stores.harmless(error)
+
+
+def _show_rows(rows: lakes.Rows, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+    """Rows that need not fit in memory: a dataset is scanned, a stream goes through a file."""
+    home = default_engine() if engine is None else engine_of(engine).workplace
+    if home.far:
+        table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows.to_table()
+        return home, home.show(table.cast(_plain_schema(table.schema)))
+    if not isinstance(rows, pa.RecordBatchReader):
+        return home, home.show(rows)
+    schema = _plain_schema(rows.schema)
+    return home, home.spooled(schema, (batch.cast(schema) for batch in rows))
+
+
+def _open_paths(paths: list[str], engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+    home = default_engine() if engine is None else engine_of(engine)
+    if home.far and all(stores.is_remote(path) for path in paths):  # it reads them by itself
+        return home, _read(home, paths, paths)
+    look = home.matches if home.reaches(paths) else stores.matches
+    if len(paths) == 1:
+        table = lakes.open_table(paths[0], look)
+        if table is not None:
+            return _open_table(table, paths[0], home)
+    whole = [_whole(path, look) for path in paths]
+    found = [look(path) for path in whole]
+    for path, files in zip(whole, found, strict=True):
+        if not files:
+            raise SourceError(f"no file matches {stores.shown(path)!r}.")
+        lakes.refuse_files_of_tables(files, look)
+    # What a store has is listed once, so that every scan reads the same files.
+    named = [
+        file
+        for path, files in zip(whole, found, strict=True)
+        for file in (files if stores.is_remote(path) else [path])
+    ]
+    return home, _read(home, whole, named)
+
+
+def _open_table(table: Any, path: str, home: Engine) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+    if home.far:
+        raise SourceError(
+            f"{stores.shown(path)!r} is a {type(table).__module__.split('.')[0]} table, which is "
+            f"not read into {home.name}. Open it there and give that table, for instance "
+            'spark.read.format("delta").load(…), or leave engine= out.'
+        )
+    rows = _rows_of(table)
+    return _show_rows(rows, home)
+
+
+def _read(home: Engine, paths: list[str], files: list[str]) -> ir.Table:
+    """Files of one format as one table."""
+    readers = {_reader_of(path): path for path in paths}
+    if None in readers:
+        raise SourceError(
+            f"{stores.shown(readers[None])!r} does not end in one of {', '.join(_READERS)}. Rename "
+            "it, or read it yourself and hand over a data frame or an Ibis table."
+        )
+    if len(readers) > 1:
+        one, other = list(readers.values())[:2]
+        raise SourceError(f"{one!r} and {other!r} have different formats; read them one by one.")
+    try:
+        return home.read_files(str(*readers), files)
+    except ForeclickError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
+        said = stores.masked(str(error))
+        where = stores.shown(paths[0])
+        raise SourceError(f"{where!r} cannot be read: {said}") from stores.harmless(error)
+
+
+def _reader_of(path: str) -> str | None:
+    """The function that reads a file, by its ending."""
+    name = Path(stores.shown(path))
+    suffixes = [s.lower() for s in name.suffixes if s.lower() not in (".gz", ".zst", "")]
+    return _READERS.get(suffixes[-1]) if suffixes else None
 
 
 def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
@@ -229,7 +332,11 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
             f"the {type(source).__name__} cannot be turned into Arrow: {error}. A column of lists "
             "must hold lists of one type (all integers, or all strings)."
         ) from error
-    return table.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in table.schema]))
+    return table.cast(_plain_schema(table.schema))
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

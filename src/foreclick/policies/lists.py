@@ -276,7 +276,7 @@ class Ranking(Lists):
             A ranking without the queries that have no hits, which a warning counts; `missing=` of
             `evaluate` says what these count as.
         """
-        file = None if cache is None else checked_file(cache, (".parquet",))
+        file = None if cache is None else Path(checked_file(cache, (".parquet",)))
         if concurrency < 1:
             raise PolicyError(f"concurrency={concurrency}: make at least one request at a time.")
         tries = Tries(timeout, retries, backoff)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 
-from foreclick.errors import MissingDependency, ReportError
-from foreclick.results import Result, optional
+from foreclick.engines import ending, has_place, located, whole_file
+from foreclick.errors import MissingDependency, ReportError, optional
+from foreclick.results import Result
 
 if TYPE_CHECKING:
     from foreclick.report.style import Chart
@@ -33,23 +34,26 @@ def save(result: Result, path: str | os.PathLike[str], **options: Any) -> None: 
     """Write a result; `Result.save` says as what."""
     target = checked(path, ENDINGS)
     # All of it first: what fails half-way must not have emptied the file.
-    target.write_bytes(_content(result, target.suffix.lower(), options))
+    content = _content(result, ending(target), options)
+    with whole_file(target) as file:
+        file.write_bytes(content)
 
 
-def checked(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
-    """A path that can be written to, with one of these endings."""
-    target = Path(path)
-    if target.suffix.lower() not in endings:
+def checked(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
+    """A path or URL that can be written to, with one of these endings."""
+    target = located(os.fspath(path))
+    if ending(target) not in endings:
         raise ReportError(
             f"{str(path)!r} does not say what to write: its ending must be one of "
             f"{', '.join(endings)}."
         )
-    if not target.parent.is_dir():
-        raise ReportError(f"{str(path)!r} cannot be written: there is no {str(target.parent)!r}.")
+    if not has_place(target):
+        place = str(Path(target).parent)
+        raise ReportError(f"{str(path)!r} cannot be written: there is no {place!r}.")
     return target
 
 
-def checked_picture(path: str | os.PathLike[str]) -> Path:
+def checked_picture(path: str | os.PathLike[str]) -> str:
     """A path to draw a chart to, when the time has come; said before hours of work, not after."""
     target = checked(path, PICTURES)
     optional("matplotlib", "pip install 'foreclick[charts]'")

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
+from foreclick.engines import local_path
 from foreclick.errors import SimulationError
 from foreclick.metrics import Metric
 from foreclick.policies import Lists, PolicyLike
@@ -149,7 +150,7 @@ class Simulation:
             seed: the same seed gives the same log, another one another.
             progress: told how much is written.
         """
-        target = Path(path)
+        target = local_path(path)
         single = target.suffix == ".parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
         if not single:

@@ -8,6 +8,7 @@ the day where its logs are, and everything else works on the small tables.
 from __future__ import annotations
 
 import math
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,11 +25,14 @@ from ibis.common.exceptions import IbisError
 
 from foreclick.engines import (
     Engine,
+    Fetched,
     ScratchFile,
     TableLike,
     bring,
     default_engine,
     engine_of,
+    is_remote,
+    located,
     read_schemas,
     real,
     total,
@@ -227,7 +231,7 @@ class Tally:
         Integers are written as 32 bits where all of a column fit.
 
         Args:
-            path: of the file. It is there completely or not at all.
+            path: of the file, or its URL. It is there completely or not at all.
             origin: what the tally was made from, if that matters to somebody who finds it.
         """
         meta = {
@@ -352,18 +356,19 @@ def read_tally(
 ) -> Tally:
     """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
 
-    Files of different periods are read where they lie; nothing is added up or copied.
+    Files of different periods are read where they lie; nothing is added up or copied. Only files
+    of an object store are copied to this machine, once.
 
     Args:
         path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
-            files, or a list of them.
+            files, or a list of them; paths or URLs.
         half_life: how many days (or steps of a numbered period) make a record count half as much
             as one of the latest period.
         weights: how much the records of a period count, by period; 1 for those not named, and 0
             leaves one out.
         engine: the Ibis connection to read it in; by default DuckDB in this process.
     """
-    files = described(str(path) if isinstance(path, str | Path) else [str(p) for p in path])
+    files = described(located(path) if isinstance(path, str | Path) else [located(p) for p in path])
     home = engine_of(engine).workplace if engine is not None else default_engine()
     alike: dict[tuple[Shape, float, str], list[str]] = {}
     for file, (meta, schema) in files.items():
@@ -372,16 +377,17 @@ def read_tally(
     found = []
     for (shape, inflation, _), mine in alike.items():
         metas = [files[file][0] for file in mine]
+        here, rows = _read_rows(home, mine, shape)
         found.append(
             Tally(
                 home,
                 shape,
-                _read_rows(home, mine, shape),
+                rows,
                 _all_causes(meta["dropped"] for meta in metas),
                 sum(meta["dropped_rows"] for meta in metas),
                 decayed=any(meta.get("decayed") for meta in metas),
                 inflation=inflation,
-                files=tuple(mine),
+                files=tuple(here),
                 in_order=all(meta.get("sorted") for meta in metas),
             )
         )
@@ -392,12 +398,22 @@ def read_tally(
     return whole.weigh(half_life=half_life, weights=weights)
 
 
-def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> ir.Table:
-    """The compact rows of files of the same columns, with integers of 64 bits again."""
-    table = home.read_parquet(files).select(shape.stored)
+def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> tuple[Sequence[str], ir.Table]:
+    """The compact rows of files of the same columns, with integers of 64 bits again.
+
+    Files of an object store are copied here once: every question reads all of them.
+    """
+    fetched = None
+    if not home.far and any(is_remote(file) for file in files):
+        fetched = Fetched(files)
+        files = fetched.files
+    table = home.read_parquet(files)
+    if fetched is not None:  # the copies stay until no expression needs the rows
+        weakref.finalize(table.op(), fetched.remove)
+    table = table.select(shape.stored)
     together = integer_columns(table.schema().to_pyarrow(), shape)
     casts = {name: table[name].cast("int64") for names in together for name in names}
-    return table.mutate(**casts)
+    return files, table.mutate(**casts)
 
 
 def _apart(metas: list[dict[str, Any]]) -> bool:

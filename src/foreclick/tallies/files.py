@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from foreclick.engines import read_schemas, whole_file
+from foreclick.engines import opened, read_schemas, whole_file
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import CONTEXT, N, Shape
 
@@ -61,14 +61,19 @@ def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
 
 def count_rows(files: Iterable[str]) -> int:
     """How many rows some Parquet files have, by their footers."""
-    return sum(pq.read_metadata(file).num_rows for file in files)
+    return sum(_row_count(file) for file in files)
+
+
+def _row_count(file: str) -> int:
+    with opened(file) as found:
+        return int(pq.read_metadata(found).num_rows)
 
 
 def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a sorted file in batches of at most so many; in memory is one row group."""
-    with pq.ParquetFile(file) as opened:
-        for number in range(opened.num_row_groups):
-            group = opened.read_row_group(number, columns=schema.names)
+    with opened(file) as found, pq.ParquetFile(found) as parquet:
+        for number in range(parquet.num_row_groups):
+            group = parquet.read_row_group(number, columns=schema.names)
             yield from in_batches(group.select(schema.names).cast(schema), rows)
 
 

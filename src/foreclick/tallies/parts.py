@@ -12,15 +12,21 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foreclick.engines import (
     TableLike,
+    exists,
     files_of,
     filter_by,
+    is_remote,
+    located,
+    matches,
     open_source,
     read_schemas,
+    state,
     sweep_partial,
 )
 from foreclick.errors import SourceError, TallyError
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tallies:
-    """The tallies of a log's parts.
+    """The tallies of a log's parts. Files of an object store are URLs, as text.
 
     Attributes:
         directory: where they are.
@@ -44,10 +50,10 @@ class Tallies:
         others: tallies in the directory that no part of the log explains; `read` leaves them out.
     """
 
-    directory: Path
-    made: tuple[Path, ...]
-    kept: tuple[Path, ...]
-    others: tuple[Path, ...]
+    directory: Path | str
+    made: tuple[Path | str, ...]
+    kept: tuple[Path | str, ...]
+    others: tuple[Path | str, ...]
 
     def __str__(self) -> str:
         found = (
@@ -58,12 +64,12 @@ class Tallies:
             return found
         return (
             f"{found}; {len(self.others):,} more are of no part of this log, for instance "
-            f"{self.others[0].name}"
+            f"{Path(self.others[0]).name}"
         )
 
     def read(self, **options: Any) -> Tally:  # noqa: ANN401 - those of read_tally
         """All of them as one tally; the options are those of `read_tally`."""
-        return read_tally(sorted([*self.made, *self.kept]), **options)
+        return read_tally(sorted([*self.made, *self.kept], key=str), **options)
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def write_tallies(
 
     Args:
         source: as in `read_log`.
-        directory: where the tallies go; made if it is not there.
+        directory: where the tallies go, a path or a URL; made if it is not there.
         where: as in `read_log`. Of a function it cannot be told whether it has changed.
         engine: as in `read_log`.
         progress: called with what is being done; by default it is shown on a terminal.
@@ -103,16 +109,14 @@ def write_tallies(
     Returns:
         What was made and what was there; `.read()` is all of it as one tally.
     """
-    target = Path(directory)
-    target.mkdir(parents=True, exist_ok=True)
-    sweep_partial(target)
+    target = _directory(directory)
     asked = json.loads(json.dumps({**roles, "where": _text(where)}, sort_keys=True))
-    made: list[Path] = []
-    kept: list[Path] = []
+    made: list[Path | str] = []
+    kept: list[Path | str] = []
     with nullcontext(progress) if progress else working() as say:
         parts = list(_parts(source, where, engine, roles))
         for number, part in enumerate(parts, start=1):
-            path = target / f"{part.name}.parquet"
+            path = _within(target, f"{part.name}.parquet")
             origin = {"roles": asked, **part.state}
             if _is_there(path, origin):
                 kept.append(path)
@@ -121,9 +125,26 @@ def write_tallies(
             log = read_log(part.source, where=part.where, engine=engine, **roles)
             tally(log).write_parquet(path, origin=origin)
             made.append(path)
-    mine = {*made, *kept}
-    others = [path for path in sorted(target.glob("*.parquet")) if path not in mine]
+    mine = {str(path) for path in (*made, *kept)}
+    there = matches(f"{escape(str(target))}/*.parquet")
+    others = [_within(target, Path(file).name) for file in there if file not in mine]
     return Tallies(target, tuple(made), tuple(kept), tuple(others))
+
+
+def _directory(directory: str | Path) -> Path | str:
+    """Where tallies go; a directory of this machine is made, one of a store need not be."""
+    place = located(directory).rstrip("/")
+    if is_remote(place):
+        matches(f"{escape(place)}/*.parquet")  # a store that cannot be reached is said now
+        return place
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    sweep_partial(target)
+    return target
+
+
+def _within(directory: Path | str, name: str) -> Path | str:
+    return f"{directory}/{name}" if isinstance(directory, str) else directory / name
 
 
 def _parts(
@@ -133,19 +154,13 @@ def _parts(
     roles: Mapping[str, Any],
 ) -> Iterator[_Part]:
     """The files, if there are several; else the periods of the table."""
-    files = files_of(str(source)) if isinstance(source, str | Path) else []
+    files = files_of(source)
     if len(files) > 1:
-        above = Path(os.path.commonpath([Path(file).parent for file in files]))
-        for file in files:
-            path = Path(file)
+        paths = [Path(file.rpartition("://")[2]) for file in files]
+        above = Path(os.path.commonpath([path.parent for path in paths]))
+        for file, path in zip(files, paths, strict=True):
             name = path.relative_to(above).as_posix().removesuffix(".parquet")
-            state = path.stat()
-            yield _Part(
-                name.replace("/", "__"),
-                file,
-                where,
-                {"file": name, "bytes": state.st_size, "changed": state.st_mtime_ns},
-            )
+            yield _Part(name.replace("/", "__"), file, where, {"file": name, **state(file)})
         return
     period = roles.get("period")
     if period is None:
@@ -164,9 +179,9 @@ def _parts(
         yield _Part(f"{PERIOD}={value}", table.filter(mine), None, {PERIOD: str(value)})
 
 
-def _is_there(path: Path, origin: Mapping[str, Any]) -> bool:
+def _is_there(path: Path | str, origin: Mapping[str, Any]) -> bool:
     """Whether the tally of this part is there; one that was made in another way is refused."""
-    if not path.exists():
+    if not exists(str(path)):
         return False
     try:
         meta = metadata_of(read_schemas(str(path))[str(path)])

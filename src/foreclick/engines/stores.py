@@ -1,0 +1,151 @@
+"""Files by path or by URL: on a disk, or in an object store through fsspec.
+
+Credentials come from where each store's own tools look for them (environment, profile, role). They
+are never part of a path, so no message can show them.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from foreclick.errors import ForeclickError, SourceError, optional
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+_URL = re.compile(r"([a-z][a-z0-9]+)://", re.IGNORECASE)
+_SQUEEZED = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?):/(?!/)", re.IGNORECASE)
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
+_EXTRAS |= {"abfss": "az", "http": "s3", "https": "s3"}
+_WEB = ("http", "https")
+_SECRET = re.compile(r"SECRET|KEY|TOKEN|PASSWORD|CONNECTION_STRING", re.IGNORECASE)
+_SHORTEST = 6  # characters of a secret; a shorter value may be any word
+_QUERY = re.compile(r"(\w+://[^\s?'\"]+)\?[^\s'\"]*=[^\s'\"]*")
+_ACCOUNTS = ("abfs", "abfss", "az")  # whose URLs may name container@account
+
+
+def located(path: str | Path) -> str:
+    """A path or URL as text. `Path("s3://…")` has lost a slash, which it gets back."""
+    text = _SQUEEZED.sub(r"\1://", str(path), count=1)
+    scheme = scheme_of(text)
+    if scheme is None or scheme in _ACCOUNTS:
+        return text
+    if urlsplit(text).username is not None:
+        raise SourceError(
+            f"a URL of {scheme}:// with a name or a key in it is not read, because it would end "
+            "up in messages and files. Set the credentials in the environment "
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for instance) or in a DuckDB secret."
+        )
+    return text.removeprefix("file://") if scheme == "file" else text
+
+
+def scheme_of(path: str) -> str | None:
+    """What stands before :// in a URL; None for a path."""
+    found = _URL.match(path)
+    return found[1].lower() if found else None
+
+
+def is_remote(path: str) -> bool:
+    """Whether it is the URL of an object store or of the web."""
+    return scheme_of(path) is not None
+
+
+def shown(path: str) -> str:
+    """A path as messages show it: without the query of a URL, which may be a signature."""
+    return _QUERY.sub(r"\1", path) if is_remote(path) else path
+
+
+def filesystem(path: str) -> AbstractFileSystem:
+    """The fsspec filesystem of a URL."""
+    scheme = scheme_of(path) or "file"
+    extra = _EXTRAS.get(scheme)
+    if extra is None:
+        known = ", ".join(f"{name}://" for name in _EXTRAS)
+        raise SourceError(f"{scheme}:// is not read: give a path, or a URL of {known}.")
+    remedy = f'pip install "foreclick[{extra}]"'
+    spec = optional("fsspec", remedy)
+    optional({"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}[extra], remedy)
+    options = {} if scheme in _WEB else {"use_listings_cache": False}  # others write there too
+    found: AbstractFileSystem = spec.filesystem(scheme, **options)
+    return found
+
+
+def matches(path: str) -> list[str]:
+    """The files that a path, a glob or a URL names, in order."""
+    if not is_remote(path):
+        return sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
+    if scheme_of(path) in _WEB:
+        return [path]
+    store = filesystem(path)
+    with explained(path):
+        found = store.glob(path) if glob.has_magic(path) else [path] * store.isfile(path)
+        return sorted(store.unstrip_protocol(file) for file in found)
+
+
+def opened(path: str) -> IO[bytes]:
+    """A file to read bytes from."""
+    if not is_remote(path):
+        return Path(path).open("rb")
+    with explained(path):
+        found: IO[bytes] = filesystem(path).open(path, "rb")
+        return found
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file."""
+    return bool(matches(path if scheme_of(path) in _WEB else glob.escape(path)))
+
+
+def state(path: str) -> dict[str, Any]:
+    """What tells whether a file has changed."""
+    if not is_remote(path):
+        found = Path(path).stat()
+        return {"bytes": found.st_size, "changed": found.st_mtime_ns}
+    with explained(path):
+        info = filesystem(path).info(path)
+    marks = (info.get(key) for key in ("ETag", "etag", "LastModified", "last_modified"))
+    return {"bytes": info["size"], "changed": str(next((m for m in marks if m), None))}
+
+
+def fetch(path: str, target: str) -> None:
+    """Copy a file of a store to a local one."""
+    with explained(path):
+        filesystem(path).get_file(path, target)
+
+
+def send(source: str, path: str) -> None:
+    """Copy a local file to a store, where it appears when it is whole."""
+    with explained(path):
+        filesystem(path).put_file(source, path)
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn a store's failure into one error that names the file, and no credentials."""
+    try:
+        yield
+    except ForeclickError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
+        said = masked(str(error) or type(error).__name__)
+        raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
+
+
+def harmless(error: Exception) -> Exception | None:
+    """The cause of an error, unless its own text would show what is masked."""
+    return error if masked(str(error)) == str(error) else None
+
+
+def masked(text: str) -> str:
+    """Text without signatures of URLs and without the secrets of this process's environment."""
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SHORTEST:
+            text = text.replace(value, "***")
+    return _QUERY.sub(r"\1?***", text)

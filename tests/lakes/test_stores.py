@@ -1,0 +1,315 @@
+"""Logs, candidates, tallies and results in an object store, on a real S3 server."""
+
+import gc
+import json
+import logging
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import ibis
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.cli import main
+from foreclick.engines import stores
+from foreclick.errors import MissingDependency, SourceError, TallyError
+from foreclick.tallies.files import write_sorted
+from tests.lakes import KEY, SECRET, needed
+from tests.logs.samples import LISTS, counted, reference, table
+
+fsspec = needed("fsspec")
+deltalake = needed("deltalake")
+pyiceberg_catalog = needed("pyiceberg.catalog")
+
+DAYS = [1, 1, 1, 2, 2, 3, 3]
+WARNED = "ignore::foreclick.errors.ForeclickWarning"  # seven records
+
+
+def put(rows, url, writer=pq.write_table):
+    store = fsspec.filesystem("s3", use_listings_cache=False)
+    with store.open(url, "wb") as file:
+        writer(rows, file)
+
+
+def there(place):
+    return sorted(fsspec.filesystem("s3", use_listings_cache=False).find(place))
+
+
+@pytest.fixture
+def days(bucket):
+    """A file a day, in partitions."""
+    for day in (1, 2, 3):
+        rows = [row for row, mine in zip(LISTS, DAYS, strict=True) if mine == day]
+        put(table(rows), f"{bucket}/log/day={day}/part.parquet")
+    return f"{bucket}/log"
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_a_file_a_glob_and_a_directory(days):
+    assert counted(fc.read_log(f"{days}/day=1/part.parquet")) == reference(LISTS[:3])
+    assert counted(fc.read_log(f"{days}/day=[12]/*.parquet")) == reference(LISTS[:5])
+    assert counted(fc.read_log(f"{days}/day=?/*.parquet")) == reference()
+    assert counted(fc.read_log(days)) == reference()
+    assert counted(fc.read_log(f"{days}/")) == reference()
+    assert counted(fc.read_log(Path(days))) == reference()  # which has lost a slash
+
+
+def test_partitions_are_columns(days):
+    log = fc.read_log(f"{days}/day=*/*.parquet", period="day")
+    assert set(fc.tally(log).to_arrow()["period"].to_pylist()) == {1, 2, 3}
+    assert counted(fc.read_log(days, where="day = 2")) == reference(LISTS[3:5])
+
+
+def test_a_list_of_urls(days):
+    urls = [f"{days}/day=1/part.parquet", f"{days}/day=3/*.parquet"]
+    assert counted(fc.read_log(urls)) == reference(LISTS[:3] + LISTS[5:])
+
+
+def test_csv_and_json(bucket):
+    lines = "\n".join(json.dumps(row) for row in LISTS).encode()
+    put(lines, f"{bucket}/log.jsonl", lambda rows, file: file.write(rows))
+    assert counted(fc.read_log(f"{bucket}/log.jsonl")) == reference()
+    plain = pa.table({"context": ["q"], "items": ["1|2"], "clicks": ["0|1"]})
+    put(plain, f"{bucket}/log.csv", pyarrow.csv.write_csv)
+    assert fc.read_log(f"{bucket}/log.csv").rows == 1
+
+
+def test_a_file_that_came_later_is_seen(days):
+    assert fc.read_log(days).rows == len(LISTS)
+    put(table(LISTS[:2]), f"{days}/day=4/part.parquet")
+    assert fc.read_log(days).rows == len(LISTS) + 2
+
+
+def test_in_a_given_connection(days):
+    connection = ibis.duckdb.connect()
+    log = fc.read_log(days, engine=connection)
+    assert log.engine.backend is connection
+    assert counted(log) == reference()
+
+
+@pytest.mark.filterwarnings(WARNED)
+def test_candidates(days, bucket):
+    ranking = pa.table({"context": ["jaguar"], "items": [[3, 2, 1]]})
+    options: dict[str, Any] = {"estimators": "item", "missing": "production"}
+    put(ranking, f"{bucket}/new.parquet")
+    found = fc.evaluate(days, fc.Ranking(f"{bucket}/new.parquet"), **options)
+    same = fc.evaluate(table(), fc.Ranking(ranking), **options)
+    assert found.to_arrow().equals(same.to_arrow())
+
+
+def test_nothing_is_named(bucket):
+    for url in (f"{bucket}/none.parquet", f"{bucket}/*.parquet", bucket, "s3://nobody/*.csv"):
+        with pytest.raises(SourceError, match=r"no file matches 's3://"):
+            fc.read_log(url)
+
+
+# --- tables of a lake -----------------------------------------------------------------------------
+
+
+def test_a_delta_table(bucket):
+    place = f"{bucket}/delta"
+    deltalake.write_deltalake(place, table())
+    deltalake.DeltaTable(place).delete("context <> 'jaguar'")
+    assert counted(fc.read_log(place)) == reference(LISTS[:4])
+    with pytest.raises(SourceError, match="files of the Delta table"):
+        fc.read_log(f"{place}/*.parquet")
+
+
+def test_an_iceberg_table(bucket, endpoint):
+    settings = {"type": "in-memory", "warehouse": bucket, "s3.endpoint": endpoint}
+    catalog = pyiceberg_catalog.load_catalog("here", **settings)
+    catalog.create_namespace("shop")
+    made = catalog.create_table("shop.log", schema=table().schema)
+    made.append(table())
+    made.delete("context <> 'jaguar'")
+    assert made.location().startswith("s3://")
+    assert counted(fc.read_log(made.location())) == reference(LISTS[:4])
+    assert counted(fc.read_log(made)) == reference(LISTS[:4])
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def test_a_tally_there_and_back(days, bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tally = fc.tally(fc.read_log(days, period="day"))
+    tally.write_parquet(f"{bucket}/tally.parquet")
+    put(table(), f"{bucket}/other/log.csv")
+    for url in (f"{bucket}/tally.parquet", f"{bucket}/t*.parquet", [f"{bucket}/tally.parquet"]):
+        back = fc.read_tally(url)
+        assert back.to_arrow().equals(tally.to_arrow())
+        assert next(back.sorted_batches()).num_rows == back.row_count() == len(tally.to_arrow())
+        copy = Path(back.files[0])
+        assert copy.exists()
+    del back
+    gc.collect()
+    assert not copy.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_tallies_part_by_part(days, bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where once a directory s3: was made
+    into = f"{bucket}/tallies"
+    found = fc.write_tallies(days, into, period="day")
+    names = [f"{into}/day={day}__part.parquet" for day in (1, 2, 3)]
+    assert list(found.made) == names
+    whole = fc.tally(fc.read_log(days, period="day")).to_arrow()
+    assert found.read().to_arrow().equals(whole)
+    assert fc.read_tally(into).to_arrow().equals(whole)
+    again = fc.write_tallies(days, Path(f"{into}/"), period="day")
+    assert list(again.kept) == names
+    assert not again.made
+    put(table(LISTS[5:6]), f"{days}/day=3/part.parquet")
+    changed = fc.write_tallies(days, into, period="day")
+    assert list(changed.made) == names[2:]
+    fewer = fc.write_tallies([f"{days}/day=1", f"{days}/day=2"], into, period="day")
+    assert list(fewer.others) == names[2:]
+    assert str(fewer).endswith("for instance day=3__part.parquet")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TallyError, match="made in another way"):
+        fc.write_tallies(days, into)
+
+
+@pytest.mark.filterwarnings(WARNED)
+def test_results(days, bucket):
+    candidate = fc.Ranking({"context": ["jaguar"], "items": [[3, 2, 1]]})
+    found = fc.evaluate(days, candidate, missing="production")
+    for name in ("answer.json", "answer.csv", "answer.parquet", "answer.html", "answer.svg"):
+        found.save(f"{bucket}/out/{name}")
+    with stores.opened(f"{bucket}/out/answer.parquet") as file:
+        assert pq.read_table(file).equals(found.to_arrow())
+
+
+def test_the_command_line(days, bucket, capsys):
+    assert main(["tally", days, "-o", f"{bucket}/t.parquet"]) == 0
+    assert main(["tally", days, "--into", f"{bucket}/parts", "--period", "day"]) == 0
+    assert main(["check", f"{bucket}/t.parquet"]) == 0
+    assert len(there(f"{bucket}/parts")) == 3
+    assert "s3://" in capsys.readouterr().out
+
+
+def test_what_is_written_to_this_machine_only_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    world = fc.simulate.illustrative_query(records=100)
+    for path in ("s3://bucket/log", Path("s3://bucket/log.parquet")):
+        with pytest.raises(SourceError, match="this machine only"):
+            world.write_parquet(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_write_that_fails_leaves_nothing(bucket):
+    def broken():
+        yield table().to_batches()[0]
+        raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        write_sorted(broken(), table().schema, f"{bucket}/t.parquet", {})
+    assert there(bucket) == []
+
+
+# --- what is missing, and what must not be said ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "package", "extra"),
+    [
+        ("s3://bucket/log.parquet", "s3fs", "s3"),
+        ("gs://bucket/log.parquet", "gcsfs", "gs"),
+        ("az://bucket/log.parquet", "adlfs", "az"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(url, package, extra, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    tally = fc.tally(table())
+    for work in (
+        lambda: fc.read_log(url),
+        lambda: fc.read_tally(url),
+        lambda: tally.write_parquet(url),
+        lambda: fc.write_tallies(table(), url.removesuffix(".parquet"), period="day"),
+        lambda: fc.check(tally).save(url),
+    ):
+        with pytest.raises(MissingDependency, match=rf"{package} is not .*foreclick\[{extra}\]"):
+            work()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_scheme_is_refused():
+    with pytest.raises(SourceError, match=r"ftp:// is not read: give a path, or .*s3:"):
+        fc.read_log("ftp://a/b.parquet")
+
+
+def _said(error):
+    return "".join(traceback.format_exception(error.value)) + repr(error.value)
+
+
+def test_credentials_are_never_shown(days, bucket, caplog, capsys, monkeypatch):
+    caplog.set_level(logging.DEBUG, logger="foreclick")
+    log = fc.read_log(days)
+    found = fc.write_tallies(days, f"{bucket}/tallies")
+    shown = [repr(log), repr(log.engine), str(log.table), repr(found.read())]
+    shown += [repr(found), str(found)]
+    with stores.opened(f"{bucket}/tallies/day=1__part.parquet") as file:
+        shown.append(file.read().decode("latin1"))
+    with pytest.raises(SourceError) as error:
+        fc.read_log(f"s3://{KEY}:{SECRET}@bucket/log.parquet")
+    shown.append(_said(error))
+    for raised in (f"no {SECRET} here", f"https://x/y?X-Amz-Signature={SECRET}&a=b failed"):
+        with pytest.raises(SourceError, match="cannot be reached") as error, stores.explained(days):
+            raise PermissionError(raised)
+        shown.append(_said(error))
+    shown += [caplog.text, *capsys.readouterr()]
+    assert not [text for text in shown if SECRET in text or KEY in text]
+
+
+def test_a_failure_in_the_middle_of_a_scan_shows_no_credentials(days, monkeypatch):
+    store = stores.filesystem(days)
+
+    def refuse(*_, **__):
+        raise PermissionError(f"{KEY} with {SECRET} may not")
+
+    monkeypatch.setattr(type(store), "_open", refuse)
+    with pytest.raises(fc.errors.ForeclickError) as error:
+        fc.read_log(days)
+    assert SECRET not in _said(error)
+    assert KEY not in _said(error)
+    assert "may not" in str(error.value)
+
+
+def test_signed_urls_are_shown_without_their_signature():
+    url = f"https://host/log.parquet?X-Amz-Signature={SECRET}"
+    assert stores.shown(url) == "https://host/log.parquet"
+    assert stores.shown("s3://b/day=?.parquet") == "s3://b/day=?.parquet"
+
+
+# --- a secret of DuckDB ---------------------------------------------------------------------------
+
+
+def test_a_secret_of_duckdb(days, endpoint, monkeypatch):
+    """Needs DuckDB's httpfs in the version of DuckDB, which is not always to be had as a wheel."""
+    connection = ibis.duckdb.connect()
+    package = pytest.importorskip("duckdb_extension_httpfs")
+    file = next(Path(package.__file__).parent.rglob("*.duckdb_extension"))
+    if file.parent.name != f"v{connection.version}":
+        pytest.skip(f"httpfs is of {file.parent.name}, DuckDB is {connection.version}")
+    connection.con.execute(f"LOAD '{file}'")
+    connection.con.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID '{KEY}', SECRET '{SECRET}', REGION 'us-east-1', "
+        f"ENDPOINT '{endpoint.removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
+    )
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    for url in (days, f"{days}/day=*/*.parquet", f"{days}/day=1/part.parquet"):
+        log = fc.read_log(url, engine=connection)
+        assert counted(log) == reference(LISTS[:3] if url.endswith("part.parquet") else LISTS)
+        assert SECRET not in repr(log.engine) + str(log.table)
+    with pytest.raises(SourceError, match="no file matches") as error:
+        fc.read_log(f"{days}/none/*.parquet", engine=connection)
+    assert SECRET not in _said(error)

@@ -1,0 +1,94 @@
+"""Streams and datasets of Arrow: scanned where they lie, or spooled if they come only once."""
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.errors import SourceError
+from tests.logs.samples import LISTS, counted, reference, table
+
+CONTEXTS = 3_000
+
+
+class Once:
+    """Anything that gives its rows once, as an Arrow stream."""
+
+    def __init__(self, rows):
+        self.reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        reader, self.reader = self.reader, None
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def viewed(rows):
+    """Types that not every engine takes."""
+    kinds = {"context": pa.string_view(), "items": pa.large_list(pa.int64())}
+    return rows.cast(
+        pa.schema({**dict(zip(rows.schema.names, rows.schema.types, strict=True)), **kinds})
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(lambda: table().to_reader(), id="reader"),
+        pytest.param(lambda: viewed(table()).to_reader(), id="reader of views"),
+        pytest.param(lambda: Once(table()), id="stream"),
+        pytest.param(lambda: table().combine_chunks().to_batches()[0], id="batch"),
+        pytest.param(lambda: pads.dataset(table()), id="dataset in memory"),
+        pytest.param(lambda: pads.dataset(table()).scanner(), id="scanner"),
+    ],
+)
+def test_streams_and_datasets(source):
+    assert counted(fc.read_log(source())) == reference()
+
+
+def test_a_stream_without_rows_is_a_log_without_rows():
+    with pytest.raises(fc.errors.InvalidLogError, match="no rows"):
+        fc.read_log(table([]).to_reader())
+
+
+def test_a_dataset_of_files_is_scanned_and_its_partitions_are_columns(tmp_path):
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(table(LISTS[day:]), tmp_path / f"day={day}" / "log.parquet")
+    dataset = pads.dataset(tmp_path, partitioning="hive")
+    assert counted(fc.read_log(dataset)) == reference(LISTS[1:] + LISTS[2:])
+    assert counted(fc.read_log(dataset, where="day = 2")) == reference(LISTS[2:])
+
+
+def test_the_rows_of_a_stream_are_never_in_memory_together():
+    """The stream makes 1,000 batches of 800 kB; at no time is a fifth of them held."""
+    one = pa.record_batch(
+        {
+            "context": pa.array(range(1_000)),
+            "items": pa.array([list(range(50))] * 1_000),
+            "clicks": pa.array([[1] + [0] * 49] * 1_000),
+        }
+    )
+    most = 0
+
+    def batches():
+        nonlocal most
+        for _ in range(1_000):
+            batch = pa.RecordBatch.from_arrays(
+                [pa.concat_arrays([column, column.slice(0, 0)]) for column in one.columns],
+                schema=one.schema,
+            )
+            yield batch
+            most = max(most, pa.total_allocated_bytes())
+
+    before = pa.total_allocated_bytes()
+    log = fc.read_log(pa.RecordBatchReader.from_batches(one.schema, batches()))
+    assert log.rows == 1_000_000
+    assert most - before < one.nbytes * 200
+
+
+def test_a_reader_that_was_read_is_a_log_without_rows():
+    reader = table().to_reader()
+    reader.read_all()
+    with pytest.raises((SourceError, fc.errors.InvalidLogError)):
+        fc.read_log(reader)

@@ -1,0 +1,216 @@
+"""Delta and Iceberg tables are read as they are now: what was deleted does not come back."""
+
+import base64
+import json
+import string
+import struct
+import sys
+from pathlib import Path
+
+import ibis
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.engines import lakes
+from foreclick.errors import MissingDependency, SourceError
+from tests.lakes import needed
+from tests.logs.samples import LISTS, counted, reference, table
+
+deltalake = needed("deltalake")
+pyroaring = needed("pyroaring")
+pyiceberg_catalog = needed("pyiceberg.catalog")
+
+LIVE = [row for row in LISTS if row["context"] == "jaguar"]
+"""What is left when the other context is deleted."""
+
+
+@pytest.fixture
+def delta(tmp_path):
+    """A table from which a context was deleted; its files still have the rows."""
+    place = str(tmp_path / "delta")
+    deltalake.write_deltalake(place, table(LISTS[:5]))
+    deltalake.write_deltalake(place, table(LISTS[5:]), mode="append")
+    deltalake.DeltaTable(place).delete("context <> 'jaguar'")
+    files = Path(place).glob("*.parquet")
+    assert sum(pq.read_metadata(file).num_rows for file in files) > len(LISTS)
+    return place
+
+
+@pytest.fixture
+def iceberg(tmp_path):
+    """The same in Iceberg."""
+    catalog = pyiceberg_catalog.load_catalog(
+        "here", type="in-memory", warehouse=f"file://{tmp_path}/warehouse"
+    )
+    catalog.create_namespace("shop")
+    made = catalog.create_table("shop.log", schema=table().schema)
+    made.append(table(LISTS[:5]))
+    made.append(table(LISTS[5:]))
+    made.delete("context <> 'jaguar'")
+    return made
+
+
+# --- Delta ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_deleted_rows_of_a_delta_table_stay_deleted(delta, slash):
+    assert counted(fc.read_log(delta + slash)) == reference(LIVE)
+    assert counted(fc.read_log(Path(delta))) == reference(LIVE)
+
+
+def test_a_delta_table_is_read_at_the_version_it_was_opened_at(delta):
+    assert counted(fc.read_log(deltalake.DeltaTable(delta))) == reference(LIVE)
+    assert counted(fc.read_log(deltalake.DeltaTable(delta, version=1))) == reference()
+
+
+def test_a_delta_table_in_a_given_connection(delta):
+    connection = ibis.duckdb.connect()
+    log = fc.read_log(delta, engine=connection)
+    assert log.engine.backend is connection
+    assert counted(log) == reference(LIVE)
+
+
+def test_partitions_of_a_delta_table_are_columns(tmp_path):
+    days = table().append_column("day", [[1, 1, 1, 2, 2, 3, 3]])
+    deltalake.write_deltalake(str(tmp_path), days, partition_by=["day"])
+    deltalake.DeltaTable(str(tmp_path)).delete("day = 2")
+    log = fc.read_log(tmp_path, period="day")
+    kept = [row for row, day in zip(LISTS, [1, 1, 1, 2, 2, 3, 3], strict=True) if day != 2]
+    assert log.rows == len(kept)
+    assert set(fc.tally(log).to_arrow()["period"].to_pylist()) == {1, 3}
+    assert counted(fc.read_log(tmp_path, where="day = 3")) == reference(LISTS[5:])
+
+
+def _without_rows(place, rows):
+    """Delete rows by a deletion vector, as Spark does; deltalake itself writes files anew."""
+    log = max((Path(place) / "_delta_log").glob("*.json"))
+    added = next(
+        json.loads(line)["add"] for line in log.read_text().splitlines() if '"add"' in line
+    )
+    rows64 = struct.pack("<iqi", 1681511377, 1, 0) + pyroaring.BitMap(rows).serialize()
+    padded = rows64 + bytes(-len(rows64) % 4)
+    mine = (
+        string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
+    )
+    theirs = (
+        string.digits + string.ascii_uppercase + string.ascii_lowercase + "!#$%&()*+-;<=>?@^_`{|}~"
+    )
+    text = base64.b85encode(padded).decode().translate(str.maketrans(theirs, mine))
+    vector = {
+        "storageType": "i",
+        "pathOrInlineDv": text,
+        "sizeInBytes": len(rows64),
+        "cardinality": len(rows),
+    }
+    removed = {"path": added["path"], "deletionTimestamp": 1, "dataChange": True}
+    actions = [{"remove": removed}, {"add": {**added, "deletionVector": vector}}]
+    after = log.with_name(f"{int(log.stem) + 1:020}.json")
+    after.write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def test_rows_that_a_deletion_vector_hides_stay_hidden(tmp_path):
+    vectors = {"delta.enableDeletionVectors": "true"}
+    deltalake.write_deltalake(str(tmp_path), table(), configuration=vectors)
+    _without_rows(tmp_path, [0, 4, 6])
+    kept = [LISTS[k] for k in (1, 2, 3, 5)]
+    assert counted(fc.read_log(tmp_path)) == reference(kept)
+    assert counted(fc.read_log(deltalake.DeltaTable(str(tmp_path)))) == reference(kept)
+
+
+def test_files_of_a_delta_table_are_no_log(delta, tmp_path):
+    file = next(Path(delta).glob("*.parquet"))
+    for source in (file, f"{delta}/*.parquet", f"{tmp_path}/**/*.parquet", [file], tmp_path):
+        with pytest.raises(SourceError, match=r"files of the Delta table .*read_log\('.*delta'\)"):
+            fc.read_log(source)
+
+
+def test_a_broken_delta_table_is_named(delta):
+    for file in (Path(delta) / "_delta_log").iterdir():
+        file.write_text("{")
+    with pytest.raises(SourceError, match=r"the Delta table '.*delta' cannot be read"):
+        fc.read_log(delta)
+
+
+def test_parts_of_a_delta_table_are_its_periods_not_its_files(tmp_path):
+    days = table().append_column("day", [[1, 1, 1, 2, 2, 3, 3]])
+    deltalake.write_deltalake(str(tmp_path / "log"), days, partition_by=["day"])
+    deltalake.DeltaTable(str(tmp_path / "log")).delete("day = 2")
+    found = fc.write_tallies(tmp_path / "log", tmp_path / "tallies", period="day")
+    assert [Path(path).name for path in found.made] == ["period=1.parquet", "period=3.parquet"]
+
+
+# --- Iceberg --------------------------------------------------------------------------------------
+
+
+def _place(iceberg):
+    return iceberg.location().removeprefix("file://")
+
+
+def test_deleted_rows_of_an_iceberg_table_stay_deleted(iceberg):
+    assert counted(fc.read_log(iceberg)) == reference(LIVE)
+    assert counted(fc.read_log(_place(iceberg))) == reference(LIVE)
+
+
+def test_a_scan_of_an_iceberg_table(iceberg):
+    assert counted(fc.read_log(iceberg.scan())) == reference(LIVE)
+    old = iceberg.scan(snapshot_id=iceberg.history()[1].snapshot_id)
+    assert counted(fc.read_log(old)) == reference()
+
+
+def test_the_hint_names_the_metadata_that_counts(iceberg):
+    metadata = Path(_place(iceberg)) / "metadata"
+    (metadata / "version-hint.text").write_text("2")
+    with_all = next(metadata.glob("00002-*.metadata.json"))
+    with_all.rename(metadata / "v2.metadata.json")
+    assert counted(fc.read_log(_place(iceberg))) == reference()
+
+
+def test_metadata_that_does_not_say_which_is_the_newest_is_refused(iceberg):
+    newest = max(Path(_place(iceberg)).glob("metadata/*.metadata.json"))
+    (newest.parent / "00003-another.metadata.json").write_text(newest.read_text())
+    with pytest.raises(SourceError, match=r"which of 5 .* is the newest.*catalog\.load_table"):
+        fc.read_log(_place(iceberg))
+
+
+def test_files_of_an_iceberg_table_are_no_log(iceberg):
+    for source in (f"{_place(iceberg)}/data", f"{_place(iceberg)}/**/*.parquet"):
+        with pytest.raises(SourceError, match="files of the Iceberg table"):
+            fc.read_log(source)
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "package", "extra"),
+    [("delta", "deltalake", "delta"), ("iceberg", "pyiceberg.table", "iceberg")],
+)
+def test_a_missing_package_is_named_with_its_extra(kind, package, extra, request, monkeypatch):
+    found = request.getfixturevalue(kind)
+    place = found if kind == "delta" else _place(found)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependency, match=rf"{package} is not .*foreclick\[{extra}\]"):
+        fc.read_log(place)
+
+
+@pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")  # seven records
+def test_candidates_come_from_a_table_too(delta, tmp_path):
+    place = str(tmp_path / "new")
+    ranking = pa.table({"context": ["jaguar", "gone"], "items": [[3, 2, 1], [1, 2, 3]]})
+    deltalake.write_deltalake(place, ranking)
+    deltalake.DeltaTable(place).delete("context = 'gone'")
+    found = fc.evaluate(delta, fc.Ranking(place), estimators="item")
+    same = fc.evaluate(table(LIVE), fc.Ranking(ranking.slice(0, 1)), estimators="item")
+    assert found.to_arrow().equals(same.to_arrow())
+
+
+def test_a_directory_of_plain_files_is_no_table(tmp_path):
+    pq.write_table(table(), tmp_path / "log.parquet")
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "log.metadata.json").write_text("{}")
+    (tmp_path / "_delta_log").mkdir()  # empty
+    assert lakes.kind_of(str(tmp_path)) is None
+    assert counted(fc.read_log(tmp_path)) == reference()
