@@ -168,7 +168,9 @@ def snapshot(dialect: str) -> str:
     """The statements of a tally with units, as a warehouse would read them."""
     texts = []
     for step, expr in statements(dialect, "units"):
-        sql = re.sub(r"ibis_read_parquet_\w+", "log", ibis.to_sql(expr, dialect=dialect))
+        sql = re.sub(
+            r"(ibis_read_parquet|foreclick_files)_\w+", "log", ibis.to_sql(expr, dialect=dialect)
+        )
         texts.append(f"-- {step}\n{sql};\n")
     return "\n".join(texts)
 
