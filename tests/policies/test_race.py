@@ -208,10 +208,12 @@ class TestMarginals:
     @pytest.mark.parametrize("spread", [0.0, 1.0, 1e4])
     def test_hundreds_of_items_take_a_moment(self, spread):
         log_weights = np.random.default_rng(2).normal(scale=spread, size=300)
-        start = time.perf_counter()
-        race.marginals(log_weights, 10)
-        # About 0.05 s alone; the bound leaves room for a busy machine.
-        assert time.perf_counter() - start < 1.0
+        took = []
+        for _ in range(3):  # the best of them: a busy machine is slow at times
+            start = time.process_time()
+            race.marginals(log_weights, 10)
+            took.append(time.process_time() - start)
+        assert min(took) < 1.0  # about 0.05 s on a quiet one
 
     def test_rejects_what_is_no_policy(self):
         with pytest.raises(ValueError, match="not be negative"):
