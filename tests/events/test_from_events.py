@@ -123,7 +123,7 @@ ACTION = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(IMPRESSION, min_size=1, max_size=12), st.lists(ACTION, min_size=1, max_size=8))
 def test_every_event_is_where_a_slow_reading_puts_it(shown, actions):
     shown = [*shown, {"list": 9, "item": 1, "place": 1, "time": 0}]
@@ -179,7 +179,7 @@ def slow_by_time(shown, actions, window):
     return lists, earned, +losses
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.dictionaries(
         st.tuples(st.sampled_from("ab"), st.integers(0, 30)),
