@@ -12,7 +12,7 @@ import ibis
 import ibis.expr.types as ir
 
 from foreclick.engines import Engine, count_of, total, whole
-from foreclick.events.columns import alike, column_of, in_actions, instant
+from foreclick.events.columns import OF, alike, attached, column_of, in_actions, instant
 from foreclick.events.ledger import Entries
 from foreclick.events.shown import ITEM, KEY, OUT, START, TIME, Parts, Shown, unnested
 
@@ -120,14 +120,13 @@ def _found(actions: ir.Table, shown: Shown, window: int | None) -> ir.Table:
     state = [(unknown, NO_KEY), (~judged[_SEEN], NOT_SHOWN), (judged[_OUT], LEFT_OUT)]
     if shown.timed:
         waited = judged[TIME] - judged[_WHEN]
-        early = judged[_WHEN].isnull() if START in shown.lists else waited < 0
+        early = judged[_WHEN].isnull() if shown.by_time else waited < 0
         state.append((early, EARLY))
         if window is not None:
             state.append((waited > window, LATE))
     states = [(condition.fill_null(False), ibis.literal(number)) for condition, number in state]
     became = ibis.cases(*states, else_=ibis.literal(USED)).cast("int64")
-    kept = [*actions.columns, *(name for name in shown.lists if name == START)]
-    return judged.select(*kept, **{_STATE: became})
+    return judged.select(*actions.columns, *([START] * shown.by_time), **{_STATE: became})
 
 
 def _lists_of(actions: ir.Table, shown: Shown) -> ir.Table:
@@ -136,18 +135,15 @@ def _lists_of(actions: ir.Table, shown: Shown) -> ir.Table:
     By an id there is one list. By time it is the last one that showed the item before the action.
     """
     own, rows = [*shown.keys, ITEM], shown.table
-    named = {f"{name}_of": rows[name] for name in own}
-    named |= {name: rows[name] for name in shown.lists if name == START}
-    named |= {_WHEN: rows[TIME]} if shown.timed else {}
-    named |= {_OUT: rows[OUT]} if OUT in rows.columns else {}
-    near = rows.select(**named)
-    joined = actions.left_join(near, [actions[name] == near[f"{name}_of"] for name in own])
-    there = joined[f"{ITEM}_of"].notnull()
+    told = {_WHEN: TIME, _OUT: OUT, START: START}
+    near = rows.select(*own, **{a: rows[b] for a, b in told.items() if b in rows.columns})
+    joined = attached(actions, near, own)
+    there = joined[f"{ITEM}{OF}"].notnull()
     found: dict[str, Any] = {_SEEN: there.any()}
-    if START in shown.lists:
+    if shown.by_time:
         there = (joined[_WHEN] <= joined[TIME]).fill_null(False)
     usable = there & ~joined[_OUT].fill_null(True) if OUT in rows.columns else there
-    if START in shown.lists:
+    if shown.by_time:
         found[_WHEN] = joined[_WHEN].max(where=usable)
         found[START] = joined[START].max(where=usable)
     elif shown.timed:
@@ -175,9 +171,8 @@ def _with_lists(found: ir.Table, shown: Shown, engine: Engine) -> ir.Table:
         return found
     keys = list(shown.keys)
     lists = shown.table.semi_join(lost, keys).select(*keys).distinct()
-    lists = lists.rename({f"{name}_of": name for name in keys})
-    joined = found.left_join(lists, [found[name] == lists[f"{name}_of"] for name in keys])
-    nowhere = (joined[_STATE] == NOT_SHOWN) & joined[f"{keys[0]}_of"].isnull()
+    joined = attached(found, lists, keys)
+    nowhere = (joined[_STATE] == NOT_SHOWN) & joined[f"{keys[0]}{OF}"].isnull()
     state = nowhere.ifelse(NO_LIST, joined[_STATE]).cast("int64")
     named = joined.mutate(**{_STATE: state}).select(*found.columns)
     return engine.held(named, "actions")
@@ -231,9 +226,6 @@ def earned(shown: Shown, hits: ir.Table, names: Sequence[str]) -> ir.Table:
     rows = shown.table
     if OUT in rows.columns:
         rows = rows.filter(~rows[OUT]).drop(OUT)
-    own = [*shown.lists, ITEM]
-    hits = hits.rename({f"{name}_of": name for name in own})
-    joined = rows.left_join(hits, [rows[name] == hits[f"{name}_of"] for name in own])
-    kinds = hits.schema()
+    joined, kinds = attached(rows, hits, [*shown.lists, ITEM]), hits.schema()
     rewards = {name: joined[name].fill_null(0).cast(kinds[name]) for name in names}
     return joined.select(*rows.columns, **rewards)

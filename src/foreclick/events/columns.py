@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import ibis.expr.datatypes as dt
@@ -9,6 +10,7 @@ import ibis.expr.types as ir
 
 from foreclick.engines import Engine
 from foreclick.errors import SourceError
+from foreclick.logs import in_a_second
 
 Name = str | tuple[str, str]
 """A column that both tables have, or its name in `shown` and its name in `actions`."""
@@ -16,7 +18,8 @@ Name = str | tuple[str, str]
 SECOND = 1_000_000
 """In microseconds, in which all times are compared."""
 
-_SCALES = ((10**11, SECOND), (10**14, 1_000), (10**17, 1))  # seconds, milliseconds, microseconds
+OF = "_of"
+"""Ends the names of columns by which rows of another table were found."""
 
 
 def in_shown(name: Name) -> str:
@@ -61,10 +64,10 @@ def instant(column: ir.Column, latest: float | None, engine: Engine) -> ir.Integ
         engine: where the column lives.
     """
     if column.type().is_numeric():
-        scale = next((scale for below, scale in _SCALES if (latest or 0) < below), None)
-        if scale is None:  # nanoseconds
-            return (column.cast("int64") // 1_000).cast("int64")
-        return (column * scale).cast("int64")
+        units = in_a_second(latest or 0)
+        if units > SECOND:
+            return (column.cast("int64") // (units // SECOND)).cast("int64")
+        return (column * (SECOND // units)).cast("int64")
     moment = column if column.type().is_timestamp() else column.cast("timestamp")
     return engine.microseconds(moment)
 
@@ -84,6 +87,12 @@ def microseconds(length: float | timedelta, role: str) -> int:
             f"{role}={length!r}: give a timedelta or a number of seconds, such as 1800."
         )
     return round(seconds * SECOND)
+
+
+def attached(rows: ir.Table, others: ir.Table, own: Sequence[str]) -> ir.Table:
+    """Rows with the columns of those other rows that agree in `own`; NULL where there are none."""
+    named = others.rename({f"{name}{OF}": name for name in own})
+    return rows.left_join(named, [rows[name] == named[f"{name}{OF}"] for name in own])
 
 
 def alike(column: ir.Column, kind: dt.DataType) -> ir.Column:

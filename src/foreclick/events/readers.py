@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ibis
-import ibis.expr.types as ir
 
 from foreclick.engines import TableLike, open_source
 from foreclick.errors import SourceError
@@ -72,9 +71,7 @@ def ga4(
         engine: as in `read_log`.
         **options: of `from_events`.
     """
-    home, table = open_source(events, engine)
     named: dict[str, Any] = {
-        "list_id": None,
         "session": "user_pseudo_id",
         "list_name": "items.item_list_id",
         "context": "items.item_list_id",
@@ -86,11 +83,8 @@ def ga4(
         "together": 10,
         "action": "event_name",
         "rewards": {"clicks": "select_item"} if rewards is None else rewards,
-        "engine": home,
     }
-    named |= options
-    shown = table.filter(table["event_name"] == "view_item_list")
-    return from_events(shown, _of_kinds(table, named), **named)
+    return _of_one_table(events, "view_item_list", engine, named | options)
 
 
 def snowplow(
@@ -113,13 +107,9 @@ def snowplow(
         **options: of `from_events`.
     """
     vendor = "com_snowplowanalytics_snowplow_ecommerce"
-    action, product = (
-        f"unstruct_event_{vendor}_snowplow_ecommerce_action_1",
-        f"contexts_{vendor}_product_1",
-    )
-    home, table = open_source(events, engine)
+    action = f"unstruct_event_{vendor}_snowplow_ecommerce_action_1"
+    product = f"contexts_{vendor}_product_1"
     named: dict[str, Any] = {
-        "list_id": None,
         "session": "domain_sessionid",
         "list_name": f"{action}.name",
         "context": f"{action}.name",
@@ -130,11 +120,8 @@ def snowplow(
         "unit": "domain_userid",
         "action": f"{action}.type",
         "rewards": {"clicks": "list_click"} if rewards is None else rewards,
-        "engine": home,
     }
-    named |= options
-    shown = table.filter(column_of(table, f"{action}.type", "action") == "list_view")
-    return from_events(shown, _of_kinds(table, named), **named)
+    return _of_one_table(events, "list_view", engine, named | options)
 
 
 def algolia(
@@ -191,11 +178,26 @@ def baidu_ultr(
     return read_log(long, **(named | options))  # type: ignore[arg-type]
 
 
-def _of_kinds(table: ir.Table, named: Mapping[str, Any]) -> ir.Table:
-    """The events that count as a reward; all others are no actions on lists."""
-    kinds = [
-        kind
-        for asked in named["rewards"].values()
-        for kind in ([asked] if isinstance(asked, str) else asked)
+def _of_one_table(
+    events: TableLike,
+    shows: str,
+    engine: Any,  # noqa: ANN401 - an Ibis connection
+    named: Mapping[str, Any],
+) -> Log:
+    """A log of a table that has both: events in which lists were shown, and those that count.
+
+    Args:
+        events: the table.
+        shows: the kind of event in which a list was shown.
+        engine: as in `read_log`.
+        named: what `from_events` is to be told.
+    """
+    home, table = open_source(events, engine)
+    kind = column_of(table, named["action"], "action")
+    counted = [
+        word
+        for words in named["rewards"].values()
+        for word in ([words] if isinstance(words, str) else words)
     ]
-    return table.filter(column_of(table, named["action"], "action").isin(kinds))
+    shown, actions = table.filter(kind == shows), table.filter(kind.isin(counted))
+    return from_events(shown, actions, **({"list_id": None, "engine": home} | dict(named)))

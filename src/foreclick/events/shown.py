@@ -76,6 +76,11 @@ class Shown:
     deepest: int | None = None
 
     @property
+    def by_time(self) -> bool:
+        """Whether lists have no id and are known by their time."""
+        return START in self.lists
+
+    @property
     def timed(self) -> bool:
         """Whether it is known when lists were shown."""
         return TIME in self.table.columns
@@ -151,9 +156,8 @@ def _columns(table: ir.Table, parts: Parts) -> dict[str, Any]:
 
 def _facts(columns: Mapping[str, ir.Column], table: ir.Table, engine: Engine) -> dict[str, Any]:
     """What must be known of all impressions before they can be read."""
-    missing = columns[PLACE].isnull() | columns[ITEM].isnull()
-    for name, column in columns.items():
-        missing = missing | column.isnull() if name.startswith(KEY) else missing
+    needed = [columns[name] for name in columns if name in (PLACE, ITEM) or name.startswith(KEY)]
+    missing = reduce(or_, (column.isnull() for column in needed))
     asked = {
         "rows": table.count(),
         "missing": count_of(missing),

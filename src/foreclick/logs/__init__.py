@@ -23,7 +23,6 @@ from foreclick.logs.layouts import (
     expanded,
     key_of,
     lay_out,
-    period_of,
     rewards_of,
     shape_of,
     some_rows,
@@ -40,6 +39,7 @@ from foreclick.logs.shape import (
     numbered,
     numbered_all,
 )
+from foreclick.logs.times import in_a_second, period_of
 from foreclick.logs.validate import (
     BAD_WEIGHT,
     ROWS,
@@ -68,6 +68,7 @@ __all__ = [
     "Roles",
     "Shape",
     "compress",
+    "in_a_second",
     "key_of",
     "numbered",
     "numbered_all",

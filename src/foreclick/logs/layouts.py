@@ -18,10 +18,11 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from foreclick.engines import Engine, force, whole
+from foreclick.engines import Engine, whole
 from foreclick.errors import SourceError
 from foreclick.logs.masks import mask_of_slots
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, Shape, numbered
+from foreclick.logs.times import period_of
 from foreclick.metrics import CLICKS, METRICS
 
 WEIGHT, LENGTH, REPEATED, STRAY = "weight", "length", "repeated", "stray"
@@ -230,35 +231,6 @@ def _slot_value(value: ir.Value, name: str) -> ir.Value:
     if name == ITEM:
         return key_of(value, ITEM)
     return value.cast("float64") if name == PROPENSITY else _reward(value, name)
-
-
-def period_of(column: ir.Column) -> ir.Column:
-    """Days of a timestamp, also of one that is a number or text; anything else as it is.
-
-    Numbers from 10⁹ on are seconds, milli-, micro- or nanoseconds since 1970; their days are
-    numbered from then on.
-    """
-    kind = column.type()
-    if kind.is_timestamp():
-        return column.date()
-    if kind.is_integer():
-        days = [(column < 10 ** (9 + n), column if n == 0 else _days(column, n)) for n in _POWERS]
-        return ibis.cases(*days, else_=_days(column, _POWERS[-1] + 3))
-    if kind.is_string():
-        dashes = (column.substr(4, 1) == "-") & (column.substr(7, 1) == "-")
-        timed = dashes & column.substr(10, 1).isin(["T", " "])
-        return timed.fill_null(False).ifelse(column.substr(0, 10), column)
-    return column
-
-
-_POWERS = (0, 2, 5, 8)
-"""Seconds since 1970 are below 10¹¹, milliseconds below 10¹⁴, microseconds below 10¹⁷."""
-
-
-def _days(column: ir.IntegerColumn, power: int) -> ir.IntegerColumn:
-    day = 86_400 * 10 ** (power - 2)
-    # Some engines divide as doubles, which cannot tell the last nanoseconds of a day.
-    return force((column - column % day) // day, "int64")
 
 
 class _Reader:

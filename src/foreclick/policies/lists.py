@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Engine, TableLike, checked_file, open_source, total
+from foreclick.engines import Engine, TableLike, checked_file, local_path, open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
@@ -276,7 +276,7 @@ class Ranking(Lists):
             A ranking without the queries that have no hits, which a warning counts; `missing=` of
             `evaluate` says what these count as.
         """
-        file = None if cache is None else Path(checked_file(cache, (".parquet",)))
+        file = None if cache is None else local_path(checked_file(cache, (".parquet",)))
         if concurrency < 1:
             raise PolicyError(f"concurrency={concurrency}: make at least one request at a time.")
         tries = Tries(timeout, retries, backoff)
