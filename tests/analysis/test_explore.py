@@ -78,7 +78,8 @@ def served(site, plan, records, seed):
     rng = np.random.default_rng([11, seed])
     context = rng.choice(CONTEXTS, records, p=site.weight)
     requests = {"request": np.arange(records) + 10**6 * seed, "context": context}
-    shown = plan.policy.sample(requests, seed=seed)
+    # In the order of requests: the order of a sample's rows is not promised.
+    shown = plan.policy.sample(requests, seed=seed).sort_by("request")
     where = np.asarray(shown["context"])
     lists = np.array(shown["items"].to_pylist())
     table = site.table(where, lists, rng, propensity=shown["propensity"])
@@ -96,10 +97,10 @@ def test_the_standard_error_is_that_of_logs_of_the_plan(site, log):
             estimators="list",
             logging="frequency",
         )["change"][0]
-        for seed in range(80)
+        for seed in range(60)
     ]
-    # Of 80 logs, a standard deviation is known to 8 %.
-    assert np.std(found) == pytest.approx(plan.se, rel=0.15)
+    # Of 60 logs, a standard deviation is known to 9 %.
+    assert np.std(found) == pytest.approx(plan.se, rel=0.25)
     swapped = site.production[:, [1, 0, 2]]
     before = 0.9 * site.value(site.production) + 0.1 * site.value(swapped)
     assert np.mean(found) == pytest.approx(site.value(site.candidate) - before, abs=plan.se / 2)
