@@ -54,7 +54,7 @@ def covered(logs: int, records: int, seed: int, *, swaps: bool, given: bool) -> 
     inside, few, right, graded = [], [], 0, 0
     for _ in range(logs):
         log = drawn(rng, attraction, records, swaps=swaps)
-        found = fc.judgments(log, examination=P.tolist() if given else None).table
+        found = fc.judgments(log, examination=P.tolist() if given else None).items
         rows = found.filter(found["rate"].is_valid())
         truth = attraction[np.asarray(rows["context"]), np.asarray(rows["item"])]
         low, high = np.asarray(rows["low"]), np.asarray(rows["high"].fill_null(np.inf))

@@ -69,7 +69,7 @@ class TestRates:
     @pytest.mark.parametrize("max_error", [0.3, 1.0, 2.0])
     def test_are_those_of_loops(self, max_error):
         rows = log()
-        found = rows_of(fc.judgments(rows, examination=CURVE, max_error=max_error).table)
+        found = rows_of(fc.judgments(rows, examination=CURVE, max_error=max_error).items)
         expected = by_loops(rows, max_error=max_error)
         assert found.keys() == expected.keys()
         for pair, row in expected.items():
@@ -83,7 +83,7 @@ class TestRates:
     def test_with_a_learnt_curve_are_those_with_that_curve(self):
         rows = log(records=3000)
         curve = fc.examination(rows).curve
-        learnt, given = (rows_of(fc.judgments(rows, examination=p).table) for p in (None, curve))
+        learnt, given = (rows_of(fc.judgments(rows, examination=p).items) for p in (None, curve))
         assert [row[0] for row in learnt.values()] == pytest.approx(
             [row[0] for row in given.values()], rel=SAME
         )
@@ -95,7 +95,7 @@ class TestRates:
         short = {"context": rows["context"]} | {
             name: [each[:2] for each in rows[name]] for name in ("items", "clicks")
         }
-        found = rows_of(fc.judgments(rows, examination=CURVE[:2]).table)
+        found = rows_of(fc.judgments(rows, examination=CURVE[:2]).items)
         expected = by_loops(short)
         assert [row[:5] for row in found.values()] == [
             pytest.approx(expected[pair][:5], rel=SAME) for pair in found
@@ -108,19 +108,19 @@ class TestRates:
         assert 1 < len(list(Batches(tally, slots))) <= 12
         for module in (judgments, examination):
             monkeypatch.setattr(module, "batches_of", lambda t: Batches(t, slots))
-        assert fc.judgments(tally).table.equals(whole)
+        assert fc.judgments(tally).items.equals(whole)
 
     def test_do_not_depend_on_what_else_is_in_the_log(self):
         rows = log(contexts=4)
         some = [i for i, c in enumerate(rows["context"]) if c != "q3"]
         fewer = {name: [values[i] for i in some] for name, values in rows.items()}
-        both = [rows_of(fc.judgments(r, examination=CURVE).table) for r in (rows, fewer)]
+        both = [rows_of(fc.judgments(r, examination=CURVE).items) for r in (rows, fewer)]
         assert {pair: row for pair, row in both[0].items() if pair[0] != "q3"} == both[1]
 
     def test_rewards_that_are_not_clicks_have_wider_intervals(self):
         rows = log()
         ten = rows | {"clicks": [[10 * c for c in clicks] for clicks in rows["clicks"]]}
-        one, many = (rows_of(fc.judgments(r, examination=CURVE).table) for r in (rows, ten))
+        one, many = (rows_of(fc.judgments(r, examination=CURVE).items) for r in (rows, ten))
         for pair, row in one.items():
             if row[4]:  # of no reward at all, the size is not known
                 assert many[pair][:3] == pytest.approx([10 * v for v in row[:3]], rel=SAME)
@@ -134,7 +134,7 @@ class TestRates:
             items.append(999)  # always last, and nowhere else
             clicks.append(1)
         found = fc.judgments(rows)
-        rate = {i: r for (_, i), (r, *_) in rows_of(found.table).items()}
+        rate = {i: r for (_, i), (r, *_) in rows_of(found.items).items()}
         assert rate[999] is None
         assert "3 items of contexts stood only at positions" in found.notes[-1]
 
@@ -175,7 +175,7 @@ class TestIntervals:
 class TestResult:
     def test_counts_grades_and_says_so_first(self):
         found = fc.judgments(log(), examination=CURVE)
-        grades = found.table["grade"].to_pylist()
+        grades = found.items["grade"].to_pylist()
         assert found["grade"] == ["3", "2", "1", "0", "none"]
         assert found["pairs"] == [grades.count(g) for g in (3, 2, 1, 0, None)]
         assert sum(found["records"]) == sum(len(items) for items in log()["items"])
@@ -193,14 +193,14 @@ class TestResult:
         assert sum(light["records"]) < sum(fc.judgments(tally, examination=CURVE)["records"])
 
     def test_a_context_without_clicks_has_no_grades(self):
-        found = rows_of(fc.judgments(log(), examination=CURVE).table)
+        found = rows_of(fc.judgments(log(), examination=CURVE).items)
         assert {row[6] for (context, _), row in found.items() if context == "q0"} == {None}
 
     def test_the_best_item_is_one_that_is_known_to_be_good(self):
         often, once = [([1], [1])] * 200 + [([1], [0])] * 300, [([2], [1])]
         items, clicks = zip(*often, *once, strict=True)
         rows = {"context": ["q"] * len(items), "items": list(items), "clicks": list(clicks)}
-        found = rows_of(fc.judgments(rows, examination=[1.0]).table)
+        found = rows_of(fc.judgments(rows, examination=[1.0]).items)
         assert [(row[0], row[6]) for row in found.values()] == [(0.4, 3), (1.0, None)]
 
     @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ class TestFiles:
     def graded(self, found):
         return [
             (row["context"], row["item"], row["grade"])
-            for row in found.table.to_pylist()
+            for row in found.items.to_pylist()
             if row["grade"] is not None
         ]
 
@@ -268,7 +268,7 @@ class TestFiles:
 
     def test_the_whole_table(self, found, tmp_path):
         found.write(tmp_path / "a.parquet")
-        assert pq.read_table(tmp_path / "a.parquet").equals(found.table)
+        assert pq.read_table(tmp_path / "a.parquet").equals(found.items)
 
     def test_blanks_are_refused_in_trec(self, tmp_path):
         rows = log(records=3000)

@@ -22,7 +22,7 @@ from foreclick.inference import student
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.progress import working
-from foreclick.results import Result
+from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
@@ -57,6 +57,27 @@ class Backtest(Result):
 
     periods: Result | None = None
     weight: Weight = "pairs"
+
+    @property
+    def headline(self) -> Headline:
+        """The estimators by their errors, for each metric at its best M."""
+        lines: list[tuple[str, ...]] = []
+        for metric in dict.fromkeys(self["metric"]):
+            best: dict[str, Mapping[str, Value]] = {}
+            rows = [row for row in self.rows if row["metric"] == metric]
+            for row in sorted(rows, key=lambda row: float(row["rmse"] or 0.0)):
+                best.setdefault(str(row["estimator"]), row)
+            start = len(lines)
+            lines += [("" if i else metric, *_line(row)) for i, row in enumerate(best.values())]
+            if len(lines) > start and rows[0]["floor"] is not None:
+                floor = format_value("floor", rows[0]["floor"])
+                lines.append(("", "(chance alone)", f"RMSE {floor}"))
+        folds, pairs = max(self["folds"]), max(self["pairs"])
+        title = (
+            f"How far each estimator was off, over {folds:,} held-out periods and {pairs:,} pairs "
+            "of a context and a period"
+        )
+        return Headline(title, tuple(lines))
 
     def error(self, estimator: str, metric: str, clip: float) -> float:
         """How far an estimator was off, beyond the noise of clicks: √(RMSE² − floor²).
@@ -162,11 +183,11 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
             "is nothing to predict any of them from. Use a coarser context (a query class, or "
             "context=None) or longer blocks, block=7."
         )
-    still = {e.metric: e.error for e in found.errors if e.model.name == _STEADY}
+    still = {e.metric: e for e in found.errors if e.model.name == _STEADY}
     errors = found.errors[: len(found.errors) - added]
     found = replace(found, errors=errors)
-    rows = [_row(e, found) | _changes(e.error, still[e.metric], found) for e in errors]
-    notes = where + [_winner(metric, found) for metric in asked]
+    rows = [_row(e, found) | _changes(e.error, still[e.metric].error, found) for e in errors]
+    notes = where + [_winner(metric, found, still) for metric in asked]
     notes += [_foresight(metric, rows) for metric in asked]
     notes += _skipped(found, len(labels), undated, forward=forward)
     detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
@@ -266,7 +287,7 @@ def _row(errors: FoldErrors, found: Folds) -> dict[str, Any]:
         "estimator": errors.model.name,
         "metric": errors.metric.name,
         "clip": errors.clip,
-        "rmse": math.sqrt(errors.squared.sum() / weight),
+        "rmse": _rmse(errors, found),
         "bias": errors.error.sum() / weight,
         "floor": _floor(found.noise[errors.metric].sum() / weight),
         "folds": int((found.pairs > 0).sum()),
@@ -327,6 +348,20 @@ def _foresight(metric: Metric, rows: list[dict[str, Any]]) -> str:
     )
 
 
+def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
+    """An estimator, at its best M, its error, and how much of the changes it predicted."""
+    clip = float(row["clip"] or math.inf)
+    name = str(row["estimator"]) + (
+        f", M = {format_value('clip', clip)}" if clip < math.inf else ""
+    )
+    error = f"RMSE {format_value('rmse', row['rmse'])}"
+    if row["estimator"] == _STEADY:
+        return name, error, "predicts no change: the one to beat"
+    skill = float(row["skill"] or 0.0)
+    foresees = f"predicts {skill:.0%} of changes" if skill > 0 else "predicts no changes"
+    return name, error, foresees
+
+
 def _by_period(errors: FoldErrors, found: Folds, labels: list[Any]) -> list[dict[str, Any]]:
     return [
         {
@@ -350,20 +385,31 @@ def _floor(variance: float) -> float | None:
     return None if math.isnan(variance) else math.sqrt(variance)
 
 
-def _winner(metric: Metric, found: Folds) -> str:
-    """In one sentence: who won, by how much, and whether that is more than noise."""
-    mine = [e for e in found.errors if e.metric == metric]
+def _winner(metric: Metric, found: Folds, steady: Mapping[Metric, FoldErrors]) -> str:
+    """In one sentence: who won, by how much, and whether that is more than noise.
+
+    Who predicts that nothing changes cannot tell one candidate from another, and does not win: it
+    is whom the others have to beat.
+    """
+    mine = [e for e in found.errors if e.metric == metric and e.model.sees_items]
+    if not mine:
+        return f"{metric.name}: no estimator was asked for that sees what changes."
     best = min(mine, key=lambda e: e.squared.sum())
+    rmse, still = _rmse(best, found), _rmse(steady[metric], found)
+    if rmse >= still:
+        return (
+            f"{metric.name}: no estimator predicted better than 'nothing changes' ({_STEADY}, RMSE "
+            f"{format_value('rmse', still)}); the nearest was {_named(best)}, "
+            f"{format_value('rmse', rmse)}."
+        )
     others = [e for e in mine if e.model.name != best.model.name]
-    rmse = math.sqrt(best.squared.sum() / found.weight.sum())
-    won = f"{metric.name}: {_named(best)} predicted best, RMSE {rmse:.4g}"
-    if not others:
-        return f"{won}."
-    second = min(others, key=lambda e: e.squared.sum())
-    theirs = math.sqrt(second.squared.sum() / found.weight.sum())
+    second = min([*others, steady[metric]], key=lambda e: e.squared.sum())
+    theirs = _rmse(second, found)
+    won = f"{metric.name}: {_named(best)} predicted best, RMSE {format_value('rmse', rmse)}"
     if theirs == rmse:
         return f"{won}, no better than {_named(second)}."
-    won += f", {1 - rmse / theirs:.1%} below {_named(second)} ({theirs:.4g})"
+    less = format_value("share", 1 - rmse / theirs)
+    won += f", {less} below {_named(second)} ({format_value('rmse', theirs)})"
     chance = _by_chance(best, second, found)
     if chance is None:
         return f"{won}; with so few periods nobody can say whether that is noise."
@@ -373,7 +419,13 @@ def _winner(metric: Metric, found: Folds) -> str:
     return f"{won}; the win is within its own noise {over}, so either will do."
 
 
+def _rmse(errors: FoldErrors, found: Folds) -> float:
+    return math.sqrt(errors.squared.sum() / found.weight.sum())
+
+
 def _named(errors: FoldErrors) -> str:
+    if errors.model.name == _STEADY:
+        return "'nothing changes'"
     return errors.model.name + (f" (M = {errors.clip:g})" if math.isfinite(errors.clip) else "")
 
 

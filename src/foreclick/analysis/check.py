@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from foreclick.batches import Batch, Floats, batches_of, contexts_repeat
 from foreclick.batches.arrays import accumulate
 from foreclick.engines import total, whole
 from foreclick.logs import Log, N
-from foreclick.results import Result, Value
+from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
 
@@ -20,12 +21,29 @@ BOT_FACTOR = 50
 BOT_RECORDS = 200
 """A unit is bot-like with more records than BOT_FACTOR medians and than BOT_RECORDS."""
 
+_VARIATION = "can be evaluated"
 _NOBODY = "records without a unit"
 
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
     """What is in a log: one row per fact, grouped by section."""
+
+    @property
+    def headline(self) -> Headline:
+        """What is in it at a glance; the table has every period and position."""
+        sections: dict[str, dict[str, Value]] = {}
+        for row in self.rows:
+            sections.setdefault(str(row["section"]), {})[str(row["fact"])] = row["found"]
+        size = sections.pop("size")
+        median, longest = size["records in the median context"], size["longest list"]
+        lines = [
+            ("records", f"{_told(size['records'])}, {_told(median)} in the median context"),
+            ("contexts", _told(size["contexts"])),
+            ("lists", f"{_told(size['different lists'])}, of up to {_told(longest)} items"),
+        ]
+        lines += [(section, _glance(section, facts)) for section, facts in sections.items()]
+        return Headline("What is in this log", tuple(lines))
 
 
 def check(log: LogLike) -> Check:
@@ -47,6 +65,27 @@ def check(log: LogLike) -> Check:
 
 
 Fact = tuple[str, str, Value]
+_POSITIONS = 6  # that a glance shows
+
+
+def _told(value: Value) -> str:
+    return format_value("found", value)
+
+
+def _glance(section: str, facts: Mapping[str, Value]) -> str:
+    """A section in one text: periods by their range, positions one by one, else every fact."""
+    if section.endswith("by period"):
+        numbers = [float(value or 0.0) for value in facts.values()]
+        names = list(facts)
+        where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        count = f"{len(names):,} period{'' if len(names) == 1 else 's'} ({where})"
+        return f"{_told(min(numbers))} to {_told(max(numbers))} in {count}"
+    if section.endswith("by position"):
+        told = [f"{float(value or 0.0):.3f}" for value in list(facts.values())[:_POSITIONS]]
+        return " ".join(told) + (" …" if len(facts) > _POSITIONS else "")
+    if section == _VARIATION:
+        return "; ".join(f"{format_value('share', v)} of {fact}" for fact, v in facts.items())
+    return "; ".join(f"{_told(value)} {fact}" for fact, value in facts.items())
 
 
 class _Counts:
@@ -143,7 +182,7 @@ def _periods(counts: _Counts) -> list[Fact]:
 
 def _variation(counts: _Counts) -> list[Fact]:
     """What an estimate can rest on: contexts with several lists, items at several positions."""
-    section = "can be evaluated"
+    section = _VARIATION
     return [
         (section, "records in contexts with 2 lists or more", _share(*counts.varied[0])),
         (section, "slots with items seen at 2 positions or more", _share(*counts.moved[0])),

@@ -27,11 +27,14 @@ from foreclick.estimators import (
 )
 from foreclick.metrics import AnyMetric, Ratio, parse_any
 from foreclick.policies import PolicyLike, as_policy
-from foreclick.results import Result
+from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
 PRODUCTION = "production"
+_LINES = 20  # candidates that an answer lists; the table has them all
+_NAMED = 5  # candidates that a sentence names
+_TURNED = {inference.WORSE: inference.BETTER, inference.BETTER: inference.WORSE}
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +43,7 @@ class Comparison(Result):
 
     | column | meaning |
     |---|---|
+    | estimator, metric | what was asked, the same for all pairs |
     | candidate, against | the pair; "production" is the log's own mean |
     | value, other | the estimate of each |
     | change, se | value − other, and its standard error, paired |
@@ -48,7 +52,45 @@ class Comparison(Result):
     | p, holm, bh | how rare by chance; corrected for one false alarm; for the share of them |
     | covered | the share of the candidate's exposure that was ever logged |
     | verdict | better, worse, no difference (worth having), or cannot tell; by the joint ends |
+
+    Attributes:
+        confidence: of the intervals.
     """
+
+    confidence: float = 0.95
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what is the same in all rows, which is the title."""
+        return tuple(c for c in self.columns if c not in {"estimator", "metric"})
+
+    @property
+    def headline(self) -> Headline:
+        """Every candidate against production, the best first, and who is better than whom."""
+        mine = [row for row in self.rows if row["against"] == PRODUCTION]
+        mine.sort(key=lambda row: -math.inf if row["value"] is None else -float(row["value"]))
+        lines = [_line(row) for row in mine[:_LINES]]
+        said = [] if len(mine) <= _LINES else [f"The best {_LINES} of {len(mine):,}."]
+        best = mine[0]
+        if best["value"] is not None and len(mine) > 1:
+            said.append(self._against_others(str(best["candidate"])))
+        return Headline(f"Candidates against production: {self.title}", tuple(lines), tuple(said))
+
+    def _against_others(self, best: str) -> str:
+        """Which of the others the best of them is better than."""
+        words = {
+            row["against"]: row["verdict"] for row in self.rows if row["candidate"] == best
+        } | {
+            row["candidate"]: _TURNED.get(str(row["verdict"]))
+            for row in self.rows
+            if row["against"] == best
+        }
+        words.pop(PRODUCTION, None)
+        above = [str(name) for name, word in words.items() if word == inference.BETTER]
+        open_ = [str(name) for name in words if name not in above]
+        parts = [f"is better than {_few(above)}"] if above else []
+        parts += [f"cannot be told from {_few(open_)}"] if open_ else []
+        return f"{best} {' and '.join(parts)}."
 
 
 def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywords
@@ -149,7 +191,24 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     if unseen:
         lost = ", ".join(side.name for side in unseen)
         notes.append(f"Nothing of {lost} was ever shown: the log cannot tell.")
-    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes))
+    told = [{"estimator": one.estimator, "metric": one.metric.name} | row for row in rows]
+    title = f"{one.metric.name} by {one.estimator} ({100 * confidence:g}% confidence for all pairs)"
+    return Comparison(tuple(told), tuple(told[0]), tuple(notes), title, confidence=confidence)
+
+
+def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
+    """Who, verdict, by how much, from where to where."""
+    name, verdict = str(row["candidate"]), str(row["verdict"])
+    if row["value"] is None:
+        return name, verdict, "no number: nothing of it was ever shown"
+    ends = span("change", row["all_low"], row["all_high"])
+    start, end = (format_value("value", row[c]) for c in ("other", "value"))
+    return name, verdict, format_value("change", row["change"]), f"({ends})", f"{start} → {end}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)

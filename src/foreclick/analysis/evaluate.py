@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from foreclick import inference
+from foreclick.analysis.answers import answering_of, headline_of, is_blind, without_numbers
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.headline import (
@@ -26,6 +27,7 @@ from foreclick.analysis.intervals import (
     in_words,
 )
 from foreclick.analysis.notes import (
+    chosen_note,
     coverage_notes,
     feature_notes,
     repetition_note,
@@ -43,9 +45,11 @@ from foreclick.estimators import (
     Clusters,
     Estimate,
     EstimatorLike,
+    Ladder,
     Missing,
     Question,
     RatioSums,
+    Weighted,
     estimate,
     parse_estimators,
     propensities_answer,
@@ -53,7 +57,7 @@ from foreclick.estimators import (
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.metrics import AnyMetric, parse_any
 from foreclick.policies import Policy, PolicyLike, as_policy
-from foreclick.results import Result
+from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
@@ -79,13 +83,44 @@ class Evaluation(Result):
     | dropped | invalid rows that were left out when the log was read |
     | verdict | better, worse, no difference (worth having), or cannot tell |
 
-    Printed, it leaves out what has nothing to say; the columns are all there.
+    Printed, it gives the answer by one estimator, and whether the others agree; ``print(e.table)``
+    shows every row, without columns that have nothing to say. An estimator that saw less than 1 %
+    of the candidate shows no number there. All columns of all rows are in `rows`.
 
     Attributes:
         evidence: what the verdict of each row rests on; empty without intervals.
+        verdicts: the verdict of each row, with its reason; empty without intervals.
+        answering: the estimator whose rows are the answer.
+        against: what the candidate is compared with: "production" or "the baseline".
+        by: the segments that it is split by.
     """
 
     evidence: tuple[inference.Evidence, ...] = ()
+    verdicts: tuple[inference.Verdict, ...] = ()
+    answering: str = ""
+    against: str = "production"
+    by: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> Headline:
+        """The answer by one estimator, and whether the others agree."""
+        disputed = {
+            str(row["estimator"])
+            for row, verdict in zip(self.rows, self.verdicts, strict=False)
+            if inference.DISAGREE in verdict.because
+        }
+        return headline_of(
+            self.rows,
+            by=self.by,
+            answering=self.answering or answering_of(self["estimator"]),
+            against=self.against,
+            confidence=self.evidence[0].confidence if self.evidence else None,
+            disputed=disputed,
+        )
+
+    def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Without the numbers of an estimator that saw next to nothing."""
+        return without_numbers(row) if is_blind(row) else row
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -192,14 +227,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     policy = as_policy(candidate)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
-    parts = [part for metric in asked for part in metric.parts]
-    if estimators is None:
-        estimators = usual_estimators(counted, policy, logging, parts)
-    elif estimators in (ALL, [ALL], (ALL,)):
-        estimators = all_estimators(counted, policy, logging, parts)
+    wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
     question = Question(
         candidate=policy,
-        estimators=parse_estimators(estimators, clip),
+        estimators=wanted,
         metrics=asked,
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
@@ -211,7 +242,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     questions = _with_logging(counted, question, logging)
     check_interval(interval, kinds, mix, questions)
     check_rewards(interval, counted, question)
-    notes += doubts + sample_note(counted) + repetition_note(counted, questions)
+    notes += (
+        doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
+    )
     answer = _answer(counted, questions)
     against: list[AnySums | None] = [None] * len(answer.sums)
     if question.baseline is not None:
@@ -219,16 +252,47 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
+    verdicts: list[inference.Verdict] = []
     if kinds:
         claims = Claims(confidence, interval, practical, protected)
         errors = [_error(sums, backtest) for sums in answer.sums]
         evidence = evidence_of(counted, pairs, claims, errors)
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
-        notes += verdict_notes(rows, verdicts, question.by) + in_words(interval)
+        notes += verdict_notes(rows, verdicts, question.by, answering) + in_words(interval)
         notes += _drift_note(counted, question)
     notes += rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
-    return Evaluation(tuple(rows), tuple(rows[0]), tuple(notes), evidence=tuple(evidence))
+    return Evaluation(
+        tuple(rows),
+        tuple(rows[0]),
+        tuple(notes),
+        evidence=tuple(evidence),
+        verdicts=tuple(verdicts),
+        answering=answering,
+        against="production" if baseline is None else "the baseline",
+        by=question.by,
+    )
+
+
+def _estimators(
+    counted: Tally,
+    policy: Policy,
+    logging: Policy | Literal["frequency", "propensity"] | None,
+    metrics: Sequence[AnyMetric],
+    asked: EstimatorLike | Sequence[EstimatorLike] | None,
+    clip: float | Sequence[float],
+) -> tuple[list[Weighted | Ladder], str]:
+    """The estimators, and the name of the one that answers."""
+    parts = [part for metric in metrics for part in metric.parts]
+    if asked is None:
+        usual = usual_estimators(counted, policy, logging, parts)
+    elif asked in (ALL, [ALL], (ALL,)):
+        usual = all_estimators(counted, policy, logging, parts)
+    else:
+        wanted = parse_estimators(asked, clip)
+        return wanted, answering_of([e.name for e in wanted])
+    wanted = parse_estimators(usual, clip)
+    return wanted, wanted[0].name
 
 
 def _drift_note(counted: Tally, question: Question) -> list[str]:

@@ -259,7 +259,7 @@ def _notes(
     notes = []
     said = now["verdict"][0]
     if said in (inference.BETTER, inference.WORSE):
-        notes.append(f"The log tells already, if its click model holds. {now.notes[0]}")
+        notes.append(f"The log tells already, if its click model holds. {now.verdicts[0]}")
     q = plan.arms.weight
     used = dealt > 0
     if used.any():

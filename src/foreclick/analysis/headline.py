@@ -17,6 +17,7 @@ from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import LADDERS
 from foreclick.metrics import Metric, Ratio
 from foreclick.policies import Policy
+from foreclick.results import format_value
 from foreclick.tallies.base import Tally
 
 FEW_RECORDS = 5
@@ -87,8 +88,9 @@ def contradiction(answer: AnySums, check: AnySums, cap: float | None) -> str:
         return ""
     unit = "" if isinstance(answer.metric, Ratio) else " a record"
     return (
-        f"click models disagree: by {answer.estimator!r} {answer.metric.name} is "
-        f"{answer.value:.4g}{unit}, by {check.estimator!r} {check.value:.4g}, further apart "
+        f"{inference.DISAGREE}: by {answer.estimator!r} {answer.metric.name} is "
+        f"{format_value('value', answer.value)}{unit}, by {check.estimator!r} "
+        f"{format_value('value', check.value)}, further apart "
         "than chance puts them. A backtest says which of them predicts this log; or show the "
         "candidate to a few users."
     )

@@ -42,13 +42,13 @@ class Judgments(Result):
     | clicks | how often they were clicked |
 
     Attributes:
-        table: an Arrow table with a row for each item of a context: `context`, `item`; `rate`, its
+        items: an Arrow table with a row for each item of a context: `context`, `item`; `rate`, its
             click rate where it is examined, with the ends of its interval, `low` and `high`;
             `examined`, to how many records at the first position its records amount; `clicks` at
             positions whose examination is known; `records`; and `grade`, null for none.
     """
 
-    table: pa.Table = field(kw_only=True, compare=False)
+    items: pa.Table = field(kw_only=True, compare=False)
 
     def write(self, path: str | Path, *, format: Format | None = None) -> None:  # noqa: A002
         """Write the grades for other tools; items without a grade are left out.
@@ -58,13 +58,13 @@ class Judgments(Result):
         | trec | .qrels, .txt | ``context 0 item grade``, for trec_eval, ir_measures, ranx |
         | opensearch | .json | the body for OpenSearch's Search Relevance Workbench |
         | quepid | .csv | ``query,docid,rating`` |
-        | table | .parquet | all of `table`, with and without a grade |
+        | table | .parquet | all of `items`, with and without a grade |
 
         Args:
             path: the file.
             format: by default by the ending.
         """
-        write_judgments(self.table, path, checked_format(path, format))
+        write_judgments(self.items, path, checked_format(path, format))
 
 
 def judgments(
@@ -106,7 +106,7 @@ def judgments(
         ...     "clicks": [[1, 0]] * 200 + [[0, 1]] * 100 + [[0, 0]] * 100,
         ... }
         >>> found = judgments(log, examination=[1, 0.5])
-        >>> found.table.select(["item", "rate", "grade"]).to_pylist()
+        >>> found.items.select(["item", "rate", "grade"]).to_pylist()
         [{'item': 1, 'rate': 0.5, 'grade': 3}, {'item': 2, 'rate': 0.5, 'grade': 3}]
     """
     if not 0 < confidence < 1:
@@ -133,7 +133,7 @@ def judgments(
         tuple(rows),
         tuple(rows[0]),
         (*_notes(table, max_error), *notes, *said, *_left_out(table), *_weighted(counted)),
-        table=table,
+        items=table,
     )
 
 

@@ -11,6 +11,7 @@ from foreclick.analysis.headline import FEW_RECORDS
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Predicted, Question
+from foreclick.policies import Lists, Policy
 from foreclick.tallies import Tally
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
@@ -24,6 +25,17 @@ def sample_note(counted: Tally) -> list[str]:
         return []
     by, share = counted.shape.sample
     return [f"A sample: {share:.3g} of the log's {by}s. The intervals allow for the others."]
+
+
+def chosen_note(policy: Policy) -> list[str]:
+    """A note on a policy that was itself chosen by a log."""
+    if not isinstance(policy, Lists) or not policy.optimized:
+        return []
+    said = (
+        "`optimize` chose this policy. On the log that it was chosen by, its value is too high: "
+        "luck in the log chose it too. What `optimize` printed is its honest value there."
+    )
+    return [said]
 
 
 def repetition_note(counted: Tally, parts: list[Question]) -> list[str]:
@@ -52,20 +64,22 @@ def repetition_note(counted: Tally, parts: list[Question]) -> list[str]:
 
 
 def verdict_notes(
-    rows: list[dict[str, Any]], verdicts: list[inference.Verdict], by: Sequence[str]
+    rows: list[dict[str, Any]],
+    verdicts: list[inference.Verdict],
+    by: Sequence[str],
+    answering: str,
 ) -> list[str]:
-    """A sentence for each metric, by the estimator that was chosen, or that is our choice."""
+    """What the answer's verdicts do not say themselves: of segments, guardrails and doubts."""
     if len({row["clip"] for row in rows}) > 1:
         return []  # several clips: the column says it shorter
     notes = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
-        names = dict.fromkeys(row["estimator"] for row in rows if row["metric"] == metric)
-        preferred = [name for name in ("ladder", "ladder-ip", "ip") if name in names]
-        chosen = [*preferred, *names][0]
-        mine = [i for i, r in enumerate(rows) if (r["metric"], r["estimator"]) == (metric, chosen)]
+        mine = [
+            i for i, r in enumerate(rows) if (r["metric"], r["estimator"]) == (metric, answering)
+        ]
         if by:
             notes.append(_by_segment([rows[i] for i in mine], by))
-        elif rows[mine[0]]["value"] is not None:  # or else it is said for all of them together
+        elif rows[mine[0]]["value"] is not None and not verdicts[mine[0]].plain:
             notes.append(str(verdicts[mine[0]]))
     return notes
 

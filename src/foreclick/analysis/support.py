@@ -20,7 +20,7 @@ from foreclick.estimators import (
 )
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.results import Result, Value
+from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 
@@ -30,6 +30,12 @@ LATTICE = ("list", "prefix", "ip", "item")
 TOP = 10
 """So many weights and contexts are named."""
 
+_SHOWN = {
+    "list": "the same list",
+    "prefix": "the item below the same others",
+    "ip": "the item at its position",
+    "item": "the item anywhere",
+}
 _UNTOLD = ("repeated", "pareto_k")
 _IDLE = (*_UNTOLD, "out_of_sight", "out_share", "missing_contexts")
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
@@ -60,10 +66,34 @@ class Support(Result):
             them, the records that show them, and their share of Σ E W², of which `ess` is made.
         contexts: the contexts with most of the exposure that was never shown, with their records,
             the share of their exposure that is covered, and their share of what is not.
+        by: the segments that it is split by.
     """
 
     weights: Result = field(default_factory=lambda: Result((), ()))
     contexts: Result = field(default_factory=lambda: Result((), ()))
+    by: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> Headline | None:
+        """The covered share by click model; of segments the table."""
+        if self.by:
+            return None
+        names = dict.fromkeys(str(name) for name in self["estimator"])
+        lines = [
+            (
+                name,
+                _SHOWN.get(name, ""),
+                *(
+                    f"{format_value('covered', row['covered'])} of {row['metric']}"
+                    for row in self.rows
+                    if row["estimator"] == name
+                ),
+            )
+            for name in names
+        ]
+        records = format_value("records", self["records"][0])
+        title = f"How much of what the candidate would show was shown before ({records} records)"
+        return Headline(title, tuple(lines))
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -130,6 +160,7 @@ def support(
         tuple(notes + _verdict(rows)),
         weights=_named(found, "heaviest", columns, _WEIGHTS),
         contexts=_named(found, "darkest", columns, _CONTEXTS),
+        by=segments,
     )
 
 

@@ -148,7 +148,7 @@ def _check(pairs: Sequence[Pair], found: list[inference.Verdict]) -> None:
             continue  # both come to the same word
         because = contradiction(pairs[i].sums, pairs[j].sums, pairs[i].cap)
         if words in _OPPOSITES and not because:
-            because = f"click models disagree: {found[i].because} {found[j].because}"
+            because = f"{inference.DISAGREE}: {found[i].because} {found[j].because}"
         if because:
             found[i] = found[j] = inference.Verdict(inference.UNKNOWN, because)
 
@@ -176,4 +176,5 @@ def _evidence(
         repeated=sums.repeated,
         assumes=sums.rungs is None,
         unit="" if isinstance(sums.metric, Ratio) else " a record",
+        sighted=any(part.model.sees_items for part in sums.parts),
     )

@@ -794,10 +794,10 @@ def _output(*, engine: bool) -> _Parser:
     add = parent.add_argument_group("output").add_argument
     add(
         "--format",
-        choices=("table", "json", "csv"),
-        default="table",
-        metavar="table|json|csv",
-        help="how to print the answer (default: table)",
+        choices=("answer", "table", "json", "csv"),
+        default="answer",
+        metavar="answer|table|json|csv",
+        help="how to print it (default: answer)",
     )
     if engine:
         add(

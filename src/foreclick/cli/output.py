@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 
     from foreclick.results import Result
 
+_READ = ("answer", "table")
+"""Forms that a person reads."""
+
 
 def show(result: Result, form: str) -> None:
     """Print a result, with colours where a terminal shows them."""
     console = Console()
-    if form == "table" and console.is_terminal:
-        console.print(_coloured(str(result)), soft_wrap=True)
+    forms = {"json": result.to_json, "csv": result.to_csv, "table": result.table.__str__}
+    text = forms.get(form, result.__str__)()
+    if form in _READ and console.is_terminal:
+        console.print(_coloured(text), soft_wrap=True)
     else:
-        text = {"json": result.to_json, "csv": result.to_csv}.get(form, result.__str__)()
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     sys.stdout.flush()  # now, where a broken pipe is expected
 
@@ -37,7 +41,7 @@ def complain(error: Exception) -> None:
 
 def warn(heard: list[str], result: Result, form: str) -> None:
     """Say each warning once on stderr, unless the table prints it among its notes anyway."""
-    noted = {note.casefold() for note in result.notes} if form == "table" else set()
+    noted = {note.casefold() for note in result.notes} if form in _READ else set()
     for message in dict.fromkeys(heard):
         if message.casefold() not in noted:
             _tell(f"warning: {message}", "bold yellow")

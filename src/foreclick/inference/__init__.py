@@ -10,6 +10,7 @@ from foreclick.inference.trend import Trend, excess, trend
 from foreclick.inference.verdict import (
     BETTER,
     BROKEN,
+    DISAGREE,
     HELD,
     SAME,
     UNKNOWN,
@@ -24,6 +25,7 @@ from foreclick.inference.verdict import (
 __all__ = [
     "BETTER",
     "BROKEN",
+    "DISAGREE",
     "HELD",
     "SAME",
     "UNKNOWN",

@@ -6,6 +6,7 @@ The rules, in this order; `reach` is the difference worth having, 0 unless one i
 |---|---|
 | cannot tell | nothing of the candidate was ever shown, or there is no interval |
 | cannot tell | most of what was seen of it was seen in few periods only |
+| no difference | the candidate earns what production earns, because it shows the same |
 | better | the lower end of the change is above reach |
 | worse | its upper end, were all that is new clicked every time, is below −reach |
 | no difference | both ends are within ± reach, were all that is new clicked every time |
@@ -26,13 +27,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from foreclick.results import format_value, span
+
 _ROUNDING = 1e-9  # of production; a change below it is none
+_SOME_MORE = 1.1  # times as many days; less is not worth saying
 _HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
 
 REPEATED = 0.5
 """The share of what was seen that must have been seen in several periods."""
 
 BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference", "cannot tell"
+DISAGREE = "click models disagree"
 HELD, BROKEN = "held", "broken"
 """Of a guardrail; or it cannot be told."""
 
@@ -56,6 +61,7 @@ class Evidence:
         error: by how much the estimator was off in a backtest; 0 without one.
         assumes: whether the estimator is a click model, which holds or does not.
         unit: what the numbers are of, in words; a ratio has none.
+        sighted: whether to the estimator it matters which items are shown.
     """
 
     estimator: str
@@ -72,14 +78,22 @@ class Evidence:
     error: float = 0.0
     assumes: bool = True
     unit: str = " a record"
+    sighted: bool = True
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word, and the sentence behind it."""
+    """A word, and the sentence behind it.
+
+    Attributes:
+        word: better, worse, no difference, cannot tell; of a guardrail also held and broken.
+        because: the sentence.
+        plain: whether the sentence says no more than the word and the interval do.
+    """
 
     word: str
     because: str
+    plain: bool = False
 
     def __str__(self) -> str:
         return f"{self.word[0].upper()}{self.word[1:]}: {self.because}"
@@ -103,13 +117,15 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
         return sure if found.word == sure.word else Verdict(UNKNOWN, _doubted(e, sure.word))
     top, nothing = e.high + e.beyond, _ROUNDING * abs(e.production or 0.0)
     whose = f"if clicks follow {e.estimator!r}" if e.assumes else f"by {e.estimator!r}"
-    assumed = f"{whose}, {e.confidence:.0%} confidence"
-    if e.low > reach + nothing:
-        return Verdict(BETTER, f"{e.metric} changes by {_span(e)} ({assumed}).")
-    if top < -reach - nothing:
-        return Verdict(WORSE, f"{e.metric} changes by {_span(e)} ({assumed}).")
+    assumed = f"{whose}, {100 * e.confidence:g}% confidence"
+    if e.sighted and -nothing <= e.low and top <= nothing:
+        return Verdict(SAME, f"{e.metric} stays as it is ({assumed}).", plain=True)
+    if e.low > reach + nothing or top < -reach - nothing:
+        word = BETTER if e.low > 0 else WORSE
+        return Verdict(word, f"{e.metric} changes by {_span(e)} ({assumed}).", plain=True)
     if reach > 0 and e.low > -reach and top < reach:
-        return Verdict(SAME, f"{e.metric} changes by {_span(e)}, within ± {reach:.3g} ({assumed}).")
+        said = f"{e.metric} changes by {_span(e)}, within ± {_number(reach)} ({assumed})."
+        return Verdict(SAME, said, plain=True)
     return Verdict(UNKNOWN, _why(e, reach))
 
 
@@ -127,7 +143,7 @@ def guard(evidence: Evidence, share: float) -> Verdict:
     word = {BETTER: HELD, WORSE: BROKEN}.get(found.word, UNKNOWN)
     if word == UNKNOWN and evidence.low is None:
         return Verdict(word, found.because)
-    limit = f"{share:.3g} of production"
+    limit = f"{format_value('share', share)} of production"
     return Verdict(word, f"{evidence.metric} changes by {_span(evidence)}; it may lose {limit}.")
 
 
@@ -163,9 +179,10 @@ def _unfit(e: Evidence) -> str:
         return "the log has too few periods or users to see how much results vary. Log more."
     if e.repeated is not None and e.repeated < REPEATED:
         return (
-            f"only {e.repeated:.0%} of what was seen of the candidate was seen in 5 periods or "
-            "more, so its clicks may be those days' doing. Log more days; or use a coarser click "
-            "model (item, pbm), of which fc.support says how often its cells were seen."
+            f"only {format_value('share', e.repeated)} of what was seen of the candidate was seen "
+            "in 5 periods or more, so its clicks may be those days' doing. Log more days; or use a "
+            "coarser click model (item, pbm), of which fc.support says how often its cells were "
+            "seen."
         )
     return ""
 
@@ -173,33 +190,42 @@ def _unfit(e: Evidence) -> str:
 def _doubted(e: Evidence, word: str) -> str:
     return (
         f"{e.metric} changes by {_span(e)}, which would be {word!r}; but in the backtest "
-        f"{e.estimator!r} was off by {e.error:.3g}{e.unit} beyond the noise of clicks, which "
+        f"{e.estimator!r} was off by {_number(e.error)}{e.unit} beyond the noise of clicks, which "
         "leaves it open. Use the estimator that the backtest found best."
     )
 
 
 def _span(e: Evidence) -> str:
-    return f"{e.low:+.3g} to {e.high:+.3g}{e.unit}"
+    return f"{span('change', e.low, e.high)}{e.unit}"
+
+
+def _number(value: float) -> str:
+    return format_value("value", value)
 
 
 def _why(e: Evidence, reach: float) -> str:
     """What stands in the way, and what would help."""
     width = ((e.high or 0.0) - (e.low or 0.0) - e.unseen) / 2
-    missing = f"{1 - e.covered:.1%} of what the candidate would show was never shown"
+    missing = (
+        f"{format_value('share', 1 - e.covered)} of what the candidate would show was never shown"
+    )
     if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), reach)).word != UNKNOWN:
         return (
             f"{e.metric} changes by {_span(e)}, which would be {without.word!r}; but {missing}, "
             "and something new may be clicked more often than anything in this log. If it cannot, "
             "say how often at most: cap=."
         )
-    if e.unseen > width:
+    if not e.sighted:
+        return f"{e.estimator!r} assumes that it does not matter which items are shown."
+    distance = abs(abs(e.change or 0.0) - reach)
+    left = distance - e.unseen  # for chance
+    if e.unseen > width or (e.unseen > 0 and left <= 0):
         return (
-            f"{missing}, worth up to {e.unseen:.3g}{e.unit}. A coarser click model sees more "
+            f"{missing}, worth up to {_number(e.unseen)}{e.unit}. A coarser click model sees more "
             "(item, pbm), fc.support says how much; or show the candidate to a few users."
         )
-    distance = abs(abs(e.change or 0.0) - reach)
-    if distance > 0 and width < _HOPELESS * distance:
-        times = (width / distance) ** 2
+    if left > 0 and width < _HOPELESS * left:
+        times = max((width / left) ** 2, _SOME_MORE)
         return (
             f"{e.metric} changes by {_span(e)}, which leaves it open. About {times:.2g} times as "
             "many days would decide, if the change is what it seems."

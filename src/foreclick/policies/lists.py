@@ -84,8 +84,17 @@ class Lists(ListPolicy):
         self._check()  # a policy that is none should fail where it is made
 
     @cached_property
+    def _source(self) -> tuple[Engine, ir.Table]:
+        return open_source(self.table)
+
+    @property
+    def optimized(self) -> bool:
+        """Whether `optimize` wrote this policy, which chose it by some log."""
+        return {"item_1", "probability", "changed"} <= set(self._source[1].columns)
+
+    @cached_property
     def _rows(self) -> Log:  # type: ignore[override]
-        engine, table = open_source(self.table)
+        engine, table = self._source
         if self.probability is not None:
             _check_likely(table, engine, self.context, self.probability)
         roles = Roles(

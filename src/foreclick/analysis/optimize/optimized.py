@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foreclick.analysis.answers import line_of
 from foreclick.analysis.evaluate import Evaluation
 from foreclick.engines import write_rows
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.policies import Lists
-from foreclick.results import Result, Value
+from foreclick.results import Headline, Result, Value, format_value
 
 _WHY = {
     UNSURE: "nothing is sure to be better",
@@ -73,6 +74,18 @@ class Optimized(Result):
         dull = {"se", "change", "change_low", "change_high", "contexts"}
         dull |= {"lists"} if self["lists"] == self["changed"] else set()  # one each
         return tuple(c for c in self.columns if c not in dull)
+
+    @property
+    def headline(self) -> Headline:
+        """What the policy is worth, by records that had no say in choosing it."""
+        row = self.rows[0]
+        if row["covered"] is None:  # nobody judged it
+            worth = (format_value("value", row["production"]), format_value("value", row["value"]))
+            line: tuple[str, ...] = (str(row["metric"]), "not judged", " → ".join(worth))
+        else:
+            line = line_of(row, (), several=False)
+        title = f"The policy chosen by {row['estimator']}, against production"
+        return Headline(title, (line,))
 
     @property
     def value(self) -> float:

@@ -1,0 +1,253 @@
+"""One table for every answer of the library: rows, notes, and ways to show and hand them on.
+
+Results hold plain Python values, so that they can be pickled, compared and read without any other
+package. Arrow, pandas, Polars and Rich are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from foreclick.errors import optional
+from foreclick.results.formats import KINDS, Kind, Value, format_value, kind_of, span
+from foreclick.results.headline import Headline
+from foreclick.results.markup import in_html, table_in_html
+from foreclick.results.text import in_text, table_in_text
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+__all__ = ["KINDS", "Headline", "Kind", "Result", "Value", "View", "format_value", "span"]
+
+_FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND, Kind.FACT)
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """A table of plain values with notes in plain language; the base of every result.
+
+    Assumption:
+        Every row has exactly the columns named in `columns`. NumPy scalars become Python values.
+
+    Attributes:
+        rows: The rows, each from column to value; None where there is no answer.
+        columns: The names of the columns, in the order they are shown.
+        notes: What a reader should know before using the numbers, printed below the table.
+        title: A line above the table, if any.
+
+    Example:
+        >>> rows = ({"estimator": "ip", "value": 0.51234, "lift": 0.0213, "records": 120_000},)
+        >>> result = Result(rows, tuple(rows[0]), notes=("All is well.",))
+        >>> print(result.table)
+        estimator   value    lift  records
+        ──────────────────────────────────
+        ip         0.5123  +2.13%  120,000
+        <BLANKLINE>
+        • All is well.
+        >>> result["value"]
+        [0.51234]
+    """
+
+    rows: tuple[Mapping[str, Value], ...]
+    columns: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        columns = tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "rows", tuple(_plain_row(row, columns) for row in self.rows))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that the table prints."""
+        return self.columns
+
+    def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
+        """A row as the table prints it, without numbers that nothing stands behind."""
+        return row
+
+    @property
+    def headline(self) -> Headline | None:
+        """What is said before the table, for results that have more rows than one answer."""
+        return None
+
+    @property
+    def answer(self) -> str:
+        """The answer in 80 columns, as it is printed; the table, where that is the answer."""
+        return in_text(self)
+
+    @property
+    def table(self) -> View:
+        """Every row, to be printed, or shown in a notebook: ``print(result.table)``."""
+        return View(self)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, as copies: a result does not change."""
+        return iter(self.to_dicts())
+
+    def __getitem__(self, column: str) -> list[Any]:
+        """The values of a column, in the order of the rows."""
+        if column not in self.columns:
+            raise KeyError(f"no column {column!r}; there are {', '.join(self.columns)}")
+        return [row[column] for row in self.rows]
+
+    def __str__(self) -> str:
+        """The answer, with its notes below."""
+        return self.answer
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """The answer for a notebook, and the table below it, to be opened."""
+        return in_html(self)
+
+    def chart(self, **options: Any) -> Figure:  # noqa: ANN401 - each kind of result has its own
+        """The result as a picture, for results that have one; needs the extra ``charts``.
+
+        | result | chart | options |
+        |---|---|---|
+        | Backtest | RMSE over M by estimator; dots if there is one M | ``by="period"``, ``title`` |
+        | Comparison | change of every pair, with both intervals | ``title`` |
+        | Evaluation | value by estimator beside production; over M if several | ``title`` |
+        | Examination | examination by position, with both methods | ``title`` |
+        | Explored | the share of each context that is shown the candidate | ``title`` |
+        | Optimized | production, naive and honest value; gain over contexts | ``title`` |
+        | Support | covered share by click model | ``title`` |
+
+        Returns:
+            A matplotlib ``Figure``, which a notebook shows and ``savefig`` writes.
+        """
+        # The one import that points up: a result is asked for its chart, and report draws it.
+        from foreclick import report  # noqa: PLC0415
+
+        return report.chart(self, **options)
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:  # noqa: ANN401
+        """Write the result to a file, as its ending says.
+
+        | ending | content |
+        |---|---|
+        | .png, .svg, .pdf | the chart |
+        | .html | a page of its own: chart (if there is one, and matplotlib), table and notes |
+        | .csv, .json, .parquet | the rows (in JSON with title and notes) |
+
+        Args:
+            path: where to; an existing file is replaced.
+            options: those of `chart`.
+        """
+        from foreclick import report  # noqa: PLC0415 - as in chart
+
+        report.save(self, path, **options)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as dicts, free to change."""
+        return [dict(row) for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table; the types of our columns do not depend on the values."""
+        arrow = optional("pyarrow", "pip install pyarrow")
+        types = {
+            Kind.TEXT: arrow.string(),
+            Kind.COUNT: arrow.int64(),
+            **dict.fromkeys(_FLOATS, arrow.float64()),
+        }
+        arrays = {}
+        for name in self.columns:
+            kind = kind_of(name)
+            if kind is Kind.COUNT and any(_broken(value) for value in self[name]):
+                kind = Kind.SIZE  # weighted records need not be whole
+            arrays[name] = arrow.array(self[name], types.get(kind))
+        return arrow.table(arrays)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas data frame."""
+        optional("pandas", "pip install pandas")
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a Polars data frame."""
+        polars = optional("polars", "pip install 'foreclick[polars]'")
+        frame: pl.DataFrame = polars.DataFrame(self.to_arrow())
+        return frame
+
+    def to_html(self) -> str:
+        """The table with title and notes, as part of a page."""
+        return table_in_html(self)
+
+    def to_json(self) -> str:
+        """Title, rows and notes as a JSON object.
+
+        JSON has no infinity and no NaN: they become "inf" (or "-inf") and null.
+        """
+        rows = [{name: _json_value(value) for name, value in row.items()} for row in self.rows]
+        content = {"title": self.title, "rows": rows, "notes": list(self.notes)}
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2, default=str)
+
+    def to_csv(self) -> str:
+        """The rows as comma-separated values with a header; None is empty, infinity "inf"."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+
+@dataclass(frozen=True, repr=False)
+class View:
+    """The table of a result: all its rows, with title and notes."""
+
+    result: Result
+
+    def __str__(self) -> str:
+        return table_in_text(self.result)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return table_in_html(self.result)
+
+
+def _plain_row(row: Mapping[str, Value], columns: tuple[str, ...]) -> dict[str, Value]:
+    """A copy of the row in the order of the columns, with Python values."""
+    if row.keys() != set(columns):
+        differ = ", ".join(sorted(row.keys() ^ set(columns)))
+        raise ValueError(f"a row needs the columns {', '.join(columns)}; these differ: {differ}")
+    return {name: _plain(row[name]) for name in columns}
+
+
+def _plain(value: object) -> Value:
+    """The Python value of a NumPy or Arrow scalar."""
+    for method in ("item", "as_py"):
+        if hasattr(value, method):
+            value = getattr(value, method)()
+    return cast("Value", value)
+
+
+def _broken(count: Value) -> bool:
+    """Whether a count has a fraction."""
+    return isinstance(count, float) and not count.is_integer()
+
+
+def _json_value(value: Value) -> Value:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)

@@ -1,0 +1,203 @@
+"""How numbers and other values are written: one way for tables, answers, notes and charts."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Value: TypeAlias = str | int | float | None
+
+
+class Kind(Enum):
+    """What a column holds, which decides how it is shown and typed."""
+
+    TEXT = "text"
+    COUNT = "count"  # of whole things
+    SIZE = "size"  # a count that need not be whole
+    VALUE = "value"
+    CHANGE = "change"  # difference of two values
+    SHARE = "share"  # part of a whole, 0 to 1
+    LIFT = "lift"  # change relative to what was
+    BOUND = "bound"  # a setting, shown as it was given
+    FACT = "fact"  # a count or a value, whichever it is
+
+
+KINDS: dict[str, Kind] = {
+    "estimator": Kind.TEXT,
+    "metric": Kind.TEXT,
+    "model": Kind.TEXT,
+    "policy": Kind.TEXT,
+    "candidate": Kind.TEXT,
+    "against": Kind.TEXT,
+    "verdict": Kind.TEXT,
+    "clip": Kind.BOUND,
+    "value": Kind.VALUE,
+    "se": Kind.VALUE,
+    "low": Kind.VALUE,
+    "high": Kind.VALUE,
+    "margin": Kind.VALUE,
+    "other": Kind.VALUE,
+    "p": Kind.VALUE,
+    "holm": Kind.VALUE,
+    "bh": Kind.VALUE,
+    "all_low": Kind.CHANGE,
+    "all_high": Kind.CHANGE,
+    "production": Kind.VALUE,
+    "naive": Kind.VALUE,
+    "rmse": Kind.VALUE,
+    "floor": Kind.VALUE,
+    "truth": Kind.VALUE,
+    "bias": Kind.CHANGE,
+    "change": Kind.CHANGE,
+    "change_low": Kind.CHANGE,
+    "change_high": Kind.CHANGE,
+    "lift": Kind.LIFT,
+    "lift_low": Kind.LIFT,
+    "lift_high": Kind.LIFT,
+    "covered": Kind.SHARE,
+    "clipped": Kind.SHARE,
+    "share": Kind.SHARE,
+    "differs": Kind.SHARE,
+    "part": Kind.SHARE,
+    "reduction": Kind.SHARE,
+    "test": Kind.TEXT,
+    "variance": Kind.VALUE,
+    "days": Kind.VALUE,
+    "cut": Kind.SHARE,
+    "paper": Kind.SHARE,
+    "ess": Kind.SIZE,
+    "gain": Kind.CHANGE,
+    "contexts": Kind.COUNT,
+    "changed": Kind.COUNT,
+    "kept": Kind.COUNT,
+    "lists": Kind.COUNT,
+    "records": Kind.COUNT,
+    "clicks": Kind.COUNT,
+    "grade": Kind.TEXT,
+    "missing_contexts": Kind.COUNT,
+    "dropped": Kind.COUNT,
+    "folds": Kind.COUNT,
+    "replicates": Kind.COUNT,
+    "pairs": Kind.COUNT,
+    "rows": Kind.COUNT,
+    "files": Kind.COUNT,
+    "bytes": Kind.COUNT,
+    "cells": Kind.COUNT,
+    "seen": Kind.COUNT,
+    "largest": Kind.VALUE,
+    "pareto_k": Kind.VALUE,
+    "lowest": Kind.VALUE,
+    "highest": Kind.VALUE,
+    "repeated": Kind.SHARE,
+    "out_of_sight": Kind.COUNT,
+    "out_share": Kind.SHARE,
+    "cell": Kind.TEXT,
+    "exposure": Kind.VALUE,
+    "found": Kind.FACT,
+    "position": Kind.COUNT,
+    "examination": Kind.VALUE,
+    "allpairs": Kind.VALUE,
+    "items": Kind.COUNT,
+}
+"""The kind of every column of ours. Others, such as a user's segments, are shown as they are."""
+
+
+def format_value(column: str, value: Value) -> str:
+    """A value as a person wants to read it, according to its column's kind.
+
+    Example:
+        >>> format_value("covered", 0.931), format_value("clip", math.inf)
+        ('93.1%', '∞')
+    """
+    if value is None or value != value:  # noqa: PLR0124 - NaN, the one value unlike itself
+        return "–"
+    if not isinstance(value, int | float):  # text, or a user's dates
+        return printable(str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    kind = kind_of(column)
+    if kind is None:
+        return str(value) if isinstance(value, int) else _significant(value, "")
+    return _FORMATS[kind](value)
+
+
+def kind_of(column: str) -> Kind | None:
+    """The declared kind of a column; None for a user's own."""
+    return KINDS.get(column)
+
+
+def span(column: str, low: Value, high: Value) -> str:
+    """Both ends of an interval.
+
+    Example:
+        >>> span("lift", 0.0213, 0.05)
+        '+2.13% to +5.00%'
+    """
+    return f"{format_value(column, low)} to {format_value(column, high)}"
+
+
+def printable(text: str) -> str:
+    """Text that stays on its line and cannot steer the terminal: logged queries hold anything."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+_LARGE = 1_000  # from here on the places before the point are digits enough
+_ROUNDING = 12  # decimal places; what is left of a share beyond them is rounding
+_NOISE = 10  # and of a difference of sums
+
+
+def _significant(value: float, sign: str, digits: int = 4) -> str:
+    """A number with a few significant digits; `sign` is "" or "+"."""
+    if value == 0:
+        return "0"
+    if abs(value) >= _LARGE:
+        return f"{value:{sign},.0f}"
+    return f"{value:{sign}#.{digits}g}".removesuffix(".")
+
+
+def _share(value: float) -> str:
+    """A share in per cent that says 0% and 100% only where it is exactly that."""
+    value = round(value, _ROUNDING)
+    if value in {0, 1}:
+        return f"{value:.0%}"
+    if 0 < value < 0.0005:  # noqa: PLR2004 - would be rounded to 0.0%
+        return "<0.1%"
+    if 0.9995 <= value < 1:  # noqa: PLR2004 - would be rounded to 100.0%
+        return ">99.9%"
+    return f"{value:.1%}"
+
+
+def _lift(value: float) -> str:
+    """A relative change in per cent, with more digits where it is small."""
+    value = round(value, _NOISE)
+    if value == 0:
+        return "0%"
+    if abs(value) < 0.000005:  # noqa: PLR2004 - would be rounded to +0.000%
+        return "0.000%"
+    if abs(value) < 0.001:  # noqa: PLR2004 - 0.1 %, below which two places lose the number
+        return f"{value:+.3%}"
+    digits = 2 if abs(value) < 0.1 else 1 if abs(value) < _LARGE else 0  # noqa: PLR2004
+    return f"{value:+,.{digits}%}"
+
+
+_FORMATS: dict[Kind, Callable[[float], str]] = {
+    Kind.TEXT: str,
+    Kind.COUNT: lambda value: f"{value:,.0f}",
+    Kind.SIZE: lambda value: f"{value:,.0f}",
+    Kind.VALUE: lambda value: _significant(value, ""),
+    Kind.CHANGE: lambda value: _significant(round(value, _NOISE), "+", digits=3),
+    Kind.SHARE: _share,
+    Kind.LIFT: _lift,
+    Kind.BOUND: lambda value: f"{value:,.10g}",
+    Kind.FACT: lambda value: (
+        f"{value:,.0f}" if float(value).is_integer() else _significant(value, "")
+    ),
+}
