@@ -17,6 +17,7 @@ from foreclick.analysis.examination import Examination, examination
 from foreclick.analysis.explore import Explored, explore
 from foreclick.analysis.judgments import Judgments, judgments
 from foreclick.analysis.optimize import Optimized, optimize
+from foreclick.analysis.report import Report, report
 from foreclick.analysis.resample import Resampling, resample
 from foreclick.analysis.support import Support, support
 from foreclick.estimators import Items, Ladder, Weighted
@@ -56,6 +57,7 @@ __all__ = [
     "Policy",
     "Ranking",
     "Ratio",
+    "Report",
     "Resampling",
     "Support",
     "Tallies",
@@ -76,6 +78,7 @@ __all__ = [
     "optimize",
     "read_log",
     "read_tally",
+    "report",
     "resample",
     "simulate",
     "support",

@@ -260,7 +260,7 @@ def _illustrative(counted: Tally) -> tuple[Any, list[str]]:
 
 
 def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Path, ...]:
-    from foreclick.report.charts import lines_by_period  # noqa: PLC0415 - matplotlib is an extra
+    from foreclick.rendering.charts import lines_by_period  # noqa: PLC0415 - matplotlib is an extra
 
     files = []
     for name, result in found.items():

@@ -239,7 +239,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         fixed_mix=mix == "fixed",
         workers=workers,
     )
-    questions = _with_logging(counted, question, logging)
+    questions = with_logging(counted, question, logging)
     check_interval(interval, kinds, mix, questions)
     check_rewards(interval, counted, question)
     notes += (
@@ -305,7 +305,7 @@ def _drift_note(counted: Tally, question: Question) -> list[str]:
     return drift_of(batches_of(counted), asked[0].metric.reward, examined).warning()
 
 
-def _with_logging(
+def with_logging(
     counted: Tally, question: Question, logging: Policy | str | None
 ) -> list[Question]:
     """Decides where logging probabilities come from; one question for each source.

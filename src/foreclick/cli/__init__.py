@@ -17,7 +17,7 @@ from foreclick.cli.options import build_parser
 from foreclick.cli.output import complain, hear, settle_encoding, show, warn
 from foreclick.errors import ForeclickError
 from foreclick.progress import working
-from foreclick.report import checked_picture
+from foreclick.rendering import checked_picture
 
 if TYPE_CHECKING:
     import argparse

@@ -61,12 +61,27 @@ class Estimate:
 def estimate(tally: Tally, question: Question) -> Estimate:
     """Answer a question from a tally."""
     check_question(tally.shape, question)
+    strata = Strata.of(batches_of(tally), question.by)
+    return answered(tally, question, strata).estimate()
+
+
+def answered(
+    tally: Tally, question: Question, strata: Strata, totals: Totals | None = None
+) -> Answer:
+    """All sums of a question.
+
+    Args:
+        tally: the log.
+        question: what is asked.
+        strata: the parts of the log that have sums of their own.
+        totals: where values of contexts are added; by default one sum for each stratum.
+    """
     batches = batches_of(tally)
-    strata = Strata.of(batches, question.by)
     policy = question.candidate
     sample = isinstance(policy, Observed) and not policy.counted.same(tally)
     work = BatchWork(question, tally.shape, strata, sample=sample)
-    totals, facts, psi = Totals(strata.count), Facts(), _Influences()
+    totals = Totals(strata.count) if totals is None else totals
+    facts, psi = Facts(), _Influences()
     for number, found in enumerate(batches.map(work, question.workers)):
         found.add_to(totals)
         facts.add(found.facts)
@@ -78,7 +93,7 @@ def estimate(tally: Tally, question: Question) -> Estimate:
     if question.products:
         counted = (placed.counting for placed in _Placing(work, batches))
         add_products(question, zip(counted, psi.batches, strict=True), totals)
-    return answer.estimate()
+    return answer
 
 
 class _Influences:
@@ -108,7 +123,7 @@ def _climb(
     fit = fitted(tally, ladder, metrics[0].reward, work.depth)
     key = "ladder counts", fit, metrics[0].reward, question.by
     counts = batches.kept.setdefault(key, {})
-    estimate = LadderEstimate(fit, metrics, batches, work.strata.count, counts)
+    estimate = LadderEstimate(fit, metrics, batches, work.strata.apart, counts)
     drops = question.missing == "drop"
     sample = tally.shape.sample
     drawn = sample is not None and sample[0] == "context"
@@ -124,13 +139,13 @@ def _climb(
     )
     for turn, (each, values, rows) in enumerate(climb.values(_Placing(work, batches))):
         batch = each.counting.batch
-        found = Found(batch.stratum, values)
+        found = Found(work.strata.numbers(batch), values)
         if question.two_way and rows:
-            found = replace(found, rows=rows, both=Both.of(batch))
+            found = replace(found, rows=rows, both=Both.of(batch, found.stratum))
         found.add_to(totals)
         if question.products:
             psi.add(turn % len(psi.batches), rows)
-    if question.clusters:
+    if question.clusters and work.strata.apart == work.strata.count:
         shared = estimate.coarse_unsettled() + estimate.coefficients_variance()
         for j, (i, _) in enumerate(asks):
             totals.more((i, 0, "alone"), shared[:, j])

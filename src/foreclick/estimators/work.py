@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick.batches import (
     Batch,
@@ -38,7 +40,7 @@ from foreclick.estimators.question import Question
 from foreclick.estimators.slots import context_slots
 from foreclick.estimators.spread import BOTH
 from foreclick.estimators.support import Sight, context_support, sights
-from foreclick.logs import PERIOD, Shape
+from foreclick.logs import CONTEXT, PERIOD, Shape
 from foreclick.metrics import SHOWN
 from foreclick.policies import Observed, Policy
 
@@ -69,6 +71,11 @@ class Strata:
         """How many there may be."""
         return math.prod(len(code) for code in self.codes)
 
+    @property
+    def apart(self) -> int:
+        """How many of them are estimated apart, as if the others were not there."""
+        return self.count
+
     def split(self, batch: Batch) -> Batch:
         """The batch with every stratum of a context as a context of its own."""
         if not self.by:
@@ -83,6 +90,10 @@ class Strata:
 
         return batch.keep(("split", self.by), make)  # type: ignore[return-value]
 
+    def numbers(self, batch: Batch) -> Ints:
+        """Shape (X,): the stratum whose sums each context of a batch adds to."""
+        return batch.stratum
+
     def segment(self, number: int) -> dict[str, Any]:
         """The values of a stratum by column."""
         found = {}
@@ -90,6 +101,39 @@ class Strata:
             number, own = divmod(number, len(code))
             found[name] = code.values[own].as_py()
         return {name: found[name] for name in self.by}
+
+
+@dataclass(frozen=True)
+class NamedContexts(Strata):
+    """Some contexts, each with sums of its own, and all others together.
+
+    Nothing is estimated apart: a context keeps its part of the answer for the whole log.
+
+    Attributes:
+        values: the contexts.
+    """
+
+    values: pa.Array = field(kw_only=True)
+
+    @property
+    def count(self) -> int:
+        """The contexts, and one for the others, which comes last."""
+        return len(self.values) + 1
+
+    @property
+    def apart(self) -> int:
+        """None: there is one estimate, of the whole log."""
+        return 1
+
+    def numbers(self, batch: Batch) -> Ints:
+        """Shape (X,): which of the contexts each one is."""
+        found = pc.fill_null(pc.index_in(batch.contexts, self.values), len(self.values))
+        return np.asarray(found, dtype=np.int64)[batch.context_value]
+
+    def segment(self, number: int) -> dict[str, Any]:
+        """The context, or None for all others."""
+        other = number == len(self.values)
+        return {CONTEXT: None if other else self.values[number].as_py()}
 
 
 @dataclass(eq=False)
@@ -170,11 +214,11 @@ class Both(NamedTuple):
     size: int
 
     @classmethod
-    def of(cls, batch: Batch) -> Both:
-        """Those of the rows of a batch."""
+    def of(cls, batch: Batch, stratum: Ints) -> Both:
+        """Those of the rows of a batch, whose contexts add to these strata."""
         periods, units = batch.cluster_count["period"], batch.cluster_count["unit"]
-        stratum = batch.stratum[batch.row_context].astype(np.int64)
-        at = (stratum * periods + batch.clusters["period"]) * units + batch.clusters["unit"]
+        rows = stratum[batch.row_context].astype(np.int64)
+        at = (rows * periods + batch.clusters["period"]) * units + batch.clusters["unit"]
         return cls(at, periods * units)
 
 
@@ -215,7 +259,7 @@ class BatchWork:
         q, placed = self.question, self.placed(batch)
         candidate, counting, coding = placed.candidate, placed.counting, placed.candidate.coding
         batch = counting.batch
-        found = Found(batch.stratum)
+        found = Found(self.strata.numbers(batch))
         found.facts.shared = candidate.shared
         found.facts.note_missing("candidate", batch, candidate.known)
         self._parts(found, counting)
@@ -274,7 +318,7 @@ class BatchWork:
             for metric in self.question.parts:
                 found.sums[kind, "f", metric] = clustering.rewards(metric)
         if self.question.two_way:
-            found.both = Both.of(counting.batch)
+            found.both = Both.of(counting.batch, found.stratum)
             found.rows[BOTH, "n"] = counting.by_row(np.ones(len(counting.batch.n)))
             for metric in self.question.parts:
                 found.rows[BOTH, "f", metric] = counting.by_row(counting.rewards(metric))

@@ -134,10 +134,10 @@ class Result:
         Returns:
             A matplotlib ``Figure``, which a notebook shows and ``savefig`` writes.
         """
-        # The one import that points up: a result is asked for its chart, and report draws it.
-        from foreclick import report  # noqa: PLC0415
+        # The one import that points up: a result is asked for its chart, and rendering draws it.
+        from foreclick import rendering  # noqa: PLC0415
 
-        return report.chart(self, **options)
+        return rendering.chart(self, **options)
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:  # noqa: ANN401
         """Write the result to a file, as its ending says.
@@ -152,9 +152,9 @@ class Result:
             path: where to; an existing file is replaced.
             options: those of `chart`.
         """
-        from foreclick import report  # noqa: PLC0415 - as in chart
+        from foreclick import rendering  # noqa: PLC0415 - as in chart
 
-        report.save(self, path, **options)
+        rendering.save(self, path, **options)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts, free to change."""

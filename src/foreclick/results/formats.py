@@ -71,6 +71,7 @@ KINDS: dict[str, Kind] = {
     "paper": Kind.SHARE,
     "ess": Kind.SIZE,
     "gain": Kind.CHANGE,
+    "adds": Kind.CHANGE,
     "contexts": Kind.COUNT,
     "changed": Kind.COUNT,
     "kept": Kind.COUNT,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter
 
-from foreclick.report.style import FAINT, GREY, INK, SMALL, TEXT, Look
+from foreclick.rendering.style import FAINT, GREY, INK, SMALL, TEXT, Look
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 
 import foreclick as fc
 from foreclick.errors import ReportError
-from foreclick.report.charts import lines_by_period
-from foreclick.report.style import Chart
+from foreclick.rendering.charts import lines_by_period
+from foreclick.rendering.style import Chart
 from foreclick.results import Result
-from tests.report.samples import (
+from tests.rendering.samples import (
     CLIPS,
     DAYS,
     ERRORS,

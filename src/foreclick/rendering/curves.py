@@ -19,7 +19,7 @@ from matplotlib.ticker import (
     PercentFormatter,
 )
 
-from foreclick.report.style import GAIN, GREY, INK, MOST_NAMES, TEXT, End, Look, name_ends
+from foreclick.rendering.style import GAIN, GREY, INK, MOST_NAMES, TEXT, End, Look, name_ends
 from foreclick.results import format_value
 
 Rows = Sequence[Mapping[str, Any]]

@@ -15,7 +15,7 @@ from foreclick.errors import MissingDependency, ReportError, optional
 from foreclick.results import Result
 
 if TYPE_CHECKING:
-    from foreclick.report.style import Chart
+    from foreclick.rendering.style import Chart
 
 PICTURES = (".png", ".svg", ".pdf")
 ENDINGS = (*PICTURES, ".html", ".csv", ".json", ".parquet")
@@ -25,7 +25,7 @@ def chart(result: Result, **options: Any) -> Chart:  # noqa: ANN401 - those of t
     """The chart of a result, if matplotlib is there to draw it."""
     optional("matplotlib", "pip install 'foreclick[charts]'")
     # matplotlib is an extra, and takes longer to import than most results to write.
-    from foreclick.report.charts import draw  # noqa: PLC0415
+    from foreclick.rendering.charts import draw  # noqa: PLC0415
 
     return draw(result, **options)
 
@@ -118,7 +118,7 @@ def _figure(result: Result, title: str, options: dict[str, Any]) -> str:
         optional("matplotlib", "")
     except MissingDependency:  # the numbers are worth having without
         return ""
-    from foreclick.report.charts import has_chart  # noqa: PLC0415 - as above
+    from foreclick.rendering.charts import has_chart  # noqa: PLC0415 - as above
 
     if not has_chart(result):
         return ""

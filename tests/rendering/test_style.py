@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foreclick.report.curves import Clips
-from foreclick.report.style import PALETTE, darker, looks, room, spread
+from foreclick.rendering.curves import Clips
+from foreclick.rendering.style import PALETTE, darker, looks, room, spread
 
 INF = float("inf")
 

@@ -5,6 +5,6 @@ policy's is in `optimized`), and `files` writes. matplotlib, an extra, is import
 is asked for.
 """
 
-from foreclick.report.files import chart, checked_picture, save
+from foreclick.rendering.files import chart, checked_picture, save
 
 __all__ = ["chart", "checked_picture", "save"]

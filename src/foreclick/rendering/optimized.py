@@ -9,9 +9,9 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from foreclick.analysis.optimize import Optimized
-from foreclick.report.curves import Growing, over_ranks
-from foreclick.report.dots import Dot, dots, upright
-from foreclick.report.style import NAIVE, PRODUCTION, VERDICTS, Chart, head, panels
+from foreclick.rendering.curves import Growing, over_ranks
+from foreclick.rendering.dots import Dot, dots, upright
+from foreclick.rendering.style import NAIVE, PRODUCTION, VERDICTS, Chart, head, panels
 from foreclick.results import format_value
 
 Row = Mapping[str, Any]

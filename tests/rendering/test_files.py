@@ -16,7 +16,7 @@ import pytest
 import foreclick as fc
 from foreclick.errors import MissingDependency, ReportError
 from foreclick.results import Result
-from tests.report.samples import backtest, evaluation, optimized, support
+from tests.rendering.samples import backtest, evaluation, optimized, support
 
 PLAIN = Result(({"value": 1.0},), ("value",), ("A <note>.",), "A <title>")
 
@@ -187,7 +187,7 @@ sys.exit(main(["backtest", "none.parquet", "--chart", "chart.png"]))
 
 def test_importing_and_saving_rows_imports_no_matplotlib(tmp_path):
     code = (
-        "import sys, foreclick as fc; from foreclick import report\n"
+        "import sys, foreclick as fc; from foreclick import rendering\n"
         "fc.Support(({'covered': 0.5},), ('covered',)).save('rows.csv')\n"
         "sys.exit('matplotlib' in sys.modules)"
     )

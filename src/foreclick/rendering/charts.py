@@ -16,7 +16,7 @@ from foreclick.analysis.explore import Explored
 from foreclick.analysis.optimize import Optimized
 from foreclick.analysis.support import Support
 from foreclick.errors import ReportError
-from foreclick.report.curves import (
+from foreclick.rendering.curves import (
     Clips,
     Curve,
     Level,
@@ -29,9 +29,9 @@ from foreclick.report.curves import (
     ring,
     scale_y,
 )
-from foreclick.report.dots import Dot, bars, dots, upright
-from foreclick.report.optimized import optimized
-from foreclick.report.style import (
+from foreclick.rendering.dots import Dot, bars, dots, upright
+from foreclick.rendering.optimized import optimized
+from foreclick.rendering.style import (
     MOST_NAMES,
     VERDICTS,
     Chart,
