@@ -222,19 +222,35 @@ class TestWhatItSays:
         )
         assert result["rmse"][0] == pytest.approx(0, abs=1e-12)
         assert result.notes[0].startswith("clicks@1: ip predicted best, RMSE ")
-        assert "100.0% below rctr" in result.notes[0]
+        assert "100% below 'nothing changes'" in result.notes[0]
         assert "larger than its own noise over 10 periods" in result.notes[0]
 
     def test_a_win_by_chance(self):
-        assert "within its own noise" in backtest(read(range(1, 9), per_day=40)).notes[0]
+        result = backtest(read(range(1, 9), per_day=40, seed=9), estimators=["ip", "item"])
+        assert "below item" in result.notes[0]
+        assert "within its own noise" in result.notes[0]
+        assert result.notes[0].endswith("either will do.")
+
+    def test_a_win_by_chance_over_nothing_changes(self):
+        result = backtest(read(range(1, 9), per_day=40, seed=2))
+        assert "below 'nothing changes'" in result.notes[0]
+        assert result.notes[0].endswith("it may be luck.")
+
+    def test_no_win_over_nothing_changes(self):
+        note = backtest(read(range(1, 9), per_day=40)).notes[0]
+        assert note.startswith("clicks@2: no estimator predicted better than 'nothing changes'")
+
+    def test_nobody_who_sees_a_change(self):
+        note = backtest(read([1, 2]), estimators="rctr").notes[0]
+        assert note == "clicks@2: no estimator was asked for that sees what changes."
 
     def test_two_periods_say_nothing_of_noise(self):
-        assert "nobody can say" in backtest(read([1, 2])).notes[0]
+        assert "nobody can say" in backtest(read([1, 2], seed=1)).notes[0]
 
     def test_nobody_to_compare_with(self):
         note = backtest(read([1, 2, 3]), estimators="ip", clip=[2, math.inf]).notes[0]
         assert note.startswith("clicks@2: ip")
-        assert "below" not in note
+        assert "below 'nothing changes'" in note
 
     def test_no_floor_where_no_list_repeats(self):
         rows = table([1, 2], per_day=1)

@@ -110,7 +110,7 @@ def test_a_candidate_and_itself_do_not_differ(log):
     row = row_of(result, "one", "same")
     assert row["change"] == pytest.approx(0, abs=1e-12)
     assert row["se"] == pytest.approx(0, abs=1e-9)
-    assert row["verdict"] == "cannot tell"
+    assert row["verdict"] == "no difference"
 
 
 def test_refusals(log, simulation):

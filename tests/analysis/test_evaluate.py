@@ -504,7 +504,7 @@ class TestDays:
             estimators="ip",
             **options,
         )
-        return found["verdict"][0], found.notes[0]
+        return found["verdict"][0], found.verdicts[0].because
 
     def test_what_only_few_of_many_days_saw_is_not_judged(self):
         word, note = self.verdict(12, [2, 1])

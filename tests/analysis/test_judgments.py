@@ -104,7 +104,7 @@ class TestRates:
     @pytest.mark.parametrize("slots", [1, 300])
     def test_do_not_depend_on_the_size_of_batches(self, monkeypatch, slots):
         tally = fc.tally(fc.read_log(log(records=2000, contexts=12)))
-        whole = fc.judgments(tally).table
+        whole = fc.judgments(tally).items
         assert 1 < len(list(Batches(tally, slots))) <= 12
         for module in (judgments, examination):
             monkeypatch.setattr(module, "batches_of", lambda t: Batches(t, slots))
@@ -166,7 +166,7 @@ class TestIntervals:
         rng = np.random.default_rng(5)
         attraction = rng.beta(1, 6, (10, ITEMS)) + 0.005
         table = drawn(rng, attraction, 1000, swaps=True)
-        found = fc.judgments(table, examination=[1.0] * len(P)).table
+        found = fc.judgments(table, examination=[1.0] * len(P)).items
         truth = attraction[np.asarray(found["context"]), np.asarray(found["item"])]
         inside = (np.asarray(found["low"]) <= truth) & (truth <= np.asarray(found["high"]))
         assert inside.mean() < 0.5

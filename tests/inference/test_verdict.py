@@ -48,8 +48,9 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
         (seen(-0.03, -0.01, beyond=0.011), 0.0, UNKNOWN),
         (seen(-0.01, 0.01, beyond=0.02), 0.02, UNKNOWN),
         # Rounding is no change.
-        (seen(1e-12, 1e-12), 0.0, UNKNOWN),
-        (seen(-1e-12, -1e-12), 0.0, UNKNOWN),
+        (seen(1e-12, 1e-12), 0.0, SAME),
+        (seen(-1e-12, -1e-12), 0.0, SAME),
+        (replace(seen(0.0, 0.0), sighted=False), 0.0, UNKNOWN),
         # What was seen on few days may be their doing, whatever it says.
         (seen(0.01, 0.03, repeated=0.5), 0.0, BETTER),
         (seen(0.01, 0.03, repeated=0.49), 0.0, UNKNOWN),
@@ -90,11 +91,12 @@ def test_a_verdict_names_the_model_it_assumes():
     [
         (seen(covered=0.0), "Show it to a few users"),
         (seen(change=0.4), "Log more"),
-        (seen(0.01, 0.03, repeated=0.2), "only 20% of what was seen"),
+        (seen(0.01, 0.03, repeated=0.2), "only 20.0% of what was seen"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
         (seen(-0.03, -0.01, beyond=0.2, covered=0.4), "something new may be clicked more often"),
         (seen(-0.01, 0.03), "About 4 times as many days"),
         (seen(-0.01, 0.01001), "too close to call"),
+        (replace(seen(-0.01, 0.03), sighted=False), "does not matter which items"),
     ],
 )
 def test_what_would_help(evidence, helps):

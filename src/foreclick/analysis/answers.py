@@ -81,6 +81,8 @@ def line_of(row: Row, by: Sequence[str], *, several: bool) -> tuple[str, ...]:
     if is_blind(row):
         seen = format_value("covered", row["covered"])
         why = f"no number: the log saw {seen} of what the candidate would show"
+        if row["value"] is None and row["covered"]:
+            why = "no number: the denominator is 0 in this log"
         return (name, *([verdict] if verdict else []), why)
     # Where production earns nothing, a change cannot be told in per cent of it.
     column = "change" if row["lift"] is None else "lift"

@@ -416,7 +416,8 @@ def _winner(metric: Metric, found: Folds, steady: Mapping[Metric, FoldErrors]) -
     over = f"over {int((found.pairs > 0).sum())} periods (p = {chance:.2g})"
     if chance < _NOISE:
         return f"{won}; the win is larger than its own noise {over}."
-    return f"{won}; the win is within its own noise {over}, so either will do."
+    so = "it may be luck" if second.model.name == _STEADY else "either will do"
+    return f"{won}; the win is within its own noise {over}, so {so}."
 
 
 def _rmse(errors: FoldErrors, found: Folds) -> float:

@@ -30,12 +30,14 @@ class Check(Result):
     """What is in a log: one row per fact, grouped by section."""
 
     @property
-    def headline(self) -> Headline:
+    def headline(self) -> Headline | None:
         """What is in it at a glance; the table has every period and position."""
         sections: dict[str, dict[str, Value]] = {}
         for row in self.rows:
             sections.setdefault(str(row["section"]), {})[str(row["fact"])] = row["found"]
-        size = sections.pop("size")
+        size = sections.pop("size", None)
+        if size is None:
+            return None
         median, longest = size["records in the median context"], size["longest list"]
         lines = [
             ("records", f"{_told(size['records'])}, {_told(median)} in the median context"),

@@ -87,7 +87,7 @@ def _tell(message: str, style: str) -> None:
 def _coloured(text: str) -> Text:
     """The text of a result with its heads bold, its rule dim, and a mark before each note."""
     styled = Text(text)
-    styled.highlight_regex(r"\A[^─]*", "bold")
+    styled.highlight_regex(r"\A[^─]*(?=\n─)" if "─" in text else r"\A[^\n]*", "bold")
     styled.highlight_regex(r"(?m)^─+$", "dim")
     styled.highlight_regex(r"(?m)^•", "bold yellow")
     return styled

@@ -66,10 +66,10 @@ def grid(lines: Sequence[Sequence[str]]) -> str:
         told = _MARGIN
         for i, text in enumerate(line):
             last = i == len(line) - 1  # a text without neighbours may be as long as it likes
-            if i > 1 and len(told.rstrip()) + len(_GAP) + len(text) > WIDTH:
+            placed = text.rjust(widths[i]) if numbers[i] else text.ljust(widths[i])
+            if i > 1 and len(told) + len(placed.rstrip()) > WIDTH:
                 rows.append(told.rstrip())
                 told = _MARGIN + " " * (first + len(_GAP))
-            placed = text.rjust(widths[i]) if numbers[i] else text.ljust(widths[i])
             told += placed if last else placed + _GAP
         rows += _broken(told.rstrip(), first)
     return "\n".join(rows)

@@ -1,0 +1,237 @@
+"""The answer first: what a result prints, in 80 columns."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import foreclick as fc
+from foreclick.analysis.answers import headline_of
+from foreclick.results import Headline, Result
+from foreclick.results.text import WIDTH, grid
+
+SHOES = [[1, 2, 3], [2, 1, 3], [1, 3, 2], [3, 2, 1]]
+
+
+def log(days=12, click=(0.6, 0.3, 0.1), seed=3, **columns):
+    """Queries whose item 2 is the best, by chance at every position."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (query, items, day)
+        for day, query, items in product(range(days), ("shoes", "boots"), SHOES)
+        for _ in range(20)
+    ]
+    rates = {1: 0.2, 2: 0.8, 3: 0.1}
+    clicks = [
+        [int(rng.random() < rates[i] * p) for i, p in zip(items, click, strict=True)]
+        for _, items, _ in rows
+    ]
+    return {
+        "context": [row[0] for row in rows],
+        "items": [row[1] for row in rows],
+        "clicks": clicks,
+        "day": [row[2] for row in rows],
+        **columns,
+    }
+
+
+def ranking(*items):
+    return {"context": ["shoes", "boots"], "items": [list(items)] * 2}
+
+
+@pytest.fixture(scope="module")
+def tally():
+    return fc.tally(fc.read_log(log(), period="day"))
+
+
+def lines(text):
+    return text.splitlines()
+
+
+def wide(text):
+    """Lines beyond 80 columns that have a blank to break at."""
+    return [line for line in lines(text) if len(line) > WIDTH and " " in line.strip()]
+
+
+class TestEvaluation:
+    def test_the_answer_comes_first(self, tally):
+        e = fc.evaluate(tally, ranking(2, 1, 3), metrics=["clicks@3", "dcg@3"])
+        told = lines(str(e))
+        assert told[0].startswith("Candidate against production, by ladder (1,920 records")
+        assert told[2].split()[:2] == ["clicks@3", "better"]
+        assert told[3].split()[:2] == ["dcg@3", "better"]
+        assert f"{100 * e['lift'][0]:+.1f}%" in told[2]
+        assert "The log saw all that the candidate would show." in told
+        assert any(line.startswith("ip (") and line.endswith("agrees.") for line in told)
+        assert not wide(str(e))
+
+    def test_the_table_has_every_row(self, tally):
+        e = fc.evaluate(tally, ranking(2, 1, 3), estimators="all")
+        for name in dict.fromkeys(e["estimator"]):
+            assert f"\n{name} " in str(e.table)
+        assert "<details>" in e._repr_html_()
+        assert str(e.table) == repr(e.table)
+
+    def test_without_intervals_nobody_agrees(self, tally):
+        text = str(fc.evaluate(tally, ranking(2, 1, 3), clusters=None))
+        assert "Other click models: ip (" in text
+        assert "agree" not in text
+        assert "confidence" not in text
+
+    def test_who_saw_next_to_nothing_shows_no_number(self):
+        table = log()
+        table["items"][0] = [7, 8, 9]
+        poor = fc.evaluate(
+            fc.read_log(table),
+            fc.Lists(
+                {
+                    "context": ["shoes", "shoes", "boots"],
+                    "items": [[7, 8, 9], [31, 32, 33], [31, 32, 33]],
+                    "probability": [0.01, 0.99, 1.0],
+                }
+            ),
+            metrics="clicks@3",
+            estimators=["ip", "list"],
+        )
+        assert poor["value"][0] is not None
+        assert "%" not in lines(str(poor))[2].split("saw")[0]
+        assert "no number: the log saw 0.5% of what the candidate would show" in str(poor)
+        assert str(poor.table).count("–") >= 8
+
+    def test_models_that_disagree(self):
+        """By position 1 alone item 1 looks worthless: `item` says otherwise."""
+        table = log(click=(0.05, 0.9, 0.05))
+        e = fc.evaluate(fc.read_log(table, period="day"), ranking(1, 2, 3), estimators="all")
+        assert "item (" in str(e)
+        assert "disagree" in str(e) or "not on its size" in str(e)
+
+    def test_segments_have_a_line_each_and_at_most_twenty(self):
+        site = [f"site {i % 30:02}" for i in range(1920)]
+        told = fc.read_log(log(site=site), period="day", segments="site")
+        text = str(
+            fc.evaluate(told, ranking(2, 1, 3), metrics="clicks@3", by="site", missing="drop")
+        )
+        assert sum(line.startswith("  clicks@3 site") for line in lines(text)) == 20
+        assert "The first 20 of 30; the table has them all." in text
+        assert not wide(text)
+
+    def test_a_baseline_is_named(self, tally):
+        e = fc.evaluate(tally, ranking(2, 1, 3), baseline=ranking(1, 2, 3))
+        assert str(e).startswith("Candidate against the baseline, by ladder")
+
+    def test_the_same_as_production_is_no_difference(self):
+        table = {"context": ["q"] * 40, "items": [[1, 2]] * 40, "clicks": [[1, 0], [0, 0]] * 20}
+        table["day"] = [i // 4 for i in range(40)]
+        e = fc.evaluate(
+            fc.read_log(table, period="day"),
+            {"context": ["q"], "items": [[1, 2]]},
+            metrics="clicks@2",
+            estimators=["ip", "rctr"],
+        )
+        assert e["verdict"] == ["no difference", "cannot tell"]
+        assert "e-" not in str(e)
+        assert "e-" not in str(e.table)
+        assert "times as many" not in str(e)
+
+    def test_an_optimised_policy_says_so_on_its_log(self, tally, tmp_path):
+        best = fc.optimize(tally, metric="clicks@3")
+        best.write(tmp_path / "policy.parquet")
+        read = fc.Lists(tmp_path / "policy.parquet")
+        for policy in (best.policy, read):
+            e = fc.evaluate(tally, policy, metrics="clicks@3", estimators="ip", clusters=None)
+            assert any("`optimize` chose this policy" in note for note in e.notes)
+        plain = fc.evaluate(tally, ranking(2, 1, 3), metrics="clicks@3", clusters=None)
+        assert not any("optimize" in note for note in plain.notes)
+        assert not any("optimize" in note for note in best.notes)
+        assert str(best).startswith("The policy chosen by ladder")
+
+
+class TestOthers:
+    def test_compare_names_its_metric_and_estimator_everywhere(self, tally):
+        c = fc.compare(tally, {"new": ranking(2, 1, 3), "old": ranking(1, 3, 2)})
+        title = f"{c['metric'][0]} by {c['estimator'][0]} (95% confidence for all pairs)"
+        assert title in str(c)
+        assert title in str(c.table)
+        assert title in c.to_html()
+        assert c.to_csv().startswith("estimator,metric,candidate,")
+        told = lines(str(c))
+        assert told[2].split()[0] == "new"  # the best first
+        assert "new is better than old." in told
+        assert not wide(str(c))
+
+    def test_a_backtest_never_crowns_who_cannot_see_a_change(self):
+        """Where nothing depends on the items, `rctr` is nearest, and still does not win."""
+        rng = np.random.default_rng(3)
+        table = log(days=8)
+        table["clicks"] = (rng.random((len(table["day"]), 3)) < 0.3).astype(int).tolist()
+        b = fc.backtest(fc.read_log(table, period="day"), metrics="clicks@3")
+        rmse = dict(zip(b["estimator"], b["rmse"], strict=True))
+        assert min(rmse, key=rmse.get) == "rctr"
+        assert any("no estimator predicted better than 'nothing changes'" in n for n in b.notes)
+        assert not any("rctr predicted best" in note for note in b.notes)
+        assert "the one to beat" in str(b)
+        assert not wide(str(b))
+
+    def test_support_and_check_fit(self, tally):
+        support = fc.support(tally, ranking(2, 1, 3))
+        assert "the item at its position" in str(support)
+        check = fc.check(tally)
+        assert "2 to" not in str(check)
+        assert "in 12 periods (0 to 11)" in str(check)
+        assert not wide(str(support))
+        assert not wide(str(check))
+
+
+words = st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=30)
+
+
+class TestGrid:
+    @given(st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=5))
+    def test_nothing_is_lost_and_it_fits(self, rows):
+        text = grid(rows)
+        told = "".join(text.split())
+        for row in rows:
+            assert "".join("".join(cell.split()) for cell in row) in told
+        assert not wide(text)
+
+    def test_numbers_stand_right(self):
+        assert lines(grid([("a", "+1%", "x"), ("b", "+10%", "y")])) == [
+            "  a    +1%   x",
+            "  b   +10%   y",
+        ]
+
+    @given(words, words, words)
+    def test_an_answer_is_escaped_in_a_page(self, title, cell, said):
+        class Told(Result):
+            @property
+            def headline(self):
+                return Headline(title, ((cell, "x"),), (said,))
+
+        class Plain(Result):
+            @property
+            def headline(self):
+                return Headline("t", (("c", "x"),), ("s",))
+
+        found, plain = (kind(({"value": 1.0},), ("value",))._repr_html_() for kind in (Told, Plain))
+        assert found.count("<") == plain.count("<")
+
+
+def test_a_ratio_that_divides_by_nothing_has_no_number():
+    row = {
+        "estimator": "ip", "metric": "ctr@3", "clip": math.inf, "value": None, "production": 0.0,
+        "change": None, "lift": None, "covered": 1.0, "records": 5, "verdict": "cannot tell",
+    }  # fmt: skip
+    found = headline_of(
+        [row], by=(), answering="ip", against="production", confidence=0.95, disputed=set()
+    )
+    assert found.lines[0][2] == "no number: the denominator is 0 in this log"
+
+
+def test_text_of_a_result_without_a_headline_is_its_table():
+    rows = pa.table({"value": [1.0]}).to_pylist()
+    result = Result(tuple(rows), ("value",))
+    assert str(result) == str(result.table)
