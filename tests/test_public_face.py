@@ -1,5 +1,7 @@
 """The public face: names, errors, and what importing the package costs."""
 
+import ast
+import importlib
 import inspect
 import subprocess
 import sys
@@ -68,10 +70,37 @@ TYPES = {
 }
 
 
-def test_import_brings_no_heavy_package():
-    code = f"import sys, foreclick; print([m for m in {HEAVY} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("statement", "heavy"),
+    [
+        (
+            "import foreclick; foreclick.errors, dir(foreclick)",
+            ("ibis", "numpy", "pyarrow", *HEAVY),
+        ),
+        ("from foreclick import *", HEAVY),
+    ],
+)
+def test_import_brings_no_heavy_package(statement, heavy):
+    code = f"import sys; {statement}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_names_are_imported_from_where_type_checkers_see_them():
+    """The block for type checkers and the table of modules say the same."""
+    tree = ast.parse(inspect.getsource(fc))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        alias.name: getattr(importlib.import_module(str(node.module)), alias.name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed.keys() == set(fc.__all__)
+    assert {name: getattr(fc, name) for name in typed} == typed
+    assert set(fc.__all__) <= set(dir(fc))
+    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
+        fc.evalute  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_names_are_those_of_the_design():

@@ -6,31 +6,29 @@ those of Li et al., "Offline Evaluation of Ranking Policies with Click Models" (
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from foreclick import errors
-from foreclick.analysis.backtest import Backtest, backtest
-from foreclick.analysis.check import Check, check
-from foreclick.analysis.compare import Comparison, compare
-from foreclick.analysis.evaluate import Evaluation, evaluate
-from foreclick.analysis.examination import Examination, examination
-from foreclick.analysis.explore import Explored, explore
-from foreclick.analysis.judgments import Judgments, judgments
-from foreclick.analysis.optimize import Optimized, optimize
-from foreclick.analysis.report import Report, report
-from foreclick.analysis.resample import Resampling, resample
-from foreclick.analysis.support import Support, support
-from foreclick.estimators import Items, Ladder, Weighted
-from foreclick.events import Bots, from_events
-from foreclick.logs import Log, read_log
-from foreclick.metrics import Metric, Ratio
-from foreclick.models import ClickModel, Window
-from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
-from foreclick.tallies.base import Tally, read_tally, tally
-from foreclick.tallies.parts import Tallies, write_tallies
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from foreclick import datasets, simulate
+    from foreclick import datasets, errors, events, simulate
+    from foreclick.analysis.backtest import Backtest, backtest
+    from foreclick.analysis.check import Check, check
+    from foreclick.analysis.compare import Comparison, compare
+    from foreclick.analysis.evaluate import Evaluation, evaluate
+    from foreclick.analysis.examination import Examination, examination
+    from foreclick.analysis.explore import Explored, explore
+    from foreclick.analysis.judgments import Judgments, judgments
+    from foreclick.analysis.optimize import Optimized, optimize
+    from foreclick.analysis.report import Report, report
+    from foreclick.analysis.resample import Resampling, resample
+    from foreclick.analysis.support import Support, support
+    from foreclick.estimators import Items, Ladder, Weighted
+    from foreclick.events import Bots, from_events
+    from foreclick.logs import Log, read_log
+    from foreclick.metrics import Metric, Ratio
+    from foreclick.models import ClickModel, Window
+    from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+    from foreclick.tallies.base import Tally, read_tally, tally
+    from foreclick.tallies.parts import Tallies, write_tallies
 
 __version__ = "0.1.0"
 
@@ -86,11 +84,45 @@ __all__ = [
     "write_tallies",
 ]
 
-_LATER = ("datasets", "simulate")  # rooms that most sessions never ask for
+_HOMES = {
+    "analysis.backtest": "Backtest backtest",
+    "analysis.check": "Check check",
+    "analysis.compare": "Comparison compare",
+    "analysis.evaluate": "Evaluation evaluate",
+    "analysis.examination": "Examination examination",
+    "analysis.explore": "Explored explore",
+    "analysis.judgments": "Judgments judgments",
+    "analysis.optimize.best": "optimize",
+    "analysis.optimize.optimized": "Optimized",
+    "analysis.report": "Report report",
+    "analysis.resample": "Resampling resample",
+    "analysis.support": "Support support",
+    "estimators": "Items Ladder Weighted",
+    "events": "Bots from_events",
+    "logs": "Log read_log",
+    "metrics": "Metric Ratio",
+    "models": "ClickModel Window",
+    "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
+    "tallies.base": "Tally read_tally tally",
+    "tallies.parts": "Tallies write_tallies",
+}
+"""The names of each module, which is imported when one of them is first used."""
+
+_ROOMS = ("datasets", "errors", "events", "simulate")
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module
-    """Import a room when it is first asked for."""
-    if name in _LATER:
-        return import_module(f"foreclick.{name}")
-    raise AttributeError(f"module 'foreclick' has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take any name for one of ours
+
+    def __getattr__(name):
+        """Import a name when it is first used: most of Ibis and NumPy waits until there is work."""
+        if name in _ROOMS:
+            return import_module(f"foreclick.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'foreclick' has no attribute {name!r}")
+        found = globals()[name] = getattr(import_module(f"foreclick.{_HOME[name]}"), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
