@@ -12,6 +12,8 @@ from foreclick.batches import Batch, Floats, batches_of, contexts_repeat
 from foreclick.batches.arrays import accumulate
 from foreclick.engines import total, whole
 from foreclick.logs import Log, N
+from foreclick.options import checked
+from foreclick.progress import Say, say
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -28,8 +30,13 @@ class Check(Result):
     """What is in a log: one row per fact, grouped by section."""
 
 
-def check(log: LogLike) -> Check:
+@checked()
+def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG001 - see `checked`
     """What is in this log, and what can be evaluated with it.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})
@@ -37,6 +44,7 @@ def check(log: LogLike) -> Check:
         2
     """
     counted = tally(log)
+    say("Counting")
     counts = _Counts(counted)
     facts = [*_size(counts), *_clicks(counts), *_periods(counts), *_variation(counts)]
     if isinstance(log, Log) and log.roles.unit is not None:
