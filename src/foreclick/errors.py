@@ -18,6 +18,10 @@ class ForeclickError(Exception):
     """The root of all errors raised by foreclick on purpose."""
 
 
+class OptionError(ForeclickError, ValueError):
+    """An option has a value that makes no sense, or there is no such option."""
+
+
 class SourceError(ForeclickError):
     """A source cannot be read, or lacks a column that was asked for."""
 

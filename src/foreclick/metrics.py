@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from foreclick.errors import MetricError
+from foreclick.words import nearest
 
 CLICKS = "clicks"
 """The name of the reward that every log with clicks has."""
@@ -47,6 +48,10 @@ _SHOWN, _CTR = "shown", "ctr"
 METRICS = (*_THETA, "ndcg", _SHOWN, _CTR)
 """What a reward cannot be called, because ``mrr@3`` is another metric already."""
 
+USUAL_METRICS = ("clicks@3", "dcg@10")
+"""What verbs count unless they are asked for something else; those of one metric, the first."""
+
+_LEAST = 1e-12  # of a weight that is not 0; squares of smaller ones are lost in rounding
 _SPELLING = re.compile(r"(?:(?P<reward>\w+):)?(?P<kind>\w+)@(?P<depth>\d+)")
 
 
@@ -211,6 +216,20 @@ def parse_metrics(metrics: object) -> tuple[Metric, ...]:
     return found
 
 
+def only_metric(metrics: object, why: str) -> Metric:
+    """The one reward by position that is named, however it is spelt.
+
+    Args:
+        metrics: one metric, perhaps in a list.
+        why: what takes one metric alone, such as "traffic is planned for".
+    """
+    found = parse_metrics(metrics)
+    if len(found) > 1:
+        listed = ", ".join(m.name for m in found)
+        raise MetricError(f"metric={listed}: {why} one metric. Ask for each by itself.")
+    return found[0]
+
+
 def parse_any(metrics: object) -> tuple[AnyMetric, ...]:
     """One metric or several, in any accepted spelling, without repeats; ratios among them."""
     return tuple(dict.fromkeys(parse_metric(m) for m in _listed(metrics)))
@@ -220,7 +239,9 @@ def _listed(metrics: object) -> list[Any]:
     if isinstance(metrics, str | Metric | Ratio):
         metrics = [metrics]
     if not isinstance(metrics, Iterable):
-        raise MetricError(f"metrics must be a metric or a list of metrics, not {metrics!r}.")
+        raise MetricError(
+            f"metrics={metrics!r}: give a metric, such as 'clicks@3', or a list of metrics."
+        )
     items = list(metrics)
     if items and all(isinstance(m, int | float) and not isinstance(m, bool) for m in items):
         items = [items]  # a bare list of weights is one metric
@@ -255,12 +276,10 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
             "from the log, so it can order policies differently from what they earn. Use 'dcg@K'."
         )
     if match is None or int(match["depth"]) < 1:
-        raise MetricError(
-            f"metric {spelling!r} is not understood. Write 'clicks@3', 'dcg@10', 'success@3', "
-            "'mrr@10', 'orders@3' for another reward of the log, 'orders@3/clicks@3' for a ratio, "
-            "or give the weights, for instance Metric([1, 0.5])."
-        )
+        raise MetricError(f"metric {spelling!r} is not understood.{meant(spelling) or _WRITE}")
     depth, kind = int(match["depth"]), match["kind"]
+    if kind != kind.lower() and kind.lower() in METRICS:
+        raise MetricError(f"there is no metric {spelling!r}.{meant(spelling)}")
     if kind in _THETA:
         theta = tuple(_THETA[kind](k) for k in range(1, depth + 1))
         reward = match["reward"] or CLICKS
@@ -278,6 +297,28 @@ def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
     return name, theta, (_FIRST + reward if kind in _OF_FIRST else reward)
 
 
+_WRITE = (
+    " Write 'clicks@3', 'dcg@10', 'success@3', 'mrr@10', 'orders@3' for another reward of the log, "
+    "'orders@3/clicks@3' for a ratio, or give the weights, for instance Metric([1, 0.5])."
+)
+
+
+def meant(spelling: str, rewards: Sequence[str] = (CLICKS,)) -> str:
+    """What a metric that is none was probably meant to be, as a question; empty if nobody knows.
+
+    Args:
+        spelling: of the metric.
+        rewards: those that the log has.
+    """
+    kind, _, depth = spelling.replace(" ", "").partition("@")
+    known = [name for name in (*rewards, *METRICS) if name != "ndcg"]
+    found = nearest(kind.rpartition(":")[2], known)
+    if found is None:
+        return ""
+    right = depth if depth.isdecimal() and int(depth) > 0 else "3"
+    return f" Did you mean '{found}@{right}'?"
+
+
 def _weights(theta: Sequence[float], reward: str) -> tuple[str, tuple[float, ...]]:
     try:
         values = tuple(float(t) for t in theta)
@@ -285,10 +326,11 @@ def _weights(theta: Sequence[float], reward: str) -> tuple[str, tuple[float, ...
         raise MetricError(
             f"{theta!r} is no metric. Give a spelling such as 'clicks@3', or a list of weights."
         ) from None
-    wrong = [t for t in values if not (math.isfinite(t) and t >= 0)]
+    wrong = [t for t in values if not (t == 0 or _LEAST <= t <= 1 / _LEAST)]
     if wrong or not any(values):
         raise MetricError(
-            f"the weights of a metric must be finite, at least 0 and not all 0; got {values}"
+            f"the weights of a metric must be 0, or from {_LEAST:g} to {1 / _LEAST:g}, and not all "
+            f"0; got {values}"
             + (f", of which {wrong[0]} is the first that is wrong." if wrong else ".")
         )
     while values[-1] == 0:  # positions behind the last weight must not split lists into cells

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreclick.errors import ModelError
+from foreclick.words import did_you_mean
 
 
 class Slots:
@@ -177,8 +178,9 @@ def click_model(model: str | ClickModel, examination: Examination = None) -> Cli
         name = _ALIASES.get(model, model)
         if name not in MODELS:
             raise ModelError(
-                f"there is no click model {model!r}. Built in are {', '.join(MODELS)}; "
-                "declare your own with ClickModel(name, cell=…, examination=…)."
+                f"there is no click model {model!r}.{did_you_mean(model, MODELS)} Built in are "
+                f"{', '.join(MODELS)}; declare your own with ClickModel(name, cell=…, "
+                "examination=…)."
             )
         model = MODELS[name]
     return model if examination is None else replace(model, examination=examination)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.batches import Batches
-from foreclick.errors import BacktestError
+from foreclick.errors import BacktestError, MetricError, OptionError
 from foreclick.estimators.holdout import protocol
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
@@ -132,7 +133,8 @@ class TestBatches:
         said: list[str] = []
         backtest(log, progress=said.append)
         assert said[:2] == ["Predicting each period by ip", "Predicting each period by rctr"]
-        assert said[2].startswith("Predicting each period by ip, from row ")
+        assert re.fullmatch(r"Predicting each period by rctr, \d+% of the log", said[2])
+        assert said[3] == "Predicting each period by ip"
 
 
 class TestPeriods:
@@ -257,11 +259,11 @@ class TestWhatItSays:
         assert backtest(fc.read_log(rows, period="period"))["floor"] == [None, None]
 
     def test_rewards_that_the_log_does_not_have(self):
-        with pytest.raises(BacktestError, match="'orders'"):
+        with pytest.raises(MetricError, match="'orders'"):
             backtest(read([1, 2]), metrics="orders@2")
 
     def test_weights_that_are_none(self):
-        with pytest.raises(BacktestError, match="'pairs' or 'records'"):
+        with pytest.raises(OptionError, match="'pairs' or 'records'"):
             backtest(read([1, 2]), weight="clicks")
 
 

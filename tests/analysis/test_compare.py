@@ -8,7 +8,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.errors import ModelError
+from foreclick.errors import ModelError, OptionError
 
 CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
 
@@ -118,7 +118,7 @@ def test_refusals(log, simulation):
         fc.compare(log, {})
     with pytest.raises(ModelError, match="production itself"):
         fc.compare(log, {"production": ranking()})
-    with pytest.raises(ModelError, match="missing="):
+    with pytest.raises(OptionError, match="missing="):
         fc.compare(log, {"a": ranking()}, missing="drop")  # type: ignore[arg-type]
     bare = fc.read_log(simulation.sample(1000, seed=1), context="query")
     with pytest.raises(ModelError, match="no period and no unit"):

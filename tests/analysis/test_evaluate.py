@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ForeclickError, ForeclickWarning, MetricError, ModelError, PolicyError
+from foreclick.errors import (
+    ForeclickError,
+    ForeclickWarning,
+    MetricError,
+    ModelError,
+    OptionError,
+    PolicyError,
+)
 from tests.answers import IBIS, SAME, answer, assert_as_oracle, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 
@@ -137,7 +144,7 @@ class TestMissingContexts:
         assert whole["change"] * 12 == pytest.approx(part["change"] * 6)
 
     def test_any_other_rule_is_refused(self, log):
-        with pytest.raises(ModelError, match="'error', 'production' or 'drop'"):
+        with pytest.raises(OptionError, match="'error', 'production' or 'drop'"):
             answer(log, ONE, missing="ignore")
 
     @pytest.mark.parametrize("missing", ["error", "production", "drop"])
@@ -298,7 +305,7 @@ class TestClip:
         assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}, "r": {(1, 3): 1.0}})
 
     def test_one_of_0_is_refused(self, log):
-        with pytest.raises(ModelError, match="above 0"):
+        with pytest.raises(OptionError, match="above 0"):
             answer(log, BOTH, clip=0)
 
 
@@ -418,7 +425,7 @@ class TestRefusals:
             answer(log, BOTH, metric="orders@2")
 
     def test_an_unknown_estimator(self, log):
-        with pytest.raises(ModelError, match="no click model 'best'"):
+        with pytest.raises(ModelError, match="no estimator 'best'"):
             answer(log, BOTH, "best")
 
     def test_a_logging_policy_without_some_context(self, log):

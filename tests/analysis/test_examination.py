@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.errors import MetricError, ModelError
+from foreclick.errors import MetricError, ModelError, OptionError
 from tests.answers import NOT_ON_SPARK
 from tests.truth import swaps
 from tests.truth.swaps import Slot
@@ -415,13 +415,13 @@ def test_positions_with_one_label_share_one_examination():
 
 def test_what_the_log_does_not_have_is_refused():
     log = records(*rotations(P))
-    with pytest.raises(ModelError, match="within='day'"):
+    with pytest.raises(OptionError, match="within='day'"):
         fc.examination(log, within="day")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="read without"):
         fc.examination(log, within="period")
-    with pytest.raises(ModelError, match="depth=0"):
+    with pytest.raises(OptionError, match="depth=0"):
         fc.examination(log, depth=0)
-    with pytest.raises(ModelError, match="confidence=95"):
+    with pytest.raises(OptionError, match="confidence=95"):
         fc.examination(log, confidence=95)
     with pytest.raises(MetricError, match="no reward 'sales'"):
         fc.examination(log, reward="sales")

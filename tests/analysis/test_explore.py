@@ -11,7 +11,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import MetricError, ModelError, PolicyError
+from foreclick.errors import MetricError, ModelError, OptionError, PolicyError
 from tests.batches.sizes import in_batches
 
 CONTEXTS, ITEMS, K = 12, 6, 3
@@ -251,7 +251,7 @@ def test_users_who_come_again_make_an_ab_test_larger(site):
     "options", [{"effect": 0}, {"share": 1.5}, {"power": 1}, {"days": -1}, {"records_per_day": 0}]
 )
 def test_options_that_make_no_sense(site, log, options):
-    with pytest.raises(ModelError, match=f"{next(iter(options))}="):
+    with pytest.raises(OptionError, match=f"{next(iter(options))}="):
         fc.explore(log, site.policy, **options)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import MetricError
+from foreclick.errors import OptionError
 from foreclick.inference import BETTER, BROKEN, HELD, UNKNOWN, WORSE, Verdict, guarded
 
 
@@ -68,7 +68,7 @@ def test_the_verdicts_hold_together():
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, "1%", None, True])
 def test_a_guardrail_is_a_share_of_production(share):
-    with pytest.raises(MetricError, match=r"such as 0\.01 for one per cent"):
+    with pytest.raises(OptionError, match=r"orders@1.*that it may lose, from 0 to below 1"):
         ask(shop(0.5), guardrails={"orders@1": share})
 
 

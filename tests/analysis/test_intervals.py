@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.analysis.intervals import TUNED_PERIODS, TUNED_RECORDS
-from foreclick.errors import MetricError, ModelError
+from foreclick.errors import MetricError, ModelError, OptionError
 from foreclick.inference import anytime, bounded, student
 
 GUARANTEES = ["bernstein", "hoeffding"]
@@ -142,7 +142,7 @@ def test_what_cannot_be_guaranteed_is_refused(kind, options, match):
 
 
 def test_no_such_interval():
-    with pytest.raises(ModelError, match="'sampling', 'anytime', 'bernstein', 'hoeffding'"):
+    with pytest.raises(OptionError, match="'sampling', 'anytime', 'bernstein' or 'hoeffding'"):
         ask(records(), interval="bayes")
 
 

@@ -17,7 +17,7 @@ import foreclick as fc
 from foreclick import inference
 from foreclick.analysis import examination, judgments
 from foreclick.batches import Batches
-from foreclick.errors import MetricError, ModelError, ReportError
+from foreclick.errors import MetricError, ModelError, OptionError, ReportError
 
 # The same few sums in another order, and quantiles of two implementations.
 SAME = 1e-9
@@ -206,8 +206,8 @@ class TestResult:
     @pytest.mark.parametrize(
         ("options", "error", "said"),
         [
-            ({"confidence": 1.0}, ModelError, "confidence=1.0"),
-            ({"max_error": 0}, ModelError, "max_error=0"),
+            ({"confidence": 1.0}, OptionError, "confidence=1.0"),
+            ({"max_error": 0}, OptionError, "max_error=0"),
             ({"reward": "orders"}, MetricError, "orders"),
             ({"examination": "1/k"}, ModelError, "examination='1/k': give a number for each"),
             ({"examination": [1.0, -0.5, 1]}, ModelError, "must be finite and at least 0"),

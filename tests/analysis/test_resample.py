@@ -9,7 +9,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.errors import ForeclickWarning, ModelError
+from foreclick.errors import ForeclickWarning, ModelError, OptionError
 from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.logs import N
 from foreclick.metrics import parse_metrics
@@ -192,13 +192,13 @@ def test_refusals():
         fc.resample(bare, click_rate)
     with pytest.raises(ModelError, match="unit='…'"):
         fc.resample(log, click_rate, clusters="unit")
-    with pytest.raises(ModelError, match="say 'auto', 'unit' or 'period'"):
+    with pytest.raises(OptionError, match="say 'auto', 'unit' or 'period'"):
         fc.resample(log, click_rate, clusters="record")  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="say 'jackknife' or 'bootstrap'"):
+    with pytest.raises(OptionError, match="say 'jackknife' or 'bootstrap'"):
         fc.resample(log, click_rate, method="magic")  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="replicates=1"):
+    with pytest.raises(OptionError, match="replicates=1"):
         fc.resample(log, click_rate, method="bootstrap", replicates=1)
-    with pytest.raises(ModelError, match="confidence=95"):
+    with pytest.raises(OptionError, match="confidence=95"):
         fc.resample(log, click_rate, confidence=95)
     with pytest.raises(ModelError, match="returned str for 'value'"):
         fc.resample(log, lambda _: "much")  # type: ignore[arg-type, return-value]

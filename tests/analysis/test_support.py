@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError, PolicyError
+from foreclick.errors import OptionError, PolicyError
 from foreclick.results import Result
 from tests.answers import SAME, close, log_of, repeated, theta_of
 from tests.truth import oracle, random_logs
@@ -321,7 +321,7 @@ class TestBounds:
         assert (row["out_of_sight"], row["out_share"]) == (1, 1)
 
     def test_a_cap_below_nothing_is_refused(self):
-        with pytest.raises(ModelError, match="cap=-1"):
+        with pytest.raises(OptionError, match="cap=-1"):
             self.row(cap=-1)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import InvalidLogError, SourceError
+from foreclick.errors import InvalidLogError, OptionError, SourceError
 from tests.engines.looking import bucket_of, only_postgres, without_spark
 from tests.logs.samples import LISTS, WIDE, Row, counted, impressions, reference, table, wide
 
@@ -215,7 +215,7 @@ def test_what_is_wrong_beyond_the_depth_does_not_matter():
 
 @pytest.mark.parametrize("depth", [0, -1, 101])
 def test_the_depth_is_from_1_to_100(depth):
-    with pytest.raises(SourceError, match=rf"depth={depth}: .* from 1 to 100"):
+    with pytest.raises(OptionError, match=rf"depth={depth}: .* from 1 to 100"):
         fc.read_log(table(), depth=depth)
 
 
@@ -482,7 +482,7 @@ def test_missing_columns_are_all_named_with_those_there_are():
 )
 def test_wrong_types_and_roles_are_explained(change, roles, told):
     source = {"context": ["q"], "items": [[1, 2]], "clicks": [[0, 1]]} | change
-    with pytest.raises(SourceError, match=told):
+    with pytest.raises((SourceError, OptionError), match=told):
         fc.read_log(source, **roles)
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from foreclick.errors import InvalidLogError, PolicyError, SourceError
+from foreclick.errors import InvalidLogError, OptionError, PolicyError, SourceError
 from tests.answers import SAME, answer, assert_as_oracle, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
@@ -123,7 +123,7 @@ class TestFromScores:
             fc.Ranking.from_scores({"context": ["q"], "item": [1]})
 
     def test_lists_of_no_items_are_refused(self):
-        with pytest.raises(PolicyError):
+        with pytest.raises(OptionError, match="k=0"):
             fc.Ranking.from_scores(self.SCORES, k=0)
 
     @pytest.mark.parametrize("name", ["weight", "n", "propensity"])

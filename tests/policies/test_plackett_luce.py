@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import PolicyError
+from foreclick.errors import OptionError, PolicyError
 from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated, settled
 from tests.truth import random_logs
 from tests.truth.oracle import Record
@@ -175,7 +175,7 @@ def test_one_context_for_all():
 
 @pytest.mark.parametrize("temperature", [0, -1, math.inf, math.nan])
 def test_a_temperature_that_is_none_is_refused_with_what_to_use(temperature):
-    with pytest.raises(PolicyError, match=r"finite and above 0.*Ranking\.from_scores"):
+    with pytest.raises(OptionError, match=r"Ranking\.from_scores, else a number above 0"):
         fc.PlackettLuce(table(SCORES), temperature=temperature)
 
 
@@ -192,7 +192,7 @@ def test_an_infinite_score_is_refused():
 
 
 def test_lists_of_no_items_are_refused():
-    with pytest.raises(PolicyError):
+    with pytest.raises(OptionError, match="k=0"):
         fc.PlackettLuce(table(SCORES), k=0)
 
 

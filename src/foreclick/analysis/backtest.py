@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,12 +15,13 @@ import pyarrow.compute as pc
 from foreclick import inference
 from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
-from foreclick.estimators import EstimatorLike, parse_estimators
+from foreclick.estimators import EstimatorLike, check_metrics, parse_estimators
 from foreclick.estimators.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.inference import student
 from foreclick.logs import CONTEXT, N
-from foreclick.metrics import Metric, parse_metrics
-from foreclick.progress import working
+from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
+from foreclick.options import checked, choice
+from foreclick.progress import Say, say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -94,10 +94,11 @@ class Backtest(Result):
         )
 
 
+@checked(weight=choice("pairs", "records"))
 def backtest(  # noqa: PLR0913 - all but the log are keywords
     log: LogLike,
     *,
-    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
+    metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = ("list", "ip", "item", "pbm", "rctr"),
     clip: float | Sequence[float] = math.inf,
     contexts: Sequence[Any] | None = None,
@@ -107,7 +108,9 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     block: Block = None,
     forward: bool = False,
     weight: Weight = "pairs",
-    progress: Callable[[str], None] | None = None,
+    metric: str | Metric | Sequence[str | Metric] | None = None,
+    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Backtest:
     """Which estimator, and which M, would have been right on this log.
 
@@ -131,6 +134,8 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         forward: predict a period from earlier ones only, as production would have to.
         weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
             held-out records.
+        metric: the same as `metrics`.
+        estimator: the same as `estimators`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -148,21 +153,16 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         >>> [round(error, 3) for error in b["rmse"]]
         [0.354, 0.354]
     """
+    metrics = metrics if metric is None else metric
+    estimators = estimators if estimator is None else estimator
     counted, where = settle(log)
     if not counted.shape.period:
         raise BacktestError(
             "a backtest holds out one period at a time, and the log was read without. Name the "
             "column of the day or week: read_log(…, period='…')."
         )
-    if weight not in ("pairs", "records"):
-        raise BacktestError(f"weight={weight!r}: say 'pairs' or 'records'.")
     asked = parse_metrics(metrics)
-    for metric in asked:
-        if metric.source not in counted.shape.rewards:
-            raise BacktestError(
-                f"the log has no reward {metric.source!r} to predict; it was read with "
-                f"{', '.join(counted.shape.rewards) or 'none (clicks=None)'}."
-            )
+    check_metrics(counted.shape, asked)
     batches = batches_of(counted)
     labels, folds, undated = _folds(batches, block)
     protocol = Protocol(
@@ -175,8 +175,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     wanted = parse_estimators(estimators, clip)
     steady = [] if any(e.name == _STEADY for e in wanted) else parse_estimators(_STEADY)
     added = len(steady) * len(asked)
-    with nullcontext(progress) if progress else working() as say:
-        found = fold_errors(counted, [*wanted, *steady], asked, protocol, say)
+    found = fold_errors(counted, [*wanted, *steady], asked, protocol, say)
     if not found.pairs.any():
         raise BacktestError(
             "no context was seen in two periods (with min_held records in one of them), so there "
@@ -187,8 +186,8 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     errors = found.errors[: len(found.errors) - added]
     found = replace(found, errors=errors)
     rows = [_row(e, found) | _changes(e.error, still[e.metric].error, found) for e in errors]
-    notes = where + [_winner(metric, found, still) for metric in asked]
-    notes += [_foresight(metric, rows) for metric in asked]
+    notes = where + [_winner(m, found, still) for m in asked]
+    notes += [_foresight(m, rows) for m in asked]
     notes += _skipped(found, len(labels), undated, forward=forward)
     detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
     return Backtest(

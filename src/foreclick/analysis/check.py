@@ -13,9 +13,12 @@ from foreclick.batches import Batch, Floats, batches_of, contexts_repeat
 from foreclick.batches.arrays import accumulate
 from foreclick.engines import total, whole
 from foreclick.logs import Log, N
+from foreclick.options import checked
+from foreclick.progress import Say, say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
+from foreclick.words import counted as in_words
 
 BOT_FACTOR = 50
 BOT_RECORDS = 200
@@ -48,8 +51,13 @@ class Check(Result):
         return Headline("What is in this log", tuple(lines))
 
 
-def check(log: LogLike) -> Check:
+@checked()
+def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG001 - see `checked`
     """What is in this log, and what can be evaluated with it.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})
@@ -57,6 +65,7 @@ def check(log: LogLike) -> Check:
         2
     """
     counted = tally(log)
+    say("Counting")
     counts = _Counts(counted)
     facts = [*_size(counts), *_clicks(counts), *_periods(counts), *_variation(counts)]
     if isinstance(log, Log) and log.roles.unit is not None:
@@ -80,7 +89,7 @@ def _glance(section: str, facts: Mapping[str, Value]) -> str:
         numbers = [float(value or 0.0) for value in facts.values()]
         names = list(facts)
         where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        count = f"{len(names):,} period{'' if len(names) == 1 else 's'} ({where})"
+        count = f"{in_words(len(names), 'period')} ({where})"
         return f"{_told(min(numbers))} to {_told(max(numbers))} in {count}"
     if section.endswith("by position"):
         told = [f"{float(value or 0.0):.3f}" for value in list(facts.values())[:_POSITIONS]]

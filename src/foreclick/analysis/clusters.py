@@ -32,10 +32,6 @@ def clusters_of(
                 f"read_log(…, {asked}='…')."
             )
         return (asked,), []
-    if asked != "auto":
-        raise ModelError(
-            f"clusters={asked!r}: say 'auto', 'period', 'unit', 'record', or None for no intervals."
-        )
     notes: list[str] = []
     found: list[Clusters] = []
     if shape.period:

@@ -16,7 +16,6 @@ from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     AnySums,
-    Clusters,
     EstimatorLike,
     Question,
     Spread,
@@ -25,8 +24,10 @@ from foreclick.estimators import (
     joint_covariance,
     parse_estimators,
 )
-from foreclick.metrics import AnyMetric, Ratio, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Ratio, parse_any
+from foreclick.options import checked, choice
 from foreclick.policies import PolicyLike, as_policy
+from foreclick.progress import Say
 from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -68,7 +69,7 @@ class Comparison(Result):
     def headline(self) -> Headline:
         """Every candidate against production, the best first, and who is better than whom."""
         mine = [row for row in self.rows if row["against"] == PRODUCTION]
-        mine.sort(key=lambda row: -math.inf if row["value"] is None else -float(row["value"]))
+        mine.sort(key=lambda row: math.inf if row["value"] is None else -float(row["value"]))
         lines = [_line(row) for row in mine[:_LINES]]
         said = [] if len(mine) <= _LINES else [f"The best {_LINES} of {len(mine):,}."]
         best = mine[0]
@@ -93,18 +94,22 @@ class Comparison(Result):
         return f"{best} {' and '.join(parts)}."
 
 
+@checked(missing=choice("error", "production"), clusters=choice("auto", "period", "unit"))
 def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywords
     log: LogLike,
     candidates: Mapping[str, PolicyLike],
     *,
-    metric: str | AnyMetric = "clicks@3",
-    estimator: EstimatorLike = "ip",
+    metric: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS[0],
+    estimator: EstimatorLike | Sequence[EstimatorLike] = "ip",
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "period", "unit"] = "auto",
     practical: float = 0.0,
     cap: float | None = None,
+    metrics: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Comparison:
     """Several candidates against production and against each other, from one log.
 
@@ -123,13 +128,16 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         clusters: whose records vary together, as in `evaluate`.
         practical: the smallest change worth having, for the verdict.
         cap: the highest click rate of what was never shown, as in `evaluate`.
+        metrics: the same as `metric`.
+        estimators: the same as `estimator`.
+        progress: called with what is being done; by default it is shown on a terminal.
     """
+    metric = metric if metrics is None else metrics
+    estimator = estimator if estimators is None else estimators
     if not candidates or PRODUCTION in candidates:
         raise ModelError(
             "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
         )
-    if missing not in ("error", "production"):
-        raise ModelError(f"missing={missing!r}: say 'error' or 'production'.")
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
     notes += doubts

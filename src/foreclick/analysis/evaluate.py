@@ -55,8 +55,10 @@ from foreclick.estimators import (
     propensities_answer,
 )
 from foreclick.estimators.ladder.fit import fitted
-from foreclick.metrics import AnyMetric, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
+from foreclick.options import Choice, checked, made_by
 from foreclick.policies import Policy, PolicyLike, as_policy
+from foreclick.progress import Say
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -132,11 +134,17 @@ class Evaluation(Result):
         return tuple(c for c in self.columns if c not in dull | idle)
 
 
+_LOGGING = Choice(
+    ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
+)
+
+
+@checked(backtest=made_by("fc.backtest", Backtest), logging=_LOGGING)
 def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
     *,
-    metrics: str | AnyMetric | Sequence[str | AnyMetric] = ("clicks@3", "dcg@10"),
+    metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     clip: float | Sequence[float] = math.inf,
     missing: Missing = "error",
@@ -152,6 +160,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     interval: IntervalKind = "sampling",
     backtest: Backtest | None = None,
     workers: int = 1,
+    metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
+    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -203,6 +214,9 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             far each estimator was off there, beyond the noise of clicks.
         workers: how many processes work on a log too large for memory. In a script, more than one
             need the usual ``if __name__ == "__main__":``.
+        metric: the same as `metrics`.
+        estimator: the same as `estimators`.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {
@@ -219,8 +233,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         >>> [round(v, 3) for v in e["value"]], [round(v, 3) for v in e["production"]]
         ([0.667, 0.667], [0.5, 0.5])
     """
-    if missing not in ("error", "production", "drop"):
-        raise ModelError(f"missing={missing!r}: say 'error', 'production' or 'drop'.")
+    metrics = metrics if metric is None else metric
+    estimators = estimators if estimator is None else estimator
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
@@ -318,11 +332,6 @@ def with_logging(
     if logging == "propensity":
         _require_propensities(counted)
         return [replace(question, logging="propensity")]
-    if logging not in (None, "frequency"):
-        raise ModelError(
-            f"logging={logging!r}: give a policy, 'propensity', 'frequency', or None to let the "
-            "log decide."
-        )
     # A product of hazards has no use for propensities.
     products = {e.name for e, _ in question.hazards}
     able = [

@@ -18,6 +18,8 @@ from foreclick.batches import Batches, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, check_columns
 from foreclick.estimators.examination import Examined, Segment, Spread, examine
+from foreclick.options import checked, choice
+from foreclick.progress import Say, say
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -84,6 +86,7 @@ class Examination(Result):
         return tuple(found)
 
 
+@checked(clusters=choice("auto", "period", "unit", "record"))
 def examination(  # noqa: PLR0913 - all but the log are keywords
     log: LogLike,
     *,
@@ -94,6 +97,7 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
     reward: str = "clicks",
     confidence: float = 0.95,
     clusters: Clusters | Literal["auto"] = "auto",
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.
 
@@ -122,6 +126,7 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
         confidence: of the intervals.
         clusters: whose records vary together: those of a "period", of a "unit" (user), or none
             ("record"). By default periods and units if the log has them, whichever is wider.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         Both items get half as many clicks at position 2:
@@ -139,14 +144,11 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
         >>> Weighted("pbm", examination=found.curve).model.examined(2)
         (1.0, 0.5)
     """
-    if within not in ("auto", "context", "period"):
-        raise ModelError(f"within={within!r}: say 'auto', 'context' or 'period'.")
-    if not 0 < confidence < 1:
-        raise ModelError(f"confidence={confidence}: give a share between 0 and 1, such as 0.95.")
     counted, notes = settle(log)
     strata = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(counted.shape, [reward], strata)
     labels, places = _places(counted, depth, slots)
+    say("Comparing positions")
     found, rests_on = learnt_curves(
         counted, places, reward, by=strata, within=within, clusters=clusters
     )
@@ -213,8 +215,6 @@ _NOTHING = (
 def _places(counted: Tally, depth: int | None, slots: Slots) -> tuple[list[Any], tuple[int, ...]]:
     """The labels, and for each position the number of its label."""
     deepest = counted.shape.depth
-    if depth is not None and depth < 1:
-        raise ModelError(f"depth={depth}: positions count from 1.")
     positions = range(1, min(deepest, depth or deepest) + 1)
     if slots is None:
         return list(positions), tuple(k - 1 for k in positions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +21,10 @@ from foreclick.engines import write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.inference.planning import margins
 from foreclick.logs import CONTEXT
-from foreclick.metrics import Metric, parse_metrics
+from foreclick.metrics import USUAL_METRICS, Metric, only_metric
+from foreclick.options import checked, choice, whole
 from foreclick.policies import Lists, PolicyLike, as_policy
+from foreclick.progress import Say
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -80,11 +83,15 @@ class Explored(Result):
         write_rows(self.policy.table, path)
 
 
+@checked(
+    missing=choice("error", "production"),
+    contexts=whole(1, "how many rows the table has", "10"),
+)
 def explore(  # noqa: PLR0913 - all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
     *,
-    metric: str | Metric = "clicks@3",
+    metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[0],
     effect: float = 0.02,
     share: float | None = None,
     days: float | None = None,
@@ -95,6 +102,8 @@ def explore(  # noqa: PLR0913 - all but two are keywords
     production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
     contexts: int = 10,
+    metrics: str | Metric | Sequence[str | Metric] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Explored:
     """How much traffic, in which contexts and for how long, until a candidate's change is told.
 
@@ -124,6 +133,8 @@ def explore(  # noqa: PLR0913 - all but two are keywords
             it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".
         contexts: how many rows the table has, the others are summed up.
+        metrics: the same as `metric`.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {
@@ -139,7 +150,7 @@ def explore(  # noqa: PLR0913 - all but two are keywords
         >>> print(plan.policy.serving())
         Picker(1 context, seed=0)
     """
-    what = _checked(metric, effect, share, days, power, confidence, most)
+    what = only_metric(metric if metrics is None else metrics, "traffic is planned for")
     counted, notes = settle(log)
     policy = as_policy(candidate)
     if not policy.complete:
@@ -189,35 +200,9 @@ def explore(  # noqa: PLR0913 - all but two are keywords
 _COLUMNS = ("context", "records", "differs", "share", "part", "change", "se")
 
 
-def _checked(
-    metric: str | Metric,
-    effect: float,
-    share: float | None,
-    days: float | None,
-    power: float,
-    confidence: float,
-    most: float,
-) -> Metric:
-    """The metric, if the options make sense."""
-    shares = {"share": share, "power": power, "confidence": confidence, "most": most}
-    for name, value in shares.items():
-        if value is not None and not 0 < value < 1:
-            raise ModelError(f"{name}={value}: give a share between 0 and 1, such as 0.1.")
-    if not 0 < effect < math.inf:
-        raise ModelError(f"effect={effect}: give a share of production above 0, such as 0.02.")
-    if days is not None and not 0 < days < math.inf:
-        raise ModelError(f"days={days}: give a number above 0, such as 14.")
-    found = parse_metrics(metric)
-    if len(found) > 1:
-        raise ModelError(f"metric={metric!r}: traffic is planned for one metric.")
-    return found[0]
-
-
 def _records_per_day(tally: Tally, arms: Arms, given: float | None) -> float | None:
     """How many records a period of the log has; None if that is unknown."""
     if given is not None:
-        if not 0 < given < math.inf:
-            raise ModelError(f"records_per_day={given}: give a number above 0.")
         return given
     periods = count_periods(tally) if tally.shape.period else 0
     return float(arms.n.sum()) / periods if periods else None

@@ -42,9 +42,6 @@ def check_interval(
     kind: IntervalKind, clusters: Sequence[Clusters], mix: str, asked: Sequence[Question]
 ) -> None:
     """Refuse what cannot be had, before any work is done."""
-    if kind not in get_args(IntervalKind):
-        known = ", ".join(repr(k) for k in get_args(IntervalKind))
-        raise ModelError(f"interval={kind!r}: say one of {known}.")
     if kind != "sampling" and not clusters:
         raise ModelError(f"clusters=None asks for no intervals, and interval={kind!r} for some.")
     if not _guaranteed(kind):

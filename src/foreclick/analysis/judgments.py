@@ -21,6 +21,8 @@ from foreclick.estimators.answer import whole_number
 from foreclick.estimators.attraction import Attractions, attractions
 from foreclick.estimators.examination import Spread
 from foreclick.models import ClickModel
+from foreclick.options import checked, choice
+from foreclick.progress import Say, say
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -67,6 +69,7 @@ class Judgments(Result):
         write_judgments(self.items, path, checked_format(path, format))
 
 
+@checked(clusters=choice("auto", "period", "unit", "record"))
 def judgments(
     log: LogLike,
     *,
@@ -75,6 +78,7 @@ def judgments(
     max_error: float = 1.0,
     confidence: float = 0.95,
     clusters: Clusters | Literal["auto"] = "auto",
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.
 
@@ -96,6 +100,7 @@ def judgments(
         max_error: how many grades an item with a grade may be off, by its interval.
         confidence: of the intervals.
         clusters: whose records vary together, for the errors of p.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         The second position is examined half as much, and item 2 is as good as item 1:
@@ -109,10 +114,6 @@ def judgments(
         >>> found.items.select(["item", "rate", "grade"]).to_pylist()
         [{'item': 1, 'rate': 0.5, 'grade': 3}, {'item': 2, 'rate': 0.5, 'grade': 3}]
     """
-    if not 0 < confidence < 1:
-        raise ModelError(f"confidence={confidence}: give a share between 0 and 1, such as 0.95.")
-    if not max_error > 0:
-        raise ModelError(f"max_error={max_error}: give a number of grades above 0, such as 1.")
     counted, notes = settle(log)
     check_columns(counted.shape, [reward], ())
     depth = counted.shape.depth
@@ -123,6 +124,7 @@ def judgments(
         said += curve_notes(found)
     else:
         p, spreads, said = _given(examination, depth), (), []
+    say("Grading items")
     parts = [
         _judged(batch, attractions(batch, reward, p), spreads, max_error, confidence)
         for batch in batches_of(counted)

@@ -59,7 +59,7 @@ def repetition_note(counted: Tally, parts: list[Question]) -> list[str]:
         "query class, or context=None), read the log with propensity=, or give the logging policy "
         "with logging=."
     )
-    warnings.warn(message, ForeclickWarning, stacklevel=3)
+    warnings.warn(message, ForeclickWarning, stacklevel=4)
     return [message[0].upper() + message[1:]]
 
 

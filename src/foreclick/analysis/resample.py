@@ -14,9 +14,10 @@ from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
 from foreclick.batches import Cluster, batches_of, reweighted
 from foreclick.engines import whole, zero
-from foreclick.errors import ForeclickWarning, ModelError
+from foreclick.errors import ForeclickWarning, ModelError, OptionError
 from foreclick.logs import BUCKET, PERIOD, N
-from foreclick.progress import working
+from foreclick.options import checked, choice
+from foreclick.progress import Say, working
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -42,7 +43,8 @@ class Resampling(Result):
     """
 
 
-def resample(
+@checked(clusters=choice("auto", "unit", "period"))
+def resample(  # noqa: PLR0913 - all but two are keywords
     log: LogLike,
     statistic: Statistic,
     *,
@@ -51,6 +53,7 @@ def resample(
     replicates: int = 200,
     confidence: float = 0.95,
     seed: int = 0,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Resampling:
     """How uncertain any number is that is computed from a log.
 
@@ -71,6 +74,7 @@ def resample(
         replicates: how many logs the bootstrap draws.
         confidence: of the intervals.
         seed: of the bootstrap's draws.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> import foreclick as fc
@@ -90,7 +94,11 @@ def resample(
         >>> found["value"], [round(se, 4) for se in found["se"]], found["replicates"]
         ([0.5], [0.2887], [4])
     """
-    _check(method, clusters, replicates, confidence)
+    if not callable(statistic):
+        raise OptionError(
+            f"statistic={statistic!r}: give a function of a Tally that returns a number, or "
+            "numbers by name."
+        )
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
     notes += doubts
@@ -118,17 +126,6 @@ def resample(
 
 
 _COLUMNS = ("name", "value", "se", "low", "high", "bias", "replicates")
-
-
-def _check(method: str, clusters: str, replicates: int, confidence: float) -> None:
-    if method not in ("jackknife", "bootstrap"):
-        raise ModelError(f"method={method!r}: say 'jackknife' or 'bootstrap'.")
-    if clusters not in ("auto", "unit", "period"):
-        raise ModelError(f"clusters={clusters!r}: say 'auto', 'unit' or 'period'.")
-    if replicates < 2:  # noqa: PLR2004 - one says nothing of a spread
-        raise ModelError(f"replicates={replicates}: a bootstrap needs 2 at least, better 200.")
-    if not 0 < confidence < 1:
-        raise ModelError(f"confidence={confidence}: give a share between 0 and 1, such as 0.95.")
 
 
 def _replicates(

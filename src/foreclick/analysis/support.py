@@ -18,8 +18,10 @@ from foreclick.estimators import (
     estimate,
     parse_estimators,
 )
-from foreclick.metrics import Metric, parse_metrics
+from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
+from foreclick.options import checked
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
+from foreclick.progress import Say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -106,15 +108,19 @@ class Support(Result):
         return tuple(column for column in self.columns if not idle(column))
 
 
-def support(
+@checked()
+def support(  # noqa: PLR0913 - all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
     *,
-    metrics: str | Metric | Sequence[str | Metric] = ("clicks@3", "dcg@10"),
+    metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
     by: str | Sequence[str] | None = None,
     cap: float | None = None,
+    metric: str | Metric | Sequence[str | Metric] | None = None,
+    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Support:
     """How much of what a candidate would show was ever shown, for every model of the lattice.
 
@@ -134,6 +140,9 @@ def support(
         by: segment columns (or "period") to split by.
         cap: the highest click rate that what was never shown might have: by default that of the
             log's best position; 1 assumes nothing but that no reward is above 1.
+        metric: the same as `metrics`.
+        estimator: the same as `estimators`.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}
@@ -143,8 +152,8 @@ def support(
         >>> s["lowest"], s["highest"]
         ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
     """
-    if cap is not None and not cap >= 0:
-        raise ModelError(f"cap={cap}: give a click rate from 0 on, such as 1, or None.")
+    metrics = metrics if metric is None else metric
+    estimators = estimators if estimator is None else estimator
     policy = as_policy(candidate)
     counted, notes = settle(log)
     wanted, skipped = _answerable(policy, parse_estimators(estimators))

@@ -20,6 +20,7 @@ from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
+from foreclick.progress import passed
 from foreclick.tallies.base import Tally
 from foreclick.tallies.files import whole_contexts
 
@@ -87,12 +88,15 @@ class Batches:
             yield from self._kept
             return
         kept: list[Batch] = []
-        slots = 0
+        slots = rows = 0
         for batch in self.source:
             slots += (len(batch.n) + batch.pair_count) * self.shape.depth
             self.small = self.small and slots <= self._most
             kept.append(batch)
             yield batch
+            rows += len(batch.n)
+            if rows < self.rows:
+                passed(rows / self.rows)
             while kept and not self.small:
                 kept.pop().forget()
         if self.small:

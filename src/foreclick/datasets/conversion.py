@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from pathlib import Path
@@ -82,7 +81,7 @@ def convert(
     ledger = Ledger(source, layout.unit)
     part = target.with_name(f".{target.name}.part")
     try:
-        with source.explained(), nullcontext(progress) if progress else working() as say:
+        with source.explained(), working(progress) as say:
             records, clicks = _write(layout, source, ledger, part, say)
         ledger.judge(ledger.lines)
         if not records:

@@ -9,6 +9,7 @@ from foreclick.estimators.question import (
     Question,
     Stratum,
     check_columns,
+    check_metrics,
     propensities_answer,
 )
 from foreclick.estimators.ratios import AnySums, RatioSums
@@ -37,6 +38,7 @@ __all__ = [
     "Unseen",
     "Weighted",
     "check_columns",
+    "check_metrics",
     "clips",
     "estimate",
     "joint_covariance",

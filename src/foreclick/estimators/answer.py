@@ -39,6 +39,7 @@ from foreclick.estimators.work import BatchWork, Both, Facts, Found, Strata
 from foreclick.logs import Shape
 from foreclick.metrics import Ratio
 from foreclick.policies import Observed, Policy
+from foreclick.progress import say
 from foreclick.tallies.base import Tally
 
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")
@@ -82,6 +83,8 @@ def answered(
     work = BatchWork(question, tally.shape, strata, sample=sample)
     totals = Totals(strata.count) if totals is None else totals
     facts, psi = Facts(), _Influences()
+    weighted = [e.name for e in question.estimators if not isinstance(e, Ladder)]
+    say(f"Estimating by {', '.join(weighted)}" if weighted else "Reading the log")
     for number, found in enumerate(batches.map(work, question.workers)):
         found.add_to(totals)
         facts.add(found.facts)
@@ -121,6 +124,7 @@ def _climb(
     question, batches, totals = work.question, batches_of(tally), answer.totals
     metrics = [ask.metric for _, ask in asks]
     fit = fitted(tally, ladder, metrics[0].reward, work.depth)
+    say(f"Estimating by {ladder.name}")
     key = "ladder counts", fit, metrics[0].reward, question.by
     counts = batches.kept.setdefault(key, {})
     estimate = LadderEstimate(fit, metrics, batches, work.strata.apart, counts)

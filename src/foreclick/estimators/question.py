@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,9 +13,10 @@ from foreclick.estimators.cells import Ask, by_hazard
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.spec import Weighted
 from foreclick.logs import PERIOD, Shape
-from foreclick.metrics import AnyMetric, Metric, Ratio
+from foreclick.metrics import AnyMetric, Metric, Ratio, meant
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
+from foreclick.words import did_you_mean
 
 Missing = Literal["error", "production", "drop"]
 Clusters = Literal["period", "unit", "record"]
@@ -101,7 +102,8 @@ class Question:
 
 def check_question(shape: Shape, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""
-    check_columns(shape, [m.source for m in question.parts if not m.shown], question.by)
+    check_metrics(shape, question.parts)
+    check_columns(shape, (), question.by)
     ladders = [e.name for e in question.estimators if isinstance(e, Ladder)]
     if ladders and question.logging is not None:
         raise ModelError(
@@ -156,21 +158,34 @@ def check_clips(estimator: Weighted | Ladder, metric: Metric) -> None:
         )
 
 
+def check_metrics(shape: Shape, metrics: Iterable[Metric]) -> None:
+    """Refuse metrics of rewards that the log was read without."""
+    for metric in metrics:
+        if not metric.shown and metric.source not in shape.rewards:
+            hint = meant(metric.name, shape.rewards)
+            raise MetricError(f"metric {metric.name!r}: {_no_reward(shape, metric.source, hint)}")
+
+
+def _no_reward(shape: Shape, name: str, hint: str) -> str:
+    had = ", ".join(shape.rewards) or "no rewards at all (clicks=None)"
+    return (
+        f"the log has no reward {name!r}, it was read with {had}.{hint} For another reward, read "
+        f"it with rewards={{{name!r}: …}}."
+    )
+
+
 def check_columns(shape: Shape, rewards: Sequence[str], by: Sequence[str]) -> None:
     """Refuse rewards and segments that the log was read without."""
     absent = [r for r in rewards if r not in shape.rewards]
     if absent:
-        raise MetricError(
-            f"the log has no reward {absent[0]!r}; it was read with "
-            f"{', '.join(shape.rewards) or 'no rewards at all (clicks=None)'}. Read it with "
-            f"rewards={{{absent[0]!r}: …}} or use another metric."
-        )
+        raise MetricError(_no_reward(shape, absent[0], did_you_mean(absent[0], shape.rewards)))
     can = (*shape.segments, *([PERIOD] if shape.period else []))
     unknown = [b for b in by if b not in can]
     if unknown:
+        had = f"the segments {', '.join(can)}" if can else "no segments"
         raise ModelError(
-            f"by={unknown[0]!r}: the log was read with the segments {', '.join(can) or '(none)'}. "
-            f"Read it with segments=({unknown[0]!r},)."
+            f"by={unknown[0]!r}: the log was read with {had}.{did_you_mean(unknown[0], can)} For "
+            f"another, read it with segments={unknown[0]!r}."
         )
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from foreclick import options
 from foreclick.errors import ModelError
 from foreclick.estimators.ladder.spec import LADDERS, Ladder
-from foreclick.models import ClickModel, Examination, click_model
+from foreclick.models import MODELS, ClickModel, Examination, click_model
+from foreclick.words import did_you_mean
 
 
 @dataclass(frozen=True, init=False)
@@ -48,15 +50,28 @@ EstimatorLike: TypeAlias = str | ClickModel | Weighted | Ladder
 """An estimator, or the name of one: "ip", "pbm", "ladder", …."""
 
 
+ESTIMATORS = (*LADDERS, *MODELS, "dctr")
+"""The names of all estimators."""
+
+_ELSEWHERE = ("cascade", "cm", "dcm", "dbn", "sdbn", "ccm", "ubm")  # click models of other packages
+
+
 def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     """One value of M or several, as a tuple without repeats."""
-    listed: list[Any] = list(clip) if isinstance(clip, list | tuple) else [clip]
-    values = [float(m) for m in listed if isinstance(m, int | float) and m > 0]
-    if len(values) < len(listed) or not values:
-        raise ModelError(
-            f"clip must be a number above 0, math.inf for none, or a list of such; got {clip!r}."
-        )
-    return tuple(dict.fromkeys(values))
+    options.clips("clip", clip)
+    listed: Sequence[Any] = clip if isinstance(clip, list | tuple) else [clip]
+    return tuple(dict.fromkeys(float(m) for m in listed))
+
+
+def _no_estimator(name: str) -> str:
+    """What to use instead of an estimator that there is not."""
+    hint = did_you_mean(name, ESTIMATORS)
+    if name.lower() in _ELSEWHERE:
+        hint = " 'ladder' and 'prefix' allow for what stands above an item."
+    return (
+        f"there is no estimator {name!r}.{hint} There are {', '.join(ESTIMATORS)}; leave it out "
+        "for the usual ones, or declare a click model, ClickModel(name, cell=…)."
+    )
 
 
 def parse_estimators(
@@ -66,7 +81,10 @@ def parse_estimators(
     if isinstance(estimators, str | ClickModel | Weighted | Ladder):
         estimators = [estimators]
     if not isinstance(estimators, Iterable):
-        raise ModelError(f"estimators must be names or estimators, not {estimators!r}.")
+        raise ModelError(
+            f"estimators={estimators!r}: give the name of an estimator, such as 'ladder' or 'ip', "
+            "or a list of names."
+        )
     default = clips(clip)
     found: list[Weighted | Ladder] = []
     for one in estimators:
@@ -74,6 +92,8 @@ def parse_estimators(
         if isinstance(ladder, Ladder):
             found.append(ladder)
             continue
+        if isinstance(one, str) and one not in ESTIMATORS:
+            raise ModelError(_no_estimator(one))
         if not isinstance(one, str | ClickModel | Weighted):
             raise ModelError(
                 f"{one!r} is no estimator. Give a name such as 'ip' or 'ladder', a ClickModel, "

@@ -50,6 +50,7 @@ from foreclick.logs.validate import (
     rules,
     valid,
 )
+from foreclick.options import Number, checked, column, names
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
@@ -132,6 +133,18 @@ class Log:
         )
 
 
+_DEPTH = Number(
+    f"how many positions to read, a whole number from 1 to {DEEPEST}",
+    lambda v: 1 <= v <= DEEPEST,
+    "10",
+    optional=True,
+    whole=True,
+)
+_ONE = ("context", "clicked_ids", "period", "unit", "weight", "count", "position", "item", "click")
+_SEVERAL = ("items", "clicks", "propensity", "segments", "list_id")
+
+
+@checked(depth=_DEPTH, **dict.fromkeys(_ONE, column), **dict.fromkeys(_SEVERAL, names))
 def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     source: TableLike,
     *,
@@ -209,18 +222,11 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         >>> log
         <Log: 2 records of up to 2 items in duckdb; rewards: clicks>
     """
-    if layout not in ("lists", "long") or invalid not in ("error", "drop"):
-        raise SourceError(
-            f"layout={layout!r}, invalid={invalid!r}: layout is 'lists' or 'long', and invalid "
-            "is 'error' or 'drop'."
-        )
     if weight is not None and count is not None:
         raise SourceError(
             f"weight={weight!r} and count={count!r}: a row stands for others that were not kept "
             "(weight), or for equal ones (count). Give one of them."
         )
-    if depth is not None and (type(depth) is not int or not 1 <= depth <= DEEPEST):
-        raise SourceError(f"depth={depth!r}: the number of positions is from 1 to {DEEPEST}.")
     long = layout == "long"
     if clicked_ids is not None:
         if long:
@@ -248,27 +254,21 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     roles = expanded(roles, table)
     if sample is None:
         return compress(table, roles, home, invalid, depth)
-    column = _drawn_by(table, roles, sample, sample_by)
-    log = compress(table.filter(home.drawn(column, sample)), roles, home, invalid, depth)
+    check_columns(table, roles)
+    drawn = home.drawn(_drawn_by(table, roles, sample_by), sample)
+    log = compress(table.filter(drawn), roles, home, invalid, depth)
     return replace(log, shape=replace(log.shape, sample=(sample_by, float(sample))))
 
 
-def _drawn_by(table: ir.Table, roles: Roles, share: float, by: str) -> ir.Column:
+def _drawn_by(table: ir.Table, roles: Roles, by: str) -> ir.Column:
     """The column that a sample is drawn by."""
-    if by not in ("context", "unit") or not 0 < share < 1:
-        raise SourceError(
-            f"sample={share!r}, sample_by={by!r}: give a share between 0 and 1, of the log's "
-            "'context's or 'unit's."
-        )
-    column = roles.context if by == "context" else roles.unit
-    if column is None:
+    named = roles.context if by == "context" else roles.unit
+    if named is None:
         raise SourceError(
             f"sample_by={by!r}, but the log has no {by}. Name its column, {by}='…', or sample by "
             f"{'unit' if by == 'context' else 'context'}."
         )
-    if column not in table.columns:
-        raise SourceError(f"{by}={column!r} is not among {', '.join(table.columns)}.")
-    return table[column]
+    return table[named]
 
 
 def compress(

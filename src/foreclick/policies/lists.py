@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from foreclick.engines import Engine, TableLike, checked_file, local_path, open_source, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
+from foreclick.options import checked
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
 from foreclick.policies.runs import is_run, lists_of_hits, lists_of_run, queries_of
 from foreclick.policies.scores import refuse, scored
@@ -294,6 +295,7 @@ class Ranking(Lists):
         return cls(lists_of_hits(texts, answers(search, list(texts.values()), file, concurrency)))
 
     @classmethod
+    @checked()
     def from_scores(
         cls,
         table: TableLike,
@@ -317,8 +319,6 @@ class Ranking(Lists):
             >>> Ranking.from_scores(scores, k=10)
             Ranking(1 context, lists of up to 2 items)
         """
-        if k is not None and k < 1:
-            raise PolicyError(f"k={k}: a list shows at least one item.")
         engine, source = open_source(table)
         log, rows = scored(source, engine, context, item, score)
         order = ibis.window(group_by=CONTEXT, order_by=[ibis.desc("score"), ITEM])

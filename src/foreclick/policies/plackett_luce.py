@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foreclick.engines import open_source
-from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log
+from foreclick.options import check
 from foreclick.policies.base import (
     NO_ITEM,
     Ints,
@@ -62,13 +61,7 @@ class PlackettLuce(Policy):
     _settings: ClassVar[tuple[str, ...]] = ("temperature", "k")
 
     def __post_init__(self) -> None:
-        if not (self.temperature > 0 and math.isfinite(self.temperature)):
-            raise PolicyError(
-                f"the temperature must be finite and above 0, not {self.temperature}. For the "
-                "ranking by score itself use Ranking.from_scores."
-            )
-        if self.k is not None and self.k < 1:
-            raise PolicyError(f"k={self.k}: a list shows at least one item.")
+        check(temperature=self.temperature, k=self.k)
         _ = self._scores
 
     def __repr__(self) -> str:

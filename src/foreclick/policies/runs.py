@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.errors import ForeclickWarning, PolicyError, SourceError
+from foreclick.errors import ForeclickWarning, SourceError
 from foreclick.logs import CONTEXT
+from foreclick.options import check
 from foreclick.policies.serving import ITEMS
 
 _ENDINGS = re.compile(r"\.(run|trec)(\.gz)?$", re.IGNORECASE)
@@ -52,8 +53,7 @@ def is_run(source: object) -> bool:
 
 def lists_of_run(run: Any, depth: int | None = None) -> pa.Table:  # noqa: ANN401 - any form of run
     """`context` and `items` of a run; see `Ranking.from_trec`."""
-    if depth is not None and depth < 1:
-        raise PolicyError(f"depth={depth}: a list shows at least one item.")
+    check(depth=depth)
     rows = _rows(run)
     table = pa.concat_tables(_tables(rows))
     if not table.num_rows:

@@ -39,6 +39,7 @@ from foreclick.engines import (
 )
 from foreclick.errors import ForeclickError, TallyError
 from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
+from foreclick.options import checked
 from foreclick.tallies.files import (
     GROUP_ROWS,
     SCHEMA_VERSION,
@@ -191,6 +192,7 @@ class Tally:
         here = bring(self.stored, self.engine, home)
         return self._with_rows(here, engine=home, source=self.engine.name, brought=self.stored)
 
+    @checked()
     def weigh(
         self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
     ) -> Tally:
@@ -207,8 +209,6 @@ class Tally:
                 "half_life= and weights= are about periods, and the tally was made without. Read "
                 "the log with period=…."
             )
-        if half_life is not None and not half_life > 0:
-            raise TallyError(f"half_life={half_life!r}: give a number of days or steps above 0.")
         stored = self.stored
         rows = self.engine.rows(stored.select(PERIOD).distinct())
         periods = [row[PERIOD] for row in rows if row[PERIOD] is not None]
@@ -347,6 +347,7 @@ def _came_home(tally: Tally) -> str:
     return f"The log was tallied in {tally.source}; the {rows:,} rows of its tally came home."
 
 
+@checked()
 def read_tally(
     path: str | Path | Sequence[str | Path],
     *,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -113,7 +112,7 @@ def write_tallies(
     asked = json.loads(json.dumps({**roles, "where": _text(where)}, sort_keys=True))
     made: list[Path | str] = []
     kept: list[Path | str] = []
-    with nullcontext(progress) if progress else working() as say:
+    with working(progress) as say:
         parts = list(_parts(source, where, engine, roles))
         for number, part in enumerate(parts, start=1):
             path = _within(target, f"{part.name}.parquet")

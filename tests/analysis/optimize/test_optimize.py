@@ -23,7 +23,7 @@ from foreclick.analysis.optimize import folds as folds_room
 from foreclick.analysis.optimize.folds import Folds, dealt_at_random
 from foreclick.batches import batches_of, decode
 from foreclick.engines import hashed_here
-from foreclick.errors import ModelError, PolicyError
+from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.optimization.constraints import Limits
 from foreclick.optimization.ladder import LadderRates, SlotCounts
 from foreclick.policies import filed
@@ -597,13 +597,13 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"estimator": fc.Window(2)}, ModelError, "cannot choose a policy"),
         ({"estimator": fc.Ladder("ip", segments="kind")}, ModelError, "on its own"),
         ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
-        ({"max_change": 1.5}, PolicyError, "between 0 and 1"),
-        ({"explore": -0.1}, PolicyError, "between 0 and 1"),
-        ({"max_lists": 0}, PolicyError, "1 or more"),
-        ({"folds": 0}, PolicyError, "1 or more"),
-        ({"workers": 0}, PolicyError, "1 or more"),
-        ({"pessimism": math.nan}, ModelError, "standard errors"),
-        ({"at_least": [([1], 1.2)]}, PolicyError, "between 0 and 1"),
+        ({"max_change": 1.5}, OptionError, "from 0 to 1"),
+        ({"explore": -0.1}, OptionError, "from 0 to 1"),
+        ({"max_lists": 0}, OptionError, "from 1 on"),
+        ({"folds": 0}, OptionError, "from 1 on"),
+        ({"workers": 0}, OptionError, "from 1 on"),
+        ({"pessimism": math.nan}, OptionError, "standard errors"),
+        ({"at_least": [([1], 1.2)]}, OptionError, "from 0 to 1"),
         ({"banned": ["one"]}, PolicyError, "'one' is no item of the log"),
         ({"banned": [1], "explore": 0.1}, PolicyError, "Leave one of them out"),
         ({"pinned": {"context": ["q0"], "item": [1]}}, PolicyError, "'position'"),

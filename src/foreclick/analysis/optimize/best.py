@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from foreclick.analysis.optimize.gains import gains
 from foreclick.analysis.optimize.optimized import Chosen, Optimized, summed_up, worded
 from foreclick.analysis.optimize.options import (
     NamedItems,
-    check_numbers,
     chosen_by,
     offered,
     over_lists,
@@ -31,19 +30,20 @@ from foreclick.estimators import (
     EstimatorLike,
     Ladder,
     Weighted,
-    check_columns,
+    check_metrics,
     parse_estimators,
 )
 from foreclick.estimators.examination import curve_information, examination_curve
 from foreclick.estimators.ladder.fit import fitted, sample_counts
 from foreclick.estimators.ladder.sample import sampled
 from foreclick.logs import ITEM, numbered
-from foreclick.metrics import Metric
+from foreclick.metrics import USUAL_METRICS, Metric
 from foreclick.optimization.cells import Model
 from foreclick.optimization.examination import ExaminationError, examination_covariance
 from foreclick.optimization.ladder import LadderRates
+from foreclick.options import checked
 from foreclick.policies import Policy
-from foreclick.progress import working
+from foreclick.progress import Say, working
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
@@ -51,11 +51,12 @@ if TYPE_CHECKING:
     from foreclick.analysis.optimize.answers import Answers, Found, Solving
 
 
+@checked()
 def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are keywords
     log: LogLike,
     *,
-    metric: str | Metric = "dcg@10",
-    estimator: EstimatorLike = "ladder-ip",
+    metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
+    estimator: EstimatorLike | Sequence[EstimatorLike] = "ladder-ip",
     pessimism: float = 1.0,
     clip: float = math.inf,
     min_shown: float = 0,
@@ -72,6 +73,9 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
     folds: int = 2,
     confidence: float = 0.95,
     workers: int = 1,
+    metrics: str | Metric | Sequence[str | Metric] | None = None,
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Optimized:
     """The ranking policy that would earn most, as far as the log can tell.
 
@@ -114,6 +118,9 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         confidence: of the intervals.
         workers: how many processes solve at a time. In a script, more than one need the usual
             ``if __name__ == "__main__":``.
+        metrics: the same as `metric`.
+        estimators: the same as `estimator`.
+        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {
@@ -131,11 +138,10 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
     from foreclick.analysis.optimize.answers import Solving  # noqa: PLC0415
     from foreclick.optimization.context import Solver  # noqa: PLC0415
 
-    what, by = chosen_by(metric, estimator, clip)
-    check_numbers(
-        pessimism,
-        {"max_change": max_change, "explore": explore},
-        {"max_lists": max_lists, "folds": folds, "workers": workers},
+    what, by = chosen_by(
+        metric if metrics is None else metrics,
+        estimator if estimators is None else estimators,
+        clip,
     )
     named = NamedItems(pinned, banned, tuple(at_least))
     if explore and named:
@@ -144,7 +150,7 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
             "at_least=. Leave one of them out."
         )
     counted, notes = settle(log)
-    check_columns(counted.shape, [what.source], ())
+    check_metrics(counted.shape, [what])
     depth = min(counted.shape.depth, what.depth)
     constraints = replace(
         named.read(counted, depth),
@@ -155,7 +161,7 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         explore=explore,
     )
     with working() as say:
-        say("counting")
+        say("Counting")
         batches = batches_of(counted)
         parts = Folds.of_log(batches, folds)
         model = _model(batches, what, by, by.clip[0] if by.clip else clip, pessimism)
@@ -164,7 +170,7 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         counts = _counts(batches, parts, counting, offered(lists))
         solving = Solving(Solver(model, constraints), folds, counting.by_list)
         answers = _solved(solving, counts, workers, batches.rows, say)
-        say("judging")
+        say("Judging")
         judged = None
         if len(answers.held_out):
             by_judge = _judging(batches.tally, judge, model, what)
@@ -258,7 +264,7 @@ def _solved(
         for part in pooled(solving, counts, workers):
             yield part
             done += part.rows
-            say(f"the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
+            say(f"Choosing the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
 
     return joined(parts())
 

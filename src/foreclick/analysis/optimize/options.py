@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +10,16 @@ from foreclick.engines import open_source
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import Ladder, Weighted, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, read_log
-from foreclick.metrics import Metric, parse_metrics
+from foreclick.metrics import Metric, only_metric
 from foreclick.optimization.constraints import Constraints
+from foreclick.options import PART
 from foreclick.policies import Observed
 from foreclick.tallies.base import Tally
 
 
-def chosen_by(metric: str | Metric, estimator: object, clip: float) -> tuple[Metric, Any]:
+def chosen_by(metric: object, estimator: object, clip: float) -> tuple[Metric, Any]:
     """The metric and the one estimator, if a policy can be chosen by them."""
-    what = parse_metrics([metric])[0]
+    what = only_metric(metric, "a policy is the best by")
     if what.first:
         raise ModelError(
             f"{what.name} counts first clicks, which depend on all that stands above, so that the "
@@ -72,20 +72,6 @@ def offered(lists: object) -> Observed | None:
     return Observed(read_log(lists, clicks=None))
 
 
-def check_numbers(
-    pessimism: float, shares: dict[str, float | None], counts: dict[str, int | None]
-) -> None:
-    """Refuse what is no number of its kind."""
-    if not (math.isfinite(pessimism) and pessimism >= 0):
-        raise ModelError(f"pessimism={pessimism!r}: give a number of standard errors, 0 or more.")
-    for name, share in shares.items():
-        if share is not None and not 0 <= share <= 1:
-            raise PolicyError(f"{name}={share!r}: give a share between 0 and 1.")
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise PolicyError(f"{name}={count!r}: give a whole number, 1 or more.")
-
-
 @dataclass(frozen=True)
 class NamedItems:
     """Constraints that name items, as the user gave them.
@@ -108,7 +94,7 @@ class NamedItems:
         banned, banned_in = self._banned(log)
         groups = []
         for items, share in self.at_least:
-            check_numbers(0, {"at_least": share}, {})
+            PART("at_least", share)
             groups.append((frozenset(_typed(item, log, ITEM) for item in items), share))
         return Constraints(
             pinned=self._pinned(log, depth),

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches import Batch, Batches, Floats, Totals, batches_of, sums
+from foreclick.batches import Batches, Floats, Totals, batches_of, sums
 from foreclick.batches.arrays import numbered
 from foreclick.estimators.cells import Ask, row_credit
 from foreclick.estimators.holdout.cells import Cases, Cut
@@ -151,14 +151,11 @@ def fold_errors(
     whole_lists = any(isinstance(e, Ladder) for e in estimators)
     depth = tally.shape.depth if whole_lists else max(metric.depth for metric in metrics)
     truths = _Truths(metrics, protocol, min(depth, tally.shape.depth))
-    rows = 0
-    for batch, cut in _cuts(batches, protocol):
+    for cut in _cuts(batches, protocol):
         cases = truths.add(cut)
         for group in groups:
-            at = f", from row {rows:,} of {batches.rows:,}" if rows else ""
-            say(f"Predicting each period by {group.asks[0].model.name}{at}")
+            say(f"Predicting each period by {group.asks[0].model.name}")
             group.add(cut, cases)
-        rows += len(batch.n)
     found = {ask: sums for group in groups for ask, sums in group.sums().items()}
     return truths.folds(
         [
@@ -182,8 +179,8 @@ def _errors_of(
     return LadderErrors(asks, fit, protocol.count, classes, forward=protocol.forward)
 
 
-def _cuts(batches: Batches, protocol: Protocol) -> Iterator[tuple[Batch, Cut]]:
-    """Every batch, and its records that belong to a fold."""
+def _cuts(batches: Batches, protocol: Protocol) -> Iterator[Cut]:
+    """The records of every batch that belong to a fold."""
     periods = batches.codebook.periods
     values = [] if periods is None else periods.values.to_pylist()
     fold_of = np.array([protocol.folds.get(value, -1) for value in values], dtype=np.int64)
@@ -194,11 +191,11 @@ def _cuts(batches: Batches, protocol: Protocol) -> Iterator[tuple[Batch, Cut]]:
             chosen = pc.is_in(batch.contexts, value_set=protocol.contexts)
             used &= np.asarray(chosen)[batch.context_value][batch.row_context]
         if used.all():
-            yield batch, Cut(batch, fold, protocol.count, protocol.forward)
+            yield Cut(batch, fold, protocol.count, protocol.forward)
             continue
         rows = np.flatnonzero(used)
         held = batch.take(rows, batch.n[rows])
-        yield batch, Cut(held, fold[rows], protocol.count, protocol.forward)
+        yield Cut(held, fold[rows], protocol.count, protocol.forward)
 
 
 class _Truths:

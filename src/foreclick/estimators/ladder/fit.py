@@ -24,6 +24,7 @@ from foreclick.estimators.ladder.items import Items
 from foreclick.estimators.ladder.sample import Sample, sampled
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
+from foreclick.progress import say
 from foreclick.tallies.base import Tally
 
 _GUESS = {"list": 1000.0, "prefix": 1000.0, "position": 300.0, "item": 10.0, "context": 100.0}
@@ -57,6 +58,7 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
+        say(f"Learning {ladder.name} from a sample of contexts")
         sample = sampled(tally, reward, ladder.segments, items=ladder.items)
         tally.learnt[key] = learnt(ladder, sample, given)
     return cast("Fitted", tally.learnt[key])

@@ -1,0 +1,309 @@
+"""The options of all verbs: what each may be, said once.
+
+An option means the same in every verb that has it, so it is checked by its name. A verb wears
+`checked`, which refuses wrong values before any work is done: what is wrong, what was given, and
+what to give instead. Whether this log can answer what is asked is another question, put later.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from foreclick.errors import OptionError
+from foreclick.progress import working
+from foreclick.words import did_you_mean, one_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_TWINS = (("metric", "metrics"), ("estimator", "estimators"))
+_PER_CENT = 100
+
+
+class Rule(Protocol):
+    """Refuses what an option cannot be."""
+
+    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever a user gives
+        """Raise an `OptionError` if the value makes no sense."""
+        ...
+
+
+def _number(value: object) -> float | None:
+    """A number that is one, and not True or False."""
+    return None if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number.
+
+    Attributes:
+        give: what to give instead, in words.
+        fits: whether a number will do.
+        such_as: an example.
+        optional: whether None will do.
+        whole: whether it must be an integer.
+        share: whether 5 and "5%" probably mean 0.05.
+    """
+
+    give: str
+    fits: Callable[[float], bool]
+    such_as: str = ""
+    optional: bool = False
+    whole: bool = False
+    share: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        """Refuse what is no number, and numbers that do not fit."""
+        if value is None and self.optional:
+            return
+        number = _number(value)
+        fits = number is not None and self.fits(number)
+        if fits and (not self.whole or isinstance(value, Integral)):
+            return
+        hint = self._hint(value)
+        example = f", such as {self.such_as}" if self.such_as and not hint else ""
+        raise OptionError(f"{name}={value!r}: give {self.give}{example}.{hint}")
+
+    def _hint(self, value: Any) -> str:  # noqa: ANN401
+        """What was probably meant: a number that was written as text, or per cent."""
+        text = isinstance(value, str)
+        per_cent = text and value.strip().endswith("%")
+        try:
+            number = float(value.strip().rstrip("%")) if text else float(value)
+        except (TypeError, ValueError):
+            return ""
+        if isinstance(value, bool) or not (text or self.share):
+            return ""
+        meant = number / _PER_CENT if per_cent or (self.share and number > 1) else number
+        if not self.fits(meant) or (self.whole and not meant.is_integer()):
+            return ""
+        return f" Did you mean {int(meant) if self.whole else f'{meant:g}'}?"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some words.
+
+    Attributes:
+        words: those to choose from.
+        optional: what None means, in words; None: it means nothing, and is refused.
+        others: what else can be given: values of this type.
+        also: the same in words.
+    """
+
+    words: tuple[str, ...]
+    optional: str | None = None
+    others: type | None = None
+    also: str = ""
+
+    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        """Refuse other words."""
+        if (value is None and self.optional) or (isinstance(value, str) and value in self.words):
+            return
+        if self.others is not None and isinstance(value, self.others):
+            return
+        last = f", or None {self.optional}" if self.optional else ""
+        hint = did_you_mean(value, self.words) if isinstance(value, str) else ""
+        raise OptionError(f"{name}={value!r}: say {one_of(self.words)}{self.also}{last}.{hint}")
+
+
+def choice(*words: str) -> Choice:
+    """One of some words."""
+    return Choice(words)
+
+
+def flag(name: str, value: Any) -> None:  # noqa: ANN401
+    """True or False, and not a word that is true because it is not empty."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name}={value!r}: say True or False.")
+
+
+def clips(name: str, value: Any) -> None:  # noqa: ANN401
+    """M: one number above 0, or several."""
+    many = isinstance(value, list | tuple)
+    listed = list(value) if many else [value]
+    right = [m for m in listed if (_number(m) or 0.0) > 0]
+    if len(right) < len(listed) or not listed:
+        raise OptionError(
+            f"{name}={value!r}: give the largest weight, a number above 0 such as 100, or a list "
+            "of such; math.inf for none."
+        )
+
+
+def names(name: str, value: Any) -> None:  # noqa: ANN401
+    """Names of columns: one, or several."""
+    if value is None or isinstance(value, str):
+        return
+    if not isinstance(value, Iterable) or not all(isinstance(each, str) for each in value):
+        raise OptionError(f"{name}={value!r}: give the name of a column, or a list of names.")
+
+
+def column(name: str, value: Any) -> None:  # noqa: ANN401
+    """The name of a column."""
+    if value is not None and not isinstance(value, str):
+        raise OptionError(f"{name}={value!r}: give the name of a column, or None.")
+
+
+def function(name: str, value: Any) -> None:  # noqa: ANN401
+    """A function, if any."""
+    if value is not None and not callable(value):
+        raise OptionError(f"{name}={value!r}: give a function of one line of text, such as print.")
+
+
+def guardrails(name: str, value: Any) -> None:  # noqa: ANN401
+    """Metrics that must not fall, each with the share that it may lose, if any."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise OptionError(
+            f"{name}={value!r}: give each metric with the share of production that it may lose, "
+            "such as {'orders@3': 0.01}."
+        )
+    for metric, share in value.items():
+        _LOSS(f"{name}[{str(metric)!r}]", share)
+
+
+def made_by(verb: str, kind: type) -> Rule:
+    """What a verb returned, if anything."""
+
+    def check(name: str, value: Any) -> None:  # noqa: ANN401
+        if value is not None and not isinstance(value, kind):
+            raise OptionError(f"{name}={value!r}: give what {verb} returned, or None.")
+
+    return check
+
+
+def _share(such_as: str, *, optional: bool = False) -> Number:
+    fits = lambda v: 0 < v < 1  # noqa: E731
+    return Number("a share above 0 and below 1", fits, such_as, optional, share=True)
+
+
+def _part(such_as: str, *, optional: bool = False) -> Number:
+    fits = lambda v: 0 <= v <= 1  # noqa: E731
+    return Number("a share from 0 to 1", fits, such_as, optional, share=True)
+
+
+def _above(what: str, such_as: str = "", *, optional: bool = False) -> Number:
+    return Number(f"{what} above 0", lambda v: 0 < v < math.inf, such_as, optional)
+
+
+def _from_zero(what: str, such_as: str = "", *, optional: bool = False) -> Number:
+    return Number(f"{what}, from 0 on", lambda v: 0 <= v < math.inf, such_as, optional)
+
+
+def whole(least: int, what: str, such_as: str = "", *, optional: bool = False) -> Number:
+    """A whole number."""
+    give = f"{what}, a whole number from {least} on"
+    return Number(give, lambda v: v >= least, such_as, optional, whole=True)
+
+
+PART = _part("0.1")
+"""A share from 0 to 1."""
+
+_LOSS = Number(
+    "the share of production that it may lose, from 0 to below 1",
+    lambda v: 0 <= v < 1,
+    "0.01",
+    share=True,
+)
+_NO_INTERVALS = "for no intervals"
+
+OPTIONS: dict[str, Rule] = {
+    "by": names,
+    "cap": _from_zero("the highest click rate of what was never shown", "1", optional=True),
+    "clip": clips,
+    "clusters": Choice(("auto", "period", "unit", "record"), _NO_INTERVALS),
+    "confidence": _share("0.95"),
+    "days": _above("a number of days", "14", optional=True),
+    "depth": whole(1, "the number of positions", optional=True),
+    "deterministic": flag,
+    "effect": Number(
+        "a share of production above 0 and up to 1", lambda v: 0 < v <= 1, "0.02", share=True
+    ),
+    "explore": PART,
+    "fallback": flag,
+    "folds": whole(1, "the number of parts", "2"),
+    "forward": flag,
+    "guardrails": guardrails,
+    "half_life": _above("a number of days or steps", "30", optional=True),
+    "interval": choice("sampling", "anytime", "bernstein", "hoeffding"),
+    "invalid": choice("error", "drop"),
+    "k": whole(1, "how many items a list shows", "10", optional=True),
+    "layout": choice("lists", "long"),
+    "max_change": _part("0.2", optional=True),
+    "max_error": _above("a number of grades", "1"),
+    "max_lists": whole(1, "the number of lists of a context", optional=True),
+    "method": choice("jackknife", "bootstrap"),
+    "min_held": _from_zero("a number of records"),
+    "min_records": _from_zero("a number of records", optional=True),
+    "min_shown": _from_zero("how often an item must have been shown"),
+    "missing": choice("error", "production", "drop"),
+    "mix": choice("random", "fixed"),
+    "most": _share("0.5"),
+    "pessimism": _from_zero("a number of standard errors", "1"),
+    "power": _share("0.8"),
+    "practical": _from_zero("the smallest change worth having, in units of the metric", "0.01"),
+    "progress": function,
+    "read_only": flag,
+    "records_per_day": _above("a number of records", optional=True),
+    "replicates": whole(2, "how many logs are drawn", "200"),
+    "sample": _share("0.1", optional=True),
+    "sample_by": choice("context", "unit"),
+    "seed": whole(0, "the seed"),
+    "share": _share("0.1", optional=True),
+    "temperature": _above("for the order by score Ranking.from_scores, else a number"),
+    "within": choice("auto", "context", "period"),
+    "workers": whole(1, "the number of processes"),
+}
+"""What every option may be, by its name."""
+
+
+def check(**given: Any) -> None:  # noqa: ANN401
+    """Refuse options of these names that make no sense."""
+    for name, value in given.items():
+        OPTIONS[name](name, value)
+
+
+def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a verb refuse options that make no sense, before it does any work.
+
+    Its option `progress` is heeded too: while the verb works, `progress.say` reaches whoever it is.
+
+    Args:
+        others: rules of options that mean something else, or less, in this verb.
+    """
+    rules = OPTIONS | others
+
+    def wear(verb: Callable[P, R]) -> Callable[P, R]:
+        known = list(inspect.signature(verb).parameters)
+
+        @wraps(verb)
+        def checking(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name, value in kwargs.items():
+                if name not in known:
+                    raise OptionError(_unknown(verb.__name__, name, known))
+                if name in rules:
+                    rules[name](name, value)
+            for one, many in _TWINS:
+                if kwargs.get(one) is not None and kwargs.get(many) is not None:
+                    raise OptionError(f"{one}= and {many}= are the same option. Give one of them.")
+            if "progress" not in known:
+                return verb(*args, **kwargs)
+            with working(kwargs.get("progress")):  # type: ignore[arg-type]
+                return verb(*args, **kwargs)
+
+        return checking
+
+    return wear
+
+
+def _unknown(verb: str, name: str, known: list[str]) -> str:
+    hint = did_you_mean(name, known) or f" It has {', '.join(known)}."
+    return f"{verb} has no option {name!r}.{hint}"

@@ -1,0 +1,68 @@
+"""Words that messages are made of: counts, the name that was probably meant, kinds of values."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ALIKE = 0.6  # how similar a name must be to be suggested, from 0 to 1
+
+
+def counted(number: float, one: str, many: str | None = None) -> str:
+    """A number of things: "1 record", "2,000 records".
+
+    Examples:
+        >>> counted(1, "record"), counted(2000, "record"), counted(0, "query", "queries")
+        ('1 record', '2,000 records', '0 queries')
+    """
+    shown = (
+        f"{number:,}" if float(number).is_integer() and type(number) is int else f"{number:,.0f}"
+    )
+    return f"{shown} {plural(number, one, many)}"
+
+
+def plural(number: float, one: str, many: str | None = None) -> str:
+    """The noun alone, for one thing or for several.
+
+    Examples:
+        >>> plural(1, "context"), plural(2, "context"), plural(2, "has", "have")
+        ('context', 'contexts', 'have')
+    """
+    return one if number == 1 else many or f"{one}s"
+
+
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant: in other letters, or misspelt.
+
+    Examples:
+        >>> nearest("Query", ["day", "query"]), nearest("pmb", ["ip", "pbm"]), nearest("x", ["ip"])
+        ('query', 'pbm', None)
+    """
+    names = {each.lower(): each for each in reversed(list(known))}
+    found = get_close_matches(str(name).lower().strip(), names, n=1, cutoff=_ALIKE)
+    return names[found[0]] if found else None
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A question to end a message with; empty if nothing is near."""
+    found = nearest(name, known)
+    return "" if found is None else f" Did you mean {found!r}?"
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Names to choose from: "'a', 'b' or 'c'"."""
+    *first, last = [repr(name) for name in names]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def examples(values: Iterable[Any]) -> str:
+    """Some values with their kind: "'q', 'r' (text)", "7 (integer)"."""
+    listed = list(values)
+    if not listed:
+        return "nothing"
+    kind = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    first = listed[0]
+    return f"{', '.join(map(repr, listed))} ({kind.get(type(first), type(first).__name__)})"

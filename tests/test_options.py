@@ -1,0 +1,181 @@
+"""Options: one meaning in every verb, checked before any work is done."""
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.errors import OptionError
+from foreclick.options import OPTIONS
+from foreclick.progress import passed, say, working
+
+VERBS: dict[str, Callable[..., Any]] = {
+    verb.__name__: verb
+    for verb in (
+        fc.backtest,
+        fc.check,
+        fc.compare,
+        fc.evaluate,
+        fc.examination,
+        fc.explore,
+        fc.judgments,
+        fc.optimize,
+        fc.read_log,
+        fc.read_tally,
+        fc.resample,
+        fc.support,
+    )
+}
+# What is no plain value: tables, policies, estimators, metrics and mappings have parsers.
+PARSED = {
+    *("log", "candidate", "candidates", "source", "path", "statistic", "engine", "where"),
+    *("metric", "metrics", "estimator", "estimators", "judge", "baseline", "production"),
+    *("rewards", "weights", "pinned", "banned", "at_least", "lists", "slots", "examination"),
+    *("reward", "block", "ranks", "contexts"),
+}
+LOG = {
+    "context": ["q", "q", "r", "r"] * 10,
+    "items": [[1, 2], [2, 1], [3, 4], [4, 3]] * 10,
+    "clicks": [[1, 0], [0, 1], [0, 0], [1, 0]] * 10,
+    "day": [day for day in range(10) for _ in range(4)],
+}
+CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [3, 4]]}
+
+
+def options_of(verb: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(verb).parameters
+    return {name: p for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+
+EACH = [
+    (verb, option)
+    for verb, function in VERBS.items()
+    for option in options_of(function)
+    if option not in PARSED
+]
+
+
+@pytest.mark.parametrize(("verb", "option"), EACH)
+def test_every_verb_refuses_nonsense_before_it_looks_at_the_log(verb, option):
+    with pytest.raises(OptionError, match=rf"^{option}=<object"):
+        VERBS[verb](*["nothing"] * 2, **{option: object()})
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_refuses_its_own_defaults(verb):
+    for name, parameter in options_of(VERBS[verb]).items():
+        if name in OPTIONS:
+            OPTIONS[name](name, parameter.default)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_metric_and_estimator_are_taken_in_the_singular_and_the_plural(verb):
+    options = options_of(VERBS[verb])
+    for one, many in (("metric", "metrics"), ("estimator", "estimators")):
+        assert (one in options) == (many in options)
+
+
+@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters", "practical", "cap"])
+def test_an_option_has_one_default(option):
+    found = {
+        options_of(verb)[option].default for verb in VERBS.values() if option in options_of(verb)
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "verb", ["evaluate", "compare", "support", "explore", "examination", "judgments", "resample"]
+)
+def test_confidence_and_progress_are_everywhere(verb):
+    assert "progress" in options_of(VERBS[verb])
+    assert verb == "support" or "confidence" in options_of(VERBS[verb])
+
+
+def test_a_misspelt_option_is_refused_with_what_was_meant():
+    with pytest.raises(OptionError, match=r"no option 'confident'\. Did you mean 'confidence'"):
+        fc.evaluate(LOG, CANDIDATE, confident=0.9)  # type: ignore[call-arg]
+
+
+ASK: dict[str, Callable[..., Any]] = {
+    "evaluate": lambda log, **asked: fc.evaluate(log, CANDIDATE, **asked),
+    "support": lambda log, **asked: fc.support(log, CANDIDATE, **asked),
+    "backtest": fc.backtest,
+    "compare": lambda log, **asked: fc.compare(log, {"a": CANDIDATE}, **asked),
+    "optimize": lambda log, **asked: fc.optimize(log, folds=1, **asked),
+}
+
+
+@pytest.fixture(scope="module")
+def log() -> fc.Log:
+    return fc.read_log(LOG, period="day")
+
+
+@pytest.mark.parametrize("verb", ASK)
+def test_both_names_of_an_option_say_the_same(log, verb):
+    names = ("metric", "estimator"), ("metrics", "estimators")
+    one, many = (ASK[verb](log, **dict(zip(n, ("clicks@1", "ip"), strict=True))) for n in names)
+    listed = ASK[verb](log, metrics=["clicks@1"], estimators=["ip"])
+    usual = ASK[verb](log, estimator="ip")
+    assert one.rows == many.rows == listed.rows
+    assert one.rows != usual.rows
+    with pytest.raises(OptionError, match="are the same option"):
+        ASK[verb](log, metric="clicks@1", metrics="clicks@1")
+
+
+@pytest.mark.parametrize("value", [np.float64(0.9), np.float32(0.5), 1 / 3])
+def test_numbers_of_numpy_are_numbers(value):
+    OPTIONS["confidence"]("confidence", value)
+    OPTIONS["clip"]("clip", [np.int64(3), value, math.inf])
+    OPTIONS["folds"]("folds", np.int64(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("confidence", 95, "0.95"),
+        ("confidence", "95%", "0.95"),
+        ("confidence", "0.9", "0.9"),
+        ("practical", "0.5", "0.5"),
+        ("folds", "3", "3"),
+        ("mix", "Fixed", "'fixed'"),
+        ("power", 80, "0.8"),
+    ],
+)
+def test_what_was_probably_meant(name, value, meant):
+    with pytest.raises(OptionError, match=rf"Did you mean {re.escape(meant)}\?$"):
+        OPTIONS[name](name, value)
+
+
+@pytest.mark.parametrize("value", [0, None, True, -1, math.nan, math.inf, 1, 200, [0.9], "much"])
+def test_nothing_is_guessed_where_nothing_is_near(value):
+    with pytest.raises(OptionError, match=r"above 0 and below 1, such as 0\.95\.$"):
+        OPTIONS["confidence"]("confidence", value)
+
+
+class TestProgress:
+    @pytest.mark.parametrize("verb", ["evaluate", "support", "backtest", "compare", "optimize"])
+    def test_is_said_to_whoever_asked(self, verb):
+        said: list[str] = []
+        ASK[verb](fc.read_log(LOG, period="day"), metric="clicks@1", progress=said.append)
+        assert said
+        assert all(line[0].isupper() and not line.endswith(".") for line in said)
+
+    def test_a_verb_that_uses_another_says_it_in_the_same_place(self):
+        said: list[str] = []
+        fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, effect=0.5, progress=said.append)
+        assert "Estimating by ladder" in said
+
+    def test_nothing_is_said_before_and_after(self):
+        said: list[str] = []
+        say("before")
+        with working(said.append):
+            say("Counting")
+            passed(0.5)
+        say("after")
+        passed(1.0)
+        assert said == ["Counting", "Counting, 50% of the log"]
