@@ -106,7 +106,7 @@ class TestCheck:
         assert fc.check(self.TABLE.drop_columns("day")).to_dicts() == expected
 
     def test_shows_as_text(self):
-        assert "records in the median context" in str(fc.check(self.TABLE))
+        assert "records in the median context" in str(fc.check(self.TABLE).table)
 
 
 class TestUnits:
