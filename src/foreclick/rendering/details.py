@@ -241,7 +241,7 @@ def _errors(metric: str, rows: Sequence[Row]) -> Markup:
     ordered = sorted(rows, key=lambda row: (row["estimator"] == _STEADY, row["rmse"]))
     most = _FAR * min(row["rmse"] for row in rows)
     floor = rows[0]["floor"]
-    scale = Scale.of([0.0, floor, *(min(row["rmse"], most) for row in rows)], zero=True)
+    scale = Scale.of([floor, *(min(row["rmse"], most) for row in rows)])
     steady = [upright(scale(row["rmse"]), "thin") for row in rows if row["estimator"] == _STEADY]
     levels = joined(None if floor is None else upright(scale(floor)), *steady)
     body = [
@@ -267,8 +267,6 @@ def _errors(metric: str, rows: Sequence[Row]) -> Markup:
 
 def _error(row: Row, scale: Scale) -> Markup:
     look = "other" if row["estimator"] == _STEADY else "one"
-    if not scale.holds(row["rmse"]):  # an arrow alone
-        return interval(scale, scale.high, row["rmse"], row["rmse"], look)
     return interval(scale, None, None, row["rmse"], look)
 
 

@@ -80,14 +80,13 @@ def interval(
 ) -> Markup:
     """A dot with its interval; an end beyond the scale is an arrow."""
     parts: list[Child] = []
-    if low is not None and high is not None:
-        a, b = scale(low), scale(high)
-        parts.append(_across(a, b, _MIDDLE, f"span {look}"))
-        parts += [
-            _arrow(x, left=left, look=look)
-            for x, end, left in ((a, low, True), (b, high, False))
-            if not scale.holds(end)
-        ]
+    ends = (value, value) if low is None or high is None else (low, high)
+    if ends[1] > ends[0]:
+        parts.append(_across(scale(ends[0]), scale(ends[1]), _MIDDLE, f"span {look}"))
+    if ends[0] < scale.low:
+        parts.append(_arrow(scale(ends[0]), left=True, look=look))
+    if ends[1] > scale.high:
+        parts.append(_arrow(scale(ends[1]), left=False, look=look))
     if scale.holds(value):
         parts.append(mark(scale(value), _MIDDLE, look))
     return joined(*parts)

@@ -43,7 +43,7 @@ from foreclick.rendering.wording import (
 )
 
 _LOOKS = ("one", "two", "three", "four")
-_FAR = 1.0  # how far beyond all values, in their range, intervals are drawn
+_FAR = 3.0  # how far beyond the answer and its interval, in their range, others are drawn
 _MOST_SEGMENTS = 60
 _DARKEST = 5
 
@@ -169,17 +169,16 @@ def _production(row: Row, scale: Scale) -> Markup | None:
 
 
 def _range(rows: Sequence[Row], value: str, low: str, high: str, level: float | None) -> Scale:
-    """A scale for values and intervals; intervals far beyond all values are cut."""
+    """A scale around what the first row says; what is far beyond it is cut."""
     shown = [row for row in rows if seen(row) and row[value] is not None]
-    core = [float(row[value]) for row in shown] + ([] if level is None else [float(level)])
-    first = shown[:1]
-    core += [row[end] for row in first for end in (low, high) if row.get(end) is not None]
+    ends = [[row[c] for c in (value, low, high) if row.get(c) is not None] for row in shown]
+    level_ = [] if level is None else [float(level)]
+    core = [*level_, *(ends[0] if ends else [])]
     if not core:
         return Scale.of([])
-    room = _FAR * (max(core) - min(core))
-    ends = [row[end] for row in shown for end in (low, high) if row.get(end) is not None]
-    cut = [min(max(end, min(core) - room), max(core) + room) for end in ends]
-    return Scale.of([*core, *cut])
+    room = _FAR * max(max(core) - min(core), 0.1 * abs(level or 0.0))
+    least, most = min(core) - room, max(core) + room
+    return Scale.of([*core, *(min(max(x, least), most) for row in ends for x in row)])
 
 
 def by_segment(report: Report) -> Section | None:
@@ -249,12 +248,13 @@ def support(report: Report) -> Section | None:
     parts: list[Child] = []
     for metric in dict.fromkeys(str(row["metric"]) for row in found.rows):
         rows: list[Row] = [row for row in found.rows if row["metric"] == metric]
+        dated = any(row.get("repeated") is not None for row in rows)
         body = [
             [
                 joined(str(row["estimator"]), element("small", MODELS.get(row["estimator"], ""))),
                 strip(bar(float(row["covered"] or 0.0))),
                 words("covered", row["covered"]),
-                _often(row),
+                *([words("repeated", row["repeated"])] if dated else []),
             ]
             for row in rows
         ]
@@ -262,7 +262,7 @@ def support(report: Report) -> Section | None:
             ("What counts as the same", ""),
             ("Share ever shown", "picture"),
             ("Seen", "number"),
-            ("Of that, in 5 periods or more", "number"),
+            *([("Of that, in 5+ periods", "number")] if dated else []),
         ]
         caption = f"{metric}: {metric_words(metric)}"
         label = f"What the log has seen, {metric}"
@@ -270,14 +270,10 @@ def support(report: Report) -> Section | None:
     listed = element("ul", *(element("li", note) for note in found.notes)) if found.notes else None
     about = paragraph(
         "Of all that the candidate would show, weighed by how much a position counts, the share "
-        "that production has shown before. Clicks say nothing about what was never shown."
+        "that production has shown in a position that counts. Clicks say nothing about the rest."
     )
     content = [about, *parts, listed, _darkest(report)]
     return Section("support", "What the log has seen of the candidate", content)
-
-
-def _often(row: Row) -> str:
-    return "–" if row.get("repeated") is None else words("repeated", row["repeated"])
 
 
 def _darkest(report: Report) -> Markup | None:

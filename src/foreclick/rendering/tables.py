@@ -99,6 +99,8 @@ def heights(values: Sequence[float | None], *, zero: bool = False) -> list[tuple
     step = inner[1] - inner[0] if len(inner) > 1 else (scale.high - scale.low)
     first = inner[0] if inner[0] <= scale.low + 1e-12 else inner[0] - step
     last = inner[-1] if inner[-1] >= scale.high - 1e-12 else inner[-1] + step
+    if min((v for v in values if v is not None), default=0.0) >= 0:
+        first = max(first, 0.0)  # nobody gets fewer clicks than none
     count = round((last - first) / step)
     heights = [round(first + i * step, 12) for i in range(count + 1)]
     return [(y, f"{y:.6g}".replace("-", "−")) for y in heights]

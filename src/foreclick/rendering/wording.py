@@ -179,7 +179,7 @@ def assumptions(report: Report) -> list[tuple[str, str]]:
             ),
         ),
         (
-            "The candidate is new to the log",
+            "Not chosen on this log",
             (
                 "If the candidate was trained or chosen on these very records, the answer flatters "
                 "it. Evaluate it on days it has not seen."
