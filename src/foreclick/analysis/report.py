@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
 import math
 import platform
 import warnings
@@ -76,6 +77,14 @@ class Report(Result):
 
     def __str__(self) -> str:
         return str(self.evaluation)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own: neither it nor the notebook changes the other's looks."""
+        return (
+            '<iframe title="foreclick report" sandbox="" style="width:100%;height:48rem;'
+            f'border:1px solid #8884;border-radius:6px" srcdoc="{html.escape(self.page())}">'
+            "</iframe>"
+        )
 
 
 def report(  # noqa: PLR0913 - all but two are keywords

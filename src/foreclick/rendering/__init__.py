@@ -1,10 +1,13 @@
 """Results to look at: charts, pages and files.
 
-`style` says how charts look, `curves` and `dots` draw, `charts` knows which chart a result has (a
-policy's is in `optimized`), and `files` writes. matplotlib, an extra, is imported only when a chart
-is asked for.
+The page of a report: `page` puts it together from `sections` and `details`, which are made of
+`tables` and `figures` (SVG by `markup`), in the words of `wording` and the style of `page.css`.
+
+Charts of single results: `style` says how they look, `curves` and `dots` draw, `charts` knows which
+chart a result has (a policy's is in `optimized`), and `files` writes. matplotlib, an extra, is
+imported only when such a chart is asked for.
 """
 
-from foreclick.rendering.files import chart, checked_picture, save
+from foreclick.rendering.files import chart, checked_picture, page, save
 
-__all__ = ["chart", "checked_picture", "save"]
+__all__ = ["chart", "checked_picture", "page", "save"]

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 
+from foreclick.analysis.evaluate import Evaluation
+from foreclick.analysis.report import Report
 from foreclick.engines import ending, has_place, located, whole_file
 from foreclick.errors import MissingDependency, ReportError, optional
+from foreclick.rendering.page import report_page
 from foreclick.results import Result
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ def chart(result: Result, **options: Any) -> Chart:  # noqa: ANN401 - those of t
     # matplotlib is an extra, and takes longer to import than most results to write.
     from foreclick.rendering.charts import draw  # noqa: PLC0415
 
-    return draw(result, **options)
+    return draw(result.evaluation if isinstance(result, Report) else result, **options)
 
 
 def save(result: Result, path: str | os.PathLike[str], **options: Any) -> None:  # noqa: ANN401
@@ -88,6 +91,8 @@ _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+      content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
@@ -109,8 +114,23 @@ tbody tr:nth-child(even) {{ background: #f6f6f6; }}
 
 def page(result: Result, **options: Any) -> str:  # noqa: ANN401 - those of the result's chart
     """A result as a page that needs no other file: its chart, if it has one, table and notes."""
+    if isinstance(result, Evaluation) and result.rows:
+        result = report_of(result, **options)
+    if isinstance(result, Report):
+        return report_page(result)
     title = html.escape(result.title or type(result).__name__)
     return _PAGE.format(title=title, body=_figure(result, title, options) + result.to_html())
+
+
+def report_of(evaluation: Evaluation, title: str = "") -> Report:
+    """An evaluation as a report without anything around it."""
+    return Report(
+        evaluation.rows,
+        evaluation.columns,
+        evaluation.notes,
+        title or evaluation.title or "Candidate ranking",
+        evaluation=evaluation,
+    )
 
 
 def _figure(result: Result, title: str, options: dict[str, Any]) -> str:

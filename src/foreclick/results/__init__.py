@@ -156,6 +156,12 @@ class Result:
 
         rendering.save(self, path, **options)
 
+    def page(self, **options: Any) -> str:  # noqa: ANN401 - those of `chart`
+        """The result as a page of its own, as `save` writes it to a file that ends in .html."""
+        from foreclick import rendering  # noqa: PLC0415 - as in chart
+
+        return rendering.page(self, **options)
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts, free to change."""
         return [dict(row) for row in self.rows]

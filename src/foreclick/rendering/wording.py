@@ -1,0 +1,261 @@
+"""What a report says in sentences: the verdict, the assumptions, and what could be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from foreclick import inference
+from foreclick.analysis.evaluate import Evaluation
+from foreclick.analysis.report import Report
+from foreclick.rendering.markup import words
+
+Row = Mapping[str, Any]
+
+SEEN = 0.001
+"""An estimator that saw less than this of the candidate has no number worth showing."""
+
+_ANSWERS = ("ladder", "ladder-ip", "ip")
+_MOST = 0.9  # of the candidate's exposure
+_FEW_DAYS = 7
+
+MODELS = {
+    "ladder": "the closest match the log has seen often enough",
+    "ladder-ip": "as ladder, without whole lists",
+    "ladder-prefix": "as ladder, from the results above",
+    "list": "the whole list as shown",
+    "prefix": "a result below the same results",
+    "ip": "a result at its position",
+    "item": "a result at any position",
+    "pbm": "a result, times how much its position is looked at",
+    "rctr": "the position alone, whatever it shows",
+    "rcm": "every slot alike",
+}
+"""What clicks depend on, by estimator."""
+
+_LADDER = (
+    "The ladder takes the click rate of each result from the closest match that the log has seen "
+    "often enough: below the same results, at the same position, or anywhere in the same context."
+)
+_ASSUMES = {
+    "ladder": _LADDER,
+    "ladder-ip": _LADDER,
+    "ladder-prefix": _LADDER,
+    "list": "The answer assumes nothing about how people click, and uses whole lists only.",
+    "prefix": "The answer assumes that a click depends on a result and on the results above it.",
+    "ip": "The answer assumes that a click depends on a result and its position, not on others.",
+    "item": "The answer assumes that a click depends on the result alone, wherever it stands.",
+    "pbm": "The answer assumes that a click is a result's appeal times the look at its position.",
+}
+
+VERDICTS = {
+    inference.BETTER: ("▲", "better"),
+    inference.WORSE: ("▼", "worse"),
+    inference.SAME: ("●", "same"),
+    inference.UNKNOWN: ("◆", "unknown"),
+    inference.HELD: ("▲", "better"),
+    inference.BROKEN: ("▼", "worse"),
+}
+"""The sign of a verdict, and its class on the page."""
+
+
+def segments_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """The columns that an evaluation is split by."""
+    names = evaluation.columns
+    return names[names.index("clip") + 1 : names.index("value")]
+
+
+def answers(evaluation: Evaluation) -> dict[str, Row]:
+    """By metric, the row that answers: that of the estimator which is asked first by default."""
+    found: dict[str, Row] = {}
+    for metric in dict.fromkeys(row["metric"] for row in evaluation.rows):
+        mine = [row for row in evaluation.rows if row["metric"] == metric]
+        usual = [row for row in mine if row["estimator"] in _ANSWERS]
+        found[str(metric)] = (usual or mine)[0]
+    return found
+
+
+def seen(row: Row) -> bool:
+    """Whether a row has a number worth showing."""
+    return row["value"] is not None and (row.get("covered") is None or row["covered"] >= SEEN)
+
+
+def span(row: Row, column: str) -> str:
+    """An interval in words; empty without one."""
+    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+    if low is None or high is None:
+        return ""
+    return f"{words(column, low)} to {words(column, high)}"
+
+
+def change_of(row: Row) -> tuple[str, str]:
+    """The change against production with its interval: relative if it can be, else absolute."""
+    column = "lift" if row.get("lift") is not None else "change"
+    return words(column, row.get(column)), span(row, column)
+
+
+def metric_words(metric: str) -> str:
+    """A metric as a person would say it.
+
+    Examples:
+        >>> metric_words("clicks@3"), metric_words("orders@5")
+        ('clicks on the first 3 results', 'orders in the first 5 results')
+    """
+    kind, _, depth = metric.partition("@")
+    if not depth.isdigit() or "/" in metric or ":" in kind:
+        return metric
+    first = "the first result" if depth == "1" else f"the first {depth} results"
+    special = {
+        "clicks": f"clicks on {first}",
+        "dcg": f"clicks on {first}, those further up counting more",
+        "success": f"lists with a click on {first}",
+        "mrr": f"how far up the first click is, within {first}",
+        "ctr": f"clicks per shown result, within {first}",
+    }
+    return special.get(kind, f"{kind} in {first}")
+
+
+# --- the verdict ----------------------------------------------------------------------------------
+
+
+def verdict(report: Report) -> tuple[str, str]:
+    """The verdict on the first metric, and a sentence that says it; empty if there is none."""
+    if segments_of(report.evaluation):
+        return "", ""
+    metric, row = next(iter(answers(report.evaluation).items()))
+    word = str(row.get("verdict") or "")
+    if not seen(row):
+        return word, (
+            "The log cannot tell: next to nothing of what the candidate would show was ever shown."
+        )
+    change, between = change_of(row)
+    ends = between.replace(" to ", " and ")
+    sure = f", between {ends} with {report.confidence:.0%} confidence" if between else ""
+    said = f"{change}{sure}"
+    sentences = {
+        inference.BETTER: f"The candidate would get more {metric} than production: {said}.",
+        inference.WORSE: f"The candidate would get less {metric} than production: {said}.",
+        inference.SAME: f"The candidate makes no difference worth having in {metric}: {said}.",
+        inference.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {said}.",
+    }
+    return word, sentences.get(word, f"The estimate of the change in {metric}: {said}.")
+
+
+def agreement(rows: Sequence[Row], answer: Row) -> str:
+    """Whether the other click models say the same of a metric."""
+    others = [
+        row
+        for row in rows
+        if row.get("change") is not None
+        and row["covered"] >= _MOST
+        and row["estimator"] not in (answer["estimator"], "rctr", "rcm")
+    ]
+    if not others or answer.get("change") is None:
+        return ""
+    alike = [row for row in others if (row["change"] > 0) == (answer["change"] > 0)]
+    name = answer["estimator"]
+    if len(alike) == len(others):
+        return f"All click models that see most of the candidate point the same way as {name}."
+    named = ", ".join(str(row["estimator"]) for row in others if row not in alike)
+    return f"{named} point{'s' if len(others) - len(alike) == 1 else ''} the other way than {name}."
+
+
+# --- what was assumed -----------------------------------------------------------------------------
+
+
+def assumptions(report: Report) -> list[tuple[str, str]]:
+    """What the answer rests on and what could be wrong with it: a heading and a text each."""
+    found = answers(report.evaluation)
+    row = next(iter(found.values()))
+    return [
+        ("The click model", _model(report, row)),
+        ("What was never shown", _unseen(row)),
+        ("Chance", _chance(report, row)),
+        (
+            "The future is like the log",
+            (
+                "Users, results and what they like are taken to be as in the log. A season, a "
+                "campaign or users who get used to the new ranking can change the answer."
+            ),
+        ),
+        (
+            "Not chosen on this log",
+            (
+                "If the candidate was trained or chosen on these very records, the answer flatters "
+                "it. Evaluate it on days it has not seen."
+            ),
+        ),
+        (
+            "Clicks are not everything",
+            (
+                "A click is what was counted, not whether people found what they wanted. Look at "
+                "the lists that change most before you decide."
+            ),
+        ),
+    ]
+
+
+def _model(report: Report, row: Row) -> str:
+    name = str(row["estimator"])
+    told = _ASSUMES.get(name, f"The answer assumes the click model of {name}.") + " "
+    if name != "list":
+        told += "If people read the page differently, the answer is off. "
+    if report.backtest is None:
+        return told + "No backtest was run, which would say how far off it was on this log."
+    metric, clip = str(row["metric"]), row["clip"]
+    mine = [
+        r
+        for r in report.backtest.rows
+        if (r["estimator"], r["metric"], r["clip"]) == (name, metric, clip)
+    ]
+    if not mine:
+        return told.strip()
+    off = report.backtest.error(name, metric, float(clip))
+    return told + (
+        "In the backtest, beyond the noise of clicks, "
+        f"it missed by {words('value', off)} {metric} per list in a typical context and "
+        "period; over all contexts errors partly cancel."
+    )
+
+
+def _unseen(row: Row) -> str:
+    covered, margin = row["covered"], row.get("margin")
+    if covered is None or covered >= 1 - 1e-9:
+        return "Everything the candidate would show was shown before in the same context."
+    text = (
+        f"{words('covered', 1 - covered)} of what the candidate would show was never shown in its "
+        "context. "
+    )
+    if margin:
+        text += (
+            f"The upper end allows it to earn up to {words('value', margin)} per list, as if it "
+            "were as good as the log's best position; something better still is possible. "
+        )
+    if covered < _MOST:
+        text += "That is a lot: show the candidate to a few users before you rely on the number."
+    return text.strip()
+
+
+def _chance(report: Report, row: Row) -> str:
+    if row.get("change_low") is None:
+        return "The report has no intervals, so it does not say how much is chance."
+    text = (
+        f"The intervals hold {report.confidence:.0%} of the time, each by itself, for another log "
+        "of the same kind. "
+    )
+    periods = _periods(report)
+    if periods is None:
+        return text + "The log has no periods, so differences between days are not in them."
+    if periods < _FEW_DAYS:
+        return text + (
+            f"The log has only {periods} periods, too few to see how much days differ; a week or "
+            "more would make them honest about weekdays."
+        )
+    return text + f"They rest on how much the {periods} periods of the log differ."
+
+
+def _periods(report: Report) -> int | None:
+    """How many periods the log has; None if it has none, or it is not known."""
+    if report.check is None:
+        return None
+    return sum(row["section"] == "records by period" for row in report.check.rows) or None

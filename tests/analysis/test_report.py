@@ -1,0 +1,223 @@
+"""`report`: its parts are those of the other verbs, and contexts add up to the answer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import foreclick as fc
+from foreclick.analysis.context_changes import context_changes
+from foreclick.batches import Batches
+from foreclick.errors import ModelError
+from foreclick.estimators import Question, parse_estimators
+from foreclick.metrics import Metric
+from foreclick.policies import as_policy
+from foreclick.tallies.base import settle
+
+
+def rows(days: int = 6, a_day: int = 30) -> list[dict[str, Any]]:
+    """Three contexts, one with most of the traffic."""
+    rng = random.Random(8)  # noqa: S311 - a log, no secret
+    found = []
+    for _ in range(days * a_day):
+        items = rng.sample([1, 2, 3, 4], 3)
+        context = rng.choice("aaabbc")
+        clicks = [
+            int(rng.random() < (0.6 if i == 3 else 0.2) / (k + 1)) for k, i in enumerate(items)
+        ]
+        found.append(
+            {
+                "context": context,
+                "items": items,
+                "clicks": clicks,
+                "day": rng.randrange(days),
+                "user": rng.randrange(25),
+            }
+        )
+    return found
+
+
+def log_of(records: list[dict[str, Any]], **roles: Any) -> fc.Log:  # noqa: ANN401
+    table = {name: [row[name] for row in records] for name in records[0]}
+    return fc.read_log(table, **({"period": "day"} | roles))
+
+
+def made(log: fc.Log, candidate: Any = None, **options: Any) -> Any:  # noqa: ANN401 - parts that are there
+    """A report whose parts are known to be there."""
+    return fc.report(log, CANDIDATE if candidate is None else candidate, **options)
+
+
+ROWS = rows()
+CANDIDATE: dict[str, Any] = {
+    "context": ["a", "b", "c"],
+    "items": [[3, 1, 2], [1, 2, 3], [2, 3, 4]],
+}
+
+
+@pytest.fixture(scope="module")
+def log() -> fc.Log:
+    return log_of(ROWS)
+
+
+@pytest.fixture(scope="module")
+def report(log):
+    return made(log)
+
+
+def test_every_part_is_that_of_its_verb(log, report):
+    assert report.evaluation == fc.evaluate(log, CANDIDATE)
+    assert report.rows == report.evaluation.rows
+    assert report.models == fc.evaluate(log, CANDIDATE, estimators="all")
+    assert report.support == fc.support(log, CANDIDATE)
+    assert report.check == fc.check(log)
+    names = list(dict.fromkeys(report.backtest["estimator"]))
+    assert report.backtest == fc.backtest(log, estimators=names)
+    assert str(report) == str(report.evaluation)
+
+
+@pytest.mark.parametrize("estimator", ["ladder", "ip", "item"])
+def test_all_contexts_add_up_to_the_change(log, estimator):
+    counted, _ = settle(log)
+    question = Question(as_policy(CANDIDATE), parse_estimators(estimator), [Metric("clicks@2")])
+    found = context_changes(counted, question, 3, 0.95, None)
+    change = fc.evaluate(log, CANDIDATE, metrics="clicks@2", estimators=estimator)["change"][0]
+    assert found.gain.adds + found.lose.adds == pytest.approx(change, rel=1e-12)
+    assert sum(found["adds"]) == pytest.approx(change, rel=1e-12)
+    for row in found.to_dicts():
+        assert row["adds"] == pytest.approx(row["share"] * row["change"], rel=1e-9)
+        assert row["value"] - row["production"] == pytest.approx(row["change"], rel=1e-9)
+
+
+@pytest.mark.parametrize("clusters", ["record", "period", "both"])
+def test_a_context_is_what_its_records_alone_would_give(clusters):
+    """By `ip`, which shares nothing between contexts: value, change and interval."""
+    roles = {"period": "day", "unit": "user"}
+    kinds = {"record": (), "period": ("day",), "both": ("day", "user")}[clusters]
+    used = {role: name if name in kinds else None for role, name in roles.items()}
+    log = log_of(ROWS, **used)
+    counted, _ = settle(log)
+    question = Question(
+        as_policy(CANDIDATE),
+        parse_estimators("ip"),
+        [Metric("clicks@2")],
+        clusters=tuple(r for r, n in roles.items() if n in kinds) or ("record",),  # type: ignore[misc]
+    )
+    found = context_changes(counted, question, 3, 0.9, 1.0)
+    assert len(found) == 3
+    for row in found.to_dicts():
+        alone = log_of([r for r in ROWS if r["context"] == row["context"]], **used)
+        one = fc.evaluate(
+            alone,
+            CANDIDATE,
+            metrics="clicks@2",
+            estimators="ip",
+            confidence=0.9,
+            cap=1.0,
+        ).to_dicts()[0]
+        for column in ("value", "production", "change", "change_low", "change_high", "records"):
+            assert row[column] == pytest.approx(one[column], rel=1e-9), column
+
+
+def test_batches_do_not_matter(log, monkeypatch):
+    counted, _ = settle(log)
+    question = Question(
+        as_policy(CANDIDATE), parse_estimators("ladder"), [Metric("clicks@3")], clusters=("period",)
+    )
+    whole = context_changes(counted, question, 3, 0.95, None)
+    other, _ = settle(log_of(ROWS))
+    other.learnt["batches", id(other.stored.op())] = Batches(other, slots=1)
+    assert len(list(other.learnt["batches", id(other.stored.op())])) == 3
+    assert context_changes(other, question, 3, 0.95, None) == whole
+
+
+def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):
+    shown = Counter((row["context"], tuple(row["items"])) for row in ROWS)
+    after = dict(zip(CANDIDATE["context"], CANDIDATE["items"], strict=True))
+    for row, sides in zip(report.contexts.rows, report.contexts.lists, strict=True):
+        mine = {items: n for (context, items), n in shown.items() if context == row["context"]}
+        assert mine[sides.before.items] == max(mine.values())
+        assert sides.before.share == pytest.approx(max(mine.values()) / sum(mine.values()))
+        assert list(sides.after.items) == after[row["context"]]
+        assert sides.after.share == 1
+
+
+def test_gainers_come_first_and_losers_after_them(report):
+    adds = report.contexts["adds"]
+    up, down = [a for a in adds if a > 0], [a for a in adds if a < 0]
+    assert adds == sorted(up, reverse=True) + sorted(down)
+    assert made(log_of(ROWS), CANDIDATE, contexts=1).contexts["adds"] == [
+        *up[:1],
+        *down[:1],
+    ]
+
+
+def test_a_context_without_a_list_stays_as_it_is(log):
+    some = {"context": ["a"], "items": [[3, 1, 2]]}
+    found = made(log, some, missing="production", backtest=False).contexts
+    assert found.same.contexts == 2
+    assert found["context"] == ["a"]
+    dropped = made(log, some, missing="drop", backtest=False).contexts
+    assert dropped["share"] == [1.0]
+
+
+def test_a_baseline_is_what_contexts_are_compared_with(log):
+    same = made(log, CANDIDATE, baseline=CANDIDATE, backtest=False)
+    assert same.contexts.same.contexts == 3
+    other = {"context": ["a", "b", "c"], "items": [[1, 2, 3]] * 3}
+    found = made(log, CANDIDATE, baseline=other, backtest=False)
+    total = found.contexts.gain.adds + found.contexts.lose.adds
+    assert total == pytest.approx(found.evaluation["change"][0], rel=1e-9)
+    assert {sides.before.items for sides in found.contexts.lists} == {(1, 2, 3)}
+
+
+def test_parts_that_a_log_cannot_give_are_left_out(log):
+    undated = made(log_of(ROWS, period=None), CANDIDATE)
+    assert undated.backtest is None
+    ratio = made(log, CANDIDATE, metrics="ctr@2", backtest=False)
+    assert (ratio.contexts, ratio.support, ratio.clips) == (None, None, None)
+    first = made(log, CANDIDATE, metrics="success@2", backtest=False)
+    assert first.clips is None
+    assert first.contexts is not None
+    marginals = fc.Marginals(
+        {
+            "context": ["a", "b", "c"],
+            "item": [3, 1, 2],
+            "position": [1] * 3,
+            "probability": [1.0] * 3,
+        }
+    )
+    slots = made(log, marginals, metrics="clicks@1", backtest=False)
+    assert slots.support is not None
+    assert {sides.after.items for sides in slots.contexts.lists} <= {(3,), (1,), (2,)}
+
+
+def test_segments_are_those_of_evaluate(log):
+    found = made(log, CANDIDATE, by="period", backtest=False, contexts=0)
+    assert found.segments == fc.evaluate(log, CANDIDATE, by="period")
+    assert found.contexts is None
+
+
+def test_how_it_was_made_is_told(log):
+    found = made(log, CANDIDATE, missing="drop", backtest=False, command="foreclick report x")
+    facts = dict(found.made)
+    assert facts["Columns"] == "context=context, period=day, items=items, clicks=clicks"
+    assert facts["Call"].startswith(
+        "fc.report(log, candidate, metrics=['clicks@3', 'dcg@10'], missing="
+    )
+    assert facts["Command"] == "foreclick report x"
+    assert f"foreclick {fc.__version__}" in facts["Versions"]
+
+
+def test_progress_is_told(log):
+    said: list[str] = []
+    made(log, CANDIDATE, progress=said.append)
+    assert said[0] == "evaluating"
+    assert "backtesting" in said
+
+
+def test_a_number_of_contexts_below_0_is_refused(log):
+    with pytest.raises(ModelError, match="contexts=-1: give a number"):
+        made(log, CANDIDATE, contexts=-1)

@@ -1,0 +1,23 @@
+"""The page of a report in a real browser, where there is one: `make look` brings what it needs."""
+
+import pytest
+
+from tests.analysis.test_report import CANDIDATE, ROWS, log_of, made
+from tests.rendering import look
+
+pytestmark = pytest.mark.skipif(look.tools() is None, reason="no node, Chromium or node modules")
+
+
+def test_axe_finds_nothing_serious_and_the_page_asks_for_nothing(tmp_path):
+    made(log_of(ROWS), CANDIDATE, by="period").save(tmp_path / "report.html")
+    done = look.photograph(tmp_path / "report.html", pictures=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_fault_is_found(tmp_path):
+    page = made(log_of(ROWS), CANDIDATE, backtest=False).page()
+    broken = page.replace("<h1>", '<h1><img src="http://127.0.0.1/x.png">')
+    (tmp_path / "report.html").write_text(broken, encoding="utf-8")
+    done = look.photograph(tmp_path / "report.html", pictures=False)
+    assert done.returncode == 1
+    assert "image-alt" in done.stdout

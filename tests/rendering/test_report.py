@@ -1,0 +1,232 @@
+"""The page of a report: what it says, what it must not do, and that it is one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import itertools
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import foreclick as fc
+from foreclick.rendering.figures import Scale
+from foreclick.rendering.markup import words
+from tests.analysis.test_report import CANDIDATE, ROWS, log_of, made
+from tests.rendering.samples import evaluation
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'); DROP TABLE--",
+    "</style><b>&amp;\u202eevil\x00\x1b[2J\n",
+    "鞋子 👟 naïve",
+]
+
+
+class Page(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+@pytest.fixture(scope="module")
+def report():
+    return made(log_of(ROWS), CANDIDATE, title="A new ranker", by="period")
+
+
+@pytest.fixture(scope="module")
+def page(report):
+    return report.page()
+
+
+def test_it_has_all_sections_under_real_headings(page):
+    found = Page(page)
+    ids = found.values("id")
+    sections = ["notes", "estimates", "segments", "support", "clips", "contexts", "activity"]
+    sections += ["backtest", "assumptions", "made"]
+    assert [name for name in ids if name in sections] == sections
+    assert len(ids) == len(set(ids))
+    assert set(found.values("href")) == {"#answer", *(f"#{name}" for name in sections)}
+    levels = [int(tag[1]) for tag in found.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_it_is_one_file_that_may_fetch_and_run_nothing(page):
+    found = Page(page)
+    assert not {"script", "link", "img", "iframe", "object", "form"} & set(found.tags)
+    assert not [a for _, a, _ in found.attributes if a.startswith("on") or a in ("src", "style")]
+    policy = next(value for value in found.values("content") if "default-src" in value)
+    style = page[page.index("<style>") + 7 : page.index("</style>")]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert "unsafe" not in policy
+    assert "http" not in style
+    assert "prefers-color-scheme: dark" in style
+    assert "@media print" in style
+    assert len(page.encode()) < 500_000
+
+
+def test_its_tables_and_pictures_speak(page):
+    found = Page(page)
+    assert page.count("<th scope=") == found.tags.count("th") > 0
+    assert '<html lang="en">' in page
+    pictures = [t for t, a, _ in found.attributes if t == "svg" and a in ("role", "aria-hidden")]
+    inner = page.count('preserveAspectRatio="none"') + page.count('overflow="visible"')
+    assert len(pictures) == page.count("<svg") - inner
+    labels = [label for label in found.values("aria-label") if label != "Numbers"]
+    assert len(labels) == len(set(labels))
+
+
+def test_its_numbers_are_those_of_the_library(report, page):
+    text = html.unescape(page)
+    expected = [*report.notes, *report.support.notes, *report.backtest.notes]
+    for row in report.models.rows:
+        seen = row["covered"] >= 0.001
+        shown = ("value", "low", "high", "lift", "lift_low", "lift_high") if seen else ()
+        expected += [words(column, row[column]) for column in (*shown, "covered")]
+    lifts = [row["lift"] for row in report.segments.rows if row["estimator"] == "ladder"]
+    expected += [words("lift", lift) for lift in lifts]
+    for part, columns in (
+        (report.contexts, ("records", "share", "change", "change_low", "adds", "value")),
+        (report.backtest, ("rmse", "bias")),
+        (report.support, ("covered",)),
+    ):
+        expected += [words(column, value) for column in columns for value in part[column]]
+    sections = ("records by period", "size")
+    facts = [row["found"] for row in report.check.rows if row["section"] in sections]
+    expected += [words("found", fact) for fact in facts]
+    assert len(expected) > 100
+    assert [number for number in expected if number not in text] == []
+
+
+def test_the_answer_comes_first(report, page):
+    row = report.evaluation.rows[0]
+    start = html.unescape(page[page.index("<main") : page.index("<nav")])
+    assert "<h1>A new ranker</h1>" in start
+    assert words("lift", row["lift"]) in start
+    assert row["verdict"] in start
+    assert f"between {words('lift_low', row['lift_low'])} and" in start
+
+
+def test_what_comes_from_data_is_escaped():
+    named = [
+        row
+        | {
+            "context": HOSTILE["abc".index(row["context"])],
+            "items": [HOSTILE[i] for i in row["items"]],
+            "device": HOSTILE[row["user"] % 3],
+        }
+        for row in ROWS
+    ]
+    candidate = {
+        "context": [HOSTILE["abc".index(c)] for c in CANDIDATE["context"]],
+        "items": [[HOSTILE[i] for i in items] for items in CANDIDATE["items"]],
+    }
+    log = log_of(named, segments=["device"])
+    page = made(
+        log, candidate, title=HOSTILE[3], by="device", backtest=False, command=HOSTILE[0]
+    ).page()
+    found = Page(page)
+    assert "script" not in found.tags
+    assert "img" not in found.tags
+    assert found.tags.count("style") == 1
+    assert "b" not in found.tags
+    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", page)
+    text = "".join(found.text)
+    assert "<script>alert(1)</script>" in text
+    assert "鞋子 👟 naïve" in text
+    assert "\\u202eevil\\x00\\x1b[2J\\n" in text
+
+
+def test_an_evaluation_alone_is_the_same_page_with_what_it_has(tmp_path):
+    found = fc.evaluate(log_of(ROWS), CANDIDATE)
+    found.save(tmp_path / "page.html", title="Alone")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    ids = Page(page).values("id")
+    assert "<h1>Alone</h1>" in page
+    assert "estimates" in ids
+    assert not {"support", "contexts", "backtest", "clips", "made"} & set(ids)
+    assert words("lift", found["lift"][0]) in page
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"clusters": None},
+        {"by": "period"},
+        {"clip": [1, 10]},
+        {"metrics": "ctr@2"},
+        {"estimators": ["list", "ip"]},
+    ],
+)
+def test_any_evaluation_has_a_page(options):
+    found = fc.evaluate(log_of(ROWS), CANDIDATE, **options)
+    page = found.page()
+    value = next(row["value"] for row in found.rows if row["value"])
+    column = "lift" if "by" in options else "value"
+    shown = found[column][0] if column == "lift" else value
+    assert words(column, shown) in page
+
+
+def test_an_evaluation_with_few_columns_has_a_page():
+    assert "0.5000" in evaluation().page()
+
+
+def test_nothing_seen_has_no_number():
+    strange = {"context": ["a", "b", "c"], "items": [[7, 8, 9]] * 3}
+    page = made(log_of(ROWS), strange, backtest=False).page()
+    assert "next to nothing of what the candidate would show" in page
+    assert "saw next to nothing" in page
+
+
+def test_a_report_can_be_saved_as_rows_and_as_a_picture(tmp_path, report):
+    for ending in ("csv", "json", "png"):
+        report.save(tmp_path / f"report.{ending}")
+    assert (tmp_path / "report.csv").read_text(encoding="utf-8") == report.evaluation.to_csv()
+
+
+def test_a_notebook_shows_it_in_a_frame_of_its_own(report, page):
+    frame = Page(report._repr_html_())
+    assert frame.tags == ["iframe"]
+    assert frame.values("srcdoc") == [page]
+    assert frame.values("sandbox") == [""]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [(0.0, 1.0, [0, 0.5, 1]), (0.52, 0.58, [0.52, 0.54, 0.56, 0.58]), (-3, 3, [-2, 0, 2])],
+)
+def test_ticks_are_round_and_within(low, high, ticks):
+    assert Scale(low, high).ticks() == pytest.approx(ticks)
+
+
+def test_a_scale_holds_everything_and_cuts_what_it_does_not():
+    scale = Scale.of([1.0, None, 3.0, float("inf")])
+    assert scale.holds(1.0)
+    assert scale.holds(3.0)
+    assert not scale.holds(4.0)
+    assert scale(100.0) == scale(scale.high)
+    assert scale(-100.0) == scale(scale.low)
