@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from tests.logs.samples import LISTS, counted, reference, table
 fsspec = needed("fsspec")
 deltalake = needed("deltalake")
 pyiceberg_catalog = needed("pyiceberg.catalog")
+
+pytestmark = pytest.mark.xdist_group("stores")  # one server, which takes seconds to import
 
 DAYS = [1, 1, 1, 2, 2, 3, 3]
 WARNED = "ignore::foreclick.errors.ForeclickWarning"  # seven records
@@ -85,6 +88,20 @@ def test_a_file_that_came_later_is_seen(days):
     assert fc.read_log(days).rows == len(LISTS)
     put(table(LISTS[:2]), f"{days}/day=4/part.parquet")
     assert fc.read_log(days).rows == len(LISTS) + 2
+
+
+def test_a_store_is_asked_once_about_a_file(days, monkeypatch):
+    store, asked = type(stores.filesystem(days)), Counter[str]()
+    call = store._call_s3
+
+    async def counting(self, method, *args, **options):
+        asked[method] += 1
+        return await call(self, method, *args, **options)
+
+    monkeypatch.setattr(store, "_call_s3", counting)
+    fc.read_log(f"{days}/day=1/part.parquet")
+    assert asked["head_object"] <= 6
+    assert asked["list_objects_v2"] <= 12
 
 
 def test_in_a_given_connection(days):

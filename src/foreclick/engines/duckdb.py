@@ -167,8 +167,10 @@ class DuckDB(Engine):
     def _reach(self, scheme: str, file: str) -> None:
         """Read files of a store through fsspec, unless DuckDB has an extension for it."""
         con = self.backend.con
-        if not self.reaches([file]) and not con.filesystem_is_registered(scheme):
-            con.register_filesystem(stores.filesystem(file))
+        if not self.reaches([file]):
+            store = stores.scanned(file)
+            if not con.filesystem_is_registered(scheme):
+                con.register_filesystem(store)
 
     def reaches(self, paths: Sequence[str]) -> bool:
         """Whether the extension for these URLs is loaded, as it is by a secret of the user's."""

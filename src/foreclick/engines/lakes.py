@@ -62,7 +62,7 @@ def kind_of(place: str, look: Look = stores.matches) -> str | None:
     if stores.scheme_of(place) in ("http", "https"):  # which list no files
         return None
     here = glob.escape(place.rstrip("/"))
-    if look(f"{here}/_delta_log/*.json") or look(f"{here}/_delta_log/*.parquet"):
+    if any(file.endswith((".json", ".parquet")) for file in look(f"{here}/_delta_log/*")):
         return "Delta"
     found = look(f"{here}/metadata/*.metadata.json")
     return "Iceberg" if any(_version(file) != "-1" for file in found) else None

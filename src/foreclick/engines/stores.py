@@ -9,10 +9,13 @@ from __future__ import annotations
 import glob
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from foreclick.errors import ForeclickError, SourceError, optional
@@ -28,6 +31,7 @@ _WEB = ("http", "https")
 _SECRET = re.compile(r"SECRET|KEY|TOKEN|PASSWORD|CONNECTION_STRING", re.IGNORECASE)
 _SHORTEST = 6  # characters of a secret; a shorter value may be any word
 _QUERY = re.compile(r"(\w+://[^\s?'\"]+)\?[^\s'\"]*=[^\s'\"]*")
+_FRESH = 10  # seconds for which an answer about a file is not asked for again
 _ACCOUNTS = ("abfs", "abfss", "az")  # whose URLs may name container@account
 
 
@@ -77,6 +81,34 @@ def filesystem(path: str) -> AbstractFileSystem:
     return found
 
 
+def scanned(path: str) -> AbstractFileSystem:
+    """The same for a scan of files that are opened now: what was known of them is forgotten."""
+    store = filesystem(path)
+    kind: Any = type(store)
+    once = _asking_once(kind)
+    once.known.clear()
+    found: AbstractFileSystem = once(**store.storage_options)
+    return found
+
+
+@cache
+def _asking_once(kind: Any) -> Any:  # noqa: ANN401 - a class of fsspec's
+    """DuckDB asks eight times about a file that it opens, and stores take their time to answer."""
+
+    class Once(kind):  # type: ignore[misc]
+        known: ClassVar[dict[Any, tuple[float, Any]]] = {}
+
+        async def _info(self, path: str, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+            asked = (self._strip_protocol(path), *options.items())
+            at, found = self.known.get(asked, (-_FRESH, None))
+            if time.monotonic() - at >= _FRESH:
+                found = await super()._info(path, *args, **options)
+                self.known[asked] = time.monotonic(), found
+            return found
+
+    return Once
+
+
 def matches(path: str) -> list[str]:
     """The files that a path, a glob or a URL names, in order."""
     if not is_remote(path):
@@ -85,8 +117,20 @@ def matches(path: str) -> list[str]:
         return [path]
     store = filesystem(path)
     with explained(path):
-        found = store.glob(path) if glob.has_magic(path) else [path] * store.isfile(path)
+        found = _listed(store, path) if glob.has_magic(path) else [path] * store.isfile(path)
         return sorted(store.unstrip_protocol(file) for file in found)
+
+
+def _listed(store: AbstractFileSystem, path: str) -> list[str]:
+    """The files that a glob names; a directory by one listing, which fsspec's glob does not do."""
+    folder, _, name = path.rpartition("/")
+    if glob.has_magic(folder) or "**" in name:
+        return list(store.glob(path))
+    try:
+        found = store.ls(folder, detail=False)
+    except FileNotFoundError:
+        return []
+    return [file for file in found if fnmatchcase(file.rpartition("/")[2], name)]
 
 
 def opened(path: str) -> IO[bytes]:
