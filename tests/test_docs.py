@@ -66,6 +66,11 @@ def test_marks_of_blocks_are_known() -> None:
             assert known, f"{name}, line {block.line}: {block.mark}"
 
 
+def test_the_readme_can_be_followed_without_hidden_help() -> None:
+    """In CI it is, with nothing but the wheel: `.ci/run package`."""
+    assert "<!-- docs:" not in TEXTS["README.md"]
+
+
 def test_commands_stand_in_blocks_that_run() -> None:
     """Not indented, where nothing would run them."""
     for name, text in TEXTS.items():
