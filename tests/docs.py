@@ -316,10 +316,6 @@ def main() -> int:
     if args.extras:
         sys.stdout.write(",".join(sorted({name for page in chosen for name in extras(page)})))
         return 0
-    if args.write and not args.pages:
-        from tests import docs_made  # noqa: PLC0415 - needs foreclick
-
-        docs_made.write()
     shell = in_shell if args.follow else in_process
     wrong = 0
     for page in chosen:
@@ -335,6 +331,10 @@ def main() -> int:
             )
             if args.write:
                 page.write_text(text)
+    if args.write:
+        from tests import docs_made  # noqa: PLC0415 - needs foreclick
+
+        docs_made.write()
     return int(wrong > 0)
 
 

@@ -29,9 +29,7 @@ def made() -> dict[Path, str]:
 
 
 def write() -> None:
-    """Write all of them; the pages they are made of first."""
-    for page in NOTEBOOKS.values():
-        (docs.ROOT / page).write_text(docs.now(docs.ROOT / page))
+    """Write all of them."""
     for path, text in made().items():
         path.write_text(text)
 
