@@ -54,8 +54,7 @@ def command_line() -> str:
 
 def command_names(overview: str) -> list[str]:
     """The commands, in the order in which the help lists them."""
-    listed = re.split(r"(?mi)^.*\bcommands\b.*$", overview)[-1]
-    found = re.findall(r"^[ │]+([a-z][a-z-]+)(?: {2,}.*)?$", listed, re.MULTILINE)
+    found = re.findall(r"^(?:│ | {4})([a-z][a-z-]+)(?: {2,}.*| *│?)$", overview, re.MULTILINE)
     return [name for name in dict.fromkeys(found) if _explains_itself(name)]
 
 
