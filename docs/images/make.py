@@ -1,6 +1,7 @@
-"""Draw the pictures of the documentation, from a simulated log: python docs/images/make.py."""
+"""Draw the pictures of the documentation: PYTHONPATH=. python docs/images/make.py."""
 
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 import foreclick as fc
 from foreclick import simulate
+from tests import docs_files
 
 HERE = Path(__file__).parent
 CLIPS = [*(float(f"{m:.4g}") for m in np.geomspace(1, 1000, 20)), math.inf]
@@ -15,12 +17,21 @@ CLIPS = [*(float(f"{m:.4g}") for m in np.geomspace(1, 1000, 20)), math.inf]
 
 def main() -> None:
     """Write every picture beside this file."""
+    answer()
     world = simulate.yandex_like(records=400_000, queries=50, seed=1)
     log = fc.tally(fc.read_log(world.sample(), context="query", period="day"))
     result = fc.backtest(log, metrics=["clicks@2", "dcg@10"], clip=CLIPS)
     result.save(HERE / "backtest.png")
     result.save(HERE / "backtest-periods.png", by="period")
     examined().save(HERE / "examination.png")
+
+
+def answer() -> None:
+    """The picture of the home page: the shop of the tutorial."""
+    with tempfile.TemporaryDirectory() as directory:
+        shop = docs_files.shop(Path(directory))
+    found = fc.evaluate(shop["log"], shop["candidate"], metrics="clicks@3")
+    found.save(HERE / "answer.png", title="Clicks in the first three positions")
 
 
 def examined() -> fc.Examination:

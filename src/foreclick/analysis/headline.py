@@ -36,7 +36,7 @@ def usual_estimators(
     Where logging probabilities are given, or contexts hardly repeat and propensities do, the
     estimators that use them answer instead. Of graded rewards, such as prices, `ip` answers: a
     ladder moves the dearest items towards the others, so that its intervals hold the value of a
-    ranking by price too seldom (docs/coverage.md).
+    ranking by price too seldom (docs/evidence/coverage.md).
     """
     kind = tally.shape.propensity
     if isinstance(logging, Policy):

@@ -69,7 +69,7 @@ def selection_loss(span: float, records: float, policies: int, risk: float) -> f
 
     It assumes that the logging policy is known and that records are independent; for Theorem 2,
     also the click model. The theorems in print (Li et al., KDD 2018) have K instead of M Σθ, and no
-    |H|; so they do not hold (docs/theory.md).
+    |H|; so they do not hold (docs/evidence/theorems.md).
 
     Args:
         span: M Σθ, the range of a record's weighted reward.

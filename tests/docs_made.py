@@ -1,0 +1,147 @@
+"""Files of the documentation that are made from something else: the notebook, the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from foreclick.cli import main
+from tests import docs
+
+NOTEBOOKS = {"docs/tutorial.ipynb": "docs/tutorial.md"}
+
+
+def made() -> dict[Path, str]:
+    """What these files should hold."""
+    files = {docs.ROOT / "docs" / "cli.md": command_line()}
+    for notebook, page in NOTEBOOKS.items():
+        files[docs.ROOT / notebook] = as_notebook((docs.ROOT / page).read_text())
+    return files
+
+
+def write() -> None:
+    """Write all of them."""
+    for path, text in made().items():
+        path.write_text(text)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+_INTRODUCTION = """\
+# The command line
+
+What `foreclick COMMAND --help` prints, on one page. `python -m tests.docs --write` makes it again.
+
+"""
+
+
+def command_line() -> str:
+    """A page of all commands: their help, as a terminal of 80 columns shows it."""
+    overview = helped()
+    parts = [_INTRODUCTION, _block(overview)]
+    parts += [f"\n## {name}\n\n{_block(helped(name))}" for name in command_names(overview)]
+    return "".join(parts)
+
+
+def command_names(overview: str) -> list[str]:
+    """The commands, in the order in which the help lists them."""
+    found = re.findall(r"^(?:│ | {4})([a-z][a-z-]+)(?: {2,}.*| *│?)$", overview, re.MULTILINE)
+    return [name for name in dict.fromkeys(found) if _explains_itself(name)]
+
+
+def _explains_itself(name: str) -> bool:
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(docs.Differs):
+        helped(name)
+        return True
+    return False
+
+
+def helped(*words: str) -> str:
+    """What ``foreclick … --help`` prints."""
+    plain = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+    out = io.StringIO()
+    with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(out):
+        code = docs.called(main, [*words, "--help"])
+    if code:
+        raise docs.Differs(f"foreclick {' '.join(words)} --help exits with {code}")
+    return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines()) + "\n"
+
+
+def _block(text: str) -> str:
+    return f"```text\n{text}```\n"
+
+
+# --- the notebook ---------------------------------------------------------------------------------
+
+
+def as_notebook(page: str) -> str:
+    """A page as a notebook: text, code, and what the code prints, as the page says it."""
+    cells: list[dict[str, Any]] = []
+    for kind, text in _pieces(page):
+        if kind == "text" and cells and cells[-1]["cell_type"] == "code":
+            shown = {"name": "stdout", "output_type": "stream", "text": _lines(text)}
+            cells[-1]["outputs"] = [shown]
+        else:
+            cells.append(_cell(kind, text, len(cells)))
+    content = {
+        "cells": cells,
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def _pieces(page: str) -> Iterator[tuple[str, str]]:
+    """Prose and blocks in turn, by kind."""
+    start = 0
+    for block in docs.blocks(page):
+        fence = page.rindex("```", 0, block.start)
+        line = page.rindex("\n", 0, fence) + 1
+        if prose := _for_notebooks(page[start:line]):
+            yield "markdown", prose
+        yield block.language, block.text
+        start = page.index("```", block.end) + 3
+    if prose := _for_notebooks(page[start:]):
+        yield "markdown", prose
+
+
+def _for_notebooks(text: str) -> str:
+    """Prose without what only the site understands."""
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r'^\?\?\? \w+ "([^"(]*?) ?(?:\(.*\))?"$', r"*\1*", text, flags=re.MULTILINE)
+    return text.strip()
+
+
+def _cell(kind: str, text: str, number: int) -> dict[str, Any]:
+    identity = hashlib.md5(f"{number} {text}".encode(), usedforsecurity=False).hexdigest()[:8]
+    if kind == "markdown":
+        return {"cell_type": kind, "id": identity, "metadata": {}, "source": _lines(text)}
+    if kind == "sh":  # a notebook runs commands behind an exclamation mark
+        commands = textwrap.dedent(text).replace("\\\n", " ").splitlines()
+        install = [re.sub("^pip install", "%pip install", line) for line in commands]
+        text = "\n".join(line if line.startswith("%") else f"!{line}" for line in install)
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": identity,
+        "metadata": {},
+        "outputs": [],
+        "source": _lines(text),
+    }
+
+
+def _lines(text: str) -> list[str]:
+    return text.rstrip("\n").splitlines(keepends=True)

@@ -1,0 +1,200 @@
+"""README.md and docs/ do what they say: their code runs, their links lead somewhere.
+
+`python -m tests.docs --write` rewrites printed output and the pages that are made.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ibis.backends import BaseBackend
+
+from tests import docs, docs_files, docs_made
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGES = {str(page.relative_to(docs.ROOT)): page for page in docs.pages()}
+TEXTS = {name: page.read_text() for name, page in PAGES.items()}
+ENGINES = ("bigquery", "postgres", "spark")
+
+
+def having(condition: Callable[[docs.Block], object]) -> list[str]:
+    """The pages with such a block."""
+    return [name for name, text in TEXTS.items() if any(map(condition, docs.blocks(text)))]
+
+
+@pytest.mark.parametrize("name", having(lambda block: block.runs and not block.engine))
+def test_a_page_runs_and_prints_what_it_shows(name: str) -> None:
+    assert docs.now(PAGES[name]) == TEXTS[name], "python -m tests.docs --write rewrites it"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", having(lambda block: block.engine == "spark"))
+def test_a_page_runs_on_spark(name: str, spark_session: SparkSession) -> None:
+    spark_session.read.parquet(str(docs_files.list_rows())).createOrReplaceTempView("impressions")
+    there = docs.now(PAGES[name], engine="spark", names={"spark": spark_session})
+    assert there == TEXTS[name]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("name", having(lambda block: block.engine == "postgres"))
+def test_a_page_runs_on_postgres(
+    name: str, postgres: BaseBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.create_table("impressions", docs_files.long_rows(), overwrite=True)
+    monkeypatch.setattr("ibis.postgres.connect", lambda *_, **__: postgres)
+    try:
+        assert docs.now(PAGES[name], engine="postgres") == TEXTS[name]
+    finally:
+        postgres.drop_table("impressions", force=True)
+
+
+def test_marks_of_blocks_are_known() -> None:
+    for name, text in TEXTS.items():
+        for block in docs.blocks(text):
+            known = re.fullmatch(
+                r"|not run, .+|an example|raises \w+|on (?:" + "|".join(ENGINES) + ")", block.mark
+            )
+            assert known, f"{name}, line {block.line}: {block.mark}"
+
+
+def test_the_readme_can_be_followed_without_hidden_help() -> None:
+    """In CI it is, with nothing but the wheel: `.ci/run package`."""
+    assert "<!-- docs:" not in TEXTS["README.md"]
+
+
+def test_commands_stand_in_blocks_that_run() -> None:
+    """Not indented, where nothing would run them."""
+    for name, text in TEXTS.items():
+        if name not in ("docs/cli.md", "docs/changelog.md"):
+            bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+            indented = re.findall(r"^    (?:foreclick|pip|make|python) .*", bare, re.MULTILINE)
+            assert not indented, f"{name}: put {indented} between ```sh and ```"
+
+
+def test_commands_within_sentences_exist() -> None:
+    commands = set(docs_made.command_names(docs_made.helped()))
+    for name, text in TEXTS.items():
+        for command in re.findall(r"`foreclick ([a-z]+)\b", text):
+            assert command in commands, f"{name}: foreclick {command}"
+        for target in re.findall(r"`make ([a-z-]+)", text):
+            docs.known(["make", target])
+
+
+def links(text: str) -> Iterator[str]:
+    """The targets of links and images within the documentation."""
+    bare = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", bare):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings."""
+    bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+?)(?: \{ #[\w-]+ \})?$", bare, re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", title) for title in titles)
+    made = {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", t.lower()).strip()) for t in plain}
+    return made.union(re.findall(r"^#+ .+ \{ #([\w-]+) \}$", bare, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_internal_links_lead_somewhere(name: str) -> None:
+    for target in links(TEXTS[name]):
+        file, _, anchor = target.partition("#")
+        path = (PAGES[name].parent / file).resolve() if file else PAGES[name]
+        assert path.exists(), target
+        if anchor:
+            assert anchor in anchors(path.read_text()), target
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = tomllib.loads((docs.ROOT / "zensical.toml").read_text())["project"]["nav"]
+    listed = re.findall(r"'([\w/-]+\.md)'", str(nav))
+    pages = [name.removeprefix("docs/") for name in TEXTS if name != "README.md"]
+    assert sorted(listed) == sorted(pages)
+
+
+@pytest.mark.parametrize("path", docs_made.made(), ids=lambda path: path.name)
+def test_made_files_are_in_step(path: Path) -> None:
+    assert path.read_text() == docs_made.made()[path], "python -m tests.docs --write"
+
+
+def test_the_notebook_runs_what_the_page_runs() -> None:
+    for notebook, page in docs_made.NOTEBOOKS.items():
+        cells = json.loads((docs.ROOT / notebook).read_text())["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        python = [one for one in code if not one.startswith(("!", "%"))]
+        shown = [b.text.rstrip() for b in docs.blocks(TEXTS[page]) if b.language == "python"]
+        assert python == shown
+
+
+def test_three_statements_after_the_import_are_enough() -> None:
+    code = next(b.text for b in docs.blocks(TEXTS["README.md"]) if b.language == "python")
+    first, *rest = ast.parse(code).body
+    assert isinstance(first, ast.Import)
+    assert len(rest) == 3
+
+
+class TestTheRunner:
+    """It can fail."""
+
+    @staticmethod
+    def page(directory: Path, text: str) -> Path:
+        path = directory / "page.md"
+        path.write_text(text)
+        return path
+
+    def test_output_is_compared(self, tmp_path: Path) -> None:
+        page = self.page(tmp_path, "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+        assert docs.now(page) == page.read_text().replace("3", "2")
+
+    def test_indented_blocks_run_and_keep_their_indent(self, tmp_path: Path) -> None:
+        text = "- a\n\n    ```python\n    print(4)\n    ```\n\n    ```text\n    5\n    ```\n"
+        assert docs.now(self.page(tmp_path, text)) == text.replace("5", "4")
+
+    def test_code_that_is_not_run_must_compile(self, tmp_path: Path) -> None:
+        page = self.page(tmp_path, "<!-- docs: not run, why -->\n```python\nwhat now\n```\n")
+        with pytest.raises(SyntaxError):
+            docs.now(page)
+
+    def test_hidden_code_runs(self, tmp_path: Path) -> None:
+        text = "<!-- docs: setup\nx = 1\n-->\n```python\nprint(x)\n```\n\n```text\n1\n```\n"
+        assert docs.now(self.page(tmp_path, text)) == text
+
+    def test_an_error_that_does_not_come_is_one(self, tmp_path: Path) -> None:
+        page = self.page(tmp_path, "<!-- docs: raises KeyError -->\n```python\n{}\n```\n")
+        with pytest.raises(docs.Differs, match="no KeyError"):
+            docs.now(page)
+
+    @pytest.mark.parametrize(
+        ("command", "problem"),
+        [
+            ("foreclick --no-such-option", "exits with 2"),
+            ("make no-such-target", "no target"),
+            ("pip install 'foreclick[no]'", "no such extra"),
+            ("rm -rf /tmp/x", "what is"),
+        ],
+    )
+    def test_a_command_that_fails_or_is_unknown(
+        self, tmp_path: Path, command: str, problem: str
+    ) -> None:
+        page = self.page(tmp_path, f"```sh\n{command}\n```\n")
+        with pytest.raises(docs.Differs, match=problem):
+            docs.now(page)
+
+    def test_exit_codes_can_be_shown(self, tmp_path: Path) -> None:
+        text = '```sh\nforeclick --what || echo "exit $?"\n```\n\n```text\nexit 2\n```\n'
+        assert docs.now(self.page(tmp_path, text)) == text
+
+    def test_extras_of_a_page(self, tmp_path: Path) -> None:
+        page = self.page(tmp_path, "```sh\npip install 'foreclick[charts,s3]'  # both\n```\n")
+        assert docs.extras(page) == ["charts", "s3"]
