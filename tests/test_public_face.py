@@ -100,7 +100,7 @@ def test_names_are_imported_from_where_type_checkers_see_them():
     assert {name: getattr(fc, name) for name in typed} == typed
     assert set(fc.__all__) <= set(dir(fc))
     with pytest.raises(AttributeError, match="no attribute 'evalute'"):
-        fc.evalute  # type: ignore[attr-defined]  # noqa: B018
+        fc.evalute  # type: ignore[attr-defined]  # noqa: B018  # codespell:ignore
 
 
 def test_the_names_are_those_of_the_design():
