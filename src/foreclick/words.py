@@ -66,3 +66,12 @@ def examples(values: Iterable[Any]) -> str:
     kind = {bool: "boolean", int: "integer", float: "number", str: "text"}
     first = listed[0]
     return f"{', '.join(map(repr, listed))} ({kind.get(type(first), type(first).__name__)})"
+
+
+def no_column(option: str, name: object, columns: Iterable[str]) -> str:
+    """That a table lacks a column, and which one may be meant."""
+    listed = list(columns)
+    return (
+        f"{option}={name!r} is no column of the table.{did_you_mean(name, listed)} It has the "
+        f"columns {', '.join(listed)}."
+    )

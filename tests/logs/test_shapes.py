@@ -98,7 +98,7 @@ class TestClickedIds:
     def test_of_what_was_not_shown_are_said(self):
         table = self.TABLE | {"ids": [[2, 7], [], None]}
         with pytest.raises(
-            InvalidLogError, match="clicks on items that are not in the list: 1 rows"
+            InvalidLogError, match="clicks on items that are not in the list: 1 row"
         ):
             fc.read_log(table, clicked_ids="ids")
         log = fc.read_log(table, clicked_ids="ids", invalid="drop")

@@ -238,7 +238,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
-    policy = as_policy(candidate)
+    policy = as_policy(candidate, counted)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
@@ -248,7 +248,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         metrics=asked,
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
-        baseline=None if baseline is None else as_policy(baseline),
+        baseline=None if baseline is None else as_policy(baseline, counted, "baseline"),
         clusters=kinds,
         fixed_mix=mix == "fixed",
         workers=workers,

@@ -152,14 +152,15 @@ def explore(  # noqa: PLR0913 - all but two are keywords
     """
     what = only_metric(metric if metrics is None else metrics, "traffic is planned for")
     counted, notes = settle(log)
-    policy = as_policy(candidate)
+    policy = as_policy(candidate, counted)
     if not policy.complete:
         raise PolicyError(
             f"{type(policy).__name__} does not say which items stand together in a list, so it "
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
     now = evaluate(counted, policy, metrics=what, missing=missing, confidence=confidence)
-    arms = arms_of(counted, policy, None if production is None else as_policy(production), what)
+    shown = None if production is None else as_policy(production, counted, "production")
+    arms = arms_of(counted, policy, shown, what)
     traffic = _records_per_day(counted, arms, records_per_day)
     if days is not None and traffic is None:
         raise ModelError(

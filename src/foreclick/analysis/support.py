@@ -154,8 +154,8 @@ def support(  # noqa: PLR0913 - all but two are keywords
     """
     metrics = metrics if metric is None else metric
     estimators = estimators if estimator is None else estimator
-    policy = as_policy(candidate)
     counted, notes = settle(log)
+    policy = as_policy(candidate, counted)
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
     notes += skipped
     segments = (by,) if isinstance(by, str) else tuple(by or ())

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foreclick.engines import no_file
 from foreclick.errors import ForeclickWarning, SourceError
 from foreclick.logs import CONTEXT
 from foreclick.options import check
@@ -154,7 +155,7 @@ def _rows(run: Any) -> Iterator[_Row]:  # noqa: ANN401 - any form of run
 def _of_file(path: Path) -> Iterator[_Row]:
     """The rows of a TREC file; all lines that are wrong are counted before one is complained of."""
     if not path.is_file():
-        raise SourceError(f"no file matches {str(path)!r}.")
+        raise SourceError(no_file(str(path)))
     wrong, example = 0, ""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else Path.open
     with opener(path, "rt", encoding="utf-8") as lines:

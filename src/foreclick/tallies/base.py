@@ -85,6 +85,8 @@ class Tally:
             because a tally that was altered shares it.
         files: the Parquet files that hold exactly these rows, if they lie in files.
         in_order: whether each file is sorted by `Shape.order`.
+        names: what the log's own columns are called, by their roles; the context's is None if it
+            has none. A candidate's table may call them alike.
     """
 
     engine: Engine
@@ -99,6 +101,7 @@ class Tally:
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
     in_order: bool = field(default=False, compare=False)
+    names: dict[str, str | None] = field(default_factory=dict, compare=False)
 
     @cached_property
     def table(self) -> ir.Table:
@@ -243,6 +246,7 @@ class Tally:
             "periods": self._periods() if self.shape.period else None,
             "decayed": self.decayed,
             "inflation": self.inflation,
+            "names": self.names,
             "origin": origin,
         }
         self._write(path, meta)
@@ -315,6 +319,7 @@ def tally(log: LogLike) -> Tally:
             log.dropped_rows,
             inflation=log.inflation,
             source=None if log.source == log.engine else log.source.name,
+            names=log.roles.single(),
         )
     return cast("Tally", log.kept[_TALLY])
 
@@ -390,6 +395,7 @@ def read_tally(
                 inflation=inflation,
                 files=tuple(here),
                 in_order=all(meta.get("sorted") for meta in metas),
+                names=_common_names(meta.get("names") or {} for meta in metas),
             )
         )
     apart = _apart([meta for meta, _ in files.values()])
@@ -455,7 +461,18 @@ def _sum(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         sum(part.dropped_rows for part in parts),
         decayed=any(part.decayed for part in parts),
         inflation=_common_inflation(parts),
+        names=_common_names(part.names for part in parts),
     )
+
+
+def _common_names(parts: Iterable[dict[str, str | None]]) -> dict[str, str | None]:
+    """The names of columns that all parts have alike."""
+    first, *others = list(parts)
+    return {
+        role: name
+        for role, name in first.items()
+        if all(role in other and other[role] == name for other in others)
+    }
 
 
 def _common_inflation(parts: Sequence[Tally]) -> float:

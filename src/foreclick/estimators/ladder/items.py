@@ -112,7 +112,7 @@ class Items:
         """
         text = _is_text(items), _is_text(batch.contexts)
         if text not in self._known:
-            self._known[text] = self._index(*text)
+            self._known[text] = self._index(items, batch.contexts)
         index = self._known[text]
         found = _numbers_of(items, index.items)[item]
         if index.contexts is not None:
@@ -122,14 +122,13 @@ class Items:
         at = np.minimum(np.searchsorted(index.keys, found), len(index.keys) - 1)
         return np.where(index.keys[at] == found, index.row[at], UNKNOWN)
 
-    def _index(self, text_items: bool, text_contexts: bool) -> _Index:  # noqa: FBT001
+    def _index(self, items: pa.Array, logged: pa.Array) -> _Index:
         """Where each item, or item in a context, has its row; by values of the log's types."""
-        item = column_as(self._keys["item"], "item", "item table", text=text_items)
+        item = column_as(self._keys["item"], "item", "item table", items)
         item = item.dictionary_encode()
         keys, contexts = _codes(item), None
         if "context" in self._keys:
-            column = self._keys["context"]
-            context = column_as(column, "context", "item table", text=text_contexts)
+            context = column_as(self._keys["context"], "context", "item table", logged)
             context = context.dictionary_encode()
             keys, contexts = _codes(context) * len(item.dictionary) + keys, context.dictionary
         row = np.argsort(keys)
