@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 _ALIKE = 0.6  # how similar a name must be to be suggested, from 0 to 1
 
 
-def counted(number: float, one: str, many: str | None = None) -> str:
+def number_of(number: float, one: str, many: str | None = None) -> str:
     """A number of things: "1 record", "2,000 records".
 
     Examples:
-        >>> counted(1, "record"), counted(2000, "record"), counted(0, "query", "queries")
+        >>> number_of(1, "record"), number_of(2000, "record"), number_of(0, "query", "queries")
         ('1 record', '2,000 records', '0 queries')
     """
     shown = (

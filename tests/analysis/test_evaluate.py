@@ -158,7 +158,7 @@ class TestMissingContexts:
         asked: dict[Any, Any] = {"estimators": "ip", "metrics": "clicks@2", "clusters": None}
         found, plain = fc.evaluate(log, more, **asked), fc.evaluate(log, BOTH, **asked)
         assert settled(found) == settled(plain)
-        assert found.notes == ("2 contexts that only the candidate has were ignored.",)
+        assert found.notes == ("Ignored: 2 contexts that only the candidate has.",)
         assert plain.notes == ()
 
     def test_a_segment_with_nothing_left_has_no_production(self):
@@ -477,7 +477,7 @@ class TestForms:
         for shown in (str(found), found._repr_html_()):
             assert "clicks@2" in shown
             assert f"{found['value'][0]:.4g}" in shown
-            assert "1 contexts that only the candidate has were ignored." in shown
+            assert "Ignored: 1 context that only the candidate has." in shown
 
     @pytest.mark.filterwarnings(IBIS)
     def test_records_of_weighted_rows_need_not_be_whole(self):

@@ -156,7 +156,7 @@ def test_odd_periods_are_said():
     log = fc.read_log(table | {"clicks": [[1, 0]] * 2_201, "day": days}, period="day")
     found = fc.evaluate(log, {"context": ["q"], "items": [[2, 1]]}, estimators="ip")
     assert any("1,100 periods" in note for note in found.notes)
-    assert any("1 records have no period" in note for note in found.notes)
+    assert any("1 record without a period" in note for note in found.notes)
 
 
 def test_records_without_a_unit_are_said():

@@ -126,7 +126,7 @@ class TestOrder:
     def test_scores_decide_where_ranks_contradict_them(self, tmp_path):
         path = tmp_path / "odd.run"
         path.write_text("q Q0 a 2 9 t\nq Q0 b 1 8 t\nq Q0 c 3 7 t\n")
-        message = r"1 documents .* for 'q', 'a' has rank 2 and the score 9, 'b' rank 1 and 8.*−rank"
+        message = r"1 document .* for 'q', 'a' has rank 2 and the score 9, 'b' rank 1 and 8.*−rank"
         with pytest.warns(ForeclickWarning, match=message):
             found = fc.Ranking(path)
         assert lists(found) == {"q": ["a", "b", "c"]}

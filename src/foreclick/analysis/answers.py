@@ -7,7 +7,7 @@ from typing import Any
 
 from foreclick.models import MODELS
 from foreclick.results import Headline, Value, format_value, span
-from foreclick.words import counted
+from foreclick.words import number_of
 
 NEXT_TO_NOTHING = 0.01
 """Of the candidate's exposure; of an estimator that saw less, no number is shown."""
@@ -68,7 +68,7 @@ def headline_of(
     others.pop(answering)
     said += _others(mine, others, disputed) if confidence else _unjudged(others)
     records = max(row["records"] for row in mine)
-    rests = [counted(records, "record")]
+    rests = [number_of(records, "record")]
     rests += [] if confidence is None else [f"{100 * confidence:g}% confidence"]
     title = f"Candidate against {against}, by {answering} ({', '.join(rests)})"
     return Headline(title, tuple(lines), tuple(filter(None, said)))

@@ -28,6 +28,7 @@ from foreclick.progress import Say
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
+from foreclick.words import number_of
 
 SHARE = 0.1
 """Of all traffic, that is shown the candidate unless another is asked for."""
@@ -257,9 +258,9 @@ def _notes(
     thin = used & (found["records"] * q * dealt < _FEW)
     if thin.any():
         notes.append(
-            f"{int(thin.sum()):,} contexts, with {q[thin].sum():.1%} of the traffic, will show the "
-            f"candidate less than {_FEW} times each, too seldom for a mean of their own. Evaluate "
-            "with logging='propensity' if that is much."
+            f"{number_of(int(thin.sum()), 'context')}, with {q[thin].sum():.1%} of the traffic, "
+            f"will show the candidate less than {_FEW} times each, too seldom for a mean of their "
+            "own. Evaluate with logging='propensity' if that is much."
         )
     plain, less = test.to_dicts()
     if math.isfinite(plain["records"]):

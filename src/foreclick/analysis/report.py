@@ -8,7 +8,6 @@ import math
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -18,23 +17,23 @@ from foreclick.analysis.backtest import backtest as run_backtest
 from foreclick.analysis.check import Check, check
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.context_changes import ContextChanges, context_changes
-from foreclick.analysis.evaluate import Evaluation, evaluate, with_logging
+from foreclick.analysis.evaluate import LOGGING, Evaluation, evaluate, with_logging
 from foreclick.analysis.headline import usual_estimators
 from foreclick.analysis.support import LATTICE, Support, support
 from foreclick.batches import count_periods
-from foreclick.errors import ForeclickWarning, ModelError
+from foreclick.errors import ForeclickWarning
 from foreclick.estimators import EstimatorLike, Missing, Question, Weighted, parse_estimators
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import LADDERS
 from foreclick.logs import Log
-from foreclick.metrics import AnyMetric, Metric, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
+from foreclick.options import checked, flag, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.progress import working
+from foreclick.progress import Say, working
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
-METRICS = ("clicks@3", "dcg@10")
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, math.inf)
 """The bounds of weights at which a report shows the estimates."""
 
@@ -87,6 +86,7 @@ class Report(Result):
         )
 
 
+@checked(logging=LOGGING, backtest=flag, contexts=whole(0, "how many contexts are listed", "5"))
 def report(  # noqa: PLR0913 - all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
@@ -104,7 +104,8 @@ def report(  # noqa: PLR0913 - all but two are keywords
     backtest: bool = True,
     contexts: int = TOP,
     command: str | None = None,
-    progress: Callable[[str], None] | None = None,
+    metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
+    progress: Say | None = None,
 ) -> Report:
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
 
@@ -130,6 +131,7 @@ def report(  # noqa: PLR0913 - all but two are keywords
         backtest: whether to run one, if the log has two periods or more.
         contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
         command: what was typed to make the report, to be printed in it.
+        metric: the same as `metrics`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -143,11 +145,10 @@ def report(  # noqa: PLR0913 - all but two are keywords
         (('boot', 'sandal'), ('sandal', 'boot'))
         >>> r.save("report.html")  # doctest: +SKIP
     """
-    if contexts < 0:
-        raise ModelError(f"contexts={contexts}: give a number of contexts from 0 on, such as 5.")
     counted, _ = settle(log)
-    policy = as_policy(candidate)
-    asked = tuple(parse_any(METRICS if metrics is None else metrics))
+    policy = as_policy(candidate, counted)
+    metrics = metrics if metric is None else metric
+    asked = tuple(parse_any(USUAL_METRICS if metrics is None else metrics))
     options: dict[str, Any] = {
         "metrics": asked,
         "missing": missing,
@@ -157,8 +158,8 @@ def report(  # noqa: PLR0913 - all but two are keywords
         "cap": cap,
         "practical": practical,
     }
-    with nullcontext(progress) if progress else working() as say:
-        say("evaluating")
+    with working(progress) as say:
+        say("Evaluating")
         evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
         parts = _Parts(counted, policy, asked, options, say)
         return Report(

@@ -41,7 +41,7 @@ from foreclick.metrics import Ratio
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
 from foreclick.tallies.base import Tally
-from foreclick.words import counted, examples
+from foreclick.words import examples, number_of
 
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")
 _CLIP_SUMS = ("credit", "clipped", "weighted", "squared", "lost")
@@ -310,7 +310,7 @@ class Answer:
         if who in self.facts.missing:
             count, some = self.facts.missing[who]
             raise PolicyError(
-                f"{what} {counted(count, 'context')} of the log, for example "
+                f"{what} {number_of(count, 'context')} of the log, for example "
                 f"{', '.join(map(repr, some))}.{remedy}"
             )
 

@@ -51,6 +51,7 @@ from foreclick.logs.validate import (
     valid,
 )
 from foreclick.options import Number, checked, column, names
+from foreclick.words import number_of
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
@@ -125,10 +126,11 @@ class Log:
         extras = [n for n, there in (("period", s.period), ("unit", s.unit)) if there]
         extras += [*s.segments, *([f"{s.propensity} propensity"] if s.propensity else [])]
         return (
-            f"<Log: {self.rows:,} records of up to {s.depth} items in {self.source.name}; "
+            f"<Log: {number_of(self.rows, 'record')} of up to {number_of(s.depth, 'item')} in "
+            f"{self.source.name}; "
             f"rewards: {', '.join(s.rewards) or 'none'}"
             + (f"; with {', '.join(extras)}" if extras else "")
-            + (f"; {self.dropped_rows:,} invalid rows dropped" if self.dropped_rows else "")
+            + (f"; {number_of(self.dropped_rows, 'invalid row')} dropped" * bool(self.dropped_rows))
             + ">"
         )
 
@@ -300,8 +302,8 @@ def compress(
             )
         if invalid_rows == rows:
             raise InvalidLogError(
-                f"all {rows:,} rows break the rules of a log; nothing is left after "
-                f"invalid='drop'. Causes: {causes}."
+                f"nothing is left after invalid='drop': {number_of(rows, 'row')}, and none keeps "
+                f"the rules of a log. Causes: {causes}."
             )
         table = valid(table, broken)
     shape, table = _packed_after_all(shape, table, home)

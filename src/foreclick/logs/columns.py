@@ -11,7 +11,7 @@ from foreclick.errors import EngineError, ForeclickError, InvalidLogError, Sourc
 from foreclick.logs.layouts import FLAGS, LENGTH, WEIGHT, Roles, top_of
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY
 from foreclick.metrics import CLICKS
-from foreclick.words import counted, nearest, no_column, plural
+from foreclick.words import nearest, no_column, number_of, plural
 
 _TAKEN = {
     *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS),
@@ -67,7 +67,7 @@ def _missing(table: ir.Table, roles: Roles, missing: list[tuple[str, str]]) -> s
     """Which columns are not there, and what was probably meant."""
     wanted = ", ".join(f"{role}={column!r}" for role, column in missing)
     said = (
-        f"{counted(len(missing), 'named column')} {plural(len(missing), 'is', 'are')} not in the "
+        f"{number_of(len(missing), 'named column')} {plural(len(missing), 'is', 'are')} not in the "
         f"source: {wanted}. It has the columns {', '.join(table.columns)}."
     )
     if _is_long(table, roles, missing):

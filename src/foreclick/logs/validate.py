@@ -21,7 +21,7 @@ from foreclick.errors import InvalidLogError
 from foreclick.logs.layouts import REPEATED, STRAY
 from foreclick.logs.shape import CONTEXT, N, Shape, numbered
 from foreclick.metrics import CLICKS
-from foreclick.words import counted, plural
+from foreclick.words import number_of, plural
 
 ROWS = "rows"
 BAD_WEIGHT = "bad_weight"
@@ -120,11 +120,11 @@ def complain(
 ) -> InvalidLogError:
     """The error that lists every cause with its count, one example and the remedy."""
     kind = "a log" if droppable else "a policy"
-    lines = [f"{counted(rows, 'row')} {plural(rows, 'breaks', 'break')} the rules of {kind}:"]
+    lines = [f"{number_of(rows, 'row')} {plural(rows, 'breaks', 'break')} the rules of {kind}:"]
     for rule in broken:
         if rule.cause in counts:
             example = engine.rows(table.filter(rule.broken).limit(1))[0]
-            count = counted(counts[rule.cause], "row")
+            count = number_of(counts[rule.cause], "row")
             lines.append(f"- {rule.cause}: {count}, for example {_describe(example, shape)}")
             lines.append(f"  remedy: {rule.remedy}.")
     if droppable:

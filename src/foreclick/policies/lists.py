@@ -26,7 +26,7 @@ from foreclick.policies.search import Tries, answers, checked_search
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
-from foreclick.words import counted, no_column
+from foreclick.words import no_column, number_of
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 
@@ -177,8 +177,8 @@ class Lists(ListPolicy):
     def __repr__(self) -> str:
         rows = self._rows
         contexts = rows.engine.ask(_count_contexts, rows.stored)["n"][0].as_py()
-        depth = counted(rows.shape.depth, "item")
-        return f"{self._what}({counted(contexts, 'context')}, lists of up to {depth})"
+        depth = number_of(rows.shape.depth, "item")
+        return f"{self._what}({number_of(contexts, 'context')}, lists of up to {depth})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ import ibis.expr.types as ir
 from foreclick.engines import Engine, Statement, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.words import counted, no_column
+from foreclick.words import no_column, number_of
 
 
 def scored(
@@ -68,7 +68,7 @@ def refuse(
     if count:
         found = wrong(engine, table, *options)
         example = engine.rows(found.order_by(CONTEXT).limit(1))[0]
-        raise PolicyError(f"{say(example)} ({counted(count, 'such case')}): {remedy}.")
+        raise PolicyError(f"{say(example)} ({number_of(count, 'such case')}): {remedy}.")
 
 
 def _count_wrong(engine: Engine, table: ir.Table, wrong: Statement, *options: str) -> ir.Table:

@@ -54,6 +54,7 @@ from foreclick.tallies.files import (
     widened,
     write_sorted,
 )
+from foreclick.words import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -109,7 +110,9 @@ class Tally:
         return spread(self.stored, self.shape).select(self.shape.columns)
 
     def __repr__(self) -> str:
-        return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"
+        return (
+            f"<Tally of lists of up to {number_of(self.shape.depth, 'item')} in {self.engine.name}>"
+        )
 
     def __add__(self, other: Tally) -> Tally:
         """The tally of both logs together, in this tally's engine."""
@@ -338,8 +341,9 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
     if not counted.engine.far:
         return counted, [_came_home(counted)] if counted.source else []
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
-        where, rows = counted.engine.name, counted.row_count()
-        return counted, [f"The {rows:,} rows of the tally stayed in {where}, where it was made."]
+        rows = number_of(counted.row_count(), "row")
+        said = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
+        return counted, [said]
     key = (_HOME, id(counted.stored.op()))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
@@ -348,8 +352,8 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
 
 
 def _came_home(tally: Tally) -> str:
-    rows = tally.row_count()
-    return f"The log was tallied in {tally.source}; the {rows:,} rows of its tally came home."
+    rows = number_of(tally.row_count(), "row")
+    return f"The log was tallied in {tally.source}; the {rows} of its tally came home."
 
 
 @checked()
