@@ -253,14 +253,13 @@ def _compared(
         yield both[0].model.name, change, se, change - reach, change + reach, apart
 
 
-# --- compare by the ladder, or by ip ---------------------------------------------------------------
+# --- compare by the ladder, or by ip --------------------------------------------------------------
 
 
 def compared(name: str, seed: int, logs: int) -> Iterator[Compared]:
     """`compare` of three candidates of known value, by the estimators that may be its default."""
-    moving = drifting(name, seed)
-    for production, simulation in (("steady", steady(name, seed)), ("drifting", moving)):
-        simulation = replace(simulation, shock_sd=SHOCKS[1])
+    for production, made in (("steady", steady(name, seed)), ("drifting", drifting(name, seed))):
+        simulation = replace(made, shock_sd=SHOCKS[1])
         candidates: dict[str, fc.Policy] = dict(of_known_value(simulation))
         truth = {kind: simulation.value(p, METRIC) for kind, p in candidates.items()}
         truth["production"] = simulation.value(simulation.logging(), METRIC)

@@ -122,7 +122,8 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         log: a Log or Tally; with a period or a unit, or else nothing can be paired.
         candidates: policies, or tables of rankings, by name.
         metric: what is counted.
-        estimator: one estimator.
+        estimator: one estimator. Not the ladder by default, as in `evaluate`: it moves lists of a
+            context towards each other, and its own uncertainty is not paired (docs/verdicts.md).
         clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
@@ -144,8 +145,9 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             "the log has no period and no unit, so differences cannot be paired. Read it with "
             "period= or unit=; or compare one candidate with production by fc.evaluate."
         )
-    asked, by = parse_any(metric), parse_estimators(estimator, clip)
+    asked = parse_any(metric)
     _check_one("metric", [m.name for m in asked])
+    by = parse_estimators(estimator, clip)
     _check_one("estimator", [e.name for e in by])
     _check_one("clip", list(by[0].clip or ()))
     check_cap(cap, asked)
@@ -187,6 +189,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             production=row["other"],
             confidence=confidence,
             repeated=a.repeated,
+            assumes=one.rungs is None,
             unit="" if isinstance(one.metric, Ratio) else " a record",
         )
         rows.append(row | {"verdict": inference.judge(evidence, practical).word})
