@@ -162,4 +162,4 @@ def test_odd_periods_are_said():
 def test_records_without_a_unit_are_said():
     table = {"context": ["q"] * 3, "items": [[1]] * 3, "clicks": [[0]] * 3}
     log = fc.read_log(table | {"user": ["a", None, None]}, unit="user")
-    assert any("2 records have no unit" in note for note in fc.check(log).notes)
+    assert any("2 records without a unit" in note for note in fc.check(log).notes)

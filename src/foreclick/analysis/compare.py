@@ -123,7 +123,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         candidates: policies, or tables of rankings, by name.
         metric: what is counted.
         estimator: one estimator. Not the ladder by default, as in `evaluate`: it moves lists of a
-            context towards each other, and its own uncertainty is not paired (docs/verdicts.md).
+            context towards each other, and its own uncertainty is not paired (see "Verdicts").
         clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
