@@ -30,7 +30,7 @@ from foreclick.logs import Log
 from foreclick.metrics import AnyMetric, Metric, parse_any
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import working
-from foreclick.results import Result
+from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
@@ -75,8 +75,19 @@ class Report(Result):
     made: tuple[tuple[str, str], ...] = ()
     date: dt.datetime | None = None
 
-    def __str__(self) -> str:
-        return str(self.evaluation)
+    @property
+    def headline(self) -> Headline:
+        """The answer, as the evaluation gives it."""
+        return self.evaluation.headline
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that the table of the evaluation prints."""
+        return self.evaluation.shown
+
+    def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
+        """As the table of the evaluation prints it."""
+        return self.evaluation.displayed(row)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own: neither it nor the notebook changes the other's looks."""
