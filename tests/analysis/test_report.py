@@ -11,7 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.analysis.context_changes import context_changes
 from foreclick.batches import Batches
-from foreclick.errors import ModelError
+from foreclick.errors import OptionError
 from foreclick.estimators import Question, parse_estimators
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
@@ -219,5 +219,5 @@ def test_progress_is_told(log):
 
 
 def test_a_number_of_contexts_below_0_is_refused(log):
-    with pytest.raises(ModelError, match="contexts=-1: give a number"):
+    with pytest.raises(OptionError, match="contexts=-1: give how many contexts"):
         made(log, CANDIDATE, contexts=-1)

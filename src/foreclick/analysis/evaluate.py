@@ -134,12 +134,13 @@ class Evaluation(Result):
         return tuple(c for c in self.columns if c not in dull | idle)
 
 
-_LOGGING = Choice(
+LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
+"""What the option `logging` may be."""
 
 
-@checked(backtest=made_by("fc.backtest", Backtest), logging=_LOGGING)
+@checked(backtest=made_by("fc.backtest", Backtest), logging=LOGGING)
 def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
