@@ -36,7 +36,7 @@ def test_the_numbers_of_a_report_are_the_librarys(logs, name):
     shown = ("value", "low", "high", "lift", "lift_low", "lift_high")
     expected = [
         words(column, row[column])
-        for row in found.rows
+        for row in found.to_dicts()
         if row["covered"] >= 0.01
         for column in shown
     ]
