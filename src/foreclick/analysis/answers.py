@@ -66,7 +66,7 @@ def headline_of(
     for row in rows:
         others.setdefault(row["estimator"], []).append(row)
     others.pop(answering)
-    said += _others(mine, others, disputed) if confidence else _unjudged(others)
+    said += _others(mine, others, by, disputed) if confidence else _unjudged(others)
     records = max(row["records"] for row in mine)
     rests = [number_of(records, "record")]
     rests += [] if confidence is None else [f"{100 * confidence:g}% confidence"]
@@ -107,14 +107,19 @@ def _seen(rows: Sequence[Row]) -> str:
 
 
 def _others(
-    mine: Sequence[Row], others: Mapping[str, Sequence[Row]], disputed: Set[str]
+    mine: Sequence[Row],
+    others: Mapping[str, Sequence[Row]],
+    by: Sequence[str],
+    disputed: Set[str],
 ) -> list[str]:
     """Whether the other estimators come to the same, and which of them have no say."""
     groups: dict[str, list[str]] = {name: [] for name in (*_SAYING, "silent", "steady")}
+    keys = ("metric", *by)  # not the clip: a ladder has none
+    own = {tuple(row[key] for key in keys): row for row in mine}
     for name, rows in others.items():
         pairs = [
             (a, b)
-            for a, b in zip(mine, rows, strict=True)
+            for a, b in ((own[tuple(row[key] for key in keys)], row) for row in rows)
             if not is_blind(a) and not is_blind(b) and b["covered"] >= _HAS_A_SAY
         ]
         if name in MODELS and not MODELS[name].sees_items:
