@@ -94,7 +94,7 @@ def blocks(page: str) -> Iterator[Block]:
         if found["hidden"] is not None:
             yield Block("python", found["hidden"], "", line, *found.span("hidden"))
         else:
-            text = textwrap.dedent(found["text"])
+            text = re.sub(f"^{found['indent']}", "", found["text"], flags=re.MULTILINE)
             span = found.span("text")
             yield Block(
                 found["language"], text, found["mark"] or "", line, *span, indent=found["indent"]

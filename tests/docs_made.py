@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -20,6 +21,7 @@ from tests import docs
 NOTEBOOKS = {"docs/tutorial.ipynb": "docs/tutorial.md"}
 
 
+@functools.cache
 def made() -> dict[Path, str]:
     """What these files should hold."""
     files = {docs.ROOT / "docs" / "cli.md": command_line()}
@@ -30,6 +32,7 @@ def made() -> dict[Path, str]:
 
 def write() -> None:
     """Write all of them."""
+    made.cache_clear()
     for path, text in made().items():
         path.write_text(text)
 
@@ -65,6 +68,7 @@ def _explains_itself(name: str) -> bool:
     return False
 
 
+@functools.cache
 def helped(*words: str) -> str:
     """What ``foreclick … --help`` prints."""
     plain = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
