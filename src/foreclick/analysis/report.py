@@ -287,7 +287,7 @@ class _Parts:
             parse_estimators(self.usual[0]),
             self.sums[:1],
             self.options["missing"],
-            baseline=None if baseline is None else as_policy(baseline),
+            baseline=None if baseline is None else as_policy(baseline, self.tally, "baseline"),
             clusters=kinds,
         )
         question = with_logging(self.tally, question, self.options["logging"])[0]
