@@ -133,7 +133,7 @@ class TestSimulate:
         assert main([*words, "--candidate", "new.parquet"]) == 0
         said = " ".join(capsys.readouterr().out.split())
         world = fc.simulate.yandex_like(records=900, queries=20, seed=0)
-        candidate = fc.Ranking("new.parquet", context="query")
+        candidate = fc.Ranking("new.parquet")
         truth, today = (world.value(p, "clicks@3") for p in (candidate, world.logging()))
         assert f"true clicks@3 is {truth:.4f}, production's {today:.4f}" in said
         assert truth > today
@@ -142,9 +142,9 @@ class TestSimulate:
         world = fc.simulate.yandex_like(records=10, queries=30, seed=4)
         shown = world.production.on(world.production.days)
         for row in world.candidate(seed=1).table.to_pylist():
-            mine = shown.contexts == row["query"]
+            mine = shown.contexts == row["context"]
             base = shown.lists[mine][shown.probabilities[mine].argmax()]
-            before = (row["query"] * 1000 + base).tolist()
+            before = (row["context"] * 1000 + base).tolist()
             assert sorted(before) == sorted(row["items"])
             moves = [before.index(item) - k for k, item in enumerate(row["items"])]
             assert max(moves) <= 1

@@ -24,13 +24,14 @@ _STORY = (
         "Compress the log once. The tally answers everything that the log would.",
         "tally {0}/log.parquet --context query --period day --unit user -o {0}/tally.parquet",
     ),
+    ("What is in it?", "check {0}/tally.parquet"),
     (
         "Does the log know what the candidate would show?",
-        "support {0}/tally.parquet {0}/candidate.parquet --candidate-context query -m clicks@3",
+        "support {0}/tally.parquet {0}/candidate.parquet -m clicks@3",
     ),
     (
         "How many clicks would the candidate get?",
-        "evaluate {0}/tally.parquet {0}/candidate.parquet --candidate-context query -m clicks@3",
+        "evaluate {0}/tally.parquet {0}/candidate.parquet -m clicks@3",
     ),
     (
         "Can the estimates be trusted? Predict each day from the others, and compare.",
@@ -42,7 +43,7 @@ _STORY = (
     ),
 )
 _NEXT = (
-    "foreclick check {0}/log.parquet --context query --period day --unit user",
+    "foreclick report {0}/tally.parquet {0}/candidate.parquet -o {0}/report.html",
     "foreclick evaluate {0}/tally.parquet {0}/policy.parquet --all --format table",
     "foreclick contexts {0}/tally.parquet --long -o {0}/pairs.csv",
     "foreclick check your_log.parquet --context … --period …",

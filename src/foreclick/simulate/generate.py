@@ -149,8 +149,8 @@ class Simulation:
                     array[rows, above + 1],
                     array[rows, above],
                 )
-        table = {"query": contexts, "items": _listed(item_ids(contexts[:, None], lists), lists)}
-        return Ranking(pa.table(table), context="query")
+        table = {"context": contexts, "items": _listed(item_ids(contexts[:, None], lists), lists)}
+        return Ranking(pa.table(table))
 
     @staticmethod
     def _noise(seed: int) -> np.random.Generator:
