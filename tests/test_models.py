@@ -103,7 +103,7 @@ class TestExamination:
         assert MODELS["pbm"].examined(2) == (1, 1 / 2)
 
     def test_too_short_a_one_is_refused_by_evaluate(self):
-        with pytest.raises(ModelError, match="given for 1 positions"):
+        with pytest.raises(ModelError, match="given for 1 position,"):
             answer(log_of(RECORDS), CANDIDATE_TABLE, fc.Weighted("pbm", examination=[1]))
 
     def test_evaluate_uses_it_and_only_its_shape_matters(self):
