@@ -75,7 +75,7 @@ accuracy: ## How far estimators are from the truth, in simulated worlds (an hour
 	$(VENV)/bin/python -m benchmarks.accuracy $(ARGS)
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
-	$(VENV)/bin/foreclick reproduce --out docs/images/paper --seed 700
+	$(VENV)/bin/foreclick reproduce -o docs/images/paper --seed 700
 
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA

@@ -26,6 +26,7 @@ NAMES = {
     "Weighted",
     "backtest",
     "compare",
+    "contexts",
     "datasets",
     "errors",
     "evaluate",
@@ -50,6 +51,7 @@ TYPES = {
     "Bots",
     "Check",
     "Comparison",
+    "Contexts",
     "Evaluation",
     "Items",
     "Judgments",
@@ -99,8 +101,8 @@ def test_names_are_imported_from_where_type_checkers_see_them():
     assert typed.keys() == set(fc.__all__)
     assert {name: getattr(fc, name) for name in typed} == typed
     assert set(fc.__all__) <= set(dir(fc))
-    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
-        fc.evalute  # type: ignore[attr-defined]  # noqa: B018  # codespell:ignore
+    with pytest.raises(AttributeError, match="no attribute 'evalvate'"):
+        fc.evalvate  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_names_are_those_of_the_design():

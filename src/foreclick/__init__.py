@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from foreclick.analysis.backtest import Backtest, backtest
     from foreclick.analysis.check import Check, check
     from foreclick.analysis.compare import Comparison, compare
+    from foreclick.analysis.contexts import Contexts, contexts
     from foreclick.analysis.evaluate import Evaluation, evaluate
     from foreclick.analysis.examination import Examination, examination
     from foreclick.analysis.explore import Explored, explore
@@ -38,6 +39,7 @@ __all__ = [
     "Check",
     "ClickModel",
     "Comparison",
+    "Contexts",
     "Evaluation",
     "Examination",
     "Explored",
@@ -65,6 +67,7 @@ __all__ = [
     "backtest",
     "check",
     "compare",
+    "contexts",
     "datasets",
     "errors",
     "evaluate",
@@ -88,6 +91,7 @@ _HOMES = {
     "analysis.backtest": "Backtest backtest",
     "analysis.check": "Check check",
     "analysis.compare": "Comparison compare",
+    "analysis.contexts": "Contexts contexts",
     "analysis.evaluate": "Evaluation evaluate",
     "analysis.examination": "Examination examination",
     "analysis.explore": "Explored explore",

@@ -3,7 +3,7 @@
 Every experiment is one backtest. The table says by how much `ip` errs less than `list` and `rctr`,
 at least, for any M ≥ 100, as the paper words its results, beside the paper's own number.
 
-    foreclick reproduce --out figures
+    foreclick reproduce -o figures
 """
 
 from __future__ import annotations

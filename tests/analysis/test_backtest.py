@@ -132,9 +132,10 @@ class TestBatches:
         monkeypatch.setattr(protocol, "batches_of", lambda t: Batches(t, slots=200))
         said: list[str] = []
         backtest(log, progress=said.append)
-        assert said[:2] == ["Predicting each period by ip", "Predicting each period by rctr"]
-        assert re.fullmatch(r"Predicting each period by rctr, \d+% of the log", said[2])
-        assert said[3] == "Predicting each period by ip"
+        step = "Predicting each period from the others"
+        assert said[:2] == [step, step]  # by ip, by rctr
+        assert re.fullmatch(rf"{step}, \d+% of the log", said[2])
+        assert said[3] == step
 
 
 class TestPeriods:

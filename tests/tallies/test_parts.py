@@ -106,7 +106,7 @@ class TestGoingOn:
         said: list[str] = []
         found = fc.write_tallies(logs, tmp_path / "t", progress=said.append, **ROLES)
         assert (names(found.made), len(found.kept)) == (["1.parquet"], 3)
-        assert said == ["Tallying 1, 2 of 4"]
+        assert said == ["Tallying part by part, 25%"]
         assert all(p.stat().st_mtime_ns == at for p, at in before.items())
         assert found.read().to_arrow().equals(whole(logs))
 

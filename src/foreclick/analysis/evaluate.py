@@ -35,6 +35,7 @@ from foreclick.analysis.notes import (
     sample_note,
     verdict_notes,
 )
+from foreclick.analysis.tracking import flat_metrics
 from foreclick.analysis.trends import drift_of
 from foreclick.analysis.unseen import check_cap
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
@@ -119,6 +120,22 @@ class Evaluation(Result):
             confidence=self.evidence[0].confidence if self.evidence else None,
             disputed=disputed,
         )
+
+    def metrics(self) -> dict[str, float]:
+        """The numbers as a flat dict, for MLflow, W&B and others to log.
+
+        Keys are such as ``clicks_at_3/lift``, of the estimator that answers. Those of others have
+        its name in them, ``clicks_at_3/ip/lift``; then follow M, if there are several, and the
+        segment. What has no number is left out.
+
+        Examples:
+            >>> log = {"context": ["q"] * 4, "items": [[1, 2], [2, 1]] * 2, "clicks": [[1, 0]] * 4}
+            >>> e = evaluate(log, {"context": ["q"], "items": [[1, 2]]}, metrics="clicks@1")
+            >>> e.metrics()["clicks_at_1/production"]
+            1.0
+        """
+        answering = self.answering or answering_of(self["estimator"])
+        return flat_metrics(self.rows, answering, self.by)
 
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
         """Without the numbers of an estimator that saw next to nothing."""

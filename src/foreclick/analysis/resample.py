@@ -151,8 +151,8 @@ def _replicates(
     with working() as say, warnings.catch_warnings():
         # What is to be said of the log was said when it was whole.
         warnings.simplefilter("ignore", ForeclickWarning)
-        for number, each in enumerate(times, start=1):
-            say(f"{method.capitalize()} by {kind}, replicate {number} of {len(times)}")
+        for number, each in enumerate(times):
+            say(f"{method.capitalize()} by {kind}", number / len(times))
             altered = _altered(counted, kind, clusters, each)
             found.append(_numbers(statistic(altered)))
     return found

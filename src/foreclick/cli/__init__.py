@@ -1,35 +1,30 @@
-"""The command line: the library's questions, asked of files, answered as a table, JSON or CSV.
+"""The command line: the library's questions, asked of files, answered in words or numbers.
 
 Exit codes: 0 done, 2 bad input, 130 interrupted, 141 the reader of the output went away; of `gate`
 alone also 1, the answer is no, and 3, the log cannot tell.
+
+`app` has the commands and their help; `options` and `questions` groups of options, `values` kinds
+of words, `defaults` what the help says of the library's defaults; `asking`, `making` and `demo` the
+commands; `run` runs one; `inputs` reads what it names, `output` prints. Ibis and NumPy are imported
+when a command runs, not for help.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foreclick import inference
-from foreclick.cli.commands import COMMANDS
-from foreclick.cli.options import build_parser
-from foreclick.cli.output import complain, hear, settle_encoding, show, warn
-from foreclick.errors import ForeclickError
-from foreclick.progress import working
-from foreclick.rendering import checked_picture
+from cyclopts import CycloptsError
+
+from foreclick.cli import asking, demo, making  # noqa: F401 - they register their commands
+from foreclick.cli.app import app, help_on_error, typed
+from foreclick.cli.output import complain, settle_encoding
+from foreclick.cli.run import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
-    from foreclick.results import Result
-
 __all__ = ["main"]
-
-DONE, NO, BAD_INPUT, CANNOT_TELL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
-GATE = {inference.BETTER: DONE, inference.UNKNOWN: CANNOT_TELL}
-"""What a gate's verdict exits with; all else is a no."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,40 +33,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the words after `foreclick`; by default those of this process.
     """
-    parser = build_parser()
-    args = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     settle_encoding()
-    if args.command is None:
-        parser.print_help(sys.stderr)
+    if not words:
+        help_on_error()
         return BAD_INPUT
+    typed[:] = words
     try:
-        result = _run(args)
-    except BrokenPipeError:
-        # Python flushes stdout once more at exit, which would complain about the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except (ForeclickError, OSError) as error:
-        complain(error)
+        code: int | None = app(words)
+    except CycloptsError as error:
+        name = " ".join(["foreclick", *(error.command_chain or ())])
+        complain(f"{error}\nTry {name} --help.")
         return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return GATE.get(result["verdict"][0], NO) if args.command == "gate" else DONE
-
-
-def _run(args: argparse.Namespace) -> Result:
-    wanted = getattr(args, "chart", None)
-    picture = None if wanted is None else checked_picture(wanted)  # before the work, not after
-    undrawn: Exception | None = None
-    with hear() as warnings, working() as say:
-        result = COMMANDS[args.command](args, say)
-        if picture is not None:
-            say(f"Drawing {Path(picture).name}")
-            try:
-                result.save(picture)
-            except (ForeclickError, OSError) as error:
-                undrawn = error
-    warn(warnings, result, args.format)
-    show(result, args.format)
-    if undrawn is not None:  # the answer is not lost with its chart
-        raise undrawn
-    return result
+    return DONE if code is None else code  # help and version have none

@@ -5,76 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
-from foreclick.engines import Engine, filter_by, laptop, open_source, whole
+from foreclick.engines import Engine, filter_by, open_source, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.tallies.base import is_tally
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import ibis.expr.types as ir
 
-ROLES = (
-    "context",
-    "items",
-    "clicks",
-    "period",
-    "unit",
-    "propensity",
-    "segments",
-    "weight",
-    "count",
-    "rewards",
-    "where",
-    "sample",
-    "sample_by",
-    "invalid",
-    "layout",
-    "list_id",
-    "position",
-    "item",
-    "click",
-)
-"""The keywords of `read_log`, which are the options' names too."""
+    from foreclick.cli.making import Optimize
+    from foreclick.cli.options import Candidate, Candidates, Log
+
 
 _COUNTED = (
-    "clicks",
-    "period",
-    "unit",
-    "propensity",
-    "segments",
-    "rewards",
-    "where",
-    "sample",
-    "click",
+    *("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "sample", "click"),
 )
 """Roles that a tally has settled, and that a candidate has no use for."""
 
 
-def engine_of(args: argparse.Namespace) -> Engine | None:
-    """An engine within the limits that were set; None, the library's own, if none were."""
-    if args.memory_limit is None and args.threads is None:
-        return None
-    return laptop(memory_limit=args.memory_limit, threads=args.threads)
-
-
-def given(args: argparse.Namespace, keywords: Sequence[str]) -> dict[str, Any]:
-    """The keywords that were given as options; the others keep the library's defaults."""
-    found = {name: getattr(args, name) for name in keywords}
-    return {
-        name: None if value == "" else value for name, value in found.items() if value is not None
-    }
-
-
-def estimators(args: argparse.Namespace, *usual: str) -> dict[str, Any]:
+def with_items(estimators: list[str] | None, item_table: str | None, *usual: str) -> dict[str, Any]:
     """The estimators that were given, ladders with the item table; by default the usual ones.
 
     Nothing if neither was given: the library has defaults of its own.
     """
-    found = given(args, ("estimators",))
-    if args.item_table is None:
+    found: dict[str, Any] = {} if estimators is None else {"estimators": estimators}
+    if item_table is None:
         return found
     tops = {"ladder": "list", "ladder-prefix": "prefix", "ladder-ip": "ip"}
     names = found.get("estimators", usual)
@@ -82,27 +39,27 @@ def estimators(args: argparse.Namespace, *usual: str) -> dict[str, Any]:
         raise SourceError(
             f"--item-table is for ladders, not for {', '.join(names)}. Add --estimator ladder."
         )
-    table = fc.Items(args.item_table)
+    table = fc.Items(item_table)
     return {"estimators": [fc.Ladder(tops[n], items=table) if n in tops else n for n in names]}  # type: ignore[arg-type]
 
 
 # --- logs ---------------------------------------------------------------------------------------
 
 
-def read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) -> fc.Log | fc.Tally:
+def read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tally:
     """The log that the paths make together: raw ones are read in one pass, tallies are added.
 
     Args:
         args: the options.
-        engine: where the files are read.
+        paths: files, directories or globs.
         usual: columns of roles that no option names.
     """
-    found = _read_logs(args, engine, **usual)
+    found = _read_logs(args, paths, **usual)
     return found if args.half_life is None else fc.tally(found).weigh(half_life=args.half_life)
 
 
-def _read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) -> fc.Log | fc.Tally:
-    paths: list[str] = list(args.log)
+def _read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tally:
+    engine = args.engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
     if not raw:
@@ -110,18 +67,13 @@ def _read_logs(args: argparse.Namespace, engine: Engine | None, **usual: str) ->
     counted = [fc.read_tally(path, engine=engine) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
-    log = fc.read_log(_stacked(raw, engine), **{**usual, **roles_of(args)})
+    log = fc.read_log(_stacked(raw, engine), **{**usual, **args.roles()})
     return sum(counted, fc.tally(log)) if counted else log
 
 
-def roles_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `read_log` that were given as options."""
-    roles = given(args, ROLES)
-    return roles | ({"rewards": dict(roles["rewards"])} if "rewards" in roles else {})
-
-
-def _refuse_roles(args: argparse.Namespace, path: str) -> None:
-    idle = ["reward" if role == "rewards" else role for role in given(args, _COUNTED)]
+def _refuse_roles(args: Log, path: str) -> None:
+    roles = args.roles()
+    idle = ["reward" if role == "rewards" else role for role in _COUNTED if role in roles]
     if idle:
         raise SourceError(
             f"{path!r} is a tally, which is counted already: --{', --'.join(idle)} would change "
@@ -145,35 +97,36 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
     return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
 
 
-def refuse_idle(args: argparse.Namespace, options: Sequence[str], why: str) -> None:
+def refuse_idle(idle: Iterable[str], why: str) -> None:
     """Complain about options that would change nothing."""
-    idle = ["reward" if option == "rewards" else option for option in given(args, options)]
-    if idle:
-        words = ", ".join(f"--{option.replace('_', '-')}" for option in idle)
-        raise SourceError(f"{why}: {words} would change nothing. Leave it out.")
+    words = [f"--{'reward' if name == 'rewards' else name.replace('_', '-')}" for name in idle]
+    if words:
+        raise SourceError(f"{why}: {', '.join(words)} would change nothing. Leave it out.")
 
 
 # --- candidates ---------------------------------------------------------------------------------
 
 
-def read_candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
+def read_candidate(path: str, args: Candidate) -> fc.Policy:
     """The policy that the candidate's file is, by its type or else by its columns."""
     try:
-        return _candidate(path, args, engine)
+        return _candidate(path, args)
     except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
         raise type(error)(f"candidate {path!r}: {error}") from error
 
 
-def read_candidates(args: argparse.Namespace, engine: Engine | None) -> dict[str, fc.Policy]:
+def read_candidates(args: Candidates) -> dict[str, fc.Policy]:
     """The candidates that were named, in their order."""
-    names = [name for name, _ in args.candidates]
+    pairs = args.candidates or []
+    names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
-    return {name: read_candidate(path, args, engine) for name, path in args.candidates}
+    return {name: read_candidate(path, args) for name, path in pairs}
 
 
-def _candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc.Policy:
+def _candidate(path: str, args: Candidate) -> fc.Policy:
+    engine = args.engine()
     if is_tally(path):
         if args.candidate_type not in (None, "observed"):
             raise PolicyError(f"a tally is 'observed', not {args.candidate_type!r}.")
@@ -195,7 +148,7 @@ def _candidate(path: str, args: argparse.Namespace, engine: Engine | None) -> fc
     return _policy("scores" if scored and kind == "ranking" else kind, args, table)
 
 
-def _guess(args: argparse.Namespace, table: ir.Table) -> str:
+def _guess(args: Candidate, table: ir.Table) -> str:
     """What a table with these columns is meant to be."""
     if args.probability is not None or "probability" in table.columns:
         return "marginals" if _role(args, table, "position") in table.columns else "lists"
@@ -204,14 +157,14 @@ def _guess(args: argparse.Namespace, table: ir.Table) -> str:
     return "ranking"
 
 
-def _scored(args: argparse.Namespace, table: ir.Table) -> bool:
+def _scored(args: Candidate, table: ir.Table) -> bool:
     """Whether rows are items with scores; a table of lists may have a score per list."""
     if args.score is not None or args.candidate_type == "plackett-luce":
         return True
     return {"score", _role(args, table, "item")} <= set(table.columns)
 
 
-def _policy(kind: str, args: argparse.Namespace, table: ir.Table) -> fc.Policy:
+def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
     context, items, item, position = (
         _role(args, table, role) for role in ("context", "items", "item", "position")
     )
@@ -219,7 +172,10 @@ def _policy(kind: str, args: argparse.Namespace, table: ir.Table) -> fc.Policy:
     scores = {"context": context, "item": item, "score": args.score or "score", "k": args.k}
     if kind == "observed":
         named = {"context": context, "items": items, "item": item, "position": position}
-        shared = given(args, ("invalid", "layout", "list_id"))
+        roles = args.roles()
+        shared: dict[str, Any] = {
+            name: roles[name] for name in ("invalid", "layout", "list_id") if name in roles
+        }
         for role in ("weight", "count"):
             if getattr(args, role) in table.columns:
                 shared[role] = getattr(args, role)
@@ -238,7 +194,7 @@ def _policy(kind: str, args: argparse.Namespace, table: ir.Table) -> fc.Policy:
     return fc.Ranking(table, context=context, items=items)
 
 
-def _role(args: argparse.Namespace, table: ir.Table, role: str) -> Any:  # noqa: ANN401
+def _role(args: Candidate, table: ir.Table, role: str) -> Any:  # noqa: ANN401
     """The column that plays a role in the candidate; None if the role is not played.
 
     As said for the candidate; else called as in the log; else, where no column is called so, by
@@ -248,8 +204,10 @@ def _role(args: argparse.Namespace, table: ir.Table, role: str) -> Any:  # noqa:
     logged = getattr(args, role)
     if own is not None:
         return own or None
-    if not logged:
-        return role if logged is None else None
+    if role == "context" and args.no_context:
+        return None
+    if logged is None:
+        return role
     there = {logged} if isinstance(logged, str) else set(logged)
     own_name = role in table.columns or (role == "items" and "item_1" in table.columns)
     return role if own_name and not there <= set(table.columns) else logged
@@ -258,7 +216,7 @@ def _role(args: argparse.Namespace, table: ir.Table, role: str) -> Any:  # noqa:
 # --- constraints ----------------------------------------------------------------------------------
 
 
-def read_constraints(args: argparse.Namespace, log: fc.Log | fc.Tally) -> dict[str, Any]:
+def read_constraints(args: Optimize, log: fc.Log | fc.Tally) -> dict[str, Any]:
     """Constraints on a policy, from files, as `optimize` takes it."""
     found: dict[str, Any] = {}
     if args.pinned is not None:
@@ -282,9 +240,7 @@ def read_constraints(args: argparse.Namespace, log: fc.Log | fc.Tally) -> dict[s
     return found
 
 
-def _constraint(
-    option: str, args: argparse.Namespace, *needed: str, path: str | None = None
-) -> ir.Table:
+def _constraint(option: str, args: Optimize, *needed: str, path: str | None = None) -> ir.Table:
     """A table whose columns are called by their roles; those not needed may be there too."""
     path = path or getattr(args, option)
     try:
@@ -295,7 +251,7 @@ def _constraint(
         called = getattr(args, role)
         if isinstance(called, str) and called in table.columns and role not in table.columns:
             table = table.rename({role: called})
-    if "context" not in table.columns and args.context == "":
+    if "context" not in table.columns and args.no_context:
         table = table.mutate(context=whole(0))
     missing = [role for role in needed if role not in table.columns]
     if missing:

@@ -8,40 +8,50 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
 from foreclick.errors import ForeclickWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.text import Text
+
     from foreclick.results import Result
 
-_READ = ("answer", "table")
-"""Forms that a person reads."""
+
+_VERDICTS = {"green": "better", "red": "worse", "yellow": "cannot tell"}
+"""Verdicts in the lines of an answer, by their colour."""
 
 
 def show(result: Result, form: str) -> None:
-    """Print a result, with colours where a terminal shows them."""
-    console = Console()
-    forms = {"json": result.to_json, "csv": result.to_csv, "table": result.table.__str__}
-    text = forms.get(form, result.__str__)()
-    if form in _READ and console.is_terminal:
-        console.print(_coloured(text), soft_wrap=True)
+    """Print a result in the form that was asked for, with colours where a terminal shows them."""
+    if form in ("answer", "table") and sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(_coloured(_text(result, form)), soft_wrap=True)
+        return
+    if form in ("github", "junit"):
+        from foreclick.cli.pipelines import github, junit
+
+        text = (github if form == "github" else junit)(result)
     else:
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        forms = {"json": result.to_json, "csv": result.to_csv}
+        text = forms[form]() if form in forms else _text(result, form)
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     sys.stdout.flush()  # now, where a broken pipe is expected
 
 
-def complain(error: Exception) -> None:
+def _text(result: Result, form: str) -> str:
+    return str(result.table if form == "table" else result)
+
+
+def complain(message: str) -> None:
     """Say on stderr what is wrong."""
-    _tell(f"foreclick: {error}", "bold red")
+    _tell(f"foreclick: {message}", "bold red")
 
 
 def warn(heard: list[str], result: Result, form: str) -> None:
     """Say each warning once on stderr, unless the table prints it among its notes anyway."""
-    noted = {note.casefold() for note in result.notes} if form in _READ else set()
+    noted = {note.casefold() for note in result.notes} if form in ("answer", "table") else set()
     for message in dict.fromkeys(heard):
         if message.casefold() not in noted:
             _tell(f"warning: {message}", "bold yellow")
@@ -76,18 +86,24 @@ def settle_encoding() -> None:
 
 def _tell(message: str, style: str) -> None:
     """A line on stderr, its first word (up to the colon) in a style."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         sys.stderr.write(f"{message}\n")
         return
+    from rich.console import Console
+    from rich.text import Text
+
     head, colon, rest = message.partition(":")
-    console.print(Text.assemble((head + colon, style), rest), soft_wrap=True)
+    Console(stderr=True).print(Text.assemble((head + colon, style), rest), soft_wrap=True)
 
 
 def _coloured(text: str) -> Text:
     """The text of a result with its heads bold, its rule dim, and a mark before each note."""
+    from rich.text import Text
+
     styled = Text(text)
     styled.highlight_regex(r"\A[^─]*(?=\n─)" if "─" in text else r"\A[^\n]*", "bold")
     styled.highlight_regex(r"(?m)^─+$", "dim")
     styled.highlight_regex(r"(?m)^•", "bold yellow")
+    for style, words in _VERDICTS.items():
+        styled.highlight_regex(rf"(?m)^  \S+ +(?P<{style}>{words})\b", style_prefix="")
     return styled

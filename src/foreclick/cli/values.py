@@ -1,39 +1,110 @@
-"""Words of the command line as values: numbers, names, and pairs of both."""
+"""Words of the command line as values: numbers, names, and pairs of both.
+
+Each function takes the text of one word; what it cannot read it refuses with a `ValueError` that
+says what to write instead. `one` and `several` make converters of them.
+"""
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import numpy as np
+from cyclopts import Parameter
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-class Columns(argparse.Action):
-    """One column as a text; several, by commas or repetition, as a list. A trailing comma counts.
+    from cyclopts import Token
 
-    This is how `read_log` tells a column of lists from one column per position.
-    """
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
-        namespace: argparse.Namespace,
-        values: Any,  # noqa: ANN401
-        option_string: str | None = None,  # noqa: ARG002
-    ) -> None:
-        """Add to what was given before."""
-        before = getattr(namespace, self.dest) or []
-        if isinstance(before, str):
-            before = [before]
-        new = [*before, *names(values)]
-        setattr(namespace, self.dest, values if [values] == new else new)
+T = TypeVar("T")
 
 
-def names(text: str) -> list[str]:
-    """The names in a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+def one(parse: Callable[[str], Any], metavar: str) -> Parameter:
+    """An option whose single word is read by a function."""
+
+    def convert(_: object, tokens: Sequence[Token]) -> Any:  # noqa: ANN401 - what `parse` gives
+        return parse(tokens[0].value)
+
+    return Parameter(converter=convert, metavar=metavar, n_tokens=1, allow_leading_hyphen=True)
+
+
+def several(parse: Callable[[str], list[Any]], metavar: str) -> Parameter:
+    """An option that may be repeated; the values of all its words are put together."""
+
+    def convert(_: object, tokens: Sequence[Token]) -> list[Any]:
+        return [value for token in tokens for value in parse(token.value)]
+
+    return Parameter(converter=convert, metavar=metavar, n_tokens=1, allow_leading_hyphen=True)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def number(text: str) -> float:
+    """A number; NaN, which is in no range, if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def between(low: float, high: float, what: str) -> Callable[[str], float]:
+    """A function that reads numbers from low to high, both allowed; `what` they are called."""
+
+    def parse(text: str) -> float:
+        found = number(text)
+        if not low <= found <= high:
+            raise ValueError(f"{text!r} is not {what}")
+        return found
+
+    return parse
+
+
+_LEAST = 5e-324
+_MOST = 1.7e308
+above_zero = between(_LEAST, _MOST, "a number above 0")
+from_zero = between(0, _MOST, "a number from 0 on")
+amount = between(0, _MOST, "a number of records")
+share = between(_LEAST, 1 - 1e-16, "a share between 0 and 1")
+real = between(-math.inf, math.inf, "a number")
+
+
+def whole(text: str) -> int:
+    """A whole number from 0 on."""
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number above 0."""
+    if not (text.isdecimal() and int(text)):
+        raise ValueError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def size(text: str) -> str:
+    """An amount of memory, with its unit."""
+    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b", text, re.IGNORECASE):
+        raise ValueError(f"{text!r} is not a size such as 2GB")
+    return text
+
+
+def rank_range(text: str) -> int | tuple[int, int]:
+    """100 for the first hundred, 101-1000 for those from one rank to another."""
+    first, dash, last = text.partition("-")
+    if not dash:
+        return count(first)
+    found = count(first), count(last)
+    if found[0] > found[1]:
+        raise ValueError(f"{text!r} is no range; write 101-1000")
+    return found
+
+
+def curve(text: str) -> list[float]:
+    """Numbers from 0 on, separated by commas."""
+    return [from_zero(word) for word in text.split(",")]
 
 
 def clips(text: str) -> list[float]:
@@ -51,135 +122,93 @@ _RANGE = 20
 
 def _clips(text: str) -> list[float]:
     low, dots, high = text.partition("..")
-    try:
-        first, last = float(low), float(high) if dots else math.inf
-    except ValueError:
-        raise argparse.ArgumentTypeError(
+    first, last = number(low), number(high) if dots else math.inf
+    if math.isnan(first) or math.isnan(last):
+        raise ValueError(
             f"{text!r} is not a number. Write 10, or inf for none, or 1..1000 for many"
-        ) from None
+        )
     if not dots:
         return [first]
     if not 0 < first < last < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no range from low to high above 0")
+        raise ValueError(f"{text!r} is no range from low to high above 0")
+    step = (last / first) ** (1 / (_RANGE - 1))
     # Four digits are enough, and make a table that can be read.
-    return [float(f"{m:.4g}") for m in np.geomspace(first, last, _RANGE)] + [math.inf]
+    return [float(f"{first * step**i:.4g}") for i in range(_RANGE)] + [math.inf]
 
 
-def ranks(text: str) -> int | tuple[int, int]:
-    """100 for the first hundred, 101-1000 for those from one rank to another."""
-    first, dash, last = text.partition("-")
-    if not dash:
-        return count(first)
-    found = count(first), count(last)
-    if found[0] > found[1]:
-        raise argparse.ArgumentTypeError(f"{text!r} is no range; write 101-1000")
-    return found
+# --- names and pairs ------------------------------------------------------------------------------
 
 
-def amount(text: str) -> float:
-    """A number of records, which need not be whole where they are weighted."""
-    found = _number(text)
-    if not 0 <= found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of records")
-    return found
+def names(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def from_zero(text: str) -> float:
-    """A number from 0 on."""
-    found = _number(text)
-    if not 0 <= found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
-    return found
+def columns(_: object, tokens: Sequence[Token]) -> str | list[str]:
+    """One column as a text; several, by commas or repetition, as a list. A trailing comma counts.
+
+    This is how `read_log` tells a column of lists from one column per position.
+    """
+    words = [token.value for token in tokens]
+    found = [name for word in words for name in names(word)]
+    return words[0] if words == found and len(words) == 1 else found
 
 
-def curve(text: str) -> list[float]:
-    """Numbers from 0 on, separated by commas."""
-    return [from_zero(word) for word in text.split(",")]
+def _pair(text: str, example: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise ValueError(f"{text!r} is not {example}")
+    return name, value
 
 
-def guardrail(text: str) -> tuple[str, float]:
+def reward(text: str) -> list[tuple[str, str | list[str]]]:
+    """NAME=COLUMN, or NAME=COLUMN,COLUMN,… with one column per position."""
+    name, found = _pair(text, "NAME=COLUMN, such as orders=n_orders")
+    return [(name, names(found) if "," in found else found)]
+
+
+def candidate(text: str) -> list[tuple[str, str]]:
+    """NAME=FILE."""
+    return [_pair(text, "NAME=FILE, such as new=new.parquet")]
+
+
+def guardrail(text: str) -> list[tuple[str, float]]:
     """A metric and the share that it may lose.
 
     Examples:
         >>> guardrail("orders@3=1%"), guardrail("orders@3=0.02"), guardrail("orders@3")
-        (('orders@3', 0.01), ('orders@3', 0.02), ('orders@3', 0.0))
+        ([('orders@3', 0.01)], [('orders@3', 0.02)], [('orders@3', 0.0)])
     """
     name, _, lost = text.partition("=")
-    percent = lost.endswith("%")
-    try:
-        number = float(lost.removesuffix("%") or 0)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: write a metric and the share that it may lose, orders@3=1%"
-        ) from None
-    return name, number / 100 if percent else number
+    found = number(lost.removesuffix("%") or "0")
+    if math.isnan(found):
+        raise ValueError(f"{text!r}: write a metric and the share that it may lose, orders@3=1%")
+    return [(name, found / 100 if lost.endswith("%") else found)]
 
 
-def share(text: str) -> float:
-    """A number between 0 and 1."""
-    found = above_zero(text)
-    if found >= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
-    return found
-
-
-def above_zero(text: str) -> float:
-    """A number above 0."""
-    found = _number(text)
-    if not 0 < found < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return found
-
-
-def _number(text: str) -> float:
-    """The number that a text is; NaN, which is in no range, if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def count(text: str) -> int:
-    """A whole number above 0."""
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def whole(text: str) -> int:
-    """A whole number from 0 on."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def size(text: str) -> str:
-    """An amount of memory, with its unit."""
-    if not re.fullmatch(r"\d+(\.\d+)? ?([kmgt]i?)?b", text, re.IGNORECASE):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 2GB")
-    return text
-
-
-def reward(text: str) -> tuple[str, str | list[str]]:
-    """NAME=COLUMN, or NAME=COLUMN,COLUMN,… with one column per position."""
-    name, _, columns = text.partition("=")
-    if not (name and columns):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, such as orders=n_orders")
-    return name, names(columns) if "," in columns else columns
-
-
-def candidate(text: str) -> tuple[str, str]:
-    """NAME=FILE."""
-    name, _, path = text.partition("=")
-    if not (name and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE, such as new=new.parquet")
-    return name, path
-
-
-def least(text: str) -> tuple[str, float]:
+def least(text: str) -> list[tuple[str, float]]:
     """FILE=SHARE."""
     path, _, part = text.rpartition("=")
-    found = _number(part)
+    found = number(part)
     if not (path and 0 <= found <= 1):
-        raise argparse.ArgumentTypeError(f"{text!r} is not FILE=SHARE, such as new.csv=0.1")
-    return path, found
+        raise ValueError(f"{text!r} is not FILE=SHARE, such as new.csv=0.1")
+    return [(path, found)]
+
+
+# --- types of options -----------------------------------------------------------------------------
+
+Column = Annotated[str | None, Parameter(metavar="COLUMN")]
+Columns = Annotated[
+    str | list[str] | None,
+    Parameter(metavar="COLUMN", converter=columns, n_tokens=1, accepts_keys=False),
+]
+Names = Annotated[list[str] | None, several(names, "NAME,…")]
+File = Annotated[str | None, Parameter(metavar="FILE")]
+Sql = Annotated[str | None, Parameter(metavar="SQL")]
+Flag = bool | None
+Count = Annotated[int | None, one(count, "N")]
+Whole = Annotated[int | None, one(whole, "N")]
+Amount = Annotated[float | None, one(amount, "N")]
+Positive = Annotated[float | None, one(above_zero, "N")]
+Share = Annotated[float | None, one(above_zero, "SHARE")]
+Real = Annotated[float | None, one(real, "NUMBER")]

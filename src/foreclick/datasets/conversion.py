@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from foreclick.datasets.formats import Format, Record
-    from foreclick.progress import Say
+    from foreclick.progress import Say, Voice
 
 _BATCH = 2_000
 """Records held as Python objects. Many more would keep the garbage collector busy."""
@@ -95,7 +95,9 @@ def convert(
     return _report(layout, ledger, target, records, clicks)
 
 
-def _write(layout: Format, source: Source, ledger: Ledger, path: Path, say: Say) -> tuple[int, int]:
+def _write(
+    layout: Format, source: Source, ledger: Ledger, path: Path, say: Voice
+) -> tuple[int, int]:
     """Write all records; how many, and how many clicks they have."""
     stream = layout.records(source, ledger)
     records = clicks = 0
@@ -106,10 +108,7 @@ def _write(layout: Format, source: Source, ledger: Ledger, path: Path, say: Say)
             writer.write_table(table, row_group_size=_GROUP)
             records += table.num_rows
             clicks += sum(batch["clicks"].flatten().sum().as_py() or 0 for batch in group)
-            say(
-                f"Converting: {records:,} records, {source.done / source.size:.0%} of "
-                f"{source.size / 1e9:,.1f} GB"
-            )
+            say(f"Converting {source.size / 1e9:,.1f} GB", source.done / source.size)
     return records, clicks
 
 

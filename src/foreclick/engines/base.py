@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,11 +23,14 @@ from foreclick.engines.values import md5, substr, whole
 from foreclick.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ibis.backends import BaseBackend
 
     from foreclick.engines.statements import Statement
+
+listeners: list[Callable[[str, str | None, str, float], None]] = []
+"""Called with each statement that an engine has answered: engine, step, SQL and seconds."""
 
 BATCH = 100_000
 """Rows that are fetched at once."""
@@ -262,26 +266,42 @@ class Engine:
 
     @contextmanager
     def _explained(
-        self, expr: ir.Table | Callable[[], ir.Table], step: str | None = None
+        self,
+        expr: ir.Table | Callable[[], ir.Table],
+        step: str | None = None,
+        *,
+        sent: bool = True,
     ) -> Iterator[None]:
-        """Turn an engine's failure into one error that names the step and shows its SQL."""
+        """Turn an engine's failure into one error that names the step and shows its SQL.
+
+        `listeners` are told of the statement and its seconds, if it is sent, not only compiled.
+        """
+        start = time.perf_counter()
         try:
             with _unfused():
                 yield
+            if listeners and sent:
+                seconds = time.perf_counter() - start
+                for listen in listeners:
+                    listen(self.name, step, self._sql(expr), seconds)
         except (KeyboardInterrupt, EngineError):
             raise
         except Exception as error:
             if self._interrupted(error):
                 raise KeyboardInterrupt from error
-            try:
-                query = expr if isinstance(expr, ir.Table) else expr()
-                sql = str(ibis.to_sql(query, dialect=self.name))
-            except Exception:  # noqa: BLE001 - the failure may be that it cannot be compiled
-                sql = "(no SQL: the expression did not compile)"
             what = f"step {step!r}" if step else "a query"
             raise EngineError(
-                f"{self.name} failed in {what}: {masked(str(error))}\nThe statement was:\n{sql}"
+                f"{self.name} failed in {what}: {masked(str(error))}\n"
+                f"The statement was:\n{self._sql(expr)}"
             ) from harmless(error)
+
+    def _sql(self, expr: ir.Table | Callable[[], ir.Table]) -> str:
+        """A statement as the engine reads it, for people."""
+        try:
+            query = expr if isinstance(expr, ir.Table) else expr()
+            return str(ibis.to_sql(query, dialect=self.name))
+        except Exception:  # noqa: BLE001 - the failure may be that it cannot be compiled
+            return "(no SQL: the expression did not compile)"
 
     def _interrupted(self, error: Exception) -> bool:
         """Whether an engine's failure is the user's Ctrl-C."""

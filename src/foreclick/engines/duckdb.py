@@ -115,7 +115,7 @@ class DuckDB(Engine):
 
         def compiled() -> tuple[str, Schema]:
             expr = statement(self, source.unnamed(), *options)
-            with self._explained(expr):
+            with self._explained(expr, sent=False):
                 return self.backend.compile(expr), expr.schema()
 
         sql, schema = _COMPILED.get(statement, source, options, compiled)

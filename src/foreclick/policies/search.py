@@ -233,7 +233,7 @@ def answers(
         try:
             for query, ids in _asked(search, todo, pool, concurrency):
                 found[query] = ids
-                say(f"Searching: {len(found) - known:,} of {len(todo):,} queries")
+                say(f"Searching {len(todo):,} queries", (len(found) - known) / len(todo))
                 if cache and len(found) - written >= max(_WRITTEN, written // 10):
                     _write(cache, search, found)
                     written = len(found)

@@ -8,6 +8,6 @@ chart a result has (a policy's is in `optimized`), and `files` writes. matplotli
 imported only when such a chart is asked for.
 """
 
-from foreclick.rendering.files import chart, checked_picture, page, save
+from foreclick.rendering.files import chart, checked_picture, checked_result, page, save
 
-__all__ = ["chart", "checked_picture", "page", "save"]
+__all__ = ["chart", "checked_picture", "checked_result", "page", "save"]

@@ -63,6 +63,12 @@ def checked_picture(path: str | os.PathLike[str]) -> str:
     return target
 
 
+def checked_result(path: str | os.PathLike[str]) -> str:
+    """A path to write a result to, when the time has come."""
+    target = checked(path, ENDINGS)
+    return checked_picture(target) if ending(target) in PICTURES else target
+
+
 def _content(result: Result, ending: str, options: dict[str, Any]) -> bytes:
     if ending in PICTURES:
         return _picture(chart(result, **options), ending[1:])

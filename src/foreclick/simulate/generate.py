@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from foreclick.engines import local_path
 from foreclick.errors import SimulationError
 from foreclick.metrics import Metric
-from foreclick.policies import Lists, PolicyLike
+from foreclick.policies import Lists, PolicyLike, Ranking
+from foreclick.progress import working
 from foreclick.simulate.production import Production, Shown
 from foreclick.simulate.truth import ITEMS_APART, item_ids, shares
 from foreclick.simulate.worlds import EMPTY, World
@@ -46,8 +47,11 @@ SCHEMA = pa.schema(
 
 _LARGEST = int(np.iinfo(np.int32).max)
 _TOLERANCE = 1e-6  # as for the probabilities of a policy
-_DAYS, _SHOCKS, _USERS, _RECORDS = range(4)
+_DAYS, _SHOCKS, _USERS, _RECORDS, _CANDIDATE = range(5)
 """Purposes of random numbers: each has a stream of its own."""
+
+_RANKER_ERROR = 0.3
+"""The spread of a candidate's errors, of the logarithm of how attractive an item is."""
 
 _AHEAD = 2
 """Batches that are drawn while one is written; more only cost memory on two cores."""
@@ -121,6 +125,37 @@ class Simulation:
         table = {"context": contexts, "items": _listed(ids, lists), "probability": mass}
         return Lists(pa.table(table))
 
+    def candidate(self, seed: int = 0) -> Ranking:
+        """A ranking such as a new ranker would give: production's list, better items one up.
+
+        It starts with the most frequent list of the last day. From the top down, an item changes
+        places with the one above it if it seems more attractive, which is judged with some error.
+
+        Args:
+            seed: of the ranker's errors.
+        """
+        shown = self.production.on(self.production.days)
+        by_mass = np.lexsort((-shown.probabilities, shown.contexts))
+        contexts, first = np.unique(shown.contexts[by_mass], return_index=True)
+        lists = shown.lists[by_mass[first]].copy()
+        alone = np.repeat(contexts, lists.shape[1])
+        appeal = self.world.clicks(alone, lists.reshape(-1, 1)).reshape(lists.shape)
+        noise = self._noise(seed).normal(0, _RANKER_ERROR, lists.shape)
+        appeal = np.where(lists == EMPTY, -np.inf, appeal * np.exp(noise))
+        for above in range(lists.shape[1] - 1):
+            rows = np.flatnonzero(appeal[:, above + 1] > appeal[:, above])
+            for array in (lists, appeal):
+                array[rows, above], array[rows, above + 1] = (
+                    array[rows, above + 1],
+                    array[rows, above],
+                )
+        table = {"context": contexts, "items": _listed(item_ids(contexts[:, None], lists), lists)}
+        return Ranking(pa.table(table))
+
+    @staticmethod
+    def _noise(seed: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_CANDIDATE,)))
+
     # --- logs -------------------------------------------------------------------------------------
 
     def sample(self, records: int | None = None, seed: int = 0) -> pa.Table:
@@ -139,7 +174,7 @@ class Simulation:
         records: int | None = None,
         seed: int = 0,
         *,
-        progress: Callable[[str], None] = lambda _: None,
+        progress: Callable[[str], None] | None = None,
     ) -> None:
         """Stream a log to Parquet: the rows of `sample`, in memory that does not grow with them.
 
@@ -148,7 +183,7 @@ class Simulation:
                 (`day-01.parquet`, …). A file that is there is there completely.
             records: how many; by default those of the simulation.
             seed: the same seed gives the same log, another one another.
-            progress: told how much is written.
+            progress: called with how much is written; by default it is shown on a terminal.
         """
         target = local_path(path)
         single = target.suffix == ".parquet"
@@ -156,7 +191,8 @@ class Simulation:
         if not single:
             _empty_directory(target)
         digits = len(str(self.production.days))
-        with ExitStack() as files:
+        every = self.records if records is None else records
+        with working(progress) as say, ExitStack() as files:
             writer, file, done = None, None, 0
             for day, batch in self._batches(records, seed):
                 wanted = target if single else target / f"day-{day:0{digits}}.parquet"
@@ -165,7 +201,7 @@ class Simulation:
                     writer, file = files.enter_context(_complete(wanted)), wanted
                 writer.write_batch(batch)
                 done += batch.num_rows
-                progress(f"Day {day} of {self.production.days}: {done:,} records")
+                say(f"Drawing {every:,} records", done / every)
 
     def _batches(self, records: int | None, seed: int) -> Iterator[Batch]:
         """The log, day by day: drawn a few batches ahead in threads, handed on in order."""

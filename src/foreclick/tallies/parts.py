@@ -120,7 +120,7 @@ def write_tallies(
             if _is_there(path, origin):
                 kept.append(path)
                 continue
-            say(f"Tallying {part.name}, {number:,} of {len(parts):,}")
+            say("Tallying part by part", (number - 1) / len(parts))
             log = read_log(part.source, where=part.where, engine=engine, **roles)
             tally(log).write_parquet(path, origin=origin)
             made.append(path)

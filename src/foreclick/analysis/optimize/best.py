@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ from foreclick.optimization.examination import ExaminationError, examination_cov
 from foreclick.optimization.ladder import LadderRates
 from foreclick.options import checked
 from foreclick.policies import Policy
-from foreclick.progress import Say, working
+from foreclick.progress import Say, Voice, working
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
@@ -254,7 +254,7 @@ def _counts(
 
 
 def _solved(
-    solving: Solving, counts: Iterator[Counts], workers: int, rows: int, say: Callable[[str], None]
+    solving: Solving, counts: Iterator[Counts], workers: int, rows: int, say: Voice
 ) -> Found:
     """The policies of all contexts, and how far the work is while it goes on."""
     from foreclick.analysis.optimize.answers import joined  # noqa: PLC0415 - slow to import
@@ -264,7 +264,7 @@ def _solved(
         for part in pooled(solving, counts, workers):
             yield part
             done += part.rows
-            say(f"Choosing the best lists, {min(done / max(rows, 1), 1):.0%} of the log")
+            say("Choosing the best lists", min(done / max(rows, 1), 1))
 
     return joined(parts())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from foreclick.estimators.question import check_clips
 from foreclick.estimators.spec import Weighted
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
+from foreclick.progress import Say
 from foreclick.tallies.base import Tally
 
 
@@ -136,7 +137,7 @@ def fold_errors(
     estimators: Sequence[Weighted | Ladder],
     metrics: Sequence[Metric],
     protocol: Protocol,
-    say: Callable[[str], None] = lambda _: None,
+    say: Say = lambda *_: None,
 ) -> Folds:
     """Hold out each fold in turn and sum up the errors of every estimator."""
     for estimator, metric in itertools.product(estimators, metrics):
@@ -154,7 +155,7 @@ def fold_errors(
     for cut in _cuts(batches, protocol):
         cases = truths.add(cut)
         for group in groups:
-            say(f"Predicting each period by {group.asks[0].model.name}")
+            say("Predicting each period from the others")
             group.add(cut, cases)
     found = {ask: sums for group in groups for ask, sums in group.sums().items()}
     return truths.folds(

@@ -1,0 +1,321 @@
+"""Commands that ask something of a log."""
+
+# No `from __future__ import annotations`: `command` reads the types of fields.
+import inspect
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from cyclopts import Parameter
+
+import foreclick as fc
+from foreclick.cli.app import command, typed
+from foreclick.cli.options import Candidate, Candidates, Log, Output, Picture, Written, options
+from foreclick.cli.questions import (
+    Clip,
+    Confidence,
+    Exploring,
+    Guarded,
+    ItemTable,
+    Metrics,
+    Missing,
+    MissingOrDropped,
+    Places,
+    Practical,
+    Protocol,
+    Question,
+    Split,
+    Uncertainty,
+    Unseen,
+    Verdicts,
+)
+from foreclick.cli.values import Count, Flag
+from foreclick.errors import SourceError
+
+if TYPE_CHECKING:
+    from foreclick.progress import Say
+    from foreclick.results import Result
+
+
+@command("LOG…")
+class Check(Log, Written):
+    """What is in a log, and what can be evaluated with it.
+
+    Examples:
+      foreclick check log.parquet --context query --period day --unit user
+      foreclick check 'logs/*.parquet' --context query --sample 0.01
+    """
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        say("Reading the log")
+        log = self.read(files)
+        say("Looking at what is in it")
+        return fc.check(log)
+
+
+@options("Uncertainty")
+class _Judged(Candidate, Question, Split, MissingOrDropped, ItemTable, Clip, Verdicts):
+    """What `evaluate` and `gate` share."""
+
+    backtest: Flag = None
+    """let the verdict allow for how far off the estimator is in a backtest of the log"""
+
+    def evaluated(self, files: list[str], say: "Say", **usual: Any) -> "Result":  # noqa: ANN401
+        from foreclick.cli.inputs import with_items
+
+        log, candidate = self.read_both(files, say)
+        options = usual | self.given(Question, Split, MissingOrDropped, Clip, Verdicts)
+        options |= with_items(self.estimators, self.item_table, "ladder", "ip")
+        guardrails = dict(options.pop("guardrails", ()))
+        if self.backtest:
+            log = fc.tally(log)
+            options["backtest"] = _backtested(log, options, guardrails, say)
+        say("Evaluating")
+        return fc.evaluate(log, candidate, guardrails=guardrails, **options)
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one estimate is asked for."""
+        return any(len(found or ()) > 1 for found in (self.metrics, self.estimators, self.clip))
+
+
+def _backtested(
+    log: "fc.Tally", options: dict[str, Any], guardrails: dict[str, float], say: "Say"
+) -> "fc.Backtest":
+    """A backtest of the metrics that an evaluation is about."""
+    from foreclick.metrics import parse_any
+
+    say("Holding out one period after the other")
+    same = {k: v for k, v in options.items() if k in ("estimators", "clip")}
+    usual = inspect.signature(fc.evaluate).parameters["metrics"].default
+    asked = parse_any([*options.get("metrics", usual), *guardrails])
+    parts = [part for metric in asked for part in metric.parts if not part.shown]
+    return fc.backtest(log, metrics=list(dict.fromkeys(parts)), **same, progress=say)
+
+
+@command("LOG… CANDIDATE")
+class Evaluate(_Judged, Written):
+    """How many clicks a candidate would get.
+
+    Examples:
+      foreclick evaluate log.parquet new.parquet --context query --period day
+      foreclick evaluate tally.parquet scores.csv --score relevance -m dcg@10
+      foreclick evaluate tally.parquet new.parquet --all --format table -o all.csv
+    """
+
+    verb = "evaluate"
+    all: Flag = None
+    """every estimator, as --estimator all"""
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        return self.evaluated(files, say, **({"estimators": "all"} if self.all else {}))
+
+
+@command("LOG… CANDIDATE", title="Output")
+class Gate(_Judged):
+    """For pipelines: exit 0 if better, 1 if not, 3 if nobody can tell.
+
+    Examples:
+      foreclick gate tally.parquet new.parquet -m dcg@10 --practical 0.01
+      foreclick gate tally.parquet new.parquet --format github
+      foreclick gate tally.parquet new.parquet --format junit > gate.xml
+    """
+
+    verb = "evaluate"
+    usual: ClassVar = {"metrics": ["clicks@3"]}  # one, not two
+    format: Literal["answer", "table", "json", "csv", "github", "junit"] | None = None  # type: ignore[assignment]
+    """how to print: the answer in words (default), all numbers, or what a pipeline shows"""
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        if self.several or self.by:
+            raise SourceError(
+                "a gate has one answer: give one --metric, one --estimator and at most one --clip, "
+                "and no --by."
+            )
+        return self.evaluated(files, say, **self.usual)
+
+
+@command("LOG… CANDIDATE -o FILE", title="Output")
+class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, Output):
+    """A page for the meeting that decides on a candidate.
+
+    Examples:
+      foreclick report tally.parquet new.parquet -o report.html
+      foreclick report tally.parquet new.parquet -m dcg@10 --title "Ranker 7" -o report.html
+    """
+
+    verb = "report"
+    title: Annotated[str | None, Parameter(metavar="TEXT")] = None
+    """the heading of the page"""
+    contexts: Count = None
+    """how many contexts that gain, and how many that lose, are listed"""
+    no_backtest: Flag = None
+    """without a backtest, which takes most of the time"""
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        from foreclick.rendering import checked_result
+
+        target = checked_result(self.needed())  # before the work, not after
+        log, candidate = self.read_both(files, say)
+        options = self.given(Metrics, Split, MissingOrDropped, Confidence, Guarded)
+        options |= {k: v for k in ("title", "contexts") if (v := getattr(self, k)) is not None}
+        if "guardrails" in options:
+            options["guardrails"] = dict(options["guardrails"])
+        if self.no_backtest:
+            options["backtest"] = False
+        options["command"] = f"foreclick {shlex.join(typed)}"
+        found = fc.report(log, candidate, **options, progress=say)
+        say(f"Writing {target}")
+        found.save(target)
+        return found
+
+
+@command("LOG… --candidate NAME=FILE…")
+class Compare(
+    Candidates, Question, Missing, ItemTable, Clip, Uncertainty, Practical, Unseen, Written
+):
+    """Several candidates against each other and against production.
+
+    Examples:
+      foreclick compare tally.parquet --candidate a=a.parquet --candidate b=b.parquet
+      foreclick compare tally.parquet --candidate a=a.csv --candidate b=b.csv --chart pairs.png
+    """
+
+    verb = "compare"
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        from foreclick.cli.inputs import read_candidates, with_items
+
+        one = {"metrics": "metric", "estimators": "estimator", "clip": "clip"}
+        asked = self.given(Question, Clip) | with_items(self.estimators, self.item_table, "ladder")
+        if any(len(value) > 1 for value in asked.values()):
+            raise SourceError(
+                "candidates are compared by one number: give one --metric, one --estimator and at "
+                "most one --clip."
+            )
+        if not self.candidates:
+            raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
+        options = self.given(Missing, Uncertainty, Practical, Unseen)
+        options |= {one[name]: value for name, (value,) in asked.items()}
+        say("Reading the candidates")
+        candidates = read_candidates(self)
+        say("Reading the log")
+        log = self.read(files)
+        say("Comparing")
+        return fc.compare(log, candidates, **options)
+
+
+@command("LOG… CANDIDATE")
+class Support(Candidate, Question, Split, MissingOrDropped, Unseen, Written):
+    """How much of what a candidate shows was ever shown.
+
+    Examples:
+      foreclick support tally.parquet new.parquet
+      foreclick support tally.parquet new.parquet -m dcg@10 --by country
+    """
+
+    verb = "support"
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        log, candidate = self.read_both(files, say)
+        say("Looking for what was shown")
+        options = self.given(Question, Split, MissingOrDropped, Unseen)
+        return fc.support(log, candidate, **options)
+
+
+@command("LOG… CANDIDATE")
+class Explore(Candidate, Exploring, Missing, Output, Picture):
+    """How much traffic, and for how long, to measure a candidate.
+
+    With -o, the policy to show goes to a .parquet or .csv file.
+
+    Examples:
+      foreclick explore tally.parquet new.parquet --effect 0.01 --share 0.05
+      foreclick explore tally.parquet new.parquet --days 14 -o explore.parquet
+    """
+
+    verb = "explore"
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        from foreclick.engines import checked_file
+
+        if self.output is not None:
+            checked_file(self.output)  # before the work, not after
+        log, candidate = self.read_both(files, say)
+        say("Planning")
+        found = fc.explore(log, candidate, **self.given(Exploring, Missing))
+        if self.output is not None:
+            found.write(self.output)
+        return found
+
+
+@command("LOG…", title="Protocol")
+class Backtest(Log, Question, ItemTable, Clip, Protocol, Written):
+    """Which estimator would have been right on this log.
+
+    Examples:
+      foreclick backtest log.parquet --context query --period day
+      foreclick backtest tally.parquet -m dcg@10 --clip 1..1000 --chart backtest.png
+    """
+
+    verb = "backtest"
+    count_by: Literal["pairs", "records"] | None = None
+    """every context and period counts alike, or by its records"""
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        from foreclick.cli.inputs import with_items
+
+        say("Reading the log")
+        log = self.read(files)
+        options = self.given(Question, Clip, Protocol)
+        options |= with_items(self.estimators, self.item_table, "ladder", "ip")
+        if self.count_by is not None:  # --weight is a column of the log
+            options["weight"] = self.count_by
+        return fc.backtest(log, **options, progress=say)
+
+
+@command("LOG…")
+class Examination(Log, Places, Split, Uncertainty, Written):
+    """How much each position is looked at, from items that moved.
+
+    Examples:
+      foreclick examination tally.parquet --chart examination.png
+      foreclick examination log.parquet --context query --segments device --by device
+    """
+
+    verb = "examination"
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        say("Reading the log")
+        log = self.read(files)
+        say("Looking for items that moved")
+        return fc.examination(log, **self.given(Places, Split, Uncertainty))
+
+
+@command("LOG…")
+class Contexts(Log, Output):
+    """Contexts by traffic, with their items, for a ranker to score.
+
+    With -o, all of them go to a .parquet or .csv file: context, records, share, items, shown.
+
+    Examples:
+      foreclick contexts log.parquet --context query -o contexts.parquet
+      foreclick contexts tally.parquet --most 1000 --long -o pairs.csv
+    """
+
+    verb = "contexts"
+    most: Count = None
+    """only so many, those with most records"""
+    long: Flag = None
+    """write a row an item, for a ranker to add a score, rather than a row a context"""
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        from foreclick.engines import checked_file
+
+        if self.output is not None:
+            checked_file(self.output)  # before the work, not after
+        say("Reading the log")
+        log = self.read(files)
+        found = fc.contexts(log, most=self.most)
+        if self.output is not None:
+            found.write(self.output, long=bool(self.long))
+        return found

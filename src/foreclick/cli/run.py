@@ -1,0 +1,106 @@
+"""Runs one command: warnings, progress, the answer, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from foreclick.cli.output import complain, hear, show, warn
+from foreclick.errors import ForeclickError, SourceError
+from foreclick.progress import silent, working
+
+if TYPE_CHECKING:
+    from foreclick.results import Result
+
+DONE, NO, BAD_INPUT, CANNOT_TELL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+
+
+def execute(name: str, files: list[str], given: Any) -> int:  # noqa: ANN401 - any command
+    """Runs a command; what goes wrong is said on stderr.
+
+    Args:
+        name: which one.
+        files: the words that are no options.
+        given: its options, and its `run`.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        _check_words(given.words, files)
+        result = _answered(files, given)
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, which would complain about the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (ForeclickError, OSError) as error:
+        if given.debug:
+            traceback.print_exc()
+        complain(str(error))
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return _verdict(result) if name == "gate" else DONE
+
+
+def _check_words(words: str, files: list[str]) -> None:
+    """Refuse too few or too many words, such as LOG… without a CANDIDATE."""
+    names = words.partition(" -")[0].split()
+    least = [name for name in names if "[" not in name]
+    if len(files) < len(least):
+        missing = " and ".join(name.removesuffix("…") for name in least[len(files) :])
+        raise SourceError(f"{missing} is missing: give {words}.")
+    if len(files) > len(names) and "…" not in "".join(names):
+        raise SourceError(f"{files[len(names)]!r} is one word too many: give {words}.")
+
+
+def _answered(files: list[str], given: Any) -> Result:  # noqa: ANN401 - any command
+    written = _checked(given)  # before the work, not after
+    failed: Exception | None = None
+    with ExitStack() as stack:
+        warnings = stack.enter_context(hear())
+        say = stack.enter_context(working(silent() if given.quiet else None))
+        if given.explain:
+            from foreclick.cli.explain import explained
+
+            say = stack.enter_context(working(stack.enter_context(explained(say))))
+        result: Result = given.run(files, say)
+        for path in written:
+            say(f"Writing {path}")
+            try:
+                result.save(path)
+            except (ForeclickError, OSError) as error:
+                failed = error
+    form = given.format or "answer"
+    if not given.quiet:
+        warn(warnings, result, form)
+    show(result, form)
+    if failed is not None:  # the answer is not lost with its file
+        raise failed
+    return result
+
+
+def _checked(given: Any) -> list[str]:  # noqa: ANN401 - any command
+    """Files that a result is written to, which must be possible to write."""
+    from foreclick.cli.options import Written
+
+    found = []
+    if getattr(given, "chart", None) is not None:
+        from foreclick.rendering import checked_picture
+
+        found.append(checked_picture(given.chart))
+    if isinstance(given, Written) and given.output is not None:
+        from foreclick.rendering import checked_result
+
+        found.append(checked_result(given.output))
+    return found
+
+
+def _verdict(result: Result) -> int:
+    """What a gate exits with: no is what is neither better nor unknown."""
+    from foreclick.inference import BETTER, UNKNOWN
+
+    return {BETTER: DONE, UNKNOWN: CANNOT_TELL}.get(result["verdict"][0], NO)

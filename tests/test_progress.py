@@ -1,0 +1,74 @@
+"""How far the work is: what is told, and how often."""
+
+import io
+import sys
+
+import pytest
+
+from foreclick.progress import silent, working
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test sets."""
+    now = [0.0]
+    monkeypatch.setattr("foreclick.progress.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_a_log_gets_few_lines_and_short_work_none(clock, capsys):
+    with working() as say:
+        for second in range(1000):
+            clock[0] = float(second)
+            say("Counting", second / 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "[20 s] Counting, 2%, 16 min left"
+    assert 5 <= len(lines) <= 12
+    with working() as say:
+        say("Counting")
+        clock[0] += 19
+        say("Writing")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_function_is_told_instead(clock, capsys):
+    said: list[str] = []
+    with working(said.append) as say:
+        say("Reading")
+        clock[0] = 10
+        say("Counting", 0.0)
+        clock[0] = 20
+        say("Counting", 0.25)
+    assert said == ["Reading", "Counting, 0%", "Counting, 25%, 30 s left"]
+    assert capsys.readouterr().err == ""
+
+
+def test_work_within_work_tells_the_same(clock, capsys):
+    said: list[str] = []
+    with working(said.append) as outer, working(outer) as inner:
+        inner("Deep")
+    with working() as outer, working() as inner:
+        assert inner is outer
+    with working(silent()), working() as inner:
+        clock[0] = 1e6
+        inner("Deep")
+    assert said == ["Deep"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_a_bar(clock, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with working() as say:
+        say("Counting", 0.0)
+        clock[0] = 10
+        say("Counting", 0.5)
+    shown = terminal.getvalue()
+    assert "Counting" in shown
+    assert "50%" in shown
+    assert "10 s left" in shown
