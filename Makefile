@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test docs bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look lock clean
+.PHONY: help setup check test test-long docs bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ check: ## Format, lint, types, room contracts, dependencies, spelling
 
 test: ## All tests and doctests (PYTEST_ARGS="-k tally" to narrow, --cov to count lines)
 	@bash .ci/run test
+
+test-long: ## The same, with several times as many random cases
+	@FORECLICK_LONG=1 bash .ci/run test
 
 docs: ## Build the site into site/
 	@bash .ci/run docs

@@ -131,6 +131,7 @@ class Cluster:
             "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it only waits
         }
         with log.open("wb") as out:
             return subprocess.Popen(

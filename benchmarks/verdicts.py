@@ -81,6 +81,32 @@ class Paired:
     ratio: float
 
 
+@dataclass(frozen=True)
+class Compared:
+    """How `compare` does by one estimator, over all pairs of a world's candidates and production.
+
+    Attributes:
+        covers: the share of intervals (of all pairs and logs) that hold the true difference.
+        lowest: the same of the pair that is covered least.
+        wrong: the share of verdicts that name the wrong one of a pair the better.
+        told: the share of verdicts that name the right one, of pairs that differ.
+        width: the mean width of the intervals, relative to production.
+        bias: the largest mean error of a pair, relative to production.
+    """
+
+    part: str
+    world: str
+    production: str
+    estimator: str
+    logs: int
+    covers: float
+    lowest: float
+    wrong: float
+    told: float
+    width: float
+    bias: float
+
+
 class Setting(NamedTuple):
     """Where logs come from."""
 
@@ -227,13 +253,72 @@ def _compared(
         yield both[0].model.name, change, se, change - reach, change + reach, apart
 
 
+# --- compare by the ladder, or by ip --------------------------------------------------------------
+
+
+def compared(name: str, seed: int, logs: int) -> Iterator[Compared]:
+    """`compare` of three candidates of known value, by the estimators that may be its default."""
+    for production, made in (("steady", steady(name, seed)), ("drifting", drifting(name, seed))):
+        simulation = replace(made, shock_sd=SHOCKS[1])
+        candidates: dict[str, fc.Policy] = dict(of_known_value(simulation))
+        truth = {kind: simulation.value(p, METRIC) for kind, p in candidates.items()}
+        truth["production"] = simulation.value(simulation.logging(), METRIC)
+        rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        for number in range(logs):
+            table = simulation.sample(seed=1000 + number)
+            log = fc.tally(fc.read_log(table, context="query", period="day"))
+            for by in ("ladder", "ip"):
+                for row in fc.compare(log, candidates, metric=METRIC, estimator=by):
+                    pair = row["candidate"], row["against"]
+                    rows[by].append((*pair, row))
+        for by, found in rows.items():
+            yield _summed(name, production, by, logs, found, truth)
+
+
+def _summed(
+    name: str,
+    production: str,
+    by: str,
+    logs: int,
+    found: list[tuple[Any, ...]],
+    truth: dict[str, float],
+) -> Compared:
+    pairs: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for one, other, row in found:
+        pairs[one, other].append(row)
+    covers, bias, wrong, told, differ = [], [], 0, 0, 0
+    for (one, other), rows in pairs.items():
+        change = truth[one] - truth[other]
+        covers.append(np.mean([row["low"] <= change <= row["high"] for row in rows]))
+        bias.append(abs(np.mean([row["change"] for row in rows]) - change))
+        words = Counter(row["verdict"] for row in rows)
+        right, false = ("better", "worse") if change > 0 else ("worse", "better")
+        equal = abs(change) < 1e-9
+        wrong += words[false] + (words[right] if equal else 0)
+        told += 0 if equal else words[right]
+        differ += 0 if equal else len(rows)
+    return Compared(
+        part="compare",
+        world=name,
+        production=production,
+        estimator=by,
+        logs=logs,
+        covers=float(np.mean(covers)),
+        lowest=float(min(covers)),
+        wrong=wrong / len(found),
+        told=told / differ,
+        width=float(np.mean([row["high"] - row["low"] for *_, row in found])) / truth["production"],
+        bias=float(max(bias)) / truth["production"],
+    )
+
+
 # --- what is printed ------------------------------------------------------------------------------
 
 
 def main() -> None:
     """Run the parts that are asked for, and print their tables as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parts = ("pairs", "equal", "unequal", "unseen")
+    parts = ("pairs", "equal", "unequal", "unseen", "compare")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--worlds", nargs="+", choices=list(HOLDS), default=list(HOLDS))
     parser.add_argument("--seed", type=int, default=1)
@@ -241,7 +326,7 @@ def main() -> None:
     parser.add_argument("--few", type=int, default=400, help="logs of the other parts")
     parser.add_argument("--out", type=Path, help="also write all numbers to this JSON file")
     options = parser.parse_args()
-    found: list[Said | Paired] = []
+    found: list[Said | Paired | Compared] = []
     start = time.perf_counter()
     for one in run(options):
         found.append(one)
@@ -252,7 +337,7 @@ def main() -> None:
         print(f"\n{table}")
 
 
-def run(options: argparse.Namespace) -> Iterator[Said | Paired]:
+def run(options: argparse.Namespace) -> Iterator[Said | Paired | Compared]:
     """Everything that is asked for."""
     for name in options.worlds:
         if "equal" in options.parts:
@@ -261,16 +346,21 @@ def run(options: argparse.Namespace) -> Iterator[Said | Paired]:
             yield from unequal(name, options.seed, options.few)
         if "unseen" in options.parts:
             yield from without_overlap(name, options.seed, options.few)
+        if "compare" in options.parts:
+            yield from compared(name, options.seed, options.few // 2)
     if "pairs" in options.parts:
         for name, positions in itertools.product(("PBM", "DCTR"), (3, 10)):
             yield from pairs(name, positions, options.seed, options.few, SHOCKS[1])
 
 
-def tables(found: Sequence[Said | Paired]) -> Iterator[str]:
+def tables(found: Sequence[Said | Paired | Compared]) -> Iterator[str]:
     """Markdown, by part."""
     paired = [f for f in found if isinstance(f, Paired)]
     if paired:
         yield f"pairs, {paired[0].logs:,} logs\n\n{_paired_table(paired)}"
+    sides = [f for f in found if isinstance(f, Compared)]
+    if sides:
+        yield f"compare, {sides[0].logs:,} logs\n\n{_compared_table(sides)}"
     said = [f for f in found if isinstance(f, Said)]
     for part in dict.fromkeys(f.part for f in said):
         mine = [f for f in said if f.part == part]
@@ -286,6 +376,19 @@ def _paired_table(found: Sequence[Paired]) -> str:
         f"| {p.world} | {p.positions} | `{p.estimator}` | {p.shorter:.1f} × | "
         f"{f'{p.covers:.1%}' if p.holds else '–'} | {p.ratio:.2f} |"
         for p in found
+    ]
+    return "\n".join(rows)
+
+
+def _compared_table(found: Sequence[Compared]) -> str:
+    rows = [
+        "| world | ranker | estimator | covers | worst pair | wrong | right | width | bias |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    rows += [
+        f"| {c.world} | {c.production} | `{c.estimator}` | {c.covers:.1%} | {c.lowest:.1%} | "
+        f"{c.wrong:.1%} | {c.told:.1%} | {c.width:.1%} | {c.bias:.1%} |"
+        for c in found
     ]
     return "\n".join(rows)
 

@@ -965,7 +965,7 @@ class TestOptimize:
             (["-o", "p.csv", "--contexts", "p.csv"], "Give each a file"),
             (["-o", "p.csv", "-m", "mrr@3"], "-m specified multiple times"),
             (["-o", "p.csv", "-e", "rctr"], "cannot choose a policy"),
-            (["-o", "p.csv", "--max-change", "2"], "share between 0 and 1"),
+            (["-o", "p.csv", "--max-change", "2"], "a share from 0 to 1"),
             (["-o", "p.csv", "--pessimism", "-1"], "'-1' is not a number from 0 on"),
             (["-o", "p.csv", "--at-least", "new.csv"], "is not FILE=SHARE"),
             (["-o", "p.csv", "--at-least", "new.csv=2"], "is not FILE=SHARE"),

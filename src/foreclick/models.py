@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreclick.errors import ModelError
-from foreclick.words import did_you_mean
+from foreclick.words import did_you_mean, number_of
 
 
 class Slots:
@@ -127,7 +127,8 @@ class ClickModel:
             values = tuple(float(p(k)) for k in range(1, depth + 1))
         elif len(p) < depth:
             raise ModelError(
-                f"the examination of click model {self.name!r} is given for {len(p)} positions, "
+                f"the examination of click model {self.name!r} is given for "
+                f"{number_of(len(p), 'position')}, "
                 f"but a metric counts {depth}. Give {depth} numbers, or a function of the position."
             )
         else:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 _ALIKE = 0.6  # how similar a name must be to be suggested, from 0 to 1
 
 
-def counted(number: float, one: str, many: str | None = None) -> str:
+def number_of(number: float, one: str, many: str | None = None) -> str:
     """A number of things: "1 record", "2,000 records".
 
     Examples:
-        >>> counted(1, "record"), counted(2000, "record"), counted(0, "query", "queries")
+        >>> number_of(1, "record"), number_of(2000, "record"), number_of(0, "query", "queries")
         ('1 record', '2,000 records', '0 queries')
     """
     shown = (
@@ -66,3 +66,12 @@ def examples(values: Iterable[Any]) -> str:
     kind = {bool: "boolean", int: "integer", float: "number", str: "text"}
     first = listed[0]
     return f"{', '.join(map(repr, listed))} ({kind.get(type(first), type(first).__name__)})"
+
+
+def no_column(option: str, name: object, columns: Iterable[str]) -> str:
+    """That a table lacks a column, and which one may be meant."""
+    listed = list(columns)
+    return (
+        f"{option}={name!r} is no column of the table.{did_you_mean(name, listed)} It has the "
+        f"columns {', '.join(listed)}."
+    )

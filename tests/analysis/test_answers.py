@@ -69,6 +69,11 @@ class TestEvaluation:
         assert any(line.startswith("ip (") and line.endswith("agrees.") for line in told)
         assert not wide(str(e))
 
+    def test_several_clips_of_estimators_beside_a_ladder_that_has_none(self, tally):
+        e = fc.evaluate(tally, ranking(2, 1, 3), metrics="clicks@3", clip=[5, math.inf])
+        assert e["estimator"] == ["ladder", "ip", "ip"]
+        assert any(line.startswith("ip (") and "agrees" in line for line in lines(str(e)))
+
     def test_the_table_has_every_row(self, tally):
         e = fc.evaluate(tally, ranking(2, 1, 3), estimators="all")
         for name in dict.fromkeys(e["estimator"]):

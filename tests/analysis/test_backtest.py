@@ -177,7 +177,7 @@ class TestPeriods:
         )
         result = backtest(fc.read_log(rows, period="period"))
         assert result["records"][0] == 12
-        assert "4 records without a period were left out." in result.notes
+        assert "Left out: 4 records without a period." in result.notes
 
     def test_forward_has_nothing_to_learn_the_first_from(self):
         result = backtest(read([1, 2, 3]), forward=True)

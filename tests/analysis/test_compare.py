@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def compared(log):
         "swapped": ranking(range(CONTEXTS // 5)),
         "strange": {"context": list(range(CONTEXTS)), "items": [[-1, -2]] * CONTEXTS},
     }
-    return fc.compare(log, candidates, metric="clicks@4", clusters="period")
+    return fc.compare(log, candidates, metric="clicks@4", estimator="ip", clusters="period")
 
 
 def row_of(result, candidate, against):
@@ -125,6 +126,18 @@ def test_refusals(log, simulation):
         fc.compare(bare, {"a": ranking()})
 
 
+def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
+    asked: Any = {"metric": "clicks@4", "clusters": "period"}
+    both = {"a": ranking(), "b": ranking(range(CONTEXTS // 5))}
+    found = fc.compare(log, both, estimator="ladder", **asked)
+    for name, policy in both.items():
+        alone = fc.evaluate(log, policy, **asked)
+        row = row_of(found, name, "production")
+        assert (row["value"], alone["estimator"][0]) == (alone["value"][0], "ladder")
+        assert row["low"] == pytest.approx(alone["change_low"][0], rel=1e-9)
+        assert row["high"] == pytest.approx(alone["change_high"][0], rel=1e-9)
+
+
 def test_a_baseline_is_paired_as_a_comparison_is():
     """Also in what cells hide that were seen on few days: the same log, candidates, interval."""
     rng = np.random.default_rng(11)
@@ -139,6 +152,7 @@ def test_a_baseline_is_paired_as_a_comparison_is():
     one = {"context": list(range(20)), "items": [[0, 1, 2]] * 20}
     other = one | {"items": [[1, 0, 2]] * 4 + [[0, 1, 2]] * 16}
     mine = fc.evaluate(log, one, metrics="clicks@3", estimators="ip", baseline=other)
-    pair = next(r for r in fc.compare(log, {"a": one, "b": other}) if r["against"] == "b")
+    compared = fc.compare(log, {"a": one, "b": other}, estimator="ip")
+    pair = next(r for r in compared if r["against"] == "b")
     assert mine["change_low"] == [pytest.approx(pair["low"], rel=1e-9)]
     assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]

@@ -347,7 +347,7 @@ def test_records_without_a_period_are_left_out_and_counted():
     )
     found = fc.examination(fc.read_log(log, period="day"))
     assert found.curve == approx(P)
-    assert "800 records without a period were left out." in found.notes
+    assert "Left out: 800 records without a period." in found.notes
     assert (
         fc.examination(fc.read_log(log, period="day"), within="context", clusters="record").curve[1]
         > 0.55

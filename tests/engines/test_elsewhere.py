@@ -19,6 +19,7 @@ from foreclick.engines.duckdb import DuckDB
 from foreclick.errors import EngineError
 from tests.engines.elsewhere import NAMES
 from tests.engines.random_roles import ALL, LOGS, WITHOUT_ARRAYS, Drawn, log_of
+from tests.tries import LONG
 
 SOME = ("times", "everything", "a sample of units, in rows")
 """GoogleSQL's reference engine takes a second for a statement; these are enough for it."""
@@ -38,12 +39,25 @@ def assert_same(there: fc.Log, log: Drawn) -> None:
 
 
 def _pairs() -> Iterator[Any]:
-    """Engines with logs; those of one engine on one worker, for an instance takes long to start."""
-    for name in NAMES:
-        for log in WITHOUT_ARRAYS if name == "sqlite" else [*LOGS, *WITHOUT_ARRAYS]:
-            if name != "bigquery" or log.name in SOME:
+    """Engines with logs; those of one engine on one worker, for an instance takes long to start.
+
+    In a long run every log is there as arrays, in columns and in rows; else in one of these ways,
+    another one in each engine.
+    """
+    for turn, name in enumerate(NAMES):
+        ways = [*([] if name == "sqlite" else [LOGS]), *_halves(WITHOUT_ARRAYS)]
+        for number in range(len(LOGS)):
+            several = [way[number] for way in ways]
+            picked = several if LONG else [several[(turn + number) % len(ways)]]
+            if name == "bigquery":
+                picked = [log for log in several if log.name in SOME]
+            for log in picked:
                 group = pytest.mark.xdist_group(name)
                 yield pytest.param(name, log, marks=group, id=f"{name}: {log}")
+
+
+def _halves(logs: list[Drawn]) -> list[list[Drawn]]:
+    return [logs[: len(logs) // 2], logs[len(logs) // 2 :]]
 
 
 @pytest.fixture(scope="module")

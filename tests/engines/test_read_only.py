@@ -79,7 +79,7 @@ def test_a_candidate_of_the_same_connection_is_read_alike(reader):
 
 def test_invalid_rows_are_reported_as_elsewhere(reader):
     log = pa.table({"context": ["q", None], "items": [[1], [2]], "clicks": [[1], [0]]})
-    with pytest.raises(InvalidLogError, match="context is null: 1 rows"):
+    with pytest.raises(InvalidLogError, match="context is null: 1 row"):
         fc.read_log(reader(log), read_only=True)
 
 

@@ -230,7 +230,7 @@ def test_a_frame_goes_to_the_engine_that_is_given(engine):
 
 def test_what_is_no_table_gets_the_list_of_what_is():
     for source in (7, {1, 2}, [1, 2], object()):
-        with pytest.raises(SourceError, match=r"cannot read a \w+; give a path, .*Ibis table"):
+        with pytest.raises(SourceError, match=r"cannot read .+; give a path, .*Ibis table"):
             fc.read_log(source)
 
 

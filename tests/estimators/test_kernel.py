@@ -18,6 +18,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import batches_of
 from tests.batches.sizes import in_batches
+from tests.tries import LONG
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
 
@@ -139,8 +140,14 @@ def test_an_answer_has_the_same_bits_however_the_log_is_stored(
     asked: dict[str, Any] = {"missing": "production", **QUESTIONS[name]}
     expected = bits(fc.evaluate(in_batches(whole, 10**9), candidate, **asked))
     assert any("'se': 0." in row for row in expected)
-    for how, tally in stored.items():
-        assert bits(fc.evaluate(tally, candidate, **asked)) == expected, how
+    for how in some_of(stored, list(QUESTIONS).index(name)):
+        assert bits(fc.evaluate(stored[how], candidate, **asked)) == expected, how
+
+
+def some_of(stored: dict[str, fc.Tally], turn: int) -> list[str]:
+    """Three ways to store a log, others for each question; in a long run all of them."""
+    ways = list(stored)
+    return ways if LONG else [ways[(turn + 3 * k) % len(ways)] for k in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_a_position_that_no_list_reaches():
 
 def test_more_click_columns_than_item_columns():
     source = {"context": ["q"], "i1": ["a"], "c1": [0], "c2": [1]}
-    with pytest.raises(InvalidLogError, match=r"items and clicks of different length.*: 1 rows"):
+    with pytest.raises(InvalidLogError, match=r"items and clicks of different length.*: 1 row"):
         fc.read_log(source, items=["i1"], clicks=["c1", "c2"])
 
 
@@ -454,7 +454,7 @@ def test_missing_columns_are_all_named_with_those_there_are():
     with pytest.raises(SourceError) as error:
         fc.read_log(table(), context="query", items="items", clicks="klicks", segments=["land"])
     told = str(error.value)
-    assert "3 of the named columns are not in the source" in told
+    assert "3 named columns are not in the source" in told
     assert "context='query', clicks='klicks', segments='land'" in told
     assert "It has the columns context, items, clicks" in told
     with pytest.raises(SourceError, match=r"list_id='list_id', position='position', item='item'"):
@@ -516,7 +516,7 @@ def test_a_segment_or_reward_cannot_be_called_like_a_column_of_ours(name):
     source = table()
     if name not in source.column_names:
         source = source.append_column(name, [[7] * 7])
-    told = rf"a segment or reward cannot be called '{name}'.*Rename it first"
+    told = rf"a segment or reward cannot be called '{name}'.*Give it another"
     with pytest.raises(SourceError, match=told):
         fc.read_log(source, segments=name)
     with pytest.raises(SourceError, match=told):

@@ -136,7 +136,7 @@ def test_broken_rows_are_told_as_without_masks(rows):
         said.append(str(error.value))
     assert said[0] == said[1] == said[2]
     assert re.search(
-        r"1 rows break the rules of a log:\n- .*: 1 rows, for example context='q'", said[0]
+        r"1 row breaks the rules of a log:\n- .*: 1 row, for example context='q'", said[0]
     )
 
 
@@ -158,7 +158,7 @@ def test_what_is_left_when_broken_rows_are_dropped_is_packed(rows, first):
 
 def test_nan_is_no_click():
     rows = [{**row, "clicks": [float(c) for c in row["clicks"]]} for row in LISTS]
-    with pytest.raises(InvalidLogError, match="negative or NaN clicks: 1 rows"):
+    with pytest.raises(InvalidLogError, match="negative or NaN clicks: 1 row"):
         fc.read_log([*rows, clicks([float("nan"), 0.0])])
 
 

@@ -98,7 +98,7 @@ class TestClickedIds:
     def test_of_what_was_not_shown_are_said(self):
         table = self.TABLE | {"ids": [[2, 7], [], None]}
         with pytest.raises(
-            InvalidLogError, match="clicks on items that are not in the list: 1 rows"
+            InvalidLogError, match="clicks on items that are not in the list: 1 row"
         ):
             fc.read_log(table, clicked_ids="ids")
         log = fc.read_log(table, clicked_ids="ids", invalid="drop")
@@ -156,10 +156,10 @@ def test_odd_periods_are_said():
     log = fc.read_log(table | {"clicks": [[1, 0]] * 2_201, "day": days}, period="day")
     found = fc.evaluate(log, {"context": ["q"], "items": [[2, 1]]}, estimators="ip")
     assert any("1,100 periods" in note for note in found.notes)
-    assert any("1 records have no period" in note for note in found.notes)
+    assert any("1 record without a period" in note for note in found.notes)
 
 
 def test_records_without_a_unit_are_said():
     table = {"context": ["q"] * 3, "items": [[1]] * 3, "clicks": [[0]] * 3}
     log = fc.read_log(table | {"user": ["a", None, None]}, unit="user")
-    assert any("2 records have no unit" in note for note in fc.check(log).notes)
+    assert any("2 records without a unit" in note for note in fc.check(log).notes)

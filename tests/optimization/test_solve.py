@@ -19,8 +19,9 @@ from tests.optimization.oracle import (
     some_exposure,
     some_log,
 )
+from tests.tries import tries
 
-TIMES = 1_000
+TIMES = tries(300, 1_000)
 
 
 def assert_policy(h):

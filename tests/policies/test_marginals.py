@@ -138,7 +138,7 @@ def test_a_probability_that_is_none_is_refused(wrong):
 @pytest.mark.parametrize("column", ["position", "probability"])
 def test_a_missing_column_is_named(column):
     columns: dict[Any, Any] = {name: values for name, values in table().items() if name != column}
-    with pytest.raises(PolicyError, match=f"no column '{column}'"):
+    with pytest.raises(PolicyError, match=f"{column}='{column}' is no column"):
         fc.Marginals(columns)
 
 

@@ -157,7 +157,7 @@ def test_items_of_text():
 
 
 def test_a_missing_context_follows_the_rule_for_missing_ones():
-    with pytest.raises(PolicyError, match="no list for 1 contexts of the log, for example 'r'"):
+    with pytest.raises(PolicyError, match="no list for 1 context of the log, for example 'r'"):
         answer(log_of(RECORDS), fc.PlackettLuce(table({"q": SCORES["q"]})))
     assert_enumerated({"q": SCORES["q"]}, RECORDS, "clicks@2", missing="drop")
 

@@ -44,9 +44,9 @@ async function look(chrome, name, width, colorScheme) {
     await tab.pdf({ path: `${out}.pdf`, format: "A4", printBackground: true });
     const contexts = await tab.$("#contexts");
     if (contexts) await contexts.screenshot({ path: `${out}-1280-contexts.png` });
-    // As paper shows it: the first sheet of A4, at 96 dots an inch, without margins.
+    // As paper shows it: what is within the margins of A4, at 96 dots an inch.
     await tab.emulateMedia({ media: "print" });
-    await tab.setViewportSize({ width: 688, height: 1000 });
+    await tab.setViewportSize({ width: 694, height: 1023 });
     await tab.screenshot({ path: `${out}-print.png`, fullPage: true });
   }
   await chrome.close();

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
+from PIL import Image, ImageOps
 
 import foreclick as fc
 from foreclick import datasets
@@ -91,7 +91,7 @@ def by_click_rate(rows: list[dict[str, Any]], seed: int | None = None) -> dict[s
 
     Args:
         rows: with `query`, `items` and `clicks`.
-        seed: shuffle the top of every sixth context, as a bad release would; None: of none.
+        seed: shuffle the top of every eighth context, as a bad release would; None: of none.
     """
     shown: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [8.0, 1.0]))
     for row in rows:
@@ -105,22 +105,25 @@ def by_click_rate(rows: list[dict[str, Any]], seed: int | None = None) -> dict[s
     }
     rng = np.random.default_rng(seed)
     for n, items in enumerate(found.values()):
-        if seed is not None and n % 6 == 5:
+        if seed is not None and n % 8 == 7:
             items[:4] = [items[i] for i in rng.permutation(min(4, len(items)))]
     return {"context": list(found), "items": list(found.values())}
 
 
+def real_logs(data: Path) -> dict[str, fc.Log]:
+    """The public samples, by the name of their folder."""
+    naver = data / "naver_clara2" / "CLARA2SearchLog_beta"
+    return {
+        "pyclick_wscd": datasets.pyclick(data / "pyclick_wscd" / "trainSample"),
+        "naver_clara2": datasets.relevance_prediction(naver, day_length=DAY),
+    }
+
+
 def real(data: Path) -> dict[str, fc.Report]:
     """Reports on the public samples: items by click rate."""
-    logs = {
-        "pyclick_wscd": datasets.pyclick(data / "pyclick_wscd" / "trainSample"),
-        "naver_clara2": datasets.relevance_prediction(
-            data / "naver_clara2" / "CLARA2SearchLog_beta", day_length=DAY
-        ),
-    }
     return {
         name: fc.report(log, ranked(log), missing="production", title=f"{name}: by click rate")
-        for name, log in logs.items()
+        for name, log in real_logs(data).items()
     }
 
 
@@ -168,21 +171,22 @@ def photograph(page: Path, *, pictures: bool = True) -> subprocess.CompletedProc
 def illustrate(page: Path, folder: Path) -> None:
     """The pictures of docs/report.md, from those of a page."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (look, top, height) in PICTURES.items():
+    for name, (look, height, margin) in PICTURES.items():
         with Image.open(page.with_name(f"{page.stem}-{look}.png")) as whole:
-            part = whole.crop((0, top, whole.width, min(top + height, whole.height)))
+            part = whole.crop((0, 0, whole.width, min(height, whole.height)))
         # Few colours: a page has no more, and a picture is a fifth as large.
-        part.convert("RGB").quantize(64).save(folder / f"report-{name}.png", optimize=True)
+        framed = ImageOps.expand(part.convert("RGB"), border=margin, fill="white")
+        framed.quantize(64).save(folder / f"report-{name}.png", optimize=True)
 
 
 PICTURES = {
-    "1280": ("1280", 0, 1660),
-    "390": ("390", 0, 1700),
-    "dark": ("dark", 0, 1660),
-    "contexts": ("1280-contexts", 0, 1400),
-    "print": ("print", 0, 1200),
+    "1280": ("1280", 1640, 0),
+    "390": ("390", 1700, 0),
+    "dark": ("dark", 1640, 0),
+    "contexts": ("1280-contexts", 1350, 24),
+    "print": ("print", 715, 50),
 }
-"""Of the docs: the picture they are cut from, where from and how high."""
+"""Of the docs: which picture they are the top of, how high, and the margin around them."""
 
 
 def main() -> None:

@@ -199,7 +199,7 @@ def test_contexts_count_evenly_unless_told():
 def test_a_context_that_does_not_occur_needs_no_list():
     world = DCTR([[0.5], [0.1]], positions=1)
     assert world.value({"context": [0], "items": [[0]]}, "clicks@1", [1, 0]) == pytest.approx(0.5)
-    with pytest.raises(PolicyError, match="no list for 1 contexts"):
+    with pytest.raises(PolicyError, match="no list for 1 context"):
         world.value({"context": [0], "items": [[0]]}, "clicks@1")
 
 

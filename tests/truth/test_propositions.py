@@ -13,16 +13,17 @@ import math
 import numpy as np
 import pytest
 
+from tests.tries import tries
 from tests.truth import oracle, random_logs, worlds
 from tests.truth.oracle import Record
 
 # Both sides of an inequality are sums of at most 60 × 3 products of size 1.
 ROUNDING = 1e-12
 
-INSTANCES = 1000
+INSTANCES = tries(250, 1000)
 """Of each kind of world, for the formulas."""
 
-THROUGH_EVALUATE = 40
+THROUGH_EVALUATE = tries(12, 40)
 """Of each kind of world, through the library."""
 
 CLIPS = (0.5, 1, 2, 10, math.inf)

@@ -7,7 +7,7 @@ from typing import Any
 
 from foreclick.models import MODELS
 from foreclick.results import Headline, Value, format_value, span
-from foreclick.words import counted
+from foreclick.words import number_of
 
 NEXT_TO_NOTHING = 0.01
 """Of the candidate's exposure; of an estimator that saw less, no number is shown."""
@@ -66,9 +66,9 @@ def headline_of(
     for row in rows:
         others.setdefault(row["estimator"], []).append(row)
     others.pop(answering)
-    said += _others(mine, others, disputed) if confidence else _unjudged(others)
+    said += _others(mine, others, by, disputed) if confidence else _unjudged(others)
     records = max(row["records"] for row in mine)
-    rests = [counted(records, "record")]
+    rests = [number_of(records, "record")]
     rests += [] if confidence is None else [f"{100 * confidence:g}% confidence"]
     title = f"Candidate against {against}, by {answering} ({', '.join(rests)})"
     return Headline(title, tuple(lines), tuple(filter(None, said)))
@@ -107,14 +107,19 @@ def _seen(rows: Sequence[Row]) -> str:
 
 
 def _others(
-    mine: Sequence[Row], others: Mapping[str, Sequence[Row]], disputed: Set[str]
+    mine: Sequence[Row],
+    others: Mapping[str, Sequence[Row]],
+    by: Sequence[str],
+    disputed: Set[str],
 ) -> list[str]:
     """Whether the other estimators come to the same, and which of them have no say."""
     groups: dict[str, list[str]] = {name: [] for name in (*_SAYING, "silent", "steady")}
+    keys = ("metric", *by)  # not the clip: a ladder has none
+    own = {tuple(row[key] for key in keys): row for row in mine}
     for name, rows in others.items():
         pairs = [
             (a, b)
-            for a, b in zip(mine, rows, strict=True)
+            for a, b in ((own[tuple(row[key] for key in keys)], row) for row in rows)
             if not is_blind(a) and not is_blind(b) and b["covered"] >= _HAS_A_SAY
         ]
         if name in MODELS and not MODELS[name].sees_items:

@@ -25,6 +25,7 @@ from foreclick.progress import Say, say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
+from foreclick.words import number_of
 
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
@@ -214,7 +215,8 @@ def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], f
     names = list(dict.fromkeys(blocks.values()))
     if len(names) < 2:  # noqa: PLR2004 - one to hold out, one to learn from
         raise BacktestError(
-            f"the log has {len(dated)} periods in {len(names)} blocks; a backtest needs two "
+            f"the log has {number_of(len(dated), 'period')} in {number_of(len(names), 'block')}; a "
+            "backtest needs two "
             "blocks at least, one to hold out and one to learn from. Read more days, or use "
             "shorter blocks."
         )
@@ -461,5 +463,5 @@ def _skipped(found: Folds, folds: int, undated: float, *, forward: bool) -> list
             f"{', '.join(causes)}."
         )
     if undated:
-        notes.append(f"{undated:,.0f} records without a period were left out.")
+        notes.append(f"Left out: {number_of(undated, 'record')} without a period.")
     return notes

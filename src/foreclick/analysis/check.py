@@ -18,7 +18,7 @@ from foreclick.progress import Say, say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
-from foreclick.words import counted as in_words
+from foreclick.words import number_of
 
 BOT_FACTOR = 50
 BOT_RECORDS = 200
@@ -89,7 +89,7 @@ def _glance(section: str, facts: Mapping[str, Value]) -> str:
         numbers = [float(value or 0.0) for value in facts.values()]
         names = list(facts)
         where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        count = f"{in_words(len(names), 'period')} ({where})"
+        count = f"{number_of(len(names), 'period')} ({where})"
         return f"{_told(min(numbers))} to {_told(max(numbers))} in {count}"
     if section.endswith("by position"):
         told = [f"{float(value or 0.0):.3f}" for value in list(facts.values())[:_POSITIONS]]
@@ -253,8 +253,8 @@ def _advice(facts: list[Fact]) -> list[str]:
     )
     if _NOBODY in known:
         notes.append(
-            f"{known[_NOBODY]:,} records have no unit and count as one user. Name another column, "
-            "or leave them out with where=."
+            f"{number_of(known[_NOBODY], 'record')} without a unit, counted as one user. Name "
+            "another column, or leave them out with where=."
         )
     bots = known.get("share of records that are theirs", 0)
     if bots > 0.01:  # noqa: PLR2004

@@ -8,6 +8,7 @@ from foreclick.batches import count_periods, records_without_period
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters
 from foreclick.tallies import FEW_PERIODS, Tally
+from foreclick.words import number_of
 
 MANY_PERIODS = 1_000
 
@@ -41,13 +42,14 @@ def clusters_of(
             found.append("period")
         elif counted.decayed and not shape.unit:
             raise ModelError(
-                f"the log has {count} periods, too few to see how much they differ, and they do "
-                "not count alike. Read it with more periods, or say clusters=None: no intervals."
+                f"the log has {number_of(count, 'period')}, too few to see how much they differ, "
+                "and they do not count alike. Read it with more periods, or say clusters=None: no "
+                "intervals."
             )
         else:
             notes.append(
-                f"The log has {count} periods, too few to see how much days differ: the intervals "
-                "count records as independent, and are too short if days do differ."
+                f"The log has {number_of(count, 'period')}, too few to see how much days differ: "
+                "the intervals count records as independent, and are too short if days do differ."
             )
     if shape.unit:
         found.append("unit")
@@ -63,7 +65,7 @@ def _odd_periods(counted: Tally, count: int) -> list[str]:
         )
     if none := records_without_period(counted):
         notes.append(
-            f"{none:,.0f} records have no period and count as one period of their own. Leave them "
-            "out with where= if that is not meant."
+            f"{number_of(none, 'record')} without a period, counted as one period more. Leave such "
+            "records out with where= if that is not meant."
         )
     return notes

@@ -24,6 +24,7 @@ from foreclick.estimators import (
     joint_covariance,
     parse_estimators,
 )
+from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Ratio, parse_any
 from foreclick.options import checked, choice
 from foreclick.policies import PolicyLike, as_policy
@@ -121,7 +122,8 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         log: a Log or Tally; with a period or a unit, or else nothing can be paired.
         candidates: policies, or tables of rankings, by name.
         metric: what is counted.
-        estimator: one estimator.
+        estimator: one estimator. Not the ladder by default, as in `evaluate`: it moves lists of a
+            context towards each other, and its own uncertainty is not paired (see "Verdicts").
         clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
@@ -134,10 +136,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     """
     metric = metric if metrics is None else metrics
     estimator = estimator if estimators is None else estimators
-    if not candidates or PRODUCTION in candidates:
-        raise ModelError(
-            "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
-        )
+    _check_names(candidates)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
     notes += doubts
@@ -147,20 +146,21 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             "period= or unit=; or compare one candidate with production by fc.evaluate."
         )
     asked = parse_any(metric)
+    _check_one("metric", [m.name for m in asked])
+    by = parse_estimators(estimator, clip)
+    _check_one("estimator", [e.name for e in by])
+    _check_one("clip", list(by[0].clip or ()))
     check_cap(cap, asked)
     found: dict[str, AnySums] = {}
     for name, policy in candidates.items():
         question = Question(
-            candidate=as_policy(policy),
-            estimators=parse_estimators(estimator, clip),
+            candidate=as_policy(policy, counted, f"candidate {name!r}"),
+            estimators=by,
             metrics=asked,
             missing=missing,
             clusters=kinds,
         )
-        sums = estimate(counted, question).sums
-        if len(sums) != 1:
-            raise ModelError("compare takes one estimator, one metric and one clip.")
-        found[name] = sums[0]
+        (found[name],) = estimate(counted, question).sums
     one = next(iter(found.values()))
     production = one.production or 0.0
     most = largest_slots(counted, found.values()) if cap is None else {}
@@ -189,6 +189,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
             production=row["other"],
             confidence=confidence,
             repeated=a.repeated,
+            assumes=one.rungs is None,
             unit="" if isinstance(one.metric, Ratio) else " a record",
         )
         rows.append(row | {"verdict": inference.judge(evidence, practical).word})
@@ -217,6 +218,27 @@ def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
 def _few(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _check_names(candidates: object) -> None:
+    """Refuse what is not candidates by name."""
+    if not isinstance(candidates, Mapping) or {CONTEXT, "items"} & set(candidates):
+        what = "a table" if isinstance(candidates, Mapping) else f"a {type(candidates).__name__}"
+        raise ModelError(f"candidates is {what}. Give them by name: {{'a': …, 'b': …}}.")
+    if not candidates or PRODUCTION in candidates:
+        raise ModelError(
+            "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
+        )
+
+
+def _check_one(option: str, given: Sequence[object]) -> None:
+    """Refuse several of what a comparison has one of."""
+    if len(given) > 1:
+        listed = ", ".join(map(str, given))
+        raise ModelError(
+            f"compare takes one {option}, and was given {len(given)}: {listed}. Compare by each in "
+            "turn."
+        )
 
 
 @dataclass(frozen=True)

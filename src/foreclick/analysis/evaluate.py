@@ -151,12 +151,13 @@ class Evaluation(Result):
         return tuple(c for c in self.columns if c not in dull | idle)
 
 
-_LOGGING = Choice(
+LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
+"""Where logging probabilities may come from."""
 
 
-@checked(backtest=made_by("fc.backtest", Backtest), logging=_LOGGING)
+@checked(backtest=made_by("fc.backtest", Backtest), logging=LOGGING)
 def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
@@ -255,7 +256,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
-    policy = as_policy(candidate)
+    policy = as_policy(candidate, counted)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
@@ -265,7 +266,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         metrics=asked,
         missing=missing,
         by=(by,) if isinstance(by, str) else tuple(by or ()),
-        baseline=None if baseline is None else as_policy(baseline),
+        baseline=None if baseline is None else as_policy(baseline, counted, "baseline"),
         clusters=kinds,
         fixed_mix=mix == "fixed",
         workers=workers,

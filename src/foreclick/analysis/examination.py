@@ -23,6 +23,7 @@ from foreclick.progress import Say, say
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
+from foreclick.words import number_of
 
 Floats = NDArray[np.float64]
 Slots = Mapping[int, Any] | Sequence[Any] | None
@@ -406,7 +407,7 @@ def _undated(batches: Batches, within: str, varying: Sequence[Clusters]) -> list
         return []
     without = batches.map(lambda b: b.n[b.clusters["period"] == periods.known].sum())
     lost = sum(without) if periods.known < len(periods) else 0
-    return [f"{lost:,.0f} records without a period were left out."] if lost else []
+    return [f"Left out: {number_of(lost, 'record')} without a period."] if lost else []
 
 
 def _notes(found: Examined, labels: list[Any], name: str) -> list[str]:

@@ -28,6 +28,7 @@ from foreclick.progress import Say
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
+from foreclick.words import number_of
 
 SHARE = 0.1
 """Of all traffic, that is shown the candidate unless another is asked for."""
@@ -152,14 +153,15 @@ def explore(  # noqa: PLR0913 - all but two are keywords
     """
     what = only_metric(metric if metrics is None else metrics, "traffic is planned for")
     counted, notes = settle(log)
-    policy = as_policy(candidate)
+    policy = as_policy(candidate, counted)
     if not policy.complete:
         raise PolicyError(
             f"{type(policy).__name__} does not say which items stand together in a list, so it "
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
     now = evaluate(counted, policy, metrics=what, missing=missing, confidence=confidence)
-    arms = arms_of(counted, policy, None if production is None else as_policy(production), what)
+    shown = None if production is None else as_policy(production, counted, "production")
+    arms = arms_of(counted, policy, shown, what)
     traffic = _records_per_day(counted, arms, records_per_day)
     if days is not None and traffic is None:
         raise ModelError(
@@ -256,9 +258,9 @@ def _notes(
     thin = used & (found["records"] * q * dealt < _FEW)
     if thin.any():
         notes.append(
-            f"{int(thin.sum()):,} contexts, with {q[thin].sum():.1%} of the traffic, will show the "
-            f"candidate less than {_FEW} times each, too seldom for a mean of their own. Evaluate "
-            "with logging='propensity' if that is much."
+            f"{number_of(int(thin.sum()), 'context')}, with {q[thin].sum():.1%} of the traffic, "
+            f"will show the candidate less than {_FEW} times each, too seldom for a mean of their "
+            "own. Evaluate with logging='propensity' if that is much."
         )
     plain, less = test.to_dicts()
     if math.isfinite(plain["records"]):

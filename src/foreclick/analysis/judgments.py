@@ -26,6 +26,7 @@ from foreclick.progress import Say, say
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
+from foreclick.words import number_of
 
 TOP = 3
 """The highest grade."""
@@ -275,7 +276,7 @@ def _left_out(table: pa.Table) -> list[str]:
     if not lost:
         return []
     said = (
-        f"{lost:,} items of contexts stood only at positions whose examination the log cannot "
-        "tell. Say what is known: judgments(…, examination=[1, 0.6, …])."
+        f"{number_of(lost, 'item')} of contexts stood only at positions whose examination "
+        "the log cannot tell. Say what is known: judgments(…, examination=[1, 0.6, …])."
     )
     return [said]

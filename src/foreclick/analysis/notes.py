@@ -13,6 +13,7 @@ from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Predicted, Question
 from foreclick.policies import Lists, Policy
 from foreclick.tallies import Tally
+from foreclick.words import number_of, plural
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 _NAMED = 5  # segments that a note names
@@ -53,11 +54,11 @@ def repetition_note(counted: Tally, parts: list[Question]) -> list[str]:
     if median >= FEW_RECORDS:
         return []
     message = (
-        f"the contexts hardly repeat: the median of {contexts:,} contexts has {median:g} records, "
-        f"fewer than {FEW_RECORDS}. The log then says little about what else could have been "
-        f"shown, and {', '.join(weighing)} weigh by its frequencies. Use a coarser context (a "
-        "query class, or context=None), read the log with propensity=, or give the logging policy "
-        "with logging=."
+        f"the contexts hardly repeat: the median of {number_of(contexts, 'context')} has "
+        f"{median:g} {plural(median, 'record')}, fewer than {FEW_RECORDS}. The log then says "
+        "little about what else could have been shown, and "
+        f"{', '.join(weighing)} weigh by its frequencies. Use a coarser context (a query class, or "
+        "context=None), read the log with propensity=, or give the logging policy with logging=."
     )
     warnings.warn(message, ForeclickWarning, stacklevel=4)
     return [message[0].upper() + message[1:]]
@@ -149,7 +150,7 @@ def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
         )
     if answer.ignored_contexts:
         notes.append(
-            f"{answer.ignored_contexts:,} contexts that only the candidate has were ignored."
+            f"Ignored: {number_of(answer.ignored_contexts, 'context')} that only the candidate has."
         )
     return notes
 

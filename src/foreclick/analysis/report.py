@@ -7,8 +7,7 @@ import html
 import math
 import platform
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
@@ -18,23 +17,23 @@ from foreclick.analysis.backtest import backtest as run_backtest
 from foreclick.analysis.check import Check, check
 from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.context_changes import ContextChanges, context_changes
-from foreclick.analysis.evaluate import Evaluation, evaluate, with_logging
+from foreclick.analysis.evaluate import LOGGING, Evaluation, evaluate, with_logging
 from foreclick.analysis.headline import usual_estimators
 from foreclick.analysis.support import LATTICE, Support, support
 from foreclick.batches import count_periods
-from foreclick.errors import ForeclickWarning, ModelError
+from foreclick.errors import ForeclickWarning
 from foreclick.estimators import EstimatorLike, Missing, Question, Weighted, parse_estimators
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import LADDERS
 from foreclick.logs import Log
-from foreclick.metrics import AnyMetric, Metric, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
+from foreclick.options import checked, flag, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.progress import working
-from foreclick.results import Result
+from foreclick.progress import Say, say
+from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
-METRICS = ("clicks@3", "dcg@10")
 CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, math.inf)
 """The bounds of weights at which a report shows the estimates."""
 
@@ -75,8 +74,19 @@ class Report(Result):
     made: tuple[tuple[str, str], ...] = ()
     date: dt.datetime | None = None
 
-    def __str__(self) -> str:
-        return str(self.evaluation)
+    @property
+    def headline(self) -> Headline:
+        """The answer, as the evaluation gives it."""
+        return self.evaluation.headline
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns that the table of the evaluation prints."""
+        return self.evaluation.shown
+
+    def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
+        """As the table of the evaluation prints it."""
+        return self.evaluation.displayed(row)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own: neither it nor the notebook changes the other's looks."""
@@ -87,11 +97,12 @@ class Report(Result):
         )
 
 
+@checked(backtest=flag, contexts=whole(0, "how many contexts are listed", "5"), logging=LOGGING)
 def report(  # noqa: PLR0913 - all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
     *,
-    metrics: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
+    metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
     title: str | None = None,
     by: str | Sequence[str] | None = None,
     baseline: PolicyLike | None = None,
@@ -104,7 +115,8 @@ def report(  # noqa: PLR0913 - all but two are keywords
     backtest: bool = True,
     contexts: int = TOP,
     command: str | None = None,
-    progress: Callable[[str], None] | None = None,
+    metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Report:
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
 
@@ -130,6 +142,7 @@ def report(  # noqa: PLR0913 - all but two are keywords
         backtest: whether to run one, if the log has two periods or more.
         contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
         command: what was typed to make the report, to be printed in it.
+        metric: the same as `metrics`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -143,11 +156,9 @@ def report(  # noqa: PLR0913 - all but two are keywords
         (('boot', 'sandal'), ('sandal', 'boot'))
         >>> r.save("report.html")  # doctest: +SKIP
     """
-    if contexts < 0:
-        raise ModelError(f"contexts={contexts}: give a number of contexts from 0 on, such as 5.")
     counted, _ = settle(log)
-    policy = as_policy(candidate)
-    asked = tuple(parse_any(METRICS if metrics is None else metrics))
+    policy = as_policy(candidate, counted)
+    asked = tuple(parse_any(metrics if metric is None else metric))
     options: dict[str, Any] = {
         "metrics": asked,
         "missing": missing,
@@ -157,27 +168,26 @@ def report(  # noqa: PLR0913 - all but two are keywords
         "cap": cap,
         "practical": practical,
     }
-    with nullcontext(progress) if progress else working() as say:
-        say("evaluating")
-        evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
-        parts = _Parts(counted, policy, asked, options, say)
-        return Report(
-            evaluation.rows,
-            evaluation.columns,
-            evaluation.notes,
-            title or "Candidate ranking",
-            evaluation=evaluation,
-            segments=parts.segments(by, guardrails),
-            models=parts.models(),
-            clips=parts.clips(),
-            support=parts.support(),
-            contexts=parts.contexts(contexts),
-            check=check(log if isinstance(log, Log) else counted),
-            backtest=parts.backtest() if backtest else None,
-            confidence=confidence,
-            made=_made(log, counted, asked, by, options, command),
-            date=dt.datetime.now(dt.UTC),
-        )
+    say("evaluating")
+    evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
+    parts = _Parts(counted, policy, asked, options)
+    return Report(
+        evaluation.rows,
+        evaluation.columns,
+        evaluation.notes,
+        title or "Candidate ranking",
+        evaluation=evaluation,
+        segments=parts.segments(by, guardrails),
+        models=parts.models(),
+        clips=parts.clips(),
+        support=parts.support(),
+        contexts=parts.contexts(contexts),
+        check=check(log if isinstance(log, Log) else counted),
+        backtest=parts.backtest() if backtest else None,
+        confidence=confidence,
+        made=_made(log, counted, asked, by, options, command),
+        date=dt.datetime.now(dt.UTC),
+    )
 
 
 @dataclass(frozen=True)
@@ -189,14 +199,12 @@ class _Parts:
         policy: the candidate.
         metrics: what is counted.
         options: of `evaluate`.
-        say: called with what is being done.
     """
 
     tally: Tally
     policy: Policy
     metrics: tuple[AnyMetric, ...]
     options: dict[str, Any]
-    say: Callable[[str], None]
 
     @property
     def sums(self) -> list[Metric]:
@@ -223,14 +231,14 @@ class _Parts:
         """The answer by segment."""
         if not by:
             return None
-        self.say("evaluating each segment")
+        say("evaluating each segment")
         return self._evaluate(by=by, guardrails=guardrails)
 
     def models(self) -> Evaluation | None:
         """The answer by every click model; those that use propensities have no others."""
         if self._weighs():
             return None
-        self.say("asking the other click models")
+        say("asking the other click models")
         return self._evaluate(estimators="all")
 
     def clips(self) -> Evaluation | None:
@@ -238,7 +246,7 @@ class _Parts:
         metrics = [metric for metric in self.sums if not metric.first]
         if not metrics or self._weighs():
             return None
-        self.say("clipping weights")
+        say("clipping weights")
         return self._evaluate(
             metrics=metrics, estimators=["ip", "item", self._pbm(metrics)], clip=CLIPS
         )
@@ -256,7 +264,7 @@ class _Parts:
         """What the log has seen of the candidate."""
         if not self.sums:
             return None
-        self.say("looking for the candidate in the log")
+        say("looking for the candidate in the log")
         models = LATTICE if not isinstance(self.policy, Marginals) else LATTICE[2:]
         return support(
             self.tally,
@@ -271,7 +279,7 @@ class _Parts:
         """Which contexts gain and lose most, by the estimator that answers."""
         if not self.sums or not top:
             return None
-        self.say("comparing contexts")
+        say("comparing contexts")
         baseline = self.options["baseline"]
         kinds, _ = clusters_of(self.tally, "auto")
         question = Question(
@@ -279,7 +287,7 @@ class _Parts:
             parse_estimators(self.usual[0]),
             self.sums[:1],
             self.options["missing"],
-            baseline=None if baseline is None else as_policy(baseline),
+            baseline=None if baseline is None else as_policy(baseline, self.tally, "baseline"),
             clusters=kinds,
         )
         question = with_logging(self.tally, question, self.options["logging"])[0]
@@ -292,12 +300,10 @@ class _Parts:
         metrics = [metric for metric in self.sums if not metric.shown]
         if not self.tally.shape.period or count_periods(self.tally) < 2 or not metrics:  # noqa: PLR2004
             return None
-        self.say("backtesting")
+        say("backtesting")
         usual = [name for name in self.usual if str(name) != "list"]
         others = [name for name in ("list", "item", "rctr") if name not in usual]
-        return run_backtest(
-            self.tally, metrics=metrics, estimators=[*usual, *others], progress=self.say
-        )
+        return run_backtest(self.tally, metrics=metrics, estimators=[*usual, *others])
 
 
 # --- how it was made ----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from foreclick.progress import Say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
+from foreclick.words import number_of
 
 LATTICE = ("list", "prefix", "ip", "item")
 """From the cells that are hardest to have seen to the easiest."""
@@ -154,8 +155,8 @@ def support(  # noqa: PLR0913 - all but two are keywords
     """
     metrics = metrics if metric is None else metric
     estimators = estimators if estimator is None else estimator
-    policy = as_policy(candidate)
     counted, notes = settle(log)
+    policy = as_policy(candidate, counted)
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
     notes += skipped
     segments = (by,) if isinstance(by, str) else tuple(by or ())
@@ -271,9 +272,7 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
         )
     dark = max(mine, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:
-        contexts = (
-            "1 context" if dark["out_of_sight"] == 1 else f"{dark['out_of_sight']:,} contexts"
-        )
+        contexts = number_of(int(dark["out_of_sight"]), "context")
         notes.append(
             f"By {said} cells, nothing is seen of {contexts}, {dark['out_share']:.0%} of the "
             "records: see .contexts."

@@ -24,7 +24,7 @@ from foreclick.engines.sources import (
     read_schemas,
 )
 from foreclick.engines.statements import Statement
-from foreclick.engines.stores import exists, is_remote, located, matches, opened, state
+from foreclick.engines.stores import exists, is_remote, located, matches, no_file, opened, state
 from foreclick.engines.values import absent, count_of, force, real, total, unordered, whole, zero
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "local_path",
     "located",
     "matches",
+    "no_file",
     "open_source",
     "opened",
     "read_schemas",

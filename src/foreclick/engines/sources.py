@@ -25,6 +25,7 @@ from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.warehouses import WAREHOUSES, Rows
 from foreclick.errors import ForeclickError, SourceError
+from foreclick.words import did_you_mean
 
 
 class ArrowStream(Protocol):
@@ -141,6 +142,7 @@ def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
     if where is None:
         return table
     with _fits(table, where):
+        _refuse_columns(table, where)
         return _filter_by_sql(table, where) if isinstance(where, str) else table.filter(where)
 
 
@@ -149,6 +151,8 @@ def _fits(table: ir.Table, where: Any) -> Iterator[None]:  # noqa: ANN401
     """Explains a filter that does not fit the table."""
     try:
         yield
+    except SourceError:
+        raise
     except Exception as error:  # whatever a user's function, Ibis or sqlglot may raise
         said = _COLOUR.sub("", str(error)).split("\n")[0]
         raise SourceError(
@@ -168,6 +172,21 @@ def flag_by(table: ir.Table, where: Any, name: str) -> ir.Table:  # noqa: ANN401
         return _view(table, flagged, sch.Schema({**table.schema(), name: "boolean"}))
 
 
+def _refuse_columns(table: ir.Table, where: Any) -> None:  # noqa: ANN401
+    """Refuse a filter by columns that are not there, before an engine says so in its own words."""
+    parsed = sg.parse_one(where, read="duckdb") if isinstance(where, str) else None
+    if parsed is None or parsed.find(sge.Lambda, sge.Subquery):
+        return
+    known = {name.lower() for name in table.columns}
+    for column in parsed.find_all(sge.Column):
+        if not column.table and column.name.lower() not in known:
+            raise SourceError(
+                f"where={where!r}: there is no column {column.name!r}."
+                f"{did_you_mean(column.name, table.columns)} The source has "
+                f"{', '.join(table.columns)}."
+            )
+
+
 def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
     return _view(table, sg.select("*").where(sg.parse_one(where, read="duckdb")), table.schema())
 
@@ -183,7 +202,7 @@ def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
     """The columns and metadata of each Parquet file that `path` (a file, a glob, a list) names."""
     files = files_of(path) if isinstance(path, str) else list(path)
     if not files:
-        raise SourceError(f"no file matches {path!r}.")
+        raise SourceError(stores.no_file(str(path)))
     found = {}
     try:
         for file in files:
@@ -261,7 +280,7 @@ def _open_paths(paths: list[str], engine: Any) -> tuple[Engine, ir.Table]:  # no
     found = [look(path) for path in whole]
     for path, files in zip(whole, found, strict=True):
         if not files:
-            raise SourceError(f"no file matches {stores.shown(path)!r}.")
+            raise SourceError(stores.no_file(path))
         lakes.refuse_files_of_tables(files, look)
     # What a store has is listed once, so that every scan reads the same files.
     named = [
@@ -326,12 +345,17 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
         elif isinstance(source, Sequence) and all(isinstance(r, Mapping) for r in source):
             table = pa.Table.from_pylist([dict(r) for r in source])
         else:
-            raise SourceError(f"cannot read a {type(source).__name__}; give {_ACCEPTED}.")
+            plain = source is None or isinstance(source, int | float)
+            what = repr(source) if plain else f"a {type(source).__name__}"
+            raise SourceError(f"cannot read {what}; give {_ACCEPTED}.")
     except (pa.ArrowException, TypeError, AttributeError) as error:
         raise SourceError(
             f"the {type(source).__name__} cannot be turned into Arrow: {error}. A column of lists "
             "must hold lists of one type (all integers, or all strings)."
         ) from error
+    if not table.num_columns:
+        what = type(source).__name__
+        raise SourceError(f"the {what} is empty: it has no columns. Check how it was made.")
     return table.cast(_plain_schema(table.schema))
 
 

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from foreclick.errors import ForeclickError, SourceError, optional
+from foreclick.words import did_you_mean
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -131,6 +132,18 @@ def _listed(store: AbstractFileSystem, path: str) -> list[str]:
     except FileNotFoundError:
         return []
     return [file for file in found if fnmatchcase(file.rpartition("/")[2], name)]
+
+
+def no_file(path: str) -> str:
+    """That there is no such file, and which one may be meant."""
+    said = f"no file matches {shown(path)!r}."
+    if is_remote(path) or glob.has_magic(path):
+        return f"{said} Check the path."
+    folder = Path(path).parent
+    if not folder.is_dir():
+        return f"{said} There is no directory {str(folder)!r}."
+    hint = did_you_mean(Path(path).name, (file.name for file in folder.iterdir()))
+    return said + (hint or " Check the path.")
 
 
 def opened(path: str) -> IO[bytes]:

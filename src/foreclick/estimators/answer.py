@@ -41,6 +41,7 @@ from foreclick.metrics import Ratio
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
 from foreclick.tallies.base import Tally
+from foreclick.words import examples, number_of
 
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")
 _CLIP_SUMS = ("credit", "clipped", "weighted", "squared", "lost")
@@ -285,15 +286,7 @@ class Answer:
         """A context without a list is an error, unless the user says what to do with it."""
         self._complain("logging policy", "the logging policy has no list for")
         if not any(s.known.contexts for s in strata):
-            some = self.question.candidate.first_contexts()
-            self._complain(
-                "candidate",
-                "the candidate has no list for any of the",
-                f" It has lists for others, for example {', '.join(map(repr, some))}; write both "
-                "alike: 7, '7' and '007' are the same id only as numbers."
-                if some
-                else "",
-            )
+            self._refuse_strangers()
         if self.question.missing == "error":
             self._complain(
                 "candidate",
@@ -302,12 +295,23 @@ class Answer:
                 "missing='drop' (leave them out of everything).",
             )
 
+    def _refuse_strangers(self) -> None:
+        """A candidate and a log without a common context are probably written differently."""
+        if "candidate" in self.facts.missing:
+            _, ours = self.facts.missing["candidate"]
+            theirs = self.question.candidate.first_contexts()
+            raise PolicyError(
+                "the candidate has no list for any context of the log: the log has "
+                f"{examples(ours)}, the candidate {examples(theirs)}. Write them alike; '7', '07' "
+                "and '7 ' are different texts."
+            )
+
     def _complain(self, who: str, what: str, remedy: str = "") -> None:
         if who in self.facts.missing:
             count, some = self.facts.missing[who]
-            examples = ", ".join(repr(value) for value in some)
             raise PolicyError(
-                f"{what} {count:,} contexts of the log, for example {examples}.{remedy}"
+                f"{what} {number_of(count, 'context')} of the log, for example "
+                f"{', '.join(map(repr, some))}.{remedy}"
             )
 
     # --- sums -------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from foreclick.engines import Engine, TableLike, filter_by, open_source, total
-from foreclick.errors import InvalidLogError, SourceError
+from foreclick.errors import EngineError, InvalidLogError, SourceError
+from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_segments
 from foreclick.logs.layouts import (
     FLAGS,
     LENGTH,
     WEIGHT,
     Columns,
     Roles,
-    check_columns,
     expanded,
     key_of,
     lay_out,
@@ -51,6 +51,7 @@ from foreclick.logs.validate import (
     valid,
 )
 from foreclick.options import Number, checked, column, names
+from foreclick.words import number_of
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
@@ -125,10 +126,11 @@ class Log:
         extras = [n for n, there in (("period", s.period), ("unit", s.unit)) if there]
         extras += [*s.segments, *([f"{s.propensity} propensity"] if s.propensity else [])]
         return (
-            f"<Log: {self.rows:,} records of up to {s.depth} items in {self.source.name}; "
+            f"<Log: {number_of(self.rows, 'record')} of up to {number_of(s.depth, 'item')} in "
+            f"{self.source.name}; "
             f"rewards: {', '.join(s.rewards) or 'none'}"
             + (f"; with {', '.join(extras)}" if extras else "")
-            + (f"; {self.dropped_rows:,} invalid rows dropped" if self.dropped_rows else "")
+            + (f"; {number_of(self.dropped_rows, 'invalid row')} dropped" * bool(self.dropped_rows))
             + ">"
         )
 
@@ -155,7 +157,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     period: str | None = None,
     unit: str | None = None,
     propensity: Columns | None = None,
-    segments: str | Sequence[str] = (),
+    segments: str | Sequence[str] | Mapping[str, str] = (),
     weight: str | None = None,
     count: str | None = None,
     rewards: Mapping[str, Columns] | None = None,
@@ -185,7 +187,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         period: the column of the day or week; a timestamp counts as its day.
         unit: the column of the user or session. Kept as one of 30 buckets.
         propensity: the probability of the shown list (a number) or of each slot (a list).
-        segments: columns that results can be split by.
+        segments: columns that results can be split by; or names with their columns.
         weight: of a down-sampled log, for how many records a row was kept: 10 where one in ten
             was. Intervals rest on the rows that were seen.
         count: of a log that was counted before, how many equal records a row stands for. Intervals
@@ -250,7 +252,7 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
         item=(item or "item") if long else None,
     )
     home, table = open_source(source, engine, read_only=read_only)
-    table = filter_by(table, where)
+    table = with_segments(filter_by(table, where), segments)
     roles = expanded(roles, table)
     if sample is None:
         return compress(table, roles, home, invalid, depth)
@@ -284,14 +286,14 @@ def compress(
     `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
     tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
     """
-    shape, table = _Pass(raw, roles, engine, depth, masks).rows()
+    try:
+        shape, table = _Pass(raw, roles, engine, depth, masks).rows()
+    except (SourceError, EngineError) as error:
+        raise explained(error, raw, roles, engine) from error
     home = engine.workplace
     rows, causes, invalid_rows = check(table, shape, roles.weight, home)
     if not rows:
-        raise InvalidLogError(
-            "the log has no rows. Check the path, the filter in where=, and that the day you "
-            "asked for was logged."
-        )
+        raise InvalidLogError(NO_ROWS)
     if causes:
         broken = rules(table, shape, roles.weight)
         if invalid != "drop":
@@ -300,8 +302,8 @@ def compress(
             )
         if invalid_rows == rows:
             raise InvalidLogError(
-                f"all {rows:,} rows break the rules of a log; nothing is left after "
-                f"invalid='drop'. Causes: {causes}."
+                f"nothing is left after invalid='drop': {number_of(rows, 'row')}, and none keeps "
+                f"the rules of a log. Causes: {causes}."
             )
         table = valid(table, broken)
     shape, table = _packed_after_all(shape, table, home)

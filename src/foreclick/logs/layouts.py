@@ -8,6 +8,7 @@ the list's `length`, and what only the raw rows can tell of an error.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -29,26 +30,6 @@ WEIGHT, LENGTH, REPEATED, STRAY = "weight", "length", "repeated", "stray"
 
 FLAGS = (REPEATED, STRAY)
 """What only the raw rows can tell of an error: columns of records, where they apply."""
-
-_TAKEN = {
-    *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS),
-    *("n", "rows", "bad_weight", "position", "slot", "records", "items"),
-    *("estimator", "metric", "clip", "value", "se", "low", "high", "borrowed", "margin"),
-    *(
-        "production",
-        "change",
-        "change_low",
-        "change_high",
-        "lift",
-        "lift_low",
-        "lift_high",
-        "covered",
-    ),
-    *("clipped", "ess", "contexts", "missing_contexts", "dropped", "verdict", "cells", "seen"),
-    *("largest", "pareto_k", "lowest", "highest", "out_of_sight", "out_share", "cell", "share"),
-    *("exposure", "examination", "allpairs"),
-}
-"""Names that tallies and results have beside the segments and rewards."""
 
 Columns = str | Sequence[str]
 
@@ -97,6 +78,12 @@ class Roles:
             for column in ([columns] if isinstance(columns, str) else columns)
         ]
 
+    def single(self) -> dict[str, str | None]:
+        """The roles that have one column, with its name; the context's is None if it has none."""
+        found = [*self.named()]
+        often = Counter(role for role, _ in found)
+        return {CONTEXT: None} | {role: name for role, name in found if often[role] == 1}
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -138,27 +125,6 @@ def some_rows(table: ir.Table, roles: Roles) -> ir.Table:
     return table.limit(100_000 if roles.layout == "long" else 10_000)
 
 
-def check_columns(table: ir.Table, roles: Roles) -> None:
-    """Refuse roles whose columns are not there, or whose names a tally needs itself."""
-    missing = [(role, c) for role, c in roles.named() if top_of(c, table) not in table.columns]
-    if missing:
-        role = missing[0][0]
-        what = ", ".join(f"{role}={column!r}" for role, column in missing)
-        raise SourceError(
-            f"{len(missing)} of the named columns are not in the source: {what}. It has the "
-            f"columns {', '.join(table.columns)}. Say which one is meant, for instance "
-            f"{role}={table.columns[0]!r}."
-        )
-    numbers = (ITEM, PROPENSITY, *roles.rewards)
-    clash = [s for s in (*roles.segments, *roles.rewards) if _taken(s, numbers)]
-    clash += [s for s in roles.segments if roles.segments.count(s) > 1]
-    if clash:
-        raise SourceError(
-            f"a segment or reward cannot be called {clash[0]!r}, a name the tally uses itself. "
-            "Rename it first."
-        )
-
-
 def top_of(column: str, table: ir.Table) -> str:
     """The column that holds what is named: ``results.id`` is the field `id` within `results`."""
     top, _, field = column.partition(".")
@@ -185,13 +151,6 @@ def _matching(columns: Any, table: ir.Table) -> Any:  # noqa: ANN401 - the colum
     found = [name for name in table.columns if fnmatchcase(name, columns)]
     numbers = {name: [int(n) for n in re.findall(r"\d+", name)] for name in found}
     return sorted(found, key=lambda name: (numbers[name], name)) or columns
-
-
-def _taken(name: str, numbers: Sequence[str]) -> bool:
-    """Whether a column would meet one of ours; engines do not tell upper from lower case."""
-    lower = name.lower()
-    stem, _, last = lower.rpartition("_")
-    return lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit())
 
 
 def key_of(column: ir.Column, role: str) -> ir.Column:

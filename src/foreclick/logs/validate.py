@@ -20,6 +20,8 @@ from foreclick.engines import Engine, absent, real, total
 from foreclick.errors import InvalidLogError
 from foreclick.logs.layouts import REPEATED, STRAY
 from foreclick.logs.shape import CONTEXT, N, Shape, numbered
+from foreclick.metrics import CLICKS
+from foreclick.words import number_of, plural
 
 ROWS = "rows"
 BAD_WEIGHT = "bad_weight"
@@ -52,13 +54,14 @@ def rules(table: ir.Table, shape: Shape, weight: str | None = None) -> list[Rule
         if name in shape.masks:  # whose rows are 0 or 1 where an item is, and NULL elsewhere
             continue
         values = [table[c] for c in shape.reward(name)]
+        ids = "; if it has the ids of clicked items, say clicked_ids=" if name == CLICKS else ""
         found += [
             Rule(
                 f"items and {name} of different length, or with a null between",
                 # An empty list is its own cause; it should not be counted twice.
                 any_of(i.isnull() != absent(v) for i, v in zip(items, values, strict=True))
                 & ~empty,
-                f"give every item one value in {name} (0 where nothing happened)",
+                f"give every item one value in {name} (0 where nothing happened){ids}",
             ),
             Rule(
                 f"negative or NaN {name}",
@@ -116,12 +119,13 @@ def complain(
     droppable: bool,
 ) -> InvalidLogError:
     """The error that lists every cause with its count, one example and the remedy."""
-    lines = [f"{rows:,} rows break the rules of {'a log' if droppable else 'a policy'}:"]
+    kind = "a log" if droppable else "a policy"
+    lines = [f"{number_of(rows, 'row')} {plural(rows, 'breaks', 'break')} the rules of {kind}:"]
     for rule in broken:
         if rule.cause in counts:
             example = engine.rows(table.filter(rule.broken).limit(1))[0]
-            count, shown = counts[rule.cause], _describe(example, shape)
-            lines.append(f"- {rule.cause}: {count:,} rows, for example {shown}")
+            count = number_of(counts[rule.cause], "row")
+            lines.append(f"- {rule.cause}: {count}, for example {_describe(example, shape)}")
             lines.append(f"  remedy: {rule.remedy}.")
     if droppable:
         lines.append('Or leave them out with invalid="drop"; what was dropped is counted by cause.')

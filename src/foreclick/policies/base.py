@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM
+from foreclick.words import examples
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -170,12 +171,12 @@ class Rows:
         """The rows whose context may be among those of the view."""
         text = _is_text(view.contexts), _is_text(view.items)
         if text not in self._typed:
-            self._typed[text] = self._as(*text)
+            self._typed[text] = self._as({CONTEXT: view.contexts, ITEM: view.items})
         table = self._typed[text]
         part = view.within(table[CONTEXT].chunk(0)) if table.num_rows else slice(0, 0)
         return table.slice(part.start, part.stop - part.start)
 
-    def _as(self, text_contexts: bool, text_items: bool) -> pa.Table:  # noqa: FBT001
+    def _as(self, logged: dict[str, pa.Array]) -> pa.Table:
         table = self.table
         columns = {}
         for name in table.column_names:
@@ -183,8 +184,8 @@ class Rows:
             if isinstance(column, pa.ChunkedArray):
                 column = pa.concat_arrays(column.chunks)
             if name == CONTEXT or _is_item(name):
-                text = text_contexts if name == CONTEXT else text_items
-                column = column_as(column, name, self.what, text=text)
+                kind = CONTEXT if name == CONTEXT else ITEM
+                column = column_as(column, kind, self.what, logged[kind])
             columns[name] = column
         typed = pa.table(columns)
         keys = [(name, "ascending") for name in columns]
@@ -195,17 +196,23 @@ def _is_text(values: pa.Array) -> bool:
     return not pa.types.is_integer(values.type)
 
 
-def column_as(column: pa.Array, name: str, what: str, *, text: bool) -> pa.Array:
-    """A policy's column as the log's type: the same, or text if the log has text."""
-    if text:
+def column_as(column: pa.Array, kind: str, what: str, logged: pa.Array) -> pa.Array:
+    """A table's column as the log's type: the same, or text if the log has text.
+
+    Args:
+        column: contexts or items.
+        kind: which of them, in the singular.
+        what: the table's name, for messages.
+        logged: contexts or items of the log.
+    """
+    if _is_text(logged):
         return column.cast(pa.string())
     if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
         return column.cast(pa.int64())
-    said = column.drop_null().slice(0, 1).to_pylist()
+    ours, theirs = (examples(a.drop_null().slice(0, 1).to_pylist()) for a in (logged, column))
     raise PolicyError(
-        f"{name!r} is {column.type} in the {what} and int64 in the log, so nothing would match"
-        f"{f', such as {said[0]!r}' if said else ''}. Convert one of them, for instance the "
-        f"{what}'s column to int64, or the log's to text."
+        f"the {kind}s cannot match: the log has {ours}, the {what} {theirs}. Make both integers or "
+        "both text, for instance in pandas with astype('int64') or astype(str)."
     )
 
 

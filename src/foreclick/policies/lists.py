@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from foreclick.engines import Engine, TableLike, checked_file, local_path, open_source, total
-from foreclick.errors import PolicyError
+from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.options import checked
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
@@ -26,6 +26,7 @@ from foreclick.policies.search import Tries, answers, checked_search
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
+from foreclick.words import no_column, number_of
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
 
@@ -176,10 +177,8 @@ class Lists(ListPolicy):
     def __repr__(self) -> str:
         rows = self._rows
         contexts = rows.engine.ask(_count_contexts, rows.stored)["n"][0].as_py()
-        plural = "" if contexts == 1 else "s"
-        return (
-            f"{self._what}({contexts:,} context{plural}, lists of up to {rows.shape.depth} items)"
-        )
+        depth = number_of(rows.shape.depth, "item")
+        return f"{self._what}({number_of(contexts, 'context')}, lists of up to {depth})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -409,8 +408,8 @@ def _check_likely(table: ir.Table, engine: Engine, context: str | None, probabil
     """A context in which no list is ever shown would vanish unnoticed."""
     if probability not in table.columns:
         raise PolicyError(
-            f"probability={probability!r} is no column of the table, which has "
-            f"{', '.join(table.columns)}. Name the right one; for one list a context use Ranking."
+            f"{no_column('probability', probability, table.columns)} For one list a context use "
+            "Ranking."
         )
     if context is not None and context in table.columns:
         refuse(
@@ -428,10 +427,33 @@ PolicyLike: TypeAlias = Policy | LogLike
 """A policy; a log or tally, for what it observed; or a table with one list for each context."""
 
 
-def as_policy(candidate: PolicyLike) -> Policy:
-    """A policy as it is; a log as what it observed; a table of one list a context as a Ranking."""
+def as_policy(candidate: PolicyLike, log: Tally | None = None, name: str = "candidate") -> Policy:
+    """A policy as it is; a log as what it observed; a table of one list a context as a Ranking.
+
+    Args:
+        candidate: what a user calls a policy.
+        log: the log that it is compared with; a table may call its columns as this one does.
+        name: what it is called in messages.
+    """
     if isinstance(candidate, Policy):
         return candidate
     if isinstance(candidate, Log | Tally):
         return Observed(candidate)
-    return Ranking(candidate)
+    try:
+        if log is None or is_run(candidate):
+            return Ranking(candidate)
+        _, table = open_source(candidate)
+        return Ranking(table, **_called(table, log.names))
+    except (SourceError, PolicyError, InvalidLogError) as error:
+        remedy = " Name them: fc.Ranking(table, context=…, items=…)." * (
+            "not in the source" in str(error)
+        )
+        raise type(error)(f"{name}: {error}{remedy}") from error
+
+
+def _called(table: ir.Table, names: Mapping[str, str | None]) -> dict[str, Any]:
+    """The columns of a candidate that are called as in the log."""
+    found = {role: names[role] for role in (CONTEXT, ITEMS) if names.get(role) in table.columns}
+    if names.get(CONTEXT, CONTEXT) is None and CONTEXT not in table.columns:
+        found[CONTEXT] = None  # one context for all
+    return found

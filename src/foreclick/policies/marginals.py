@@ -15,6 +15,7 @@ from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import LogView, Policy, Rows, SlotRows
 from foreclick.policies.lists import TOLERANCE
 from foreclick.policies.scores import refuse
+from foreclick.words import no_column
 
 MASS, POSITION = "mass", "position"
 _PLACE = "place"  # the position, under a name that is free in a compressed table
@@ -59,9 +60,9 @@ class Marginals(Policy):
     @cached_property
     def _log(self) -> Log:
         engine, table = open_source(self.table)
-        for column in (self.position, self.probability):
+        for role, column in (("position", self.position), ("probability", self.probability)):
             if column not in table.columns:
-                raise PolicyError(f"there is no column {column!r} in {', '.join(table.columns)}.")
+                raise PolicyError(no_column(role, column, table.columns))
         if not table[self.position].type().is_integer():
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
         placed = table.mutate(**{_PLACE: table[self.position]})

@@ -20,10 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from foreclick.engines import no_file
 from foreclick.errors import ForeclickWarning, SourceError
 from foreclick.logs import CONTEXT
 from foreclick.options import check
 from foreclick.policies.serving import ITEMS
+from foreclick.words import number_of
 
 _ENDINGS = re.compile(r"\.(run|trec)(\.gz)?$", re.IGNORECASE)
 _FIELDS = 6  # query Q0 document rank score tag; some leave the tag out
@@ -154,7 +156,7 @@ def _rows(run: Any) -> Iterator[_Row]:  # noqa: ANN401 - any form of run
 def _of_file(path: Path) -> Iterator[_Row]:
     """The rows of a TREC file; all lines that are wrong are counted before one is complained of."""
     if not path.is_file():
-        raise SourceError(f"no file matches {str(path)!r}.")
+        raise SourceError(no_file(str(path)))
     wrong, example = 0, ""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else Path.open
     with opener(path, "rt", encoding="utf-8") as lines:
@@ -258,8 +260,8 @@ def _warn_of_ranks(table: pa.Table) -> None:
     if len(wrong):
         above, below = table.slice(int(wrong[0]), 2).to_pylist()
         warnings.warn(
-            f"{len(wrong):,} documents of the run stand below one with a higher rank number: for "
-            f"{above[CONTEXT]!r}, {above['item']!r} has rank {above['rank']} and the score "
+            f"{number_of(len(wrong), 'document')} of the run below one with a higher rank number: "
+            f"for {above[CONTEXT]!r}, {above['item']!r} has rank {above['rank']} and the score "
             f"{above['score']:g}, {below['item']!r} rank {below['rank']} and {below['score']:g}. "
             "Scores decide, as in trec_eval. If ranks should, write −rank as the score.",
             ForeclickWarning,

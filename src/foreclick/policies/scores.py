@@ -11,6 +11,7 @@ import ibis.expr.types as ir
 from foreclick.engines import Engine, Statement, real, total
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
+from foreclick.words import no_column, number_of
 
 
 def scored(
@@ -18,7 +19,7 @@ def scored(
 ) -> tuple[Log, ir.Table]:
     """`context`, `item`, `score` of a table of scores, and the log that holds these rows."""
     if score not in source.columns:
-        raise PolicyError(f"there is no column {score!r} in {', '.join(source.columns)}.")
+        raise PolicyError(no_column("score", score, source.columns))
     named = source.mutate(worth=source[score].cast("float64"))  # a name that is free there
     roles = Roles(context=context, items=[item], rewards={}, segments=("worth",))
     log = compress(named, roles, engine, "refuse")
@@ -67,7 +68,7 @@ def refuse(
     if count:
         found = wrong(engine, table, *options)
         example = engine.rows(found.order_by(CONTEXT).limit(1))[0]
-        raise PolicyError(f"{say(example)} ({count:,} such cases): {remedy}.")
+        raise PolicyError(f"{say(example)} ({number_of(count, 'such case')}): {remedy}.")
 
 
 def _count_wrong(engine: Engine, table: ir.Table, wrong: Statement, *options: str) -> ir.Table:

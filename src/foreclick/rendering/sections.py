@@ -32,7 +32,6 @@ from foreclick.rendering.tables import (
 from foreclick.rendering.wording import (
     MODELS,
     VERDICTS,
-    agreement,
     answers,
     change_of,
     metric_words,
@@ -73,7 +72,7 @@ def _card(metric: str, row: Row) -> Markup:
     facts = [
         ("interval", between),
         (
-            "production → candidate",
+            "from → to",
             f"{words('value', row['production'])} → {words('value', row['value'])}",
         ),
         ("seen by the log", words("covered", row["covered"])),
@@ -115,10 +114,12 @@ def estimates(report: Report) -> Section | None:
         parts.append(_estimates(metric, rows, own[0] if own else rows[0]))
     about = paragraph(
         f"The dot is the estimate for the candidate, the bar its {report.confidence:.0%} interval, "
-        "the dashed line what production got. Each row predicts clicks from something else; the "
-        "first one is the answer."
+        f"the dashed line what {report.evaluation.against} got. Each row predicts clicks from "
+        "something else; the first one is the answer."
     )
-    return Section("estimates", "The estimates against production", [about, *parts])
+    said = element("ul", *(element("li", sentence) for sentence in found.headline.said))
+    against = report.evaluation.against
+    return Section("estimates", f"The estimates against {against}", [about, *parts, said])
 
 
 def _estimates(metric: str, rows: Sequence[Row], chosen: Row) -> Markup:
@@ -131,12 +132,10 @@ def _estimates(metric: str, rows: Sequence[Row], chosen: Row) -> Markup:
         ("Click model", ""),
         (f"{metric} per list", "picture"),
         ("Estimate", "number"),
-        ("Against production", "number"),
+        ("Change", "number"),
         ("Seen", "number"),
     ]
-    agree = agreement(rows, chosen)
-    shown = table(head, body, foot, caption=f"{metric}: {metric_words(metric)}", class_="chart")
-    return joined(shown, paragraph(agree, class_="remark") if agree else None)
+    return table(head, body, foot, caption=f"{metric}: {metric_words(metric)}", class_="chart")
 
 
 def _estimate(row: Row, scale: Scale, *, is_answer: bool, several: bool) -> list[Child]:
@@ -226,8 +225,8 @@ def _segments(metric: str, rows: Sequence[Row], names: Sequence[str]) -> Markup:
     foot = axis_row(scale, tick_words(scale, percent=column == "lift"), 5)
     head = [
         (" · ".join(names), ""),
-        ("Change against production", "picture"),
-        ("Change", "number"),
+        ("Change", "picture"),
+        ("With its interval", "number"),
         ("Records", "number"),
         ("Verdict", ""),
     ]
@@ -320,7 +319,7 @@ def clips(report: Report) -> Section | None:
     for metric in dict.fromkeys(str(row["metric"]) for row in found.rows):
         rows = [row for row in found.rows if row["metric"] == metric and seen(row)]
         if rows:
-            figures.append(_over_clips(metric, rows, chosen[metric]))
+            figures.append(_over_clips(metric, rows, chosen[metric], report.evaluation.against))
     if not figures:
         return None
     about = paragraph(
@@ -332,7 +331,7 @@ def clips(report: Report) -> Section | None:
     return Section("clips", "How the answer moves with the clip M", [about, drawn])
 
 
-def _over_clips(metric: str, rows: Sequence[Row], chosen: Row) -> Markup:
+def _over_clips(metric: str, rows: Sequence[Row], chosen: Row, against: str) -> Markup:
     places = list(dict.fromkeys(row["clip"] for row in rows))
     names = list(dict.fromkeys(str(row["estimator"]) for row in rows))
     value = {(row["estimator"], row["clip"]): row["value"] for row in rows}
@@ -342,7 +341,7 @@ def _over_clips(metric: str, rows: Sequence[Row], chosen: Row) -> Markup:
     ]
     levels = [(float(chosen["production"]), "production")]
     marks = [(name, look) for name, look in zip(names, _LOOKS, strict=False)]
-    marks.append(("production", "level production"))
+    marks.append((against, "level production"))
     if chosen["estimator"] not in names and chosen["value"] is not None:
         levels.append((float(chosen["value"]), "chosen"))
         marks.append((str(chosen["estimator"]), "level chosen"))

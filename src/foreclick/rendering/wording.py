@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from foreclick import inference
+from foreclick.analysis.answers import answering_of, is_blind
 from foreclick.analysis.evaluate import Evaluation
 from foreclick.analysis.report import Report
 from foreclick.rendering.markup import words
 
 Row = Mapping[str, Any]
 
-SEEN = 0.001
-"""An estimator that saw less than this of the candidate has no number worth showing."""
-
-_ANSWERS = ("ladder", "ladder-ip", "ip")
 _MOST = 0.9  # of the candidate's exposure
 _FEW_DAYS = 7
 
@@ -66,18 +63,18 @@ def segments_of(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def answers(evaluation: Evaluation) -> dict[str, Row]:
-    """By metric, the row that answers: that of the estimator which is asked first by default."""
+    """By metric, the first row of the estimator that answers."""
+    chosen = evaluation.answering or answering_of(evaluation["estimator"])
     found: dict[str, Row] = {}
-    for metric in dict.fromkeys(row["metric"] for row in evaluation.rows):
-        mine = [row for row in evaluation.rows if row["metric"] == metric]
-        usual = [row for row in mine if row["estimator"] in _ANSWERS]
-        found[str(metric)] = (usual or mine)[0]
+    for row in evaluation.rows:
+        if row["estimator"] == chosen:
+            found.setdefault(str(row["metric"]), row)
     return found
 
 
 def seen(row: Row) -> bool:
     """Whether a row has a number worth showing."""
-    return row["value"] is not None and (row.get("covered") is None or row["covered"] >= SEEN)
+    return not is_blind(row)
 
 
 def span(row: Row, column: str) -> str:
@@ -132,32 +129,14 @@ def verdict(report: Report) -> tuple[str, str]:
     ends = between.replace(" to ", " and ")
     sure = f", between {ends} with {report.confidence:.0%} confidence" if between else ""
     said = f"{change}{sure}"
+    against = report.evaluation.against
     sentences = {
-        inference.BETTER: f"The candidate would get more {metric} than production: {said}.",
-        inference.WORSE: f"The candidate would get less {metric} than production: {said}.",
+        inference.BETTER: f"The candidate would get more {metric} than {against}: {said}.",
+        inference.WORSE: f"The candidate would get less {metric} than {against}: {said}.",
         inference.SAME: f"The candidate makes no difference worth having in {metric}: {said}.",
         inference.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {said}.",
     }
     return word, sentences.get(word, f"The estimate of the change in {metric}: {said}.")
-
-
-def agreement(rows: Sequence[Row], answer: Row) -> str:
-    """Whether the other click models say the same of a metric."""
-    others = [
-        row
-        for row in rows
-        if row.get("change") is not None
-        and row["covered"] >= _MOST
-        and row["estimator"] not in (answer["estimator"], "rctr", "rcm")
-    ]
-    if not others or answer.get("change") is None:
-        return ""
-    alike = [row for row in others if (row["change"] > 0) == (answer["change"] > 0)]
-    name = answer["estimator"]
-    if len(alike) == len(others):
-        return f"All click models that see most of the candidate point the same way as {name}."
-    named = ", ".join(str(row["estimator"]) for row in others if row not in alike)
-    return f"{named} point{'s' if len(others) - len(alike) == 1 else ''} the other way than {name}."
 
 
 # --- what was assumed -----------------------------------------------------------------------------

@@ -146,6 +146,7 @@ class Result:
         |---|---|
         | .png, .svg, .pdf | the chart |
         | .html | a page of its own: chart (if there is one, and matplotlib), table and notes |
+        | .html of an evaluation | the page that `report` makes, with the sections it has |
         | .csv, .json, .parquet | the rows (in JSON with title and notes) |
 
         Args:

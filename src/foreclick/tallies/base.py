@@ -54,6 +54,7 @@ from foreclick.tallies.files import (
     widened,
     write_sorted,
 )
+from foreclick.words import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,6 +86,8 @@ class Tally:
             because a tally that was altered shares it.
         files: the Parquet files that hold exactly these rows, if they lie in files.
         in_order: whether each file is sorted by `Shape.order`.
+        names: what the log's own columns are called, by their roles; the context's is None if it
+            has none. A candidate's table may call them alike.
     """
 
     engine: Engine
@@ -99,6 +102,7 @@ class Tally:
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
     in_order: bool = field(default=False, compare=False)
+    names: dict[str, str | None] = field(default_factory=dict, compare=False)
 
     @cached_property
     def table(self) -> ir.Table:
@@ -106,7 +110,9 @@ class Tally:
         return spread(self.stored, self.shape).select(self.shape.columns)
 
     def __repr__(self) -> str:
-        return f"<Tally of lists of up to {self.shape.depth} items in {self.engine.name}>"
+        return (
+            f"<Tally of lists of up to {number_of(self.shape.depth, 'item')} in {self.engine.name}>"
+        )
 
     def __add__(self, other: Tally) -> Tally:
         """The tally of both logs together, in this tally's engine."""
@@ -243,6 +249,7 @@ class Tally:
             "periods": self._periods() if self.shape.period else None,
             "decayed": self.decayed,
             "inflation": self.inflation,
+            "names": self.names,
             "origin": origin,
         }
         self._write(path, meta)
@@ -315,6 +322,7 @@ def tally(log: LogLike) -> Tally:
             log.dropped_rows,
             inflation=log.inflation,
             source=None if log.source == log.engine else log.source.name,
+            names=log.roles.single(),
         )
     return cast("Tally", log.kept[_TALLY])
 
@@ -333,8 +341,9 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
     if not counted.engine.far:
         return counted, [_came_home(counted)] if counted.source else []
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
-        where, rows = counted.engine.name, counted.row_count()
-        return counted, [f"The {rows:,} rows of the tally stayed in {where}, where it was made."]
+        rows = number_of(counted.row_count(), "row")
+        said = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
+        return counted, [said]
     key = (_HOME, id(counted.stored.op()))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
@@ -343,8 +352,8 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
 
 
 def _came_home(tally: Tally) -> str:
-    rows = tally.row_count()
-    return f"The log was tallied in {tally.source}; the {rows:,} rows of its tally came home."
+    rows = number_of(tally.row_count(), "row")
+    return f"The log was tallied in {tally.source}; the {rows} of its tally came home."
 
 
 @checked()
@@ -390,6 +399,7 @@ def read_tally(
                 inflation=inflation,
                 files=tuple(here),
                 in_order=all(meta.get("sorted") for meta in metas),
+                names=_common_names(meta.get("names") or {} for meta in metas),
             )
         )
     apart = _apart([meta for meta, _ in files.values()])
@@ -455,7 +465,18 @@ def _sum(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         sum(part.dropped_rows for part in parts),
         decayed=any(part.decayed for part in parts),
         inflation=_common_inflation(parts),
+        names=_common_names(part.names for part in parts),
     )
+
+
+def _common_names(parts: Iterable[dict[str, str | None]]) -> dict[str, str | None]:
+    """The names of columns that all parts have alike."""
+    first, *others = list(parts)
+    return {
+        role: name
+        for role, name in first.items()
+        if all(role in other and other[role] == name for other in others)
+    }
 
 
 def _common_inflation(parts: Sequence[Tally]) -> float:

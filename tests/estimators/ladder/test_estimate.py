@@ -211,5 +211,5 @@ def test_marginals_say_all_that_the_top_ip_needs(tally: fc.Tally):
 
 
 def test_a_segment_with_several_values_in_a_context_is_no_class(tally: fc.Tally):
-    with pytest.raises(ModelError, match="contexts have several values of day"):
+    with pytest.raises(ModelError, match="contexts with several values of day"):
         fitted(tally, fc.Ladder("ip", segments="day"), "clicks")

@@ -347,7 +347,7 @@ def test_a_class_says_the_same_of_every_record_of_a_context():
     kinds = [str(i % 2) for i in range(len(records))]
     log = fc.read_log(log_table(records, kind=kinds), segments=("kind",))
     lists = fc.Lists(lists_table(candidate))
-    with pytest.raises(ModelError, match="contexts have several values of kind, for example"):
+    with pytest.raises(ModelError, match="with several values of kind, for example"):
         answer(log, lists, fc.Ladder(segments="kind"), missing="drop")
     with pytest.raises(ModelError, match="read with the segments kind"):
         answer(log, lists, fc.Ladder(segments="sort"), missing="drop")

@@ -15,6 +15,7 @@ from foreclick.optimization.constraints import Constraints
 from foreclick.options import PART
 from foreclick.policies import Observed
 from foreclick.tallies.base import Tally
+from foreclick.words import did_you_mean
 
 
 def chosen_by(metric: object, estimator: object, clip: float) -> tuple[Metric, Any]:
@@ -143,8 +144,8 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     missing = [c for c in columns if c not in table.columns]
     if missing:
         raise PolicyError(
-            f"there is no column {missing[0]!r} in {', '.join(table.columns)}; "
-            f"{', '.join(columns)} are needed."
+            f"the table needs the columns {', '.join(columns)}, and {missing[0]!r} is not there."
+            f"{did_you_mean(missing[0], table.columns)} It has {', '.join(table.columns)}."
         )
     return engine.rows(table.select(*columns))
 

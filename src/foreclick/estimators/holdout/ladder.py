@@ -27,6 +27,7 @@ from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, runs, tra
 from foreclick.estimators.ladder.rates import log_cells, slot_examination
 from foreclick.estimators.ladder.shrinkage import base_rate, borrowed, climb, descend
 from foreclick.estimators.ladder.spec import Fitted
+from foreclick.words import number_of
 
 
 class LadderErrors:
@@ -127,9 +128,10 @@ class Classes:
             found = np.union1d(found, of_row)
         if several:
             raise ModelError(
-                f"{len(several):,} contexts have several values of {', '.join(segments)}, for "
-                f"example {several[0]!r}, so it is no class of contexts. Name a column that says "
-                "the same of every record of a context, or make it part of the context."
+                f"{number_of(len(several), 'context')} with several values of "
+                f"{', '.join(segments)}, for example {several[0]!r}, so it is no class of "
+                "contexts. Name a column that says the same of every record of a context, or make "
+                "it part of the context."
             )
         return cls(segments, sizes, found)
 

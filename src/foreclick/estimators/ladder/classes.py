@@ -9,6 +9,7 @@ import numpy as np
 from foreclick.batches import Batch, Batches, Bools, Ints, batches_of
 from foreclick.errors import ModelError
 from foreclick.tallies.base import Tally
+from foreclick.words import number_of
 
 
 def classes_of(batch: Batch, segments: Sequence[str], codebook: Batches) -> Ints:
@@ -40,8 +41,8 @@ def check_classes(tally: Tally, segments: Sequence[str]) -> None:
         several += int(mixed.sum())
     if several:
         raise ModelError(
-            f"{several:,} contexts have several values of {', '.join(segments)}, for example "
-            f"{example!r}, so it is no class of contexts. Name a column that says the "
+            f"{number_of(several, 'context')} with several values of {', '.join(segments)}, "
+            f"for example {example!r}, so it is no class of contexts. Name a column that says the "
             "same of every record of a context, or make it part of the context."
         )
     tally.learnt[key] = True

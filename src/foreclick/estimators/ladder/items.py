@@ -20,6 +20,7 @@ from foreclick.batches import Batch, Floats, Ints
 from foreclick.engines import hashed_here, open_source
 from foreclick.errors import ModelError
 from foreclick.policies.base import column_as
+from foreclick.words import number_of
 
 FOLDS = 5
 """Folds of items, and of contexts."""
@@ -75,8 +76,8 @@ class Items:
         ids = {name: found[name].combine_chunks() for name in keys}
         if nameless := max(column.null_count for column in ids.values()):
             raise ModelError(
-                f"{nameless:,} rows of the item table are of no item or context (NULL). Leave "
-                "them out."
+                f"{number_of(nameless, 'row')} of the item table without an item or context "
+                "(NULL). Leave out such rows."
             )
         _refuse_gaps(columns, ids[item])
         _refuse_twice(ids)
@@ -112,7 +113,7 @@ class Items:
         """
         text = _is_text(items), _is_text(batch.contexts)
         if text not in self._known:
-            self._known[text] = self._index(*text)
+            self._known[text] = self._index(items, batch.contexts)
         index = self._known[text]
         found = _numbers_of(items, index.items)[item]
         if index.contexts is not None:
@@ -122,14 +123,13 @@ class Items:
         at = np.minimum(np.searchsorted(index.keys, found), len(index.keys) - 1)
         return np.where(index.keys[at] == found, index.row[at], UNKNOWN)
 
-    def _index(self, text_items: bool, text_contexts: bool) -> _Index:  # noqa: FBT001
+    def _index(self, items: pa.Array, logged: pa.Array) -> _Index:
         """Where each item, or item in a context, has its row; by values of the log's types."""
-        item = column_as(self._keys["item"], "item", "item table", text=text_items)
+        item = column_as(self._keys["item"], "item", "item table", items)
         item = item.dictionary_encode()
         keys, contexts = _codes(item), None
         if "context" in self._keys:
-            column = self._keys["context"]
-            context = column_as(column, "context", "item table", text=text_contexts)
+            context = column_as(self._keys["context"], "context", "item table", logged)
             context = context.dictionary_encode()
             keys, contexts = _codes(context) * len(item.dictionary) + keys, context.dictionary
         row = np.argsort(keys)
@@ -218,9 +218,9 @@ def _refuse_gaps(columns: dict[str, Floats], item: pa.Array) -> None:
         if len(gaps):
             example = item[int(gaps[0])].as_py()
             raise ModelError(
-                f"{len(gaps):,} rows of the item table have no finite number in {name!r}, for "
-                f"example item {example!r}. Fill them in, or leave these rows out: such items "
-                "count as the mean of their context."
+                f"{number_of(len(gaps), 'row')} of the item table without a finite number in "
+                f"{name!r}, for example item {example!r}. Fill them in, or leave such rows out: "
+                "their items then count as the mean of their context."
             )
 
 
@@ -231,6 +231,6 @@ def _refuse_twice(ids: dict[str, pa.Array]) -> None:
     if len(twice):
         example = ", ".join(f"{name} {twice[name][0].as_py()!r}" for name in ids)
         raise ModelError(
-            f"{len(twice):,} items have several rows in the item table, for example {example}. "
-            "Keep one row of each."
+            f"{number_of(len(twice), 'item')} with several rows in the item table, for example "
+            f"{example}. Keep one row of each."
         )

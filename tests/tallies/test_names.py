@@ -1,0 +1,89 @@
+"""A tally remembers what the log's columns are called, so that a candidate may call them alike."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.errors import SourceError
+
+LOG: dict[str, Any] = {
+    "query": ["q", "q", "r", "r"] * 5,
+    "ranking": [[1, 2], [2, 1], [3, 4], [4, 3]] * 5,
+    "clicks": [[1, 0], [0, 1], [0, 0], [1, 0]] * 5,
+    "day": [day for day in range(5) for _ in range(4)],
+}
+ROLES: Any = {"context": "query", "items": "ranking"}
+CANDIDATE = {"query": ["q", "r"], "ranking": [[2, 1], [4, 3]]}
+PLAIN = {"context": ["q", "r"], "items": [[2, 1], [4, 3]]}
+
+
+def answer(log, candidate, **asked):
+    return fc.evaluate(log, candidate, metrics="clicks@1", estimators="ip", **asked)["value"]
+
+
+@pytest.fixture
+def log() -> fc.Log:
+    return fc.read_log(LOG, **ROLES)
+
+
+@pytest.fixture
+def kept(log, tmp_path) -> fc.Tally:
+    fc.tally(log).write_parquet(tmp_path / "tally.parquet")
+    return fc.read_tally(tmp_path / "tally.parquet")
+
+
+def test_a_candidate_may_call_its_columns_as_the_log_does(log, kept):
+    named = fc.Ranking(CANDIDATE, **ROLES)
+    expected = answer(log, named)
+    for each in (log, kept, kept + kept, fc.tally(log)):
+        assert answer(each, CANDIDATE) == expected
+        assert answer(each, PLAIN) == expected
+
+
+def test_every_verb_takes_it(kept):
+    asked: Any = {"metric": "clicks@1"}
+    assert fc.support(kept, CANDIDATE, **asked)["covered"] == [1.0] * 4
+    daily = fc.read_log(LOG, period="day", **ROLES)
+    assert fc.compare(daily, {"a": CANDIDATE}, **asked)["candidate"] == ["a"]
+    assert fc.explore(daily, CANDIDATE, effect=0.5, **asked).evaluation["metric"][0] == "clicks@1"
+    assert answer(kept, PLAIN, baseline=CANDIDATE) == answer(kept, PLAIN)
+
+
+def test_where_both_names_are_there_the_logs_own_counts(kept):
+    both = {**CANDIDATE, "context": ["x", "y"], "items": [[9, 8], [8, 9]]}
+    assert answer(kept, both) == answer(kept, CANDIDATE)
+
+
+def test_files_read_by_path(kept, tmp_path):
+    pq.write_table(pa.table(CANDIDATE), tmp_path / "candidate.parquet")
+    assert answer(kept, tmp_path / "candidate.parquet") == answer(kept, CANDIDATE)
+
+
+def test_a_log_of_one_context_needs_no_column():
+    log = fc.read_log({k: v for k, v in LOG.items() if k != "query"}, context=None, items="ranking")
+    assert answer(log, {"ranking": [[2, 1, 3, 4]]}) is not None
+    assert fc.tally(log).names["context"] is None
+
+
+def test_tallies_of_different_names_forget_them(kept):
+    other = fc.tally(
+        fc.read_log({**LOG, "search": LOG["query"]}, context="search", items="ranking")
+    )
+    whole = kept + other
+    assert "context" not in whole.names
+    assert whole.names["items"] == "ranking"
+    assert answer(whole, {"context": ["q", "r"], "ranking": [[2, 1], [4, 3]]})
+    with pytest.raises(SourceError, match=r"^candidate: .*Did you mean context='query'\?"):
+        answer(whole, CANDIDATE)
+
+
+def test_files_of_before_have_no_names(kept, tmp_path):
+    table = pq.read_table(tmp_path / "tally.parquet")
+    meta = table.schema.metadata[b"foreclick"].replace(b'"names"', b'"something"')
+    pq.write_table(table.replace_schema_metadata({b"foreclick": meta}), tmp_path / "old.parquet")
+    old = fc.read_tally(tmp_path / "old.parquet")
+    assert old.names == {}
+    assert answer(old, PLAIN) == answer(kept, CANDIDATE)
