@@ -184,6 +184,8 @@ def test_an_evaluation_alone_is_the_same_page_with_what_it_has(tmp_path):
         {"by": "period"},
         {"clip": [1, 10]},
         {"metrics": "ctr@2"},
+        {"metrics": fc.Metric([1, 0.5])},
+        {"metrics": "clicks@2/shown@2"},
         {"estimators": ["list", "ip"]},
     ],
 )
@@ -198,6 +200,12 @@ def test_any_evaluation_has_a_page(options):
 
 def test_an_evaluation_with_few_columns_has_a_page():
     assert "0.5000" in evaluation().page()
+
+
+def test_a_ratio_is_not_counted_by_lists():
+    page = fc.evaluate(log_of(ROWS), CANDIDATE, metrics=["ctr@2", "clicks@2"]).page()
+    assert "clicks@2 per list" in page
+    assert "ctr@2 per list" not in page
 
 
 def test_nothing_seen_has_no_number():

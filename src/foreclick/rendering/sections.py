@@ -35,6 +35,7 @@ from foreclick.rendering.wording import (
     answers,
     change_of,
     metric_words,
+    per_list,
     seen,
     segments_of,
     span,
@@ -82,7 +83,7 @@ def _card(metric: str, row: Row) -> Markup:
     word = row.get("verdict")
     return element(
         "div",
-        element("h2", metric, element("small", f"{metric_words(metric)}, per list")),
+        element("h2", metric, element("small", metric_words(metric) + per_list(metric, ","))),
         paragraph(change, class_="big"),
         element("dl", *listed),
         badge(str(word)) if word else None,
@@ -130,7 +131,7 @@ def _estimates(metric: str, rows: Sequence[Row], chosen: Row) -> Markup:
     foot = axis_row(scale, tick_words(scale), 5)
     head = [
         ("Click model", ""),
-        (f"{metric} per list", "picture"),
+        (metric + per_list(metric), "picture"),
         ("Estimate", "number"),
         ("Change", "number"),
         ("Seen", "number"),
@@ -226,7 +227,7 @@ def _segments(metric: str, rows: Sequence[Row], names: Sequence[str]) -> Markup:
     head = [
         (" · ".join(names), ""),
         ("Change", "picture"),
-        ("With its interval", "number"),
+        ("Change, interval", "number"),
         ("Records", "number"),
         ("Verdict", ""),
     ]

@@ -112,6 +112,17 @@ def metric_words(metric: str) -> str:
     return special.get(kind, f"{kind} in {first}")
 
 
+def per_list(metric: str, comma: str = "") -> str:
+    """What a metric is counted by; a ratio has its own denominator.
+
+    Examples:
+        >>> "clicks@3" + per_list("clicks@3"), "ctr@3" + per_list("ctr@3")
+        ('clicks@3 per list', 'ctr@3')
+    """
+    # By its name: weights of a user's own have one that nobody can parse.
+    return "" if "/" in metric or metric.startswith("ctr@") else f"{comma} per list"
+
+
 # --- the verdict ----------------------------------------------------------------------------------
 
 
@@ -192,7 +203,7 @@ def _model(report: Report, row: Row) -> str:
     off = report.backtest.error(name, metric, float(clip))
     return told + (
         "In the backtest, beyond the noise of clicks, "
-        f"it missed by {words('value', off)} {metric} per list in a typical context and "
+        f"it missed by {words('value', off)} {metric}{per_list(metric)} in a typical context and "
         "period; over all contexts errors partly cancel."
     )
 
