@@ -132,6 +132,7 @@ def test_numbers_of_numpy_are_numbers(value):
     OPTIONS["confidence"]("confidence", value)
     OPTIONS["clip"]("clip", [np.int64(3), value, math.inf])
     OPTIONS["folds"]("folds", np.int64(3))
+    OPTIONS["fallback"]("fallback", np.True_)
 
 
 @pytest.mark.parametrize(

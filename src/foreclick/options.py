@@ -15,6 +15,8 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+
 from foreclick.errors import OptionError
 from foreclick.progress import working
 from foreclick.words import did_you_mean, one_of
@@ -121,7 +123,7 @@ def choice(*words: str) -> Choice:
 
 def flag(name: str, value: Any) -> None:  # noqa: ANN401
     """True or False, and not a word that is true because it is not empty."""
-    if not isinstance(value, bool):
+    if not isinstance(value, bool | np.bool_):
         raise OptionError(f"{name}={value!r}: say True or False.")
 
 
@@ -143,6 +145,10 @@ def names(name: str, value: Any) -> None:  # noqa: ANN401
         return
     if not isinstance(value, Iterable) or not all(isinstance(each, str) for each in value):
         raise OptionError(f"{name}={value!r}: give the name of a column, or a list of names.")
+    listed = list(value)
+    twice = [each for each in listed if listed.count(each) > 1]
+    if twice:
+        raise OptionError(f"{name}={value!r}: {twice[0]!r} is there twice. Name it once.")
 
 
 def column(name: str, value: Any) -> None:  # noqa: ANN401

@@ -58,9 +58,6 @@ def check_columns(table: ir.Table, roles: Roles) -> None:
             f"a segment or reward cannot be called {clash[0]!r}, a name that tallies and results "
             f"use themselves. Give it another: {option}={{'my_{clash[0]}': {clash[0]!r}}}."
         )
-    twice = [s for s in roles.segments if roles.segments.count(s) > 1]
-    if twice:
-        raise SourceError(f"segments names {twice[0]!r} twice. Name it once.")
 
 
 def _missing(table: ir.Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
