@@ -15,7 +15,7 @@ import sys
 import pytest
 
 import foreclick as fc
-from foreclick.cli import main
+from foreclick.cli import asking, demo, main, making  # noqa: F401 - they register commands
 from foreclick.cli.app import COMMANDS, app
 from foreclick.cli.defaults import _ALIASES, defaults_of, option_names, shown_defaults, spelled
 
