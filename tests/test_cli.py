@@ -19,7 +19,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.cli import main
+from foreclick.cli import asking, main  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.results import Result
 

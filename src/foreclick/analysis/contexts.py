@@ -15,7 +15,7 @@ from foreclick.engines import checked_file, ending, write_rows
 from foreclick.logs import N
 from foreclick.options import checked, whole
 from foreclick.progress import Say, say
-from foreclick.results import Result
+from foreclick.results import Result, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import tally
 
@@ -137,6 +137,6 @@ def _notes(shares: Floats, lists: pa.Table) -> tuple[str, ...]:
     some = "context has" if half == 1 else "contexts have"
     ranker = (
         f"A ranker that scores these {pairs:,} pairs of a context and an item covers "
-        f"{covered:.1%} of the records."
+        f"{format_value('share', covered)} of the records."
     )
     return f"{half:,} of {len(shares):,} {some} half of all records.", ranker

@@ -14,12 +14,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from cyclopts import CycloptsError
-
-from foreclick.cli import asking, demo, making  # noqa: F401 - they register their commands
-from foreclick.cli.app import app, help_on_error, typed
-from foreclick.cli.output import complain, settle_encoding
-from foreclick.cli.run import BAD_INPUT, DONE
+from foreclick import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +29,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after `foreclick`; by default those of this process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if words == ["--version"]:
+        sys.stdout.write(f"foreclick {__version__}\n")
+        return 0
+    from cyclopts import CycloptsError
+
+    from foreclick.cli import asking, demo, making  # noqa: F401 - they register their commands
+    from foreclick.cli.app import app, help_on_error, typed
+    from foreclick.cli.output import complain, settle_encoding
+    from foreclick.cli.run import BAD_INPUT, DONE
+
     settle_encoding()
     if not words:
         help_on_error()

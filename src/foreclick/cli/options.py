@@ -74,6 +74,10 @@ _GROUPS = {
 }
 
 
+_plain = dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+"""Nobody compares or prints options, and each method that a dataclass makes takes its time."""
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def options(title: Title) -> "Callable[[C], C]":
     """Makes a class a group of options, shown in the help under a title."""
@@ -84,7 +88,7 @@ def options(title: Title) -> "Callable[[C], C]":
                 continue
             own = Parameter(group=_GROUPS[title], negative="", show_default=False)
             cls.__annotations__[name] = Annotated[hint, own]
-        made: C = Parameter(name="*")(dataclass(frozen=True, kw_only=True)(cls))  # type: ignore[assignment]
+        made: C = Parameter(name="*")(_plain(cls))  # type: ignore[assignment]
         return made
 
     return make
