@@ -1,5 +1,6 @@
 """A tally remembers what the log's columns are called, so that a candidate may call them alike."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
+from foreclick.cli import main
 from foreclick.errors import SourceError
 
 LOG: dict[str, Any] = {
@@ -60,6 +62,13 @@ def test_where_both_names_are_there_the_logs_own_counts(kept):
 def test_files_read_by_path(kept, tmp_path):
     pq.write_table(pa.table(CANDIDATE), tmp_path / "candidate.parquet")
     assert answer(kept, tmp_path / "candidate.parquet") == answer(kept, CANDIDATE)
+
+
+def test_commands_take_the_names_of_a_tally(kept, tmp_path, capsys):
+    pq.write_table(pa.table(CANDIDATE), tmp_path / "new.parquet")
+    tally, new = str(tmp_path / "tally.parquet"), str(tmp_path / "new.parquet")
+    assert main(["evaluate", tally, new, "-m", "clicks@1", "-e", "ip", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["value"] == answer(kept, CANDIDATE)[0]
 
 
 def test_a_log_of_one_context_needs_no_column():

@@ -183,7 +183,7 @@ class Compare(
     verb = "compare"
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.cli.inputs import read_candidates, with_items
+        from foreclick.cli.inputs import read_candidates, with_items, with_names
 
         one = {"metrics": "metric", "estimators": "estimator", "clip": "clip"}
         asked = self.given(Question, Clip) | with_items(self.estimators, self.item_table, "ladder")
@@ -197,7 +197,7 @@ class Compare(
         options = self.given(Missing, Uncertainty, Practical, Unseen)
         options |= {one[name]: value for name, (value,) in asked.items()}
         say("Reading the candidates")
-        candidates = read_candidates(self)
+        candidates = read_candidates(with_names(self, files))
         say("Reading the log")
         log = self.read(files)
         say("Comparing")

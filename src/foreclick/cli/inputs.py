@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import foreclick as fc
 from foreclick.engines import Engine, filter_by, open_source, whole
@@ -105,6 +106,18 @@ def refuse_idle(idle: Iterable[str], why: str) -> None:
 
 
 # --- candidates ---------------------------------------------------------------------------------
+
+
+AnyCandidate = TypeVar("AnyCandidate", bound="Candidate")
+
+
+def with_names(args: AnyCandidate, paths: Sequence[str]) -> AnyCandidate:
+    """The options with columns called as a tally's log calls them, where no option names them."""
+    tallies = [path for path in paths if is_tally(path)]
+    names = fc.read_tally(tallies[0]).names if tallies else {}
+    roles = [role for role in ("context", "items", "item", "position") if names.get(role)]
+    known: dict[str, Any] = {r: names[r] for r in roles if getattr(args, r) is None}
+    return replace(args, **known)
 
 
 def read_candidate(path: str, args: Candidate) -> fc.Policy:
