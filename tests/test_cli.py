@@ -787,6 +787,10 @@ class TestGate:
         found = fc.evaluate(log, fc.Ranking("new.parquet"), **asked, backtest=tested)
         main([*words, "-e", "item", "--backtest", "--format", "json"])
         assert json.loads(capsys.readouterr().out) == json.loads(found.to_json())
+        main([*words, "--backtest", "-o", "gate.json"])  # by the usual estimators, to a file
+        assert "by ladder" in capsys.readouterr().out
+        told = json.loads(Path("gate.json").read_text())["rows"]
+        assert [row["estimator"] for row in told] == ["ladder", "ip"]
 
     def test_may_be_asked_every_day(self, shown, capsys):
         """80 records decide it at one look, not at every look."""

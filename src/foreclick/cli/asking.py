@@ -85,7 +85,8 @@ def _backtested(
     from foreclick.metrics import parse_any
 
     say("Holding out one period after the other")
-    same = {k: v for k, v in options.items() if k in ("estimators", "clip")}
+    same = {"estimators": ["ladder", "ip"]}  # those that evaluate asks by default
+    same |= {k: v for k, v in options.items() if k in ("estimators", "clip")}
     usual = inspect.signature(fc.evaluate).parameters["metrics"].default
     asked = parse_any([*options.get("metrics", usual), *guardrails])
     parts = [part for metric in asked for part in metric.parts if not part.shown]
@@ -111,7 +112,7 @@ class Evaluate(_Judged, Written):
 
 
 @command("LOG… CANDIDATE", title="Output")
-class Gate(_Judged):
+class Gate(_Judged, Written):
     """For pipelines: exit 0 if better, 1 if not, 3 if nobody can tell.
 
     Examples:
