@@ -789,7 +789,7 @@ class TestGate:
         assert json.loads(capsys.readouterr().out) == json.loads(found.to_json())
         main([*words, "--backtest", "-o", "gate.json"])  # by the usual estimators, to a file
         assert "by ladder" in capsys.readouterr().out
-        told = json.loads(Path("gate.json").read_text())["rows"]
+        told = json.loads((folder / "gate.json").read_text())["rows"]
         assert [row["estimator"] for row in told] == ["ladder", "ip"]
 
     def test_may_be_asked_every_day(self, shown, capsys):
