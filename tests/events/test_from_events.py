@@ -276,6 +276,29 @@ def test_scrolled_lists_are_put_together():
     )
 
 
+def test_scrolled_impressions_without_a_time_are_in_the_ledger():
+    shown = {
+        "user": ["u"] * 3,
+        "time": [at(0), at(1), None],
+        "item": [1, 2, 3],
+        "position": [1, 2, 3],
+    }
+    clicks = {"user": ["u"], "time": [at(5)], "item": [2]}
+    log = from_events(
+        shown,
+        clicks,
+        list_id=None,
+        session="user",
+        time="time",
+        context=None,
+        action=None,
+        together=10,
+    )
+    assert records(log) == bag([(0, {1: 1, 2: 2}, {(2, "clicks"): 1})], 3)
+    untimed = "impressions without a time, which their list is known by"
+    assert log.ledger.losses == {untimed: 1}
+
+
 def test_several_rewards_and_their_values():
     did = {
         "list_id": [1, 1, 1, 2],

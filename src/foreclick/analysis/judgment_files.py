@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import numpy as np
 import pyarrow.compute as pc
 
-from foreclick.engines import whole_file, write_rows
+from foreclick.engines import ending, has_place, located, whole_file, write_rows
 from foreclick.errors import ReportError
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ _ENDINGS: dict[str, Format] = {
 
 def checked_format(path: str | Path, asked: str | None) -> Format:
     """The format of a file that can be written; to be known before the work, not after."""
-    target = Path(path)
-    found = asked if asked in FORMATS else _ENDINGS.get(target.suffix.lower())
+    target = located(path)
+    found = asked if asked in FORMATS else _ENDINGS.get(ending(target))
     if found is None or asked not in (None, *FORMATS):
         raise ReportError(
             f"judgments cannot be written to {str(path)!r} as {asked or 'what it ends in'}: end it "
             f"in {', '.join(_ENDINGS)}, or say format= {', '.join(FORMATS)}."
         )
-    if not target.parent.is_dir():
+    if not has_place(target):
         raise ReportError(f"there is no directory for {str(path)!r}. Make it first.")
     return found
 
@@ -52,7 +52,10 @@ def write_judgments(table: pa.Table, path: str | Path, format_: Format) -> None:
     graded = table.filter(table["grade"].is_valid())
     if format_ == "trec":
         _refuse_blanks(graded)
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    with (
+        whole_file(located(path)) as partial,
+        partial.open("w", encoding="utf-8", newline="") as file,
+    ):
         _WRITERS[format_](_rows(graded), file, Path(path).stem)
 
 

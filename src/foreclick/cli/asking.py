@@ -85,7 +85,7 @@ def _backtested(
     from foreclick.metrics import parse_any
 
     say("Holding out one period after the other")
-    same = {"estimators": ["ladder", "ip"]}  # those that evaluate asks by default
+    same: dict[str, Any] = {"estimators": ["ladder", "ip"]}  # those that evaluate asks by default
     same |= {k: v for k, v in options.items() if k in ("estimators", "clip")}
     usual = inspect.signature(fc.evaluate).parameters["metrics"].default
     asked = parse_any([*options.get("metrics", usual), *guardrails])

@@ -94,10 +94,14 @@ def open_shown(table: ir.Table, parts: Parts, engine: Engine, entries: Entries) 
         table = unnested(table, in_shown(parts.items), _OFFSET)
     columns = _columns(table, parts)
     keys = tuple(name for name in columns if name.startswith(KEY))
-    facts = _facts(columns, table, engine)
+    by_gaps = parts.list_id is None and parts.together is not None
+    facts = _facts(columns, table, engine, by_gaps=by_gaps)
     entries.count("impressions", facts["rows"])
     done = "left out"
     entries.odd("impressions without a list, an item or a position", facts["missing"], done)
+    entries.odd(
+        "impressions without a time, which their list is known by", facts.get("untimed", 0), done
+    )
     entries.odd("impressions that are excluded", facts.get("excluded", 0), done)
     columns[PLACE] = _from_one(columns, facts, parts, entries)
     if parts.time is not None:
@@ -154,8 +158,17 @@ def _columns(table: ir.Table, parts: Parts) -> dict[str, Any]:
     return columns
 
 
-def _facts(columns: Mapping[str, ir.Column], table: ir.Table, engine: Engine) -> dict[str, Any]:
-    """What must be known of all impressions before they can be read."""
+def _facts(
+    columns: Mapping[str, ir.Column], table: ir.Table, engine: Engine, *, by_gaps: bool
+) -> dict[str, Any]:
+    """What must be known of all impressions before they can be read.
+
+    Args:
+        columns: the parts of impressions.
+        table: where they are.
+        engine: where it lives.
+        by_gaps: whether lists are known by gaps between times, so that one without has none.
+    """
     needed = [columns[name] for name in columns if name in (PLACE, ITEM) or name.startswith(KEY)]
     missing = reduce(or_, (column.isnull() for column in needed))
     asked = {
@@ -164,6 +177,8 @@ def _facts(columns: Mapping[str, ir.Column], table: ir.Table, engine: Engine) ->
         "first": columns[PLACE].min(),
         "last": columns[PLACE].max(),
     }
+    if by_gaps and TIME in columns:
+        asked["untimed"] = count_of(~missing & columns[TIME].isnull())
     if _PAGE in columns:
         asked["first_page"] = columns[_PAGE].min()
     if OUT in columns:
