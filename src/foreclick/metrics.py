@@ -316,7 +316,8 @@ def meant(spelling: str, rewards: Sequence[str] = (CLICKS,)) -> str:
     if found is None:
         return ""
     right = depth if depth.isdecimal() and int(depth) > 0 else "3"
-    return f" Did you mean '{found}@{right}'?"
+    likely = f"{found}@{right}"
+    return "" if likely == spelling else f" Did you mean {likely!r}?"
 
 
 def _weights(theta: Sequence[float], reward: str) -> tuple[str, tuple[float, ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import BacktestError, MetricError, ModelError
+from foreclick.errors import MetricError, ModelError
 from tests.answers import answer, close
 from tests.truth import firsts, oracle
 from tests.truth.oracle import Record
@@ -93,7 +93,7 @@ def test_a_log_without_the_reward_is_told_which():
     bare = fc.read_log(LOG | {"day": DAYS}, clicks=None, period="day")
     with pytest.raises(MetricError, match=r"no reward 'clicks'.*no rewards at all"):
         answer(bare, CANDIDATE, "list", "success@2")
-    with pytest.raises(BacktestError, match="no reward 'clicks' to predict"):
+    with pytest.raises(MetricError, match="no reward 'clicks'"):
         fc.backtest(bare, metrics="success@2")
 
 

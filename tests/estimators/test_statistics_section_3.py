@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError
+from foreclick.errors import ModelError, OptionError
 from tests.answers import IBIS, SAME, answer, assert_as_oracle, log_of, repeated, values
 from tests.truth import oracle, random_logs
 
@@ -377,7 +377,7 @@ class TestItem5FrequenciesOrPropensities:
             answer(propensity_log(self.OFTEN), candidate, logging="propensity")
 
     def test_what_is_neither_is_refused(self, candidate):
-        with pytest.raises(ModelError, match="give a policy, 'propensity', 'frequency'"):
+        with pytest.raises(OptionError, match="say 'frequency' or 'propensity', give a policy"):
             answer(propensity_log(self.OFTEN), candidate, logging="guess")
 
     @pytest.mark.parametrize("model", ["list", "ip"])

@@ -129,7 +129,7 @@ class Evaluation(Result):
         segment. What has no number is left out.
 
         Examples:
-            >>> log = {"context": ["q"] * 4, "items": [[1, 2], [2, 1]] * 2, "clicks": [[1, 0]] * 4}
+            >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3, "clicks": [[1, 0]] * 6}
             >>> e = evaluate(log, {"context": ["q"], "items": [[1, 2]]}, metrics="clicks@1")
             >>> e.metrics()["clicks_at_1/production"]
             1.0
