@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long docs bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look lock clean
+.PHONY: help setup check test test-long docs bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ obp: ## Values, times and memory beside obp, which OBP_PYTHON has
 look: ## A report as page and pictures, checked for accessibility (node, Chromium; ARGS="--data data")
 	@! command -v npm >/dev/null || npm install --silent --no-fund --no-audit --prefix .cache/look playwright-core axe-core
 	$(VENV)/bin/python -m tests.rendering.look $(ARGS)
+
+screens: ## Terminals and a notebook as pictures in docs/pictures (tmux, Chromium)
+	$(VENV)/bin/python -m tests.rendering.screens
 
 lock: ## Resolve pyproject.toml anew into requirements.lock (every extra, group and Python)
 	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade \

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from PIL import Image, ImageChops
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -29,10 +30,15 @@ LIGHT = TerminalTheme(
     [(0, 0, 0), (176, 0, 32), (0, 110, 70), (128, 96, 0), (0, 80, 160), (110, 0, 110),
      (0, 100, 110), (90, 90, 90)],
 )  # fmt: skip
+EVALUATE = "evaluate tally.parquet candidate.parquet -m clicks@3 -m dcg@5"
 SCREENS = {
-    "evaluate": "evaluate tally.parquet candidate.parquet -m clicks@3 -m dcg@5",
-    "table": "evaluate tally.parquet candidate.parquet -m clicks@3 --all --format table",
-    "help": "--help",
+    ("evaluate", 80): EVALUATE,
+    ("evaluate", 120): EVALUATE,
+    ("table", 120): f"{EVALUATE} --format table",
+    ("check", 80): "check tally.parquet",
+    ("backtest", 80): "backtest tally.parquet -m clicks@3",
+    ("support", 80): "support tally.parquet candidate.parquet -m clicks@3",
+    ("help", 80): "--help",
 }
 QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -46,13 +52,13 @@ def main() -> None:
         shop = docs_files.shop(folder)
         tally = fc.tally(shop["log"])
         tally.write_parquet(folder / "tally.parquet")
-        for width in (80, 120):
-            for name, words in SCREENS.items():
-                page = _as_page(_typed(words, width, folder), width)
-                _drawn(page, folder, f"screen-{name}-{width}", 9 * width + 40)
+        for (name, width), words in SCREENS.items():
+            page = _as_page(_typed(words, width, folder), width)
+            _drawn(page, folder, f"screen-{name}-{width}", 9 * width + 40)
         found = fc.evaluate(tally, shop["candidate"], metrics=["clicks@3", "dcg@5"])
-        cell = f"<style>body{{font:15px sans-serif;margin:20px}}</style>{found._repr_html_()}"
-        _drawn(cell, folder, "screen-notebook", 760)
+        shown = found._repr_html_().replace("<details>", "<details open>")
+        cell = f"<style>body{{font:15px sans-serif;margin:20px}}</style>{shown}"
+        _drawn(cell, folder, "screen-notebook", 1100)
 
 
 def _typed(words: str, width: int, folder: Path) -> str:
@@ -92,6 +98,11 @@ def _drawn(page: str, folder: Path, name: str, width: int) -> None:
          f"--screenshot={target}", source.as_uri()],
         check=True, capture_output=True,
     )  # fmt: skip
+    picture = Image.open(target).convert("RGB")
+    empty = Image.new("RGB", picture.size, (255, 255, 255))
+    bottom = (ImageChops.difference(picture, empty).getbbox() or (0, 0, 0, 0))[3]
+    cut = picture.crop((0, 0, picture.width, bottom + 20))
+    cut.quantize(32).save(target, optimize=True)
 
 
 if __name__ == "__main__":

@@ -102,8 +102,8 @@ def _seen(rows: Sequence[Row]) -> str:
         return "The log saw all that the candidate would show."
     if len(different) == 1:
         return f"The log saw {different.pop()} of what the candidate would show."
-    each = ", ".join(f"{share} for {metric}" for metric, share in shares.items())
-    return f"The log saw so much of what the candidate would show: {each}."
+    each = _listed([f"{share} for {metric}" for metric, share in shares.items()])
+    return f"Of what the candidate would show, the log saw {each}."
 
 
 def _others(
@@ -139,7 +139,7 @@ def _others(
             said = f"{_listed(names)} {verb}{'s' if len(names) == 1 else ''}"
             found.append(f"{said} {rest}".rstrip() + ".")
     if groups["silent"]:
-        found.append(f"Saw too little to have a say: {', '.join(groups['silent'])}.")
+        found.append(f"{_listed(groups['silent'])} saw too little of it to have a say.")
     if groups["steady"]:
         found.append(f"No say, because no ranking matters to it: {', '.join(groups['steady'])}.")
     return found

@@ -144,10 +144,11 @@ class Evaluation(Result):
     @property
     def shown(self) -> tuple[str, ...]:
         """Without what follows from the rest, and without counts of nothing."""
-        dull = {"se", "change", "change_low", "change_high", "contexts"}
-        empty = ("borrowed", "margin", "clipped", "missing_contexts", "dropped")
+        dull = {"se", "borrowed", "margin", "change", "change_low", "change_high", "contexts"}
+        empty = ("clipped", "missing_contexts", "dropped")
         idle = {c for c in empty if c in self.columns and not any(self[c])}
         idle |= {c for c in ("ess",) if all(value is None for value in self[c])}
+        idle |= {"clip"} if all(clip == math.inf for clip in self["clip"]) else set()
         return tuple(c for c in self.columns if c not in dull | idle)
 
 

@@ -113,7 +113,7 @@ class Evaluate(_Judged, Written):
 
 @command("LOG… CANDIDATE", title="Output")
 class Gate(_Judged, Written):
-    """For pipelines: exit 0 if better, 1 if not, 3 if nobody can tell.
+    """For pipelines: exit 0 if better, 1 if not, 3 if unknown.
 
     Examples:
       foreclick gate tally.parquet new.parquet -m dcg@10 --practical 0.01

@@ -101,7 +101,8 @@ def _coloured(text: str) -> Text:
     from rich.text import Text
 
     styled = Text(text)
-    styled.highlight_regex(r"\A[^─]*(?=\n─)" if "─" in text else r"\A[^\n]*", "bold")
+    head = r"\A[^─]*(?=\n─)" if "─" in text else r"\A[^\n]+(?:\n[^\n]+)*"
+    styled.highlight_regex(head, "bold")
     styled.highlight_regex(r"(?m)^─+$", "dim")
     styled.highlight_regex(r"(?m)^•", "bold yellow")
     for style, words in _VERDICTS.items():
