@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _ALIKE = 0.6  # how similar a name must be to be suggested, from 0 to 1
 
@@ -18,9 +18,7 @@ def number_of(number: float, one: str, many: str | None = None) -> str:
         >>> number_of(1, "record"), number_of(2000, "record"), number_of(0, "query", "queries")
         ('1 record', '2,000 records', '0 queries')
     """
-    shown = (
-        f"{number:,}" if float(number).is_integer() and type(number) is int else f"{number:,.0f}"
-    )
+    shown = f"{number:,}" if type(number) is int else f"{number:,.0f}"
     return f"{shown} {plural(number, one, many)}"
 
 
@@ -58,20 +56,32 @@ def one_of(names: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+def listed(names: Sequence[str]) -> str:
+    """All of several names: "a, b and c"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """The first of many names, and how many follow: "a, b and 7 more"."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def examples(values: Iterable[Any]) -> str:
     """Some values with their kind: "'q', 'r' (text)", "7 (integer)"."""
-    listed = list(values)
-    if not listed:
+    found = list(values)
+    if not found:
         return "nothing"
     kind = {bool: "boolean", int: "integer", float: "number", str: "text"}
-    first = listed[0]
-    return f"{', '.join(map(repr, listed))} ({kind.get(type(first), type(first).__name__)})"
+    first = found[0]
+    return f"{', '.join(map(repr, found))} ({kind.get(type(first), type(first).__name__)})"
 
 
 def no_column(option: str, name: object, columns: Iterable[str]) -> str:
     """That a table lacks a column, and which one may be meant."""
-    listed = list(columns)
+    found = list(columns)
     return (
-        f"{option}={name!r} is no column of the table.{did_you_mean(name, listed)} It has the "
-        f"columns {', '.join(listed)}."
+        f"{option}={name!r} is no column of the table.{did_you_mean(name, found)} It has the "
+        f"columns {', '.join(found)}."
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
+from foreclick.analysis.headline import HAS_A_SAY
 from foreclick.models import MODELS
 from foreclick.results import Headline, Value, format_value, span
-from foreclick.words import number_of
+from foreclick.words import listed, number_of, plural
 
 NEXT_TO_NOTHING = 0.01
 """Of the candidate's exposure; of an estimator that saw less, no number is shown."""
 
-_HAS_A_SAY = 0.9  # of the candidate's exposure, for an estimator to agree or disagree
 _LINES = 20  # segments that an answer lists; the table has them all
 _SAYING = ("agree", "agree on the verdict, not on its size", "disagree")
 _NUMBERS = ("value", "se", "low", "high", "borrowed", "margin")
@@ -102,7 +102,7 @@ def _seen(rows: Sequence[Row]) -> str:
         return "The log saw all that the candidate would show."
     if len(different) == 1:
         return f"The log saw {different.pop()} of what the candidate would show."
-    each = _listed([f"{share} for {metric}" for metric, share in shares.items()])
+    each = listed([f"{share} for {metric}" for metric, share in shares.items()])
     return f"Of what the candidate would show, the log saw {each}."
 
 
@@ -120,7 +120,7 @@ def _others(
         pairs = [
             (a, b)
             for a, b in ((own[tuple(row[key] for key in keys)], row) for row in rows)
-            if not is_blind(a) and not is_blind(b) and b["covered"] >= _HAS_A_SAY
+            if not is_blind(a) and not is_blind(b) and b["covered"] >= HAS_A_SAY
         ]
         if name in MODELS and not MODELS[name].sees_items:
             groups["steady"].append(name)
@@ -136,10 +136,10 @@ def _others(
     for saying in _SAYING:
         verb, _, rest = saying.partition(" ")
         if names := groups[saying]:
-            said = f"{_listed(names)} {verb}{'s' if len(names) == 1 else ''}"
+            said = f"{listed(names)} {plural(len(names), f'{verb}s', verb)}"
             found.append(f"{said} {rest}".rstrip() + ".")
     if groups["silent"]:
-        found.append(f"{_listed(groups['silent'])} saw too little of it to have a say.")
+        found.append(f"{listed(groups['silent'])} saw too little of it to have a say.")
     if groups["steady"]:
         found.append(f"No say, because no ranking matters to it: {', '.join(groups['steady'])}.")
     return found
@@ -157,10 +157,6 @@ def _said(name: str, rows: Sequence[Row]) -> str:
         return name
     told = ["–" if is_blind(row) else format_value("lift", row["lift"]) for row in rows]
     return f"{name} ({', '.join(told)})"
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _most(rows: Sequence[Row]) -> str:

@@ -32,10 +32,10 @@ from foreclick.progress import Say
 from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
+from foreclick.words import few
 
 PRODUCTION = "production"
 _LINES = 20  # candidates that an answer lists; the table has them all
-_NAMED = 5  # candidates that a sentence names
 _TURNED = {inference.WORSE: inference.BETTER, inference.BETTER: inference.WORSE}
 
 
@@ -90,8 +90,8 @@ class Comparison(Result):
         words.pop(PRODUCTION, None)
         above = [str(name) for name, word in words.items() if word == inference.BETTER]
         open_ = [str(name) for name in words if name not in above]
-        parts = [f"is better than {_few(above)}"] if above else []
-        parts += [f"cannot be told from {_few(open_)}"] if open_ else []
+        parts = [f"is better than {few(above)}"] if above else []
+        parts += [f"cannot be told from {few(open_)}"] if open_ else []
         return f"{best} {' and '.join(parts)}."
 
 
@@ -213,11 +213,6 @@ def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
     ends = span("change", row["all_low"], row["all_high"])
     start, end = (format_value("value", row[c]) for c in ("other", "value"))
     return name, verdict, format_value("change", row["change"]), f"({ends})", f"{start} → {end}"
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _check_names(candidates: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +92,7 @@ def context_changes(
     new = context_values(tally, question)
     against = None
     if question.baseline is not None:
-        against = context_values(tally, _swapped(question))
+        against = context_values(tally, question.turned)
     change, weight = _changes(new, against, drops=question.missing == "drop")
     total = float(weight.sum())
     least = _ROUNDING * max(float(new.production.sum()), _ROUNDING)
@@ -131,13 +131,6 @@ _COLUMNS = (
 )
 
 
-def _swapped(question: Question) -> Question:
-    """Asks the same of the baseline."""
-    if question.baseline is None:
-        return question
-    return replace(question, candidate=question.baseline, baseline=question.candidate)
-
-
 def _changes(
     new: ContextValues, old: ContextValues | None, *, drops: bool
 ) -> tuple[Floats, Floats]:
@@ -164,7 +157,7 @@ def _rows(
     estimates = context_estimates(tally, question, contexts)
     others: list[Any] = [None] * len(estimates)
     if question.baseline is not None:
-        others = context_estimates(tally, _swapped(question), contexts)
+        others = context_estimates(tally, question.turned, contexts)
     found = []
     for own, other in zip(estimates, others, strict=True):
         pair = Pair(own, other, cap)

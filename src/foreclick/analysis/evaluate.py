@@ -281,7 +281,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     answer = _answer(counted, questions)
     against: list[AnySums | None] = [None] * len(answer.sums)
     if question.baseline is not None:
-        against = list(_answer(counted, _of_baseline(questions)).sums)
+        against = list(_answer(counted, [q.turned for q in questions]).sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
@@ -362,15 +362,6 @@ def with_logging(
     return [
         replace(question, estimators=[e], logging="propensity" if fits else None)
         for e, fits in zip(question.estimators, able, strict=True)
-    ]
-
-
-def _of_baseline(questions: list[Question]) -> list[Question]:
-    """Asks the same of the baseline, with the candidate as what it is compared with."""
-    return [
-        replace(q, candidate=q.baseline, baseline=q.candidate)
-        for q in questions
-        if q.baseline is not None
     ]
 
 

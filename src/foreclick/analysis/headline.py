@@ -24,7 +24,9 @@ FEW_RECORDS = 5
 """Below so many records in the median context, frequencies say little about the logging policy."""
 
 ALL = "all"
-_SEEN = 0.9  # of the candidate's exposure, for an estimator to have a say
+HAS_A_SAY = 0.9
+"""Of the candidate's exposure, for an estimator to agree or disagree with another."""
+
 _CERTAIN = 0.99  # of a contradiction
 
 
@@ -74,7 +76,7 @@ def contradiction(answer: AnySums, check: AnySums, cap: float | None) -> str:
     """
     if answer.value is None or check.value is None or answer.spread is None:
         return ""
-    if min(answer.covered_share, check.covered_share) < _SEEN:
+    if min(answer.covered_share, check.covered_share) < HAS_A_SAY:
         return ""
     joint = answer.spread.against(check.spread)
     if joint is None or answer.spread.freedom < 1:

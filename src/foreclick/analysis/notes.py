@@ -13,10 +13,9 @@ from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Predicted, Question
 from foreclick.policies import Lists, Policy
 from foreclick.tallies import Tally
-from foreclick.words import number_of, plural
+from foreclick.words import few, number_of, plural
 
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
-_NAMED = 5  # segments that a note names
 _WORTH_SAYING = 0.0005  # of an answer that came from some rung
 
 
@@ -91,24 +90,15 @@ def _by_segment(rows: list[dict[str, Any]], by: Sequence[str]) -> str:
     for row in rows:
         found.setdefault(row["verdict"], []).append(" ".join(str(row[name]) for name in by))
     words = [word for word in found if word != inference.UNKNOWN]
-    said = [f"{word} in {_few(found[word])}" for word in words]
+    said = [f"{word} in {few(found[word])}" for word in words]
     if inference.UNKNOWN in found:
         open_ = len(found[inference.UNKNOWN])
         said.append(f"cannot tell in {f'{open_:,}' if words else 'any'} of {len(rows):,}")
     whose = f"{rows[0]['metric']} by {rows[0]['estimator']}"
     return (
-        f"{whose}: {'; '.join(said)}. The verdicts allow for {_count(len(rows), 'segment')} at "
+        f"{whose}: {'; '.join(said)}. The verdicts allow for {number_of(len(rows), 'segment')} at "
         "once; the intervals are each on its own."
     )
-
-
-def _few(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def coverage_notes(rows: list[dict[str, Any]], answer: Estimate) -> list[str]:
@@ -212,14 +202,14 @@ def _predictions(name: str, items: int, others: int, found: Predicted | None) ->
             "out no better than the mean of their context did."
         )
     told = (
-        f"Never shown in its context: {_count(items + others, 'item')}, of which {name} predicts "
-        f"{items:,} from features"
+        f"Never shown in its context: {number_of(items + others, 'item')}, of which {name} "
+        f"predicts {items:,} from features"
     )
     if others:
         told += f" ({others:,} are not in the item table, or are the first of it in their context)"
     evidence = found.evidence
     return (
-        f"{told}. Of {_count(evidence.items, 'item')} held out, features explained "
+        f"{told}. Of {number_of(evidence.items, 'item')} held out, features explained "
         f"{evidence.explained:.0%} of the squared error of click rates (at least "
         f"{evidence.least:.0%}), so that {evidence.doubt:.0%} of what these items may be worth is "
         "still open, and is in low and high."

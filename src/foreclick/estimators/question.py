@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick.errors import MetricError, ModelError
@@ -53,6 +53,13 @@ class Question:
     fixed_mix: bool = False
     top: int = 0
     workers: int = 1
+
+    @property
+    def turned(self) -> Question:
+        """The same question about the baseline, with the candidate to compare it with."""
+        if self.baseline is None:
+            return self
+        return replace(self, candidate=self.baseline, baseline=self.candidate)
 
     @property
     def asks(self) -> list[Ask]:

@@ -31,6 +31,7 @@ from foreclick.engines import (
 )
 from foreclick.errors import ForeclickWarning, InvalidLogError, SourceError
 from foreclick.logs import CONTEXT, PROPENSITY, Log, N, key_of
+from foreclick.words import number_of
 
 REQUEST, ITEMS = "request", "items"
 _FIRST, _BEYOND = "first", "beyond"  # a list has the numbers from `first` on, below `beyond`
@@ -88,7 +89,7 @@ class Picker:
 
     def __repr__(self) -> str:
         n = len(self._lists)
-        return f"Picker({n:,} context{'' if n == 1 else 's'}, seed={self.seed})"
+        return f"Picker({number_of(n, 'context')}, seed={self.seed})"
 
 
 def sample(

@@ -30,6 +30,7 @@ from foreclick.rendering.tables import (
     two_lines,
 )
 from foreclick.rendering.wording import MODELS, assumptions, span
+from foreclick.words import number_of, plural
 
 _FAR = 2.5  # times the smallest error: larger ones are arrows
 _STEADY = "rctr"
@@ -67,15 +68,11 @@ def contexts(report: Report) -> Section | None:
 def _grouped(group: Group, verb: str) -> str:
     if not group.contexts:
         return ""
-    count = f"{group.contexts:,} context{'' if group.contexts == 1 else 's'}"
+    count = number_of(group.contexts, "context")
     if not verb:
-        return f"{count} stay{'s' if group.contexts == 1 else ''} as {_it(group)}"
-    verb = f"{verb}s" if group.contexts == 1 else verb
+        return f"{count} {plural(group.contexts, 'stays as it is', 'stay as they are')}"
+    verb = plural(group.contexts, f"{verb}s", verb)
     return f"{count} {verb} ({words('change', group.adds)} together)"
-
-
-def _it(group: Group) -> str:
-    return "it is" if group.contexts == 1 else "they are"
 
 
 def _context(row: Row, sides: Sides, scale: Scale) -> Markup:
