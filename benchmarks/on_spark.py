@@ -3,9 +3,10 @@
     python -m benchmarks.on_spark same killed kept --records 1000000
     python -m benchmarks.on_spark timed --records 10000000
 
-`same` compares the tally and its answers on the cluster with those of DuckDB; `killed` kills a
-worker in the middle of a tally, twice (once if there are few records); `kept` evaluates a tally
-that stays in the cluster against one that came home, and kills a worker in the middle of that;
+`same` compares the tally and its answers on the cluster with those of DuckDB; `killed` does so,
+too, and kills a worker in the middle of a tally, twice (once if there are few records); `kept`
+evaluates a tally that stays in the cluster against one that came home, and kills a worker in the
+middle of that;
 `timed` measures the tally against the same work in Spark SQL written by hand, in turn.
 """
 
@@ -65,29 +66,40 @@ def candidate_of(tally: fc.Tally) -> fc.Ranking:
 # --- the same everywhere ------------------------------------------------------------------------
 
 
-def same(spark: Any, path: Path, asked: dict[str, Any]) -> None:
-    """The tally and its answers, to the last bit."""
+def same(spark: Any, path: Path, asked: dict[str, Any]) -> float:
+    """The tally and its answers, to the last bit; and how many seconds the tally took."""
     here = fc.tally(fc.read_log(path, **ROLES))
     candidate = candidate_of(here)
-    log = fc.read_log(spark.read.parquet(str(path)), **ROLES)
     rows = here.to_arrow()
+    start = time.perf_counter()
+    log = fc.read_log(spark.read.parquet(str(path)), **ROLES)
     assert fc.tally(log).to_arrow().equals(rows), "the tally differs"
+    takes = time.perf_counter() - start
     found = fc.evaluate(log, candidate, **asked)
     expected = fc.evaluate(here, candidate, **asked)
     assert repr(found.to_dicts()) == repr(expected.to_dicts()), "an answer differs"
     print(f"same: {rows.num_rows:,} rows of the tally and {len(found.to_dicts())} answers")
     print(f"same: {found.notes[0]}", flush=True)
+    return takes
 
 
 # --- workers that die ---------------------------------------------------------------------------
 
 
-def killed(cluster: Cluster, spark: Any, path: Path, moments: tuple[float, ...]) -> None:
-    """A worker is killed in the middle of a tally, and another comes; once a moment."""
+def killed(
+    cluster: Cluster, spark: Any, path: Path, takes: float, moments: tuple[float, ...]
+) -> None:
+    """A worker is killed in the middle of a tally, and another comes; once a moment.
+
+    Args:
+        cluster: whose workers die.
+        spark: its session.
+        path: the log.
+        takes: the seconds of a tally.
+        moments: shares of them after which a worker dies.
+    """
     frame = spark.read.parquet(str(path))
-    start = time.perf_counter()
-    expected = fc.tally(fc.read_log(frame, **ROLES)).to_arrow()
-    takes = time.perf_counter() - start
+    expected = fc.tally(fc.read_log(path, **ROLES)).to_arrow()
     for number, moment in enumerate(moments, start=1):
         fatal = threading.Timer(takes * moment, cluster.kill_worker)
         fatal.start()
@@ -202,11 +214,11 @@ def main() -> None:
         spark = cluster.session(**(dict.fromkeys(options, _FAST) if quick else {}))
         spark.sparkContext.setLogLevel("OFF")
         try:
-            if "same" in args.parts:
+            if "same" in args.parts or "killed" in args.parts:
                 few = {"metrics": "clicks@3", "estimators": "ip"}
-                same(spark, path, few if quick else ASKED)
+                takes = same(spark, path, few if quick else ASKED)
             if "killed" in args.parts:
-                killed(cluster, spark, path, (0.5,) if quick else (0.3, 0.6))
+                killed(cluster, spark, path, takes, (0.3,) if quick else (0.3, 0.6))
             if "kept" in args.parts:
                 kept(cluster, spark, path)
             if "timed" in args.parts:

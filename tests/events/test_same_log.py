@@ -54,8 +54,9 @@ BY: list[dict[str, Any]] = [{"list_id": "id"}, {"list_id": None, "session": "use
 
 def test_the_log_is_the_same_everywhere(engine):
     shown, done = (engine.load(table) for table in events())
-    # Spark takes half a minute to compile a way, so it is usually given the harder one alone.
-    for way in BY[1:] if engine.name == "spark" and not LONG else BY:
+    # Spark takes half a minute to compile a way, so it is usually given the harder one alone; and
+    # DuckDB, which makes our own answer too, tells only how tables of an engine are read.
+    for way in BY if engine.name == "postgres" or LONG else BY[1:]:
         here, did = events()
         ours = fc.from_events(here, did, **OPTIONS, **way)
         found = fc.from_events(shown, done, **OPTIONS, **way)

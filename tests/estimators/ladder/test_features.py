@@ -17,6 +17,7 @@ from foreclick.batches import source
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators.ladder.fit import fitted
 from tests.answers import answer, close
+from tests.tries import LONG
 from tests.truth import features as slow
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Policy, Record, clicks_at
@@ -118,8 +119,11 @@ def test_coefficients_are_those_of_a_loop_over_items(contexts: int, *, shared: b
 
 
 @pytest.mark.truth
-@pytest.mark.parametrize("contexts", [8, 34])
-@pytest.mark.parametrize(("top", "stopping"), [("list", 0.0), ("list", 0.7), ("ip", 0.0)])
+@pytest.mark.parametrize(
+    ("top", "stopping", "contexts"),
+    # In many contexts the slow solution takes seconds to settle where readers stop.
+    [("list", 0.0, 8), ("list", 0.7, 34 if LONG else 8), ("ip", 0.0, 34)],
+)
 def test_rates_fit_all_counts_best(top: str, stopping: float, contexts: int):
     world = World(contexts)
     ladder = world.ladder(top, stopping)

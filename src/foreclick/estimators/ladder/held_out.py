@@ -17,6 +17,7 @@ from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.estimators.ladder.exposure import MOST_ROUNDS, SETTLED, readers
 from foreclick.estimators.ladder.sample import Sample
 from foreclick.estimators.ladder.shrinkage import (
+    Passing,
     base_rate,
     borrowed,
     climb,
@@ -124,9 +125,10 @@ class HeldOut:
         if self._fixed and not stopping:
             return
         depth = lists.shown.shape[1]
+        exposing = self._exposing_passing(strengths)
         before = np.broadcast_to(self.p[:depth], lists.shown.shape)
         for round_ in range(1, MOST_ROUNDS + 1):
-            mu = np.append(self.rates(strengths)[self.item_rung], 0.0)[lists.item]
+            mu = np.append(self._item_rates(strengths, exposing), 0.0)[lists.item]
             reading = readers(mu, stopping)
             if not self._fixed:
                 expected = (lists.n[:, None] * np.clip(mu, 0, 1) * reading).sum(axis=0)
@@ -151,22 +153,57 @@ class HeldOut:
         self.rungs[j] = self.rungs[j]._replace(exposed=relative)
         del self._known[j:]
 
-    def _counts(self, strengths: Sequence[float]) -> tuple[list[Floats], list[Floats]]:
+    def _counts(
+        self, strengths: Sequence[float], exposing: Passing | None = None
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Shape (G,) each, by rung: records and clicks.
+
+        With what the rung with the examination passes on, only those of the rungs below it.
+        """
+        start = 0
         n, c = [self._top.n], [self._top.c]
-        for s, rung, below in zip(strengths, self.rungs, self.rungs[1:], strict=False):
-            passed = climb(n[-1], c[-1], s, below.of_cell, below.size, rung.exposed)
+        if exposing is not None:
+            start = self._exposing + 1
+            n, c = [exposing.records(self.rungs[self._exposing].exposed)], [exposing.c]
+        for j in range(start, len(strengths)):
+            rung, below = self.rungs[j], self.rungs[j + 1]
+            passed = climb(n[-1], c[-1], strengths[j], below.of_cell, below.size, rung.exposed)
             n.append(passed[0])
             c.append(passed[1])
         return n, c
 
+    def _exposing_passing(self, strengths: Sequence[float]) -> Passing:
+        """What the rung with the examination passes on: the same in every round."""
+        j = self._exposing
+        n, c = self._counts(strengths[:j])
+        below = self.rungs[j + 1]
+        return Passing.of(n[-1], c[-1], strengths[j], below.of_cell, below.size)
+
+    def _item_rates(self, strengths: Sequence[float], exposing: Passing) -> Floats:
+        """Shape (Q,): the rates of items, from all parts."""
+        return self._descended(strengths, *self._counts(strengths, exposing), self.item_rung)[-1]
+
     def rates(self, strengths: Sequence[float]) -> list[Floats]:
         """Shape (G,) by rung: the rates of all cells, from all parts."""
-        n, c = self._counts(strengths)
+        return self._descended(strengths, *self._counts(strengths), 0)[::-1]
+
+    def _descended(
+        self, strengths: Sequence[float], n: list[Floats], c: list[Floats], last: int
+    ) -> list[Floats]:
+        """Shape (G,) each, from the coarsest rung to the rung `last`: the rates of cells.
+
+        Args:
+            strengths: of all rungs but the coarsest.
+            n: Shape (G,) each: records, of as many of the coarsest rungs as are known.
+            c: Shape (G,) each: clicks.
+            last: the finest rung.
+        """
         found = [base_rate(n[-1], c[-1])]
-        for j in reversed(range(len(strengths))):
+        for j in reversed(range(last, len(strengths))):
+            at = j - len(strengths) - 1  # the rung, from the coarsest
             expected = found[-1][self.rungs[j + 1].of_cell] * self.rungs[j].exposed
-            found.append(descend(n[j], c[j], strengths[j], expected))
-        return found[::-1]
+            found.append(descend(n[at], c[at], strengths[j], expected))
+        return found
 
     def loss(self, strengths: Sequence[float]) -> float:
         """The squared errors of all clicks, but for what does not depend on strengths."""

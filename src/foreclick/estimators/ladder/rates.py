@@ -19,7 +19,7 @@ from foreclick.batches.arrays import numbered
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimators.ladder.exposure import readers
 from foreclick.estimators.ladder.features import Leaning
-from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
+from foreclick.estimators.ladder.shrinkage import Passing, borrowed, climb, descend, own_weight
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.metrics import first_of
 
@@ -67,13 +67,18 @@ class Rungs:
         below: Sequence[Ints],
         exposed: Sequence[Floats | float],
         base: int,
+        first: Passing | None = None,
     ) -> Rungs:
-        """The rungs above which cells of the finest have n records and c clicks."""
+        """The rungs whose finest has cells with n records and c clicks.
+
+        `first` is what that rung passes on, where it is known.
+        """
         records, clicks = [n], [c]
         for j, s in enumerate(strengths[:-1]):
-            n, c = climb(n, c, s, below[j], len(below[j + 1]), exposed[j])
-            records.append(n)
-            clicks.append(c)
+            if first is None or j:
+                first = Passing.of(records[j], clicks[j], s, below[j], len(below[j + 1]))
+            records.append(first.records(exposed[j]))
+            clicks.append(first.c)
         return cls(strengths, records, clicks, below, exposed, base)
 
     def __len__(self) -> int:
@@ -330,9 +335,10 @@ def _examined_rungs(
     exposed = _value_of(numbers.exposing, p[np.nonzero(shown)[1]], len(n))
     mu, reading = [np.zeros(batch.pair_count), np.zeros(contexts)], None
     item = np.where(shown, batch.lists, batch.pair_count)
+    first = Passing.of(n, c, strengths[j], below[j], len(below[j + 1]))
     for round_ in range(fit.rounds + 1):
         each = [exposed, *[1.0] * (len(below) - j - 1)]
-        rungs = Rungs.climbed(strengths[j:], n, c, below[j:], each, contexts)
+        rungs = Rungs.climbed(strengths[j:], n, c, below[j:], each, contexts, first)
         rungs, lean = _leaning(batch, fit, rungs)
         if not fit.stopping or round_ == fit.rounds:
             break

@@ -13,6 +13,8 @@ own. Everything that uses a ladder goes through these functions.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from foreclick.batches.arrays import Floats, Ints, ratio, sums
@@ -28,6 +30,30 @@ def own_weight(n: Floats, s: float) -> Floats:
     return np.zeros_like(n) if np.isinf(s) else np.asarray(1 / (n + s))
 
 
+class Passing(NamedTuple):
+    """What the cells of a rung pass on to those of the rung below, for any exposure.
+
+    Attributes:
+        n: Shape (G,): records that each cell passes on, n s / (n + s).
+        c: Shape (G',): clicks that each cell below gets.
+        below: Shape (G,): the cell of the rung below that each belongs to.
+    """
+
+    n: Floats
+    c: Floats
+    below: Ints
+
+    @classmethod
+    def of(cls, n: Floats, c: Floats, s: float, below: Ints, count: int) -> Passing:
+        """What cells with n records and c clicks pass on to `count` cells, by the strength s."""
+        share = borrowed(n, s)
+        return cls(n * share, sums(below, c * share, count), below)
+
+    def records(self, exposed: Floats | float) -> Floats:
+        """Shape (G',): records that each cell below gets; `exposed` is e of the cells above."""
+        return sums(self.below, self.n * exposed, len(self.c))
+
+
 def climb(
     n: Floats, c: Floats, s: float, below: Ints, count: int, exposed: Floats | float = 1.0
 ) -> tuple[Floats, Floats]:
@@ -41,8 +67,8 @@ def climb(
         count: how many cells the rung below has.
         exposed: Shape (G,): how much a record exposes the cell below.
     """
-    share = borrowed(n, s)
-    return sums(below, n * share * exposed, count), sums(below, c * share, count)
+    passing = Passing.of(n, c, s, below, count)
+    return passing.records(exposed), passing.c
 
 
 def descend(n: Floats, c: Floats, s: float, expected: Floats) -> Floats:
