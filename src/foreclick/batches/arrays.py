@@ -100,9 +100,14 @@ def parted(key: Ints, count: int) -> tuple[Ints, Ints]:
     return whole, key - whole * count
 
 
-def value_of_each(group: Ints, values: NDArray[Any]) -> NDArray[Any]:
-    """Shape (groups,): the value of each group, all of whose members have the same."""
-    found = np.zeros(int(group.max(initial=-1)) + 1, dtype=values.dtype)
+def value_of_each(group: Ints, values: NDArray[Any], count: int | None = None) -> NDArray[Any]:
+    """Shape (groups,): the value of each group, all of whose members have the same; or 0.
+
+    Without `count`, there are as many groups as the last that has a member.
+    """
+    if count is None:
+        count = int(group.max(initial=-1)) + 1
+    found = np.zeros(count, dtype=values.dtype)
     found[group] = values
     return found
 

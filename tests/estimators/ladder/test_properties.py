@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foreclick as fc
+from foreclick.batches import EMPTY
 from foreclick.estimators import Question, estimate
 from foreclick.estimators.ladder.exposure import FEWEST, readers
 from foreclick.estimators.ladder.fit import fitted
@@ -64,14 +65,18 @@ def test_the_order_of_rows_changes_no_bit(seed: int, order: Any):  # noqa: ANN40
     above=st.integers(0, 4),
 )
 def test_fewer_readers_get_further_down(mu: list[float], stopping: float, above: int):
-    found = readers(np.array([mu]), stopping)[0]
+    shown = np.arange(len(mu))[None]
+    found = readers(np.array(mu), shown, stopping)[0]
     assert found[0] == 1
     assert (np.diff(found) <= 0).all()
     assert (found >= FEWEST ** (len(mu) - 1)).all()
     j = above % len(mu)
     worse = [*mu[:j], 0.0, *mu[j + 1 :]]  # whoever likes nothing there goes on
-    assert (readers(np.array([worse]), stopping)[0] >= found).all()
-    assert (readers(np.array([mu]), 0.0) == 1).all()
+    nothing = np.where(shown == j, EMPTY, shown)
+    without = readers(np.array(mu), nothing, stopping)
+    assert (without >= found).all()
+    assert (readers(np.array(worse), shown, stopping) == without).all()
+    assert (readers(np.array(mu), shown, 0.0) == 1).all()
 
 
 def test_what_is_borrowed_for_the_never_shown_is_kept_apart():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foreclick.batches import Floats
+from foreclick.batches import Floats, Ints
 
 MOST_ROUNDS = 20
 """Rounds in which rates of items and examination are found, at most."""
@@ -21,14 +21,16 @@ FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""
 
 
-def readers(mu: Floats, stopping: float) -> Floats:
+def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
     """Shape (L, K): which share of those who look at a list get as far as each position.
 
     Args:
-        mu: Shape (L, K): the rate of the item at each position, 0 where nothing is shown.
+        mu: Shape (Q,): the rate of each item.
+        shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
         stopping: κ.
     """
     going_on = np.maximum(1 - stopping * np.clip(mu, 0, 1), FEWEST)
-    found = np.ones_like(mu)
-    np.cumprod(going_on[:, :-1], axis=1, out=found[:, 1:])
+    found = np.ones(shown.shape)
+    # Nobody stops at nothing: `EMPTY` is the number of the last.
+    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=found[:, 1:])
     return found

@@ -128,10 +128,11 @@ class HeldOut:
         exposing = self._exposing_passing(strengths)
         before = np.broadcast_to(self.p[:depth], lists.shown.shape)
         for round_ in range(1, MOST_ROUNDS + 1):
-            mu = np.append(self._item_rates(strengths, exposing), 0.0)[lists.item]
-            reading = readers(mu, stopping)
+            mu = self._item_rates(strengths, exposing)
+            reading = readers(mu, lists.item, stopping)
             if not self._fixed:
-                expected = (lists.n[:, None] * np.clip(mu, 0, 1) * reading).sum(axis=0)
+                attraction = np.append(np.clip(mu, 0, 1), 0.0)[lists.item]
+                expected = (lists.n[:, None] * attraction * reading).sum(axis=0)
                 found = np.where(expected > 0, ratio(lists.clicks, expected), self.p)
                 scale = found[0] if found[0] > 0 else 1.0
                 self.p = np.clip(found / scale, 0, _STEEPEST)

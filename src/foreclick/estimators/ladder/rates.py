@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Reward, padded, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimators.ladder.exposure import readers
 from foreclick.estimators.ladder.features import Leaning
@@ -276,8 +276,7 @@ def slot_examination(batch: Batch, fit: Fitted, reward: str) -> Floats:
     p = padded(fit.examined, batch.depth)
     if not fit.stopping:
         return np.broadcast_to(p, batch.lists.shape)
-    item = np.where(batch.lists == EMPTY, batch.pair_count, batch.lists)
-    return readers(np.append(log.attraction, 0.0)[item], fit.stopping) * p
+    return readers(log.attraction, batch.lists, fit.stopping) * p
 
 
 def _numbers(batch: Batch, ladder: Ladder) -> _Numbers:
@@ -290,19 +289,12 @@ def _numbers(batch: Batch, ladder: Ladder) -> _Numbers:
         size = prefix.max(axis=0, initial=-1) + 1
         starts = np.cumsum(size) - size
         number = (prefix + starts)[shown]
-        below, cell = [_value_of(number, cell, int(size.sum())), *below], number
+        below, cell = [value_of_each(number, cell, int(size.sum())), *below], number
     exposing = cell
     if ladder.top == "list":
         number = np.flatnonzero(shown)
-        below, cell = [_value_of(number, cell, shown.size), *below], number
+        below, cell = [value_of_each(number, cell, shown.size), *below], number
     return _Numbers(shown, below, cell, exposing, slots, starts)
-
-
-def _value_of(cell: Ints, values: Any, count: int) -> Any:  # noqa: ANN401 - numbers of any kind
-    """Shape (count,): the value of each cell, all of whose slots have the same; 0 without slots."""
-    found = np.zeros(count, dtype=values.dtype)
-    found[cell] = values
-    return found
 
 
 def _log_cells(batch: Batch, fit: Fitted, reward: str) -> LogCells:
@@ -332,9 +324,9 @@ def _examined_rungs(
         n, c = climb(n, c, strengths[0], below[0], len(below[1]))
         records, clicks = [*records, n], [*clicks, c]
     p = padded(fit.examined, batch.depth)
-    exposed = _value_of(numbers.exposing, p[np.nonzero(shown)[1]], len(n))
+    slot = value_of_each(numbers.exposing, np.flatnonzero(shown), len(n))  # one of each cell
+    exposed = p[slot % batch.depth]
     mu, reading = [np.zeros(batch.pair_count), np.zeros(contexts)], None
-    item = np.where(shown, batch.lists, batch.pair_count)
     first = Passing.of(n, c, strengths[j], below[j], len(below[j + 1]))
     for round_ in range(fit.rounds + 1):
         each = [exposed, *[1.0] * (len(below) - j - 1)]
@@ -343,8 +335,7 @@ def _examined_rungs(
         if not fit.stopping or round_ == fit.rounds:
             break
         mu, reading = rungs.last(2).rates(np.full(contexts, fit.base))[0], lean
-        slots = readers(np.append(mu[0], 0.0)[item], fit.stopping) * p
-        exposed = _value_of(numbers.exposing, slots[shown], len(n))
+        exposed = (readers(mu[0], batch.lists, fit.stopping) * p).ravel()[slot]
     if j:
         records, clicks = [records[0], *rungs.n], [clicks[0], *rungs.c]
         rungs = Rungs(strengths, records, clicks, below, [1.0, *rungs.exposed], contexts)
@@ -499,8 +490,7 @@ def _candidate_exposure(candidate: Candidate, fit: Fitted, log: LogCells) -> Flo
     p = padded(fit.examined, candidate.depth)
     if not fit.stopping:
         return np.broadcast_to(p, lists.pairs.shape)
-    mu = np.append(log.attraction, 0.0)[np.where(lists.pairs == EMPTY, -1, lists.pairs)]
-    return readers(mu, fit.stopping) * p
+    return readers(log.attraction, lists.pairs, fit.stopping) * p
 
 
 def _extended(rungs: Rungs, j: int, below: Ints, exposed: Floats | float) -> Rungs:
