@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long docs bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean
+.PHONY: help setup check test test-long docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test-long: ## The same, with several times as many random cases
 
 docs: ## Build the site into site/
 	@bash .ci/run docs
+
+docs-follow: ## Every page of the documentation, with nothing but the wheel and the extras it names
+	@bash .ci/run follow
 
 bench: ## Time the tally, evaluations, comparisons and backtests beside the bare tally
 	$(VENV)/bin/python -m benchmarks.bench

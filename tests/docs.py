@@ -226,8 +226,9 @@ def called(main: Callable[[list[str]], int | None], words: list[str]) -> int:
 
 
 def in_shell(text: str) -> str:
-    """Run commands as a reader would, but for those that install."""
-    kept = "\n".join(line for line in text.splitlines() if not line.startswith("pip install"))
+    """Run commands as a reader would, but for those that install, and studies that take hours."""
+    skipped = ("pip install", "make ")
+    kept = "\n".join(line for line in text.splitlines() if not line.startswith(skipped))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", kept],
@@ -288,6 +289,8 @@ def given(page: Path, directory: Path) -> dict[str, Any]:
     found = _GIVEN.search(page.read_text())
     if not found:
         return {}
+    if str(ROOT) not in sys.path:  # run as a file, this module is not part of `tests`
+        sys.path.append(str(ROOT))
     from tests import docs_files  # noqa: PLC0415 - needs foreclick
 
     names: dict[str, Any] = getattr(docs_files, found[1])(directory)
