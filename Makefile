@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean
+.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: ## All tests and doctests (PYTEST_ARGS="-k tally" to narrow, --cov to coun
 
 test-long: ## The same, with several times as many random cases
 	@FORECLICK_LONG=1 bash .ci/run test
+
+fuzz: ## Random logs and questions beside oracles: 100,000 answers (half an hour; ARGS="--seed 7")
+	$(VENV)/bin/python -m tests.fuzz $(ARGS)
 
 docs: ## Build the site into site/
 	@bash .ci/run docs

@@ -7,17 +7,19 @@ unequal length, are written in the same way. Only `covered`, `clipped` and `ess`
 because cells are how they are defined.
 
 A record is a context, the items shown and the clicks they got. A policy maps a context to its
-lists and their probabilities. Positions k count from 1.
+lists and their probabilities. Positions k count from 1. Of fractions it makes fractions, so it can
+be exact.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 MODELS = ("list", "prefix", "ip", "item", "pbm", "rctr", "rcm")
+BLIND = ("rctr", "rcm")
+"""The models that do not see which item stands where."""
 
 Item = Any
 Context = Any
@@ -52,9 +54,9 @@ class Ratio(NamedTuple):
         M its credit is dropped.
         """
         if self.candidate == 0:
-            return 0.0
+            return 0
         if self.logged == 0:
-            return clip if math.isfinite(clip) else 0.0
+            return clip if math.isfinite(clip) else 0
         return min(self.candidate / self.logged, clip)
 
 
@@ -78,7 +80,7 @@ def reciprocal_ranks(depth: int) -> tuple[float, ...]:
 
 def at(vector: Sequence[float], k: int) -> float:
     """The entry of position k; positions beyond a vector's end count nothing."""
-    return vector[k - 1] if k <= len(vector) else 0.0
+    return vector[k - 1] if k <= len(vector) else 0
 
 
 def last_counted(theta: Theta) -> int:
@@ -99,7 +101,7 @@ def frequencies(records: Iterable[Record]) -> dict[Context, dict[ItemList, float
     shown: dict[Context, dict[ItemList, float]] = {}
     for record in records:
         lists = shown.setdefault(record.context, {})
-        lists[record.items] = lists.get(record.items, 0.0) + record.weight
+        lists[record.items] = lists.get(record.items, 0) + record.weight
     return {
         context: {items: n / sum(lists.values()) for items, n in lists.items()}
         for context, lists in shown.items()
@@ -217,7 +219,7 @@ def value(
     """
     pi = frequencies(records) if logging is None else logging
     examined = reciprocal_ranks(len(theta)) if p is None else p
-    total = 0.0
+    total: float = 0
     for record in records:
         h, logged = candidate.get(record.context, {}), pi.get(record.context, {})
         for slot in ratios(model, record, h, logged, theta, examined):
@@ -254,12 +256,13 @@ def cell(model: str, items: ItemList, k: int, theta: Theta) -> Cell:
 
 def exposures(model: str, draws: Draws, theta: Theta, p: Sequence[float]) -> dict[Cell, float]:
     """The expected exposure Σ θ_k p_k of each cell, for lists drawn from one context's policy."""
-    found: defaultdict[Cell, float] = defaultdict(float)
+    found: dict[Cell, float] = {}
     for items, chance in draws.items():
         for k in range(1, len(items) + 1):
-            examined = at(p, k) if model == "pbm" else 1.0
-            found[cell(model, items, k, theta)] += chance * at(theta, k) * examined
-    return dict(found)
+            examined = at(p, k) if model == "pbm" else 1
+            g = cell(model, items, k, theta)
+            found[g] = found.get(g, 0) + chance * at(theta, k) * examined
+    return found
 
 
 class Mass(NamedTuple):
@@ -268,21 +271,21 @@ class Mass(NamedTuple):
     H and P are a cell's exposure by the candidate and by the log, W = min(H/P, M), E = n_x P.
     """
 
-    candidate: float = 0.0  # Σ n H
-    covered: float = 0.0  # Σ n H 1{P > 0}
-    clipped: float = 0.0  # Σ n (H − M P)₊ 1{P > 0}
-    logged: float = 0.0  # Σ E
-    weighted: float = 0.0  # Σ E W
-    squared: float = 0.0  # Σ E W²
+    candidate: float = 0  # Σ n H
+    covered: float = 0  # Σ n H 1{P > 0}
+    clipped: float = 0  # Σ n (H − M P)₊ 1{P > 0}
+    logged: float = 0  # Σ E
+    weighted: float = 0  # Σ E W
+    squared: float = 0  # Σ E W²
 
     def plus(self, n: float, h: float, p: float, clip: float) -> Mass:
         """This mass with one more cell."""
         seen = p > 0
-        w = min(h / p, clip) if seen else 0.0
+        w = min(h / p, clip) if seen else 0
         return Mass(
             self.candidate + n * h,
             self.covered + n * h * seen,
-            self.clipped + (n * max(h - clip * p, 0.0) if seen else 0.0),
+            self.clipped + (n * max(h - clip * p, 0) if seen and math.isfinite(clip) else 0),
             self.logged + n * p,
             self.weighted + n * p * w,
             self.squared + n * p * w * w,
@@ -305,9 +308,9 @@ def mass(
     """
     shown = frequencies(records)
     examined = reciprocal_ranks(len(theta)) if p is None else p
-    size: defaultdict[Context, float] = defaultdict(float)
+    size: dict[Context, float] = {}
     for record in records:
-        size[record.context] += record.weight
+        size[record.context] = size.get(record.context, 0) + record.weight
     total = Mass()
     for context, n in size.items():
         if context in candidate:
@@ -319,7 +322,7 @@ def mass(
             h = logged = exposures(model, shown[context], theta, examined)
             limit = math.inf
         for g in h.keys() | logged.keys():
-            total = total.plus(n, h.get(g, 0.0), logged.get(g, 0.0), limit)
+            total = total.plus(n, h.get(g, 0), logged.get(g, 0), limit)
     return total
 
 
@@ -339,6 +342,24 @@ class Row(NamedTuple):
     contexts: int
     records: float
     missing_contexts: int
+
+
+def in_sight(records: Sequence[Record], candidate: Policy, depth: int) -> bool:
+    """Whether the log showed any item of what the candidate shows down to a position.
+
+    Where it did not, a model that is blind to items, or a logging policy that could have shown
+    them, says nothing of the candidate. Where the candidate is silent, it shows what the log did.
+    """
+    return any(
+        r.context not in candidate
+        or any(
+            item in r.items
+            for items, chance in candidate[r.context].items()
+            if chance > 0
+            for item in items[:depth]
+        )
+        for r in records
+    )
 
 
 def evaluate(
@@ -370,14 +391,17 @@ def evaluate(
 
     sums = mass(model, used, candidate, theta, clip, logging=logging, p=p)
     spread = sums.logged * sums.squared
+    if (model in BLIND or logging is not None) and not in_sight(used, candidate, len(theta)):
+        sums = sums._replace(covered=0.0, squared=0.0)
+        spread = 0.0
     seen = sums.covered > 0
     return Row(
         value=estimate if seen else None,
         production=now,
         change=estimate - now if seen else None,
         lift=(estimate - now) / now if seen and now > 0 else None,
-        covered=sums.covered / sums.candidate,
-        clipped=sums.clipped / sums.candidate,
+        covered=sums.covered / sums.candidate if sums.candidate else 0.0,
+        clipped=sums.clipped / sums.candidate if sums.candidate else 0.0,
         ess=n * sums.weighted**2 / spread if spread > 0 else 0.0,
         contexts=len({record.context for record in used}),
         records=n,

@@ -45,10 +45,16 @@ class _Context:
         self.wanted = self._of_policy(draws)
         base = self.exposed if logged is None else self._of_policy(logged)
         self.ratio = {
-            g: self.wanted.get(g, 0.0) / base[g] if base.get(g, 0.0) > 0 else 0.0
+            g: self._over(self.wanted.get(g, 0.0), base.get(g, 0.0))
             for g in self.credit.keys() | self.exposed.keys()
         }
         self.value = sum(self.credit[g] * self.weight(g) for g in self.credit)
+
+    def _over(self, wanted: float, logged: float) -> float:
+        """H/P; a logged cell that π never shows gets the weight M, if that is finite."""
+        if logged > 0:
+            return wanted / logged
+        return math.inf if wanted > 0 and math.isfinite(self.clip) else 0.0
 
     def slots(self, record: Record) -> dict[Any, tuple[float, float]]:
         """cell → (credit, exposure) of one record."""
@@ -56,9 +62,11 @@ class _Context:
         for k, click in enumerate(record.clicks, start=1):
             if k > len(self.theta):
                 break
+            t = oracle.at(self.theta, k)
+            if t == 0:
+                continue  # a slot that counts nothing is in no cell
             g = oracle.cell(self.model, record.items, k, self.theta)
             c, e = found.get(g, (0.0, 0.0))
-            t = oracle.at(self.theta, k)
             examined = oracle.at(self.p, k) if self.model == "pbm" else 1.0
             found[g] = (c + t * click, e + t * examined)
         return found
@@ -179,20 +187,23 @@ def _few_clusters(
     noise, over, under = np.zeros((2, 2)), 0.0, 0.0
     all_of: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
     seen_of: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
+    wholes: dict[Any, float] = defaultdict(float)
+    for (x, g, _), e in exposed.items():
+        wholes[x, g] += e
     for (x, g, label), e in exposed.items():
-        world = worlds[x]
-        whole = world.exposed[g] * world.n
+        world, whole = worlds[x], wholes[x, g]
         rate = world.credit[g] / world.exposed[g] if whole > 0 else 0.0
         h = e / whole if whole > 0 else 0.0
         s, count, spread = usual[x, g]
         v = count * (s + 2 * spread) / (count + 1)
-        over += (credit[x, g, label] - rate * e) ** 2 - v * h * (1 - h)
-        under += (rate * e) ** 2 * (1 - h)
+        rest = max(whole - e, 0.0) / whole if whole > 0 else 1.0  # 1 − h, without rounding
+        over += (credit[x, g, label] - rate * e) ** 2 - v * h * rest
+        under += (rate * e) ** 2 * rest
         w = world.weight(g)
         noise += v * h**2 * _outer(w)
         both = rate * e * np.array([w, 1.0 if w > 0 else 0.0])
         all_of[x, label] += both
-        seen_of[x, label] += both * math.sqrt(max(1 - h, 0.0))
+        seen_of[x, label] += both * math.sqrt(rest)
     shock = max(over, 0.0) / under if under > 0 else 0.0
     hidden = np.zeros((2, 2))
     for key, a in all_of.items():

@@ -17,7 +17,7 @@ from foreclick.analysis.arms import Arms, arms_of
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.traffic import Plan
 from foreclick.batches import Floats, count_periods
-from foreclick.engines import write_rows
+from foreclick.engines import write_readable
 from foreclick.errors import ModelError, PolicyError
 from foreclick.inference.planning import margins
 from foreclick.logs import CONTEXT
@@ -81,7 +81,7 @@ class Explored(Result):
 
     def write(self, path: str | Path) -> None:
         """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it."""
-        write_rows(self.policy.table, path)
+        write_readable(self.policy.table, path)
 
 
 @checked(

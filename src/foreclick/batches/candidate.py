@@ -7,6 +7,8 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from foreclick.batches.arrays import (
@@ -117,12 +119,26 @@ class Coding:
         """The numbers of pairs that the log never showed."""
         more = np.setdiff1d(keys, self._keys)
         if len(more):
+            more = self._by_value(more)
             numbers = self.batch.pair_count + len(self._keys) + np.arange(len(more))
             both = np.concatenate([self._keys, more])
             order = np.argsort(both)
             self._keys = both[order]
             self._numbers = np.concatenate([self._numbers, numbers])[order]
         return self._numbers[np.searchsorted(self._keys, keys)]
+
+    def _by_value(self, keys: Ints) -> Ints:
+        """Keys of pairs, those of a context in the order of their items' values.
+
+        The numbers of items depend on what other contexts of the batch have shown; the order in
+        which the values of pairs are added up must not.
+        """
+        items, at = np.unique(keys % _ITEMS, return_inverse=True)
+        values = self.view.values
+        known = items[items < len(values)]  # not the one that stands for all unseen ones
+        rank = np.arange(len(items))
+        rank[np.asarray(pc.sort_indices(values.take(pa.array(known))))] = np.arange(len(known))
+        return keys[np.lexsort((rank[at], keys // _ITEMS))]
 
     def items_of(self, pair: Ints) -> Ints:
         """The item of each pair, by the numbers of the view."""

@@ -13,6 +13,7 @@ from foreclick.engines.files import (
     whole_file,
     write_rows,
 )
+from foreclick.engines.readable import write_readable
 from foreclick.engines.sources import (
     TableLike,
     bring,
@@ -65,6 +66,7 @@ __all__ = [
     "unordered",
     "whole",
     "whole_file",
+    "write_readable",
     "write_rows",
     "zero",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import tempfile
 from functools import cache, lru_cache
@@ -19,7 +18,7 @@ from ibis import Schema
 
 from foreclick.engines import stores
 from foreclick.engines.base import Engine
-from foreclick.engines.files import abandoned
+from foreclick.engines.files import abandoned, machine
 from foreclick.engines.statements import Kept, Source, Statement, about, named
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _BATCH = 100_000
 _EXTENSIONS = dict.fromkeys(("s3", "s3a", "gs", "gcs", "http", "https"), "httpfs")
 _EXTENSIONS |= dict.fromkeys(("az", "abfs", "abfss"), "azure")
-_SPILL = f"foreclick-{platform.node()}-"
 _TEMPORARY = ops.Namespace(catalog="temp", database="main")
 _COMPILED = Kept()
 _SHOWN: dict[pa.Schema, tuple[Schema, ops.Namespace]] = {}
@@ -230,10 +228,10 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
         threads: how many cores it may use.
     """
     settings: dict[str, Any] = {"preserve_insertion_order": False}
-    spilled = Path(tempfile.gettempdir())
-    for left in abandoned(spilled, _SPILL):  # by processes that were killed
+    spilled, name = Path(tempfile.gettempdir()), f"foreclick-{machine()}-"
+    for left in abandoned(spilled, name):  # by processes that were killed
         shutil.rmtree(left, ignore_errors=True)
-    settings["temp_directory"] = str(spilled / f"{_SPILL}{os.getpid()}")
+    settings["temp_directory"] = str(spilled / f"{name}{os.getpid()}")
     if memory_limit is not None:
         settings["memory_limit"] = memory_limit
     if threads is not None:

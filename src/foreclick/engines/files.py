@@ -26,6 +26,18 @@ _PARTIAL = ".partial"
 _TABLES = (".parquet", ".csv")
 
 
+def machine() -> str:
+    """Where a process number means one process: this machine, and this container of it.
+
+    Containers that share a volume, and perhaps the name of their machine, count processes alike.
+    """
+    try:
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:  # no Linux
+        space = ""
+    return "-".join([platform.node(), *re.findall(r"\d+", space)])
+
+
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
     """A path to write to, which becomes `path` at the end: a file is there completely or not.
@@ -41,7 +53,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         finally:
             scratch.remove()
         return
-    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
+    partial = Path(f"{path}.{machine()}.{os.getpid()}{_PARTIAL}")
     try:
         yield partial
         partial.replace(path)
@@ -51,7 +63,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
-    for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
+    for file in abandoned(directory, f".{machine()}.", _PARTIAL):
         file.unlink(missing_ok=True)
 
 
@@ -85,7 +97,7 @@ class ScratchFile:
     """
 
     def __init__(self, name: str) -> None:
-        ending = f"-foreclick-{platform.node()}-{os.getpid()}"
+        ending = f"-foreclick-{machine()}-{os.getpid()}"
         place = Path(tempfile.mkdtemp(prefix="foreclick_scratch_", suffix=ending))
         self.path = str(place / name)
         self._removed = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
@@ -97,12 +109,16 @@ class ScratchFile:
 
 def write_rows(rows: pa.Table, path: str | Path) -> None:
     """Write rows to one file, Parquet or CSV by its ending."""
-    target = checked_file(path)
-    with whole_file(target) as file:
-        if ending(target) == ".csv":
-            write_csv(rows, file)
-        else:
-            pq.write_table(rows, file, compression="zstd")
+    with whole_file(checked_file(path)) as file:
+        write_file(rows, path, file)
+
+
+def write_file(rows: pa.Table, path: str | Path, file: Path) -> None:
+    """Write rows to the file that becomes `path`, by whose ending it is Parquet or CSV."""
+    if ending(str(path)) == ".csv":
+        write_csv(rows, file)
+    else:
+        pq.write_table(rows, file, compression="zstd")
 
 
 def checked_file(path: str | Path, endings: Sequence[str] = _TABLES) -> str:

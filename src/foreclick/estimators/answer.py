@@ -45,6 +45,7 @@ from foreclick.words import examples, number_of
 
 _SUMS = ("mass", "covered", "cells", "seen", "unlogged")
 _CLIP_SUMS = ("credit", "clipped", "weighted", "squared", "lost")
+_ROUNDING = 1e-12  # the part of a sum that a difference must have to be more than rounding
 
 
 @dataclass(frozen=True)
@@ -359,7 +360,7 @@ class Answer:
         otherwise.
         """
         doubtful = isinstance(self.question.logging, Policy) or not found.model.sees_items
-        if doubtful and not self._number(found.stratum.number, "in sight"):
+        if doubtful and not self._number(found.stratum.number, "in sight", found.metric.depth):
             found = replace(found, covered=0.0, spread=None)
         sight = self.facts.sights.get((i, found.stratum.number))
         return found if sight is None else replace(found, sight=self._seen(i, m, found, sight))
@@ -424,9 +425,11 @@ class Answer:
         """Shape (2, 2): the variance of n V̂ and n F̂ that small cells and few clusters hide."""
         pool = self.totals.sum((i, "pool"))[s]
         usual = float(pool[0] / pool[1]) if np.ndim(pool) and pool[1] > 0 else 0.0
-        over = self._number(s, i, kind, "over") + usual * self._number(s, i, kind, "over s²")
-        under = self._number(s, i, kind, "under")
-        shock = max(over, 0.0) / under if under > 0 else 0.0
+        known, pooled = (self._number(s, i, kind, f"over{name}") for name in ("", " s²"))
+        over, under = known + usual * pooled, self._number(s, i, kind, "under")
+        if over <= _ROUNDING * (abs(known) + abs(usual * pooled)):
+            over = 0.0  # a difference of equal numbers, which large rewards would make large
+        shock = over / under if under > 0 else 0.0
         ww, w, d = (
             self._number(s, i, kind, m, name)
             + usual * self._number(s, i, kind, m, f"{name} s²")

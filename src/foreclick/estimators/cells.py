@@ -181,7 +181,10 @@ class Cells:
         if self.filled is None:
             width = int(self.position.max(initial=0)) + 1
             return padded(values, max(width, len(values)))[self.position]
-        return np.asarray(self.filled @ padded(values, self.filled.shape[1]))
+        found = np.zeros(len(self.filled))
+        for shown, value in zip(self.filled.T, values, strict=False):
+            found += shown * value  # a product of matrices adds in an order that lengths decide
+        return found
 
     @cached_property
     def alone(self) -> bool:

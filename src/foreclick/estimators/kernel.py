@@ -26,11 +26,16 @@ import numpy as np
 
 from foreclick.batches import Batch, Candidate, Cluster, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import expanded, numbered, parted, run_sums
+from foreclick.errors import ModelError
 from foreclick.estimators.cells import Ask, Cells, cells_of, other_mass
 from foreclick.estimators.slots import Counted, row_slots
 
 Logging = Candidate | str | None
 """A logging policy that is known, "propensity" for the log's own, or None for its frequencies."""
+
+
+LARGEST_WEIGHT = 1e60
+"""Larger weights are refused: their squares, summed over the records of a log, may overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,15 +158,31 @@ def logged_cells(cells: Cells, ask: Ask, wanted: Floats) -> WeighedCells:
 
 def _with_weights(found: WeighedCells) -> WeighedCells:
     """min(H/P, M). Where P = 0: M if it is finite, else the credit is left out; 0/0 = 0."""
-    over = ratio(found.wanted, found.logged)
-    weights = []
+    with np.errstate(over="ignore"):  # what is too large is clipped, or refused below
+        over = ratio(found.wanted, found.logged)
+    weights: list[Floats] = []
     for clip in found.ask.clips:
         if math.isinf(clip):
             weights.append(over)
         else:
             impossible = np.where(found.wanted > 0, clip, 0.0)
             weights.append(np.where(found.logged > 0, np.minimum(over, clip), impossible))
+    for weight in weights:
+        _refuse_overflow(found, weight)
     return replace(found, ratio=over, weights=weights)
+
+
+def _refuse_overflow(found: WeighedCells, weight: Floats) -> None:
+    """Refuse weights whose squares no sum can hold: of a log that its logging policy never made."""
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        worst, batch = int(weight.argmax()), found.cells.batch
+        name = batch.contexts[int(batch.context_value[found.context[worst]])].as_py()
+        raise ModelError(
+            f"{found.ask.model.name!r} would weigh a record {weight[worst]:.3g} times: its context "
+            f"is {name!r}, and its logging "
+            "probability next to nothing. Correct the logging probabilities, or bound weights by "
+            "clip=, for instance clip=100."
+        )
 
 
 def _by_propensity(cells: Cells, ask: Ask, wanted: Floats) -> WeighedCells:
@@ -284,15 +305,15 @@ class Moments(NamedTuple):
 
     Attributes:
         ee: of the squares of its exposure.
-        spared: of these times 1 − h, with h the cluster's share of the exposure of the cell; 0
-            to the last bit for a cell that was seen in one cluster.
-        te, tt: of its credit times its exposure, and of the squares of its credit.
+        spared, apart: of these, and of its exposure, times 1 − h, with h the cluster's share of the
+            exposure of the cell; 0 to the last bit for a cell that was seen in one cluster.
+        left: of the squares of its credit less what its rate expects.
     """
 
     ee: Floats
     spared: Floats
-    te: Floats
-    tt: Floats
+    apart: Floats
+    left: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,14 +349,14 @@ class CellClusters:
     def others(self) -> Floats:
         """Shape (E,): 1 − h, the share of the cell's exposure that the other clusters have."""
         whole = self.by_cell(self.exposed)[self.cell]
-        return np.asarray(1 - np.minimum(ratio(self.exposed, whole), 1.0))
+        # Not 1 − e/whole, of which rounding leaves little where one cluster has nearly all.
+        return ratio(np.maximum(whole - self.exposed, 0.0), whole)
 
-    @property
-    def moments(self) -> Moments:
-        """Sums over the clusters of each cell."""
-        e, t = self.exposed, self.earned
-        ee = e * e
-        values = (ee, ee * self.others, t * e, t * t)
+    def moments(self, rate: Floats) -> Moments:
+        """Sums over the clusters of each cell, whose click rates, shape (G,), are given."""
+        e = self.exposed
+        ee, left = e * e, self.earned - rate[self.cell] * e
+        values = (ee, ee * self.others, e * self.others, left * left)
         return Moments(*map(self.by_cell, values))
 
     @property

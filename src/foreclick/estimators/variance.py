@@ -67,12 +67,9 @@ def residuals(weighed: WeighedCells) -> Residuals:
     y = cells.by_cell(shown * w.exposure**2)
     counts = (w.wanted > 0) & (w.n > 0)
     squared = np.where(counts, np.maximum(q - w.rate * (2 * x - w.rate * y), 0.0), 0.0)
-    free = np.where(counts, w.n - 1, 0.0)
+    free = np.where(counts, np.maximum(w.n - 1, 0.0), 0.0)  # of records that count less than 1
     count = cells.batch.context_count
-    pool = (
-        np.maximum(sums(w.context, squared, count), 0),
-        np.maximum(sums(w.context, free, count), 0),
-    )
+    pool = sums(w.context, squared, count), sums(w.context, free, count)
     own = pool[1] >= FEW_FREEDOM
     usual = np.where(own, ratio(*pool), 0.0)
     pooled = np.asarray(~own[w.context], dtype=np.float64)
@@ -101,17 +98,16 @@ def few_clusters(weighed: WeighedCells, found: Residuals, cells: CellClusters) -
     """
     w, n = weighed, weighed.n
     counts = 1.0 * found.counts
-    rate = w.rate
-    ee, spared, te, tt = cells.moments
+    ee, spared, apart, left = cells.moments(w.rate)
     known = n * (found.squared + 2 * found.usual) / (n + 1)  # n_g σ_g², but for the pooled s²
     pooled = found.pooled * 2 * n / (n + 1)
     shared = ratio(ee, w.exposed**2)  # Σ h²
-    left = tt - rate * (2 * te - rate * ee)
+    unshared = ratio(apart, w.exposed)  # Σ h (1 − h) = 1 − Σ h²
     count = w.cells.batch.context_count
     values = {
-        "over": counts * (left - known * (1 - shared)),
-        "over s²": -counts * pooled * (1 - shared),
-        "under": counts * rate**2 * spared,
+        "over": counts * (left - known * unshared),
+        "over s²": -counts * pooled * unshared,
+        "under": counts * w.rate**2 * spared,
     }
     sums_ = {name: sums(w.context, each, count) for name, each in values.items()}
     return sums_ | _weighted(w, known * shared, pooled * shared) | _shocks(w, cells)

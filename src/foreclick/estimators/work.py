@@ -293,14 +293,17 @@ class BatchWork:
                 found.sums[name, known] = values * mine.reshape(-1, *[1] * (values.ndim - 1))
 
     def _sight(self, found: Found, candidate: Candidate, counting: Counting) -> None:
-        """Where the log shows any item of the candidate, or the candidate what the log did."""
+        """Where the log shows any item of the candidate, or the candidate what the log did.
+
+        Of the candidate, the positions that a metric counts: its answer must not depend on others.
+        """
         slots, batch = candidate.slots, candidate.batch
-        depth = self.question.depth
-        shown = np.append((batch.shown[:, :depth] > 0).any(axis=1), False)
+        shown = np.append((batch.shown > 0).any(axis=1), False)
         logged = shown[np.minimum(slots.pair, batch.pair_count)]
-        both = logged & (slots.mass[:, :depth] > 0).any(axis=1)
-        seen = sums(slots.context, 1.0 * both, batch.context_count)
-        found.sums["in sight"] = seen + (counting.used & ~counting.known)
+        for depth in {metric.depth for metric in self.question.parts}:
+            both = logged & (slots.mass[:, :depth] > 0).any(axis=1)
+            seen = sums(slots.context, 1.0 * both, batch.context_count)
+            found.sums["in sight", depth] = seen + (counting.used & ~counting.known)
 
     def _asks(
         self,
@@ -456,11 +459,15 @@ def _filled(logging: Candidate) -> Floats:
 def policy_depth(question: Question, shape: Shape) -> int:
     """Down to which position policies are asked.
 
-    The probability of a whole list is for the whole list, however little a metric counts; one
-    position more tells a longer list from it. A ladder learns from all positions.
+    No further than the log or a policy shows anything, however deep a metric counts. The
+    probability of a whole list is for the whole list, however little a metric counts; one position
+    more tells a longer list from it. A ladder learns from all positions.
     """
+    asked = (question.candidate, question.baseline, question.logging)
+    filled = max(shape.depth, *(p.longest for p in asked if isinstance(p, Policy)))
     whole_list = question.logging == "propensity" and (
         shape.propensity == "list" or shape.depth == 1
     )
     ladders = any(isinstance(e, Ladder) for e in question.estimators)
-    return max(question.depth, shape.depth + 1 if whole_list else 0, shape.depth if ladders else 0)
+    least = max(shape.depth + 1 if whole_list else 0, shape.depth if ladders else 0)
+    return max(int(min(question.depth, filled)), least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -248,6 +249,11 @@ class Policy:
     def context_count(self) -> int:
         """How many contexts the policy has an answer for."""
         return self._arrow.context_count
+
+    @property
+    def longest(self) -> float:
+        """The last position that the policy shows something at, or a later one."""
+        return math.inf
 
     def first_contexts(self) -> list[Any]:
         """Some contexts that the policy has an answer for, as examples."""

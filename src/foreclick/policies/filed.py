@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,11 @@ class FiledLists(ListPolicy):
     def context_count(self) -> int:
         """How many contexts the policy has an answer for."""
         return self._contexts
+
+    @property
+    def longest(self) -> float:
+        """Of lists that are read part by part, nobody has looked."""
+        return math.inf
 
     def first_contexts(self) -> list[Any]:
         """Some contexts that the policy has an answer for, as examples."""

@@ -46,6 +46,11 @@ class ListPolicy(Policy):
         listed = rows.engine.ask(_mass_of_lists, rows.stored, tuple(rows.shape.items))
         return Rows(listed, self._what)
 
+    @property
+    def longest(self) -> float:
+        """The last position of the table's longest list."""
+        return len(self._arrow.items)
+
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
         rows = self._rows_of(view)

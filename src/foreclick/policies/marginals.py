@@ -8,6 +8,7 @@ from typing import Any
 
 import ibis.expr.types as ir
 import numpy as np
+import pyarrow.compute as pc
 
 from foreclick.engines import Engine, open_source, total
 from foreclick.errors import PolicyError
@@ -112,6 +113,11 @@ class Marginals(Policy):
     @cached_property
     def _arrow(self) -> Rows:
         return Rows(self._log.engine.fetch(self.to_slots()), "Marginals")
+
+    @property
+    def longest(self) -> float:
+        """The table's last position."""
+        return float(pc.max(self._arrow.table[POSITION]).as_py() or 0)
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The table itself, down to the view's depth."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import ibis.expr.types as ir
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from foreclick.engines import open_source
 from foreclick.logs import CONTEXT, ITEM, Log
@@ -76,6 +77,13 @@ class PlackettLuce(Policy):
     def _arrow(self) -> Rows:
         log, rows = self._scores
         return Rows(log.engine.fetch(rows.select(CONTEXT, ITEM, "score")), "PlackettLuce")
+
+    @property
+    def longest(self) -> float:
+        """As many positions as the largest context has items, or as a list shows."""
+        contexts = self._arrow.table[CONTEXT]
+        most = pc.max(pc.value_counts(contexts).field("counts")).as_py() or 0
+        return min(most, self.k or most)
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The exact marginals of each context."""

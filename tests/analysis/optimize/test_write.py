@@ -60,3 +60,34 @@ def test_a_path_that_cannot_be_written_is_refused(best, tmp_path, path):
 def test_items_in_columns_of_their_own_need_not_be_named():
     table = pa.table({"context": ["q"], "item_1": [2], "item_2": [1], "item_4": [9]})
     assert repr(fc.Ranking(table)) == "Ranking(1 context, lists of up to 2 items)"
+
+
+@pytest.mark.parametrize(
+    ("names", "fits"),
+    [
+        (["NULL", "a\nb"], True),
+        (["", "b"], False),
+        (["1e3", "2"], False),
+        (["true", "false"], False),
+    ],
+    ids=["text", "empty text", "numbers", "truths"],
+)
+def test_items_that_a_csv_file_would_change_are_refused(tmp_path, names, fits):
+    log = {
+        "context": ["q"] * 40,
+        "items": [names, names[::-1]] * 20,
+        "clicks": [[1, 0], [0, 0]] * 20,
+    }
+    best = fc.optimize(log, metric="clicks@2", explore=0.25, folds=1)
+    path = tmp_path / "policy.csv"
+    if not fits:
+        with pytest.raises(SourceError, match=r"would not be read again as it is.*\.parquet"):
+            best.write(path)
+        assert not list(tmp_path.iterdir())
+        path = tmp_path / "policy.parquet"
+    best.write(path)
+    before, after = (
+        fc.evaluate(log, policy, metrics="clicks@2", estimators="ip", clusters=None)["value"]
+        for policy in (best.policy, fc.Lists(path))
+    )
+    assert after == before

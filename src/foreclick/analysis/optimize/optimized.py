@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from foreclick.analysis.answers import line_of
 from foreclick.analysis.evaluate import Evaluation
-from foreclick.engines import write_rows
+from foreclick.engines import write_readable
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.policies import Lists
 from foreclick.results import Headline, Result, Value, format_value
@@ -109,7 +109,7 @@ class Optimized(Result):
         The columns are `context`, `item_1` …, `probability`, and whether the context is `changed`;
         the lists of a context stand together, the likeliest first.
         """
-        write_rows(self.policy.table, path)
+        write_readable(self.policy.table, path)
 
 
 _HALF = 0.5

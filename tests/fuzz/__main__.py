@@ -1,0 +1,45 @@
+"""Run the fuzzer: `python -m tests.fuzz --cases 100000`, or one log again by `--seed N`.
+
+A case is one answer that was held against an oracle: one estimator, metric, clip and segment, of a
+random log and candidate. A seed is one log with its candidate and its questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from multiprocessing import get_context
+
+from tests.fuzz.judge import compared
+
+SEEDS = 500
+"""Logs from one report to the next."""
+
+
+def main() -> int:
+    """The number of findings, at most 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seed", type=int, help="this log alone")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--cases", type=int, default=100_000, help="stop after so many answers")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    asked = parser.parse_args()
+    if asked.seed is not None:
+        _, _, wrong = compared(asked.seed)
+        print(wrong or "no difference")  # noqa: T201
+        return int(bool(wrong))
+    cases = logs = found = 0
+    with get_context("spawn").Pool(asked.jobs) as pool:
+        while cases < asked.cases:
+            seeds = range(asked.start + logs, asked.start + logs + SEEDS)
+            for seed, count, wrong in pool.imap(compared, seeds, chunksize=10):
+                cases, logs = cases + count, logs + 1
+                if wrong:
+                    found += 1
+                    print(f"seed {seed}: {wrong}", flush=True)  # noqa: T201
+            print(f"{cases:,} cases of {logs:,} logs, {found} findings", flush=True)  # noqa: T201
+    return int(found > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

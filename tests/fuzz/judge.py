@@ -1,0 +1,286 @@
+"""What oracles say of a case, row by row, and whether the library says the same."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import traceback
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import foreclick as fc
+from foreclick.errors import (
+    ForeclickError,
+    ForeclickWarning,
+    ModelError,
+    PolicyError,
+)
+from foreclick.estimators import Question, estimate, parse_estimators
+from foreclick.estimators.sums import Sums
+from tests.fuzz.arrays import lists_of, policy_of, tally_of
+from tests.fuzz.draws import Case, Measure, Row, draw
+from tests.truth import firsts, oracle, propensities, spread
+
+SAME = 1e-9
+"""Sums of at most a few hundred terms, in another order; weights of up to 1e9."""
+
+
+class Difference(AssertionError):
+    """The library and an oracle do not agree."""
+
+
+def judge(case: Case) -> int:
+    """How many rows of answers were compared; raises a `Difference`."""
+    refusals = set(refused(case))
+    try:
+        found = ask(case, case.slots, case.chunk, case.times)
+    except ForeclickError as error:
+        if type(error) not in refusals:
+            raise Difference(f"refused without a reason: {error!r}") from error
+        return 1
+    if refusals:
+        raise Difference(f"not refused, but should be: {refusals}")
+    rows = {
+        (s.estimator, s.metric.name, s.clip, s.stratum.segment.get("land", ...)): s for s in found
+    }
+    expected = itertools.product(case.models, case.measures, case.clips, _strata(case))
+    compared = 0
+    for model, measure, clip, land in expected:
+        name = fc.Metric(measure.spelling).name
+        _assert_row(case, rows.pop((model, name, clip, land), None), model, measure, clip, land)
+        compared += 1
+    if rows:
+        raise Difference(f"rows that nobody asked for: {list(rows)}")
+    if case.seed % 4 == 0:
+        assert_same_bits(case, found)
+    return compared
+
+
+def compared(seed: int) -> tuple[int, int, str]:
+    """The seed, how many answers of its case agree with an oracle, and what went wrong."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ForeclickWarning)
+            return seed, judge(draw(seed)), ""
+    except Exception:  # noqa: BLE001 - whatever it is, it is a finding
+        return seed, 0, traceback.format_exc(limit=-3)
+
+
+# --- the library ----------------------------------------------------------------------------------
+
+
+def ask(case: Case, slots: int, chunk: int, times: int) -> list[Sums]:
+    """What the library says."""
+    tally = tally_of(case, slots=slots, chunk=chunk, times=times)
+    logging: Any = case.logging
+    if case.pi is not None:
+        logging = lists_of(fc.Lists, case.pi, tally)
+    question = Question(
+        candidate=policy_of(case, tally),
+        estimators=parse_estimators(case.models, case.clips),
+        metrics=tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures)),
+        missing=case.missing,  # type: ignore[arg-type]
+        logging=logging,
+        by=("land",) if case.by else (),
+        clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
+        fixed_mix=case.fixed,
+    )
+    return estimate(tally, question).sums  # type: ignore[return-value]
+
+
+def assert_same_bits(case: Case, found: list[Sums]) -> None:
+    """However the log is dealt to batches and files, the answer is the same to the last bit."""
+    whole = all(float(8 * row.weight).is_integer() for row in case.rows)
+    other = ask(case, 4_000_000 if case.slots == 1 else 1, 2, 3 if whole else case.times)
+    for one, two in zip(found, other, strict=True):
+        for name in ("value", "production", "covered", "clipped", "ess", "exposure", "lost"):
+            if getattr(one, name) != getattr(two, name):
+                raise Difference(
+                    f"{name} of {one.estimator} depends on batches: {getattr(one, name)!r} and "
+                    f"{getattr(two, name)!r}"
+                )
+        both = [s.spread.covariance for s in (one, two) if s.spread is not None]
+        if both and not np.array_equal(both[0], both[-1], equal_nan=True):
+            raise Difference(f"the covariance of {one.estimator} depends on batches")
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def refused(case: Case) -> Iterator[type[Exception]]:
+    """The errors that the rules of the documentation ask for."""
+    logged, known = {row.context for row in case.rows}, set(case.candidate)
+    unknown = case.missing == "error" and logged - known
+    if unknown or not logged & known or (case.pi is not None and logged - set(case.pi)):
+        yield PolicyError
+    if case.kind == "Marginals" and {"list", "prefix"} & set(case.models):
+        yield PolicyError
+    for model in case.models:
+        if not _propensities_fit(case, model):
+            yield ModelError
+        if model in firsts.SLOTS and any(measure.first for measure in case.measures):
+            whole = case.kind not in ("Marginals", "PlackettLuce")
+            if case.logging or not whole or any(map(math.isfinite, case.clips)):
+                yield ModelError
+
+
+def _propensities_fit(case: Case, model: str) -> bool:
+    if case.logging != "propensity":
+        return True
+    if max(len(row.items) for row in case.rows) == 1:
+        return model not in oracle.BLIND
+    return model in (("list",) if case.propensity == "list" else ("ip", "prefix"))
+
+
+# --- oracles --------------------------------------------------------------------------------------
+
+
+def _strata(case: Case) -> list[Any]:
+    return list({row.land for row in case.rows}) if case.by else [...]
+
+
+def _assert_row(
+    case: Case,
+    found: Sums | None,
+    model: str,
+    measure: Measure,
+    clip: float,
+    land: Any,  # noqa: ANN401
+) -> None:
+    where = f"{model}, {measure.spelling}, M={clip}, {land!r}"
+    if found is None:
+        raise Difference(f"no row for {where}")
+    rows = [row for row in case.rows if land in (..., row.land)]
+    right = expected(case, rows, model, measure, clip)
+    for name, value in right.items():
+        _assert_close(name, _of(found, name), value, right, where)
+    _assert_spread(case, found, rows, model, measure, clip, where)
+
+
+def _of(found: Sums, name: str) -> Any:  # noqa: ANN401
+    match name:
+        case "covered" | "clipped":
+            return getattr(found, f"{name}_share")
+        case "contexts" | "records" | "missing_contexts":
+            return getattr(found.stratum, name)
+        case "change":
+            return None if found.value is None else found.value - (found.production or 0.0)
+    return getattr(found, name)
+
+
+def _assert_close(name: str, found: Any, right: Any, row: dict[str, Any], where: str) -> None:  # noqa: ANN401
+    told = f"{name} of {where}: {found!r} is not {right!r}"
+    if found is None or right is None:
+        if found is not right:
+            raise Difference(told)
+        return
+    size = {
+        "change": max(abs(row.get("value") or 0), abs(row["production"] or 0)),
+        "covered": 1.0,
+        "clipped": 1.0,
+    }
+    if not math.isclose(found, right, rel_tol=SAME, abs_tol=SAME * size.get(name, 0.0)):
+        raise Difference(told)
+
+
+def expected(
+    case: Case, rows: list[Row], model: str, measure: Measure, clip: float
+) -> dict[str, Any]:
+    """What an oracle says of one row of the answer."""
+    records = [row.record for row in rows]
+    if measure.first:
+        records = firsts.only_first(records)
+    absent = {r.context for r in records} - set(case.candidate)
+    kept = [
+        i for i, r in enumerate(records) if case.missing == "production" or r.context not in absent
+    ]
+    if not kept:
+        return {"value": None, "production": None, "records": 0, "missing_contexts": len(absent)}
+    theta = measure.theta
+    if case.logging == "propensity":
+        return _by_propensity(case, rows, records, kept, model, theta, clip)
+    if measure.first and model in firsts.SLOTS:
+        row = firsts.evaluate(model, records, case.candidate, theta, missing=case.missing)
+    else:
+        options: dict[str, Any] = {"missing": case.missing, "logging": case.pi}
+        row = oracle.evaluate(model, records, case.candidate, theta, clip, **options)
+    right = row._asdict()
+    del right["lift"]
+    if case.kind == "PlackettLuce" and case.pi is not None and model in ("list", "prefix"):
+        # Lists that the log never showed are one to it, though a logging policy may show them.
+        right = {name: right[name] for name in ("production", "records", "contexts")}
+    return right
+
+
+def _by_propensity(
+    case: Case,
+    rows: list[Row],
+    records: list[oracle.Record],
+    kept: list[int],
+    model: str,
+    theta: tuple[float, ...],
+    clip: float,
+) -> dict[str, Any]:
+    """Values alone: what is covered has another meaning where records are weighed one by one."""
+    used = [records[i] for i in kept]
+    listed = case.propensity == "list"
+    chances = [(rows[i].chance,) * len(rows[i].items) if listed else rows[i].chances for i in kept]
+    value: float | None = propensities.value(model, used, chances, case.candidate, theta, clip)
+    if not _covered(case, used, model, theta):
+        value = None
+    return {
+        "value": value,
+        "production": oracle.production(used, theta),
+        "records": sum(r.weight for r in used),
+    }
+
+
+def _covered(
+    case: Case, records: list[oracle.Record], model: str, theta: tuple[float, ...]
+) -> bool:
+    """Whether the log has any cell of the candidate."""
+    return any(
+        record.context not in case.candidate
+        or propensities.over(model, case.candidate[record.context], record.items, k, theta) > 0
+        for record in records
+        for k in range(1, len(record.items) + 1)
+        if oracle.at(theta, k) > 0
+    )
+
+
+def _assert_spread(
+    case: Case,
+    found: Sums,
+    rows: list[Row],
+    model: str,
+    measure: Measure,
+    clip: float,
+    where: str,
+) -> None:
+    """The covariance, where an oracle knows it and no weight stands at the edge of the clip."""
+    if found.spread is None or measure.first or case.logging == "propensity":
+        return
+    if clip == 1.0 or case.kind == "Observed":
+        return
+    used = [row for row in rows if case.missing == "production" or row.context in case.candidate]
+    periods = len({row.day for row in used})
+    if sum(row.weight for row in used) <= 2 or (case.clusters == "period" and periods < 2):
+        return
+    right = spread.covariance(
+        model,
+        [row.record for row in used],
+        case.candidate,
+        measure.theta,
+        clip,
+        clusters=[row.day for row in used] if case.clusters == "period" else None,
+        fixed=case.fixed,
+        logging=case.pi,
+        missing=case.missing,
+    )
+    # A variance is a difference of squares, of which rounding leaves so much.
+    size = max(found.value or 0.0, found.production or 0.0) ** 2
+    if not np.allclose(found.spread.covariance, right, rtol=1e-7, atol=1e-13 * size):
+        raise Difference(f"covariance of {where}: {found.spread.covariance} is not {right}")

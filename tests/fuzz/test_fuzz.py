@@ -1,0 +1,102 @@
+"""A short run of the fuzzer, and what the long ones have found; `make fuzz` makes a long one."""
+
+import math
+
+import pytest
+
+import foreclick as fc
+from tests.fuzz.draws import Case, Measure, Row
+from tests.fuzz.judge import compared, judge
+from tests.tries import tries
+from tests.truth import oracle
+
+
+@pytest.mark.parametrize("part", range(tries(2, 10)))
+def test_random_logs_are_answered_as_the_oracles_do(part):
+    found = [compared(seed) for seed in range(75 * part, 75 * part + 75)]
+    assert [(seed, wrong) for seed, _, wrong in found if wrong] == []
+    assert sum(count for _, count, _ in found) > 300
+
+
+def clicks_at(depth):
+    return Measure(f"clicks@{depth}", oracle.clicks_at(depth))
+
+
+# --- found by the fuzzer ------------------------------------------------------------------------
+
+
+def test_the_answer_to_a_metric_does_not_depend_on_others():
+    """The candidate's first item was never shown; its second was."""
+    rows = [Row("q", ("a", "b"), (1.0, 0.0)), Row("q", ("b", "a"), (1.0, 1.0))]
+    models = ("rctr", "rcm")
+    policy = {"q": {("z", "a"): 1.0}}
+    judge(Case(0, rows, policy, models=models, measures=(clicks_at(1), clicks_at(2))))
+    table = {"context": ["q"] * 2, "items": [["a", "b"]] * 2, "clicks": [[1, 0]] * 2}
+    for metrics in (["clicks@1"], ["clicks@1", "clicks@2"]):
+        found = fc.evaluate(
+            table,
+            {"context": ["q"], "items": [["z", "a"]]},
+            metrics=metrics,
+            estimators=models,
+            clusters=None,
+        )
+        assert [row["value"] for row in found.to_dicts() if row["metric"] == "clicks@1"] == [
+            None
+        ] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "policy"),
+    [
+        (
+            [
+                Row(3, (1,), (1e6,), 1, "Monday"),
+                Row(3, (1,), (1e6,), 10**6, "Monday"),
+                Row(1, (1,), (0.0,), 1, "Sunday"),
+                Row(1, (1,), (1.0,), 1, "Monday"),
+            ],
+            {1: {(1,): 0.5, (0,): 0.5}, 3: {(1,): 0.25, (9, 1): 0.75}},
+        ),
+        (
+            [
+                Row("q", ("b",), (0.0,), 1, 3),
+                Row("q", ("a", "b"), (0.0, 0.0), 0.1, 3),
+                Row("q", ("b",), (1.0,), 1, 0),
+            ],
+            {"q": {("b", "a"): 1 - 1e-9, ("a", "z"): 1e-9}},
+        ),
+        (
+            [
+                Row("q", (0, 1), (0.0, 0.0), 10**12, 1),
+                Row("q", (0, 1), (0.0, 0.0), 2, 1),
+                Row("q", (0, 1), (1.0, 1.0), 1, 2),
+            ],
+            {"q": {(0, 1): 0.25, (1, 0, 2): 0.75}},
+        ),
+    ],
+    ids=["a context of large rewards", "less than a record", "nearly all records on one day"],
+)
+def test_the_variance_of_days_is_more_than_rounding(rows, policy):
+    judge(Case(0, rows, policy, measures=(clicks_at(3),), clusters="period", fixed=True))
+
+
+@pytest.mark.parametrize(
+    ("lists", "shown", "theta"),
+    [
+        ([(7, 3, 0, 1, 9)], [(5, 7, 3), (6, 8)], (0.7, 0.8, 0.9, 0.7, 0.9)),
+        (
+            [(7, 2, 9, 8), (7, 4, 3, 2), (1, 5, 2, 6), (3, 2, 9, 1)],
+            [(5, 8, 3), (7, 3)],
+            (0.1, 0.4, 0.2, 1.0),
+        ),
+    ],
+    ids=["a whole list", "items never shown"],
+)
+def test_what_else_a_batch_holds_does_not_change_a_bit(lists, shown, theta):
+    """Sums along lists, and over items that only other contexts show, are added in one order."""
+    chances = {1: (1.0,), 4: (0.1, 0.2, 0.3, 0.4)}[len(lists)]
+    policy = {x: dict(zip(lists, chances, strict=True)) for x in "ab"}
+    rows = [Row("b", lists[0], (1.0,) * 5), Row("b", shown[0], (1.0,) * 3)]
+    rows += [Row("a", shown[1], (1.0,) * 2), Row("a", lists[-1], (1.0,) * 5)]
+    rows = [row._replace(clicks=row.clicks[: len(row.items)]) for row in rows]
+    judge(Case(0, rows, policy, measures=(Measure(theta, theta),), clips=(0.7, math.inf), slots=1))

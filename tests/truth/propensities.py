@@ -1,0 +1,102 @@
+"""Records weighed by their own propensities, record by record; knows no library.
+
+V̂ = 1/n Σ_t Σ_k θ_k w_k min(h / p_t, M), with p_t the probability that the log gives for the list or
+the slot of record t. A record stands for its part of the exposure of its cell, by which `covered`
+and `clipped` are defined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from tests.truth import oracle
+from tests.truth.oracle import Policy, Record, Theta, at
+
+
+def value(
+    model: str,
+    records: Sequence[Record],
+    chances: Sequence[Sequence[float]],
+    candidate: Policy,
+    theta: Theta,
+    clip: float = math.inf,
+) -> float:
+    """V̂; contexts that the candidate lacks count as they were logged.
+
+    Args:
+        model: "list", "prefix" or "ip".
+        records: the log.
+        chances: of each record, the probability of every slot; of "list", that of the list.
+        candidate: by context, lists and their probabilities.
+        theta: the weight of each position.
+        clip: M.
+    """
+    total = 0.0
+    for record, given in zip(records, chances, strict=True):
+        draws = candidate.get(record.context)
+        for k, click in enumerate(record.clicks, start=1):
+            weight = 1.0
+            if draws is not None:
+                weight = min(over(model, draws, record.items, k, theta) / given[k - 1], clip)
+            total += record.weight * at(theta, k) * click * weight
+    return total / sum(record.weight for record in records)
+
+
+def over(model: str, draws: oracle.Draws, items: tuple[Any, ...], k: int, theta: Theta) -> float:
+    """The candidate's exposure of the cell of slot k, per exposure of the slot.
+
+    A list is the whole list. An item counts wherever the candidate shows it, and so the log can
+    only have had one position.
+    """
+    if model == "list":
+        return draws.get(items, 0.0)
+    p = oracle.reciprocal_ranks(max(len(theta), k))
+    own = at(theta, k) if model in ("item", "pbm") else 1.0
+    return oracle._SIDES[model](draws, items, k, theta, p) / own if own else 0.0
+
+
+def clipped(
+    model: str,
+    records: Sequence[Record],
+    chances: Sequence[Sequence[float]],
+    candidate: Policy,
+    theta: Theta,
+    clip: float,
+) -> float:
+    """Σ n_x s_t (H − M e p_t)₊ over Σ n_x H: what the clip cut off, of what was shown.
+
+    s_t is the part of its cell's records that a record stands for.
+    """
+    size: defaultdict[Any, float] = defaultdict(float)
+    rows: defaultdict[Any, list[tuple[float, float, float]]] = defaultdict(list)
+    for record, given in zip(records, chances, strict=True):
+        size[record.context] += record.weight
+        for k in range(1, len(record.items) + 1):
+            if at(theta, k) > 0:
+                g = record.context, _cell(model, record.items, k)
+                rows[g].append((record.weight, at(theta, k), given[k - 1]))
+    cut = mass = 0.0
+    for x, n in size.items():
+        for g, wanted in _exposures(model, candidate[x], theta).items():
+            mass += n * wanted
+            shown = rows.get((x, g), [])
+            whole = sum(weight for weight, _, _ in shown)
+            for weight, e, p in shown:
+                cut += n * weight / whole * max(wanted - clip * e * p, 0.0)
+    return cut / mass
+
+
+def _cell(model: str, items: tuple[Any, ...], k: int) -> Any:  # noqa: ANN401
+    return {"list": (items, k), "prefix": items[:k], "ip": (items[k - 1], k)}[model]
+
+
+def _exposures(model: str, draws: oracle.Draws, theta: Theta) -> dict[Any, float]:
+    found: defaultdict[Any, float] = defaultdict(float)
+    for items, chance in draws.items():
+        for k in range(1, len(items) + 1):
+            if at(theta, k) > 0:
+                found[_cell(model, items, k)] += chance * at(theta, k)
+    return dict(found)
