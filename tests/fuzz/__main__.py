@@ -2,6 +2,9 @@
 
 A case is one answer that was held against an oracle: one estimator, metric, clip and segment, of a
 random log and candidate. A seed is one log with its candidate and its questions.
+
+With `--engine postgres` (or spark, clickhouse, duckdb) a case is a random log with faults in every
+column, tallied there: the tally, or the error, is that of DuckDB, to the last bit.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import argparse
 import sys
 from multiprocessing import get_context
 
+from tests.fuzz.engines import ENGINES, difference, started
 from tests.fuzz.judge import compared
 
 SEEDS = 500
@@ -23,11 +27,18 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--cases", type=int, default=100_000, help="stop after so many answers")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--engine", choices=ENGINES, help="tally logs there instead")
     asked = parser.parse_args()
+    if asked.engine is not None:
+        return _on_engine(asked)
     if asked.seed is not None:
         _, _, wrong = compared(asked.seed)
         print(wrong or "no difference")  # noqa: T201
         return int(bool(wrong))
+    return _on_arrays(asked)
+
+
+def _on_arrays(asked: argparse.Namespace) -> int:
     cases = logs = found = 0
     with get_context("spawn").Pool(asked.jobs) as pool:
         while cases < asked.cases:
@@ -38,6 +49,21 @@ def main() -> int:
                     found += 1
                     print(f"seed {seed}: {wrong}", flush=True)  # noqa: T201
             print(f"{cases:,} cases of {logs:,} logs, {found} findings", flush=True)  # noqa: T201
+    return int(found > 0)
+
+
+def _on_engine(asked: argparse.Namespace) -> int:
+    found, seeds = 0, range(asked.start, asked.start + asked.cases)
+    if asked.seed is not None:
+        seeds = range(asked.seed, asked.seed + 1)
+    with started(asked.engine) as load:
+        for done, seed in enumerate(seeds, start=1):
+            wrong = difference(seed, load)
+            if wrong:
+                found += 1
+                print(f"seed {seed}: {wrong}", flush=True)  # noqa: T201
+            if done % 100 == 0 or done == len(seeds):
+                print(f"{done:,} tallies in {asked.engine}, {found} findings", flush=True)  # noqa: T201
     return int(found > 0)
 
 

@@ -224,18 +224,22 @@ def _by_propensity(
     theta: tuple[float, ...],
     clip: float,
 ) -> dict[str, Any]:
-    """Values alone: what is covered has another meaning where records are weighed one by one."""
+    """Every record weighed by its own propensity."""
     used = [records[i] for i in kept]
     listed = case.propensity == "list"
     chances = [(rows[i].chance,) * len(rows[i].items) if listed else rows[i].chances for i in kept]
     value: float | None = propensities.value(model, used, chances, case.candidate, theta, clip)
     if not _covered(case, used, model, theta):
         value = None
-    return {
+    right = {
         "value": value,
         "production": oracle.production(used, theta),
         "records": sum(r.weight for r in used),
     }
+    if model in ("list", "prefix", "ip") and case.kind != "PlackettLuce":
+        both = propensities.shares(model, used, chances, case.candidate, theta, clip)
+        right |= dict(zip(("covered", "clipped"), both, strict=True))
+    return right
 
 
 def _covered(

@@ -73,11 +73,21 @@ def test_the_answer_to_a_metric_does_not_depend_on_others():
             ],
             {"q": {(0, 1): 0.25, (1, 0, 2): 0.75}},
         ),
+        (
+            [
+                *(Row("q", ("a", "b"), (0.0, 0.0), 1, 1),) * 3,
+                Row("q", ("a", "b"), (0.0, 1e-6), 1, 2),
+                Row("r", ("c", "a", "b"), (1e6,) * 3, 1, 1),
+            ],
+            {"q": {("b", "a"): 0.3, ("c", "a", "b"): 0.7}, "r": {("b", "c", "a"): 1.0}},
+        ),
     ],
-    ids=["a context of large rewards", "less than a record", "nearly all records on one day"],
+    ids=["a context of large rewards", "less than a record", "nearly all on one day", "all scales"],
 )
 def test_the_variance_of_days_is_more_than_rounding(rows, policy):
-    judge(Case(0, rows, policy, measures=(clicks_at(3),), clusters="period", fixed=True))
+    for theta in ((1.0, 1.0, 1.0), (0.1, 1.0, 0.3)):
+        measures = (Measure(theta, theta),)
+        judge(Case(0, rows, policy, measures=measures, clusters="period", fixed=True))
 
 
 @pytest.mark.parametrize(
@@ -100,3 +110,29 @@ def test_what_else_a_batch_holds_does_not_change_a_bit(lists, shown, theta):
     rows += [Row("a", shown[1], (1.0,) * 2), Row("a", lists[-1], (1.0,) * 5)]
     rows = [row._replace(clicks=row.clicks[: len(row.items)]) for row in rows]
     judge(Case(0, rows, policy, measures=(Measure(theta, theta),), clips=(0.7, math.inf), slots=1))
+
+
+# --- what tests near by would not notice ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["list", "prefix", "ip"])
+def test_rows_of_a_cell_share_what_a_clip_cuts_off(model):
+    """The same list with three propensities: none of the rows is the whole cell."""
+    chances = [(0.5, 0.4), (0.1, 0.1), (0.02, 0.01)]
+    rows = [
+        Row("q", (1, 2), (1.0, 0.0), weight, chance=given[0], chances=given)
+        for weight, given in zip((3, 5, 2), chances, strict=True)
+    ]
+    policy = {"q": {(1, 2): 0.75, (2, 1): 0.25}}
+    judge(
+        Case(
+            0,
+            rows,
+            policy,
+            models=(model,),
+            measures=(clicks_at(2),),
+            clips=(1.5, 9.0),
+            logging="propensity",
+            propensity="list" if model == "list" else "slot",
+        )
+    )

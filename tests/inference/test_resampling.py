@@ -27,6 +27,9 @@ def test_the_jackknife_takes_all_bias_off_the_plug_in_variance():
     plug_in, unbiased = NUMBERS.var(), NUMBERS.var(ddof=1)
     found = jackknife(plug_in, leave_one_out(np.var), 0.95)
     assert plug_in - found.bias == pytest.approx(unbiased, rel=EXACT)
+    # Around the mean of the replicates, which is not the value where there is bias.
+    spread = np.var(leave_one_out(np.var), ddof=0) * (len(NUMBERS) - 1)
+    assert found.se == pytest.approx(np.sqrt(spread), rel=EXACT)
 
 
 def test_the_bootstrap_of_a_mean_is_what_it_is_in_the_limit():

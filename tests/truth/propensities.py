@@ -58,35 +58,40 @@ def over(model: str, draws: oracle.Draws, items: tuple[Any, ...], k: int, theta:
     return oracle._SIDES[model](draws, items, k, theta, p) / own if own else 0.0
 
 
-def clipped(
+def shares(
     model: str,
     records: Sequence[Record],
     chances: Sequence[Sequence[float]],
     candidate: Policy,
     theta: Theta,
-    clip: float,
-) -> float:
-    """Σ n_x s_t (H − M e p_t)₊ over Σ n_x H: what the clip cut off, of what was shown.
+    clip: float = math.inf,
+) -> tuple[float, float]:
+    """`covered` and `clipped`: Σ n H 1{shown} and Σ n s_t (H − M e p_t)₊, both over Σ n H.
 
-    s_t is the part of its cell's records that a record stands for.
+    s_t is the part of its cell's records that a record stands for. Where the candidate is silent,
+    it shows what the log did.
     """
     size: defaultdict[Any, float] = defaultdict(float)
-    rows: defaultdict[Any, list[tuple[float, float, float]]] = defaultdict(list)
+    rows: defaultdict[Any, list[tuple[float, float]]] = defaultdict(list)
+    mass = covered = cut = 0.0
     for record, given in zip(records, chances, strict=True):
         size[record.context] += record.weight
         for k in range(1, len(record.items) + 1):
-            if at(theta, k) > 0:
+            if record.context not in candidate:
+                mass += record.weight * at(theta, k)
+                covered += record.weight * at(theta, k)
+            elif at(theta, k) > 0:
                 g = record.context, _cell(model, record.items, k)
-                rows[g].append((record.weight, at(theta, k), given[k - 1]))
-    cut = mass = 0.0
+                rows[g].append((record.weight, at(theta, k) * given[k - 1]))
     for x, n in size.items():
-        for g, wanted in _exposures(model, candidate[x], theta).items():
+        for g, wanted in _exposures(model, candidate.get(x, {}), theta).items():
+            shown = rows[x, g]
+            whole = sum(weight for weight, _ in shown)
             mass += n * wanted
-            shown = rows.get((x, g), [])
-            whole = sum(weight for weight, _, _ in shown)
-            for weight, e, p in shown:
-                cut += n * weight / whole * max(wanted - clip * e * p, 0.0)
-    return cut / mass
+            covered += n * wanted if shown else 0.0
+            if math.isfinite(clip):
+                cut += sum(n * w / whole * max(wanted - clip * logged, 0.0) for w, logged in shown)
+    return (covered / mass, cut / mass) if mass else (0.0, 0.0)
 
 
 def _cell(model: str, items: tuple[Any, ...], k: int) -> Any:  # noqa: ANN401
@@ -97,6 +102,6 @@ def _exposures(model: str, draws: oracle.Draws, theta: Theta) -> dict[Any, float
     found: defaultdict[Any, float] = defaultdict(float)
     for items, chance in draws.items():
         for k in range(1, len(items) + 1):
-            if at(theta, k) > 0:
+            if chance * at(theta, k) > 0:
                 found[_cell(model, items, k)] += chance * at(theta, k)
     return dict(found)

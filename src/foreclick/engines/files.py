@@ -53,7 +53,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         finally:
             scratch.remove()
         return
-    partial = Path(f"{path}.{machine()}.{os.getpid()}{_PARTIAL}")
+    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
     try:
         yield partial
         partial.replace(path)
@@ -63,7 +63,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
-    for file in abandoned(directory, f".{machine()}.", _PARTIAL):
+    for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
         file.unlink(missing_ok=True)
 
 

@@ -34,6 +34,9 @@ FEW_FREEDOM = 10
 ENOUGH_PERIODS = 5
 """In so many periods a cell must have been seen for its click rate to be more than theirs."""
 
+_ROUNDING = 1e-14
+"""What is left of squares that cancel: rewards that are all alike vary by nothing."""
+
 PerContext = dict[Any, Floats]
 """Shape (X,) each: what every context adds to a sum, by name."""
 
@@ -66,7 +69,8 @@ def residuals(weighed: WeighedCells) -> Residuals:
     x = cells.by_cell(earned * w.theta * w.exposure)
     y = cells.by_cell(shown * w.exposure**2)
     counts = (w.wanted > 0) & (w.n > 0)
-    squared = np.where(counts, np.maximum(q - w.rate * (2 * x - w.rate * y), 0.0), 0.0)
+    squared = q - w.rate * (2 * x - w.rate * y)
+    squared = np.where(counts & (squared > _ROUNDING * q), squared, 0.0)
     free = np.where(counts, np.maximum(w.n - 1, 0.0), 0.0)  # of records that count less than 1
     count = cells.batch.context_count
     pool = sums(w.context, squared, count), sums(w.context, free, count)
