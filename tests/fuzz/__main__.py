@@ -14,7 +14,7 @@ import sys
 from multiprocessing import get_context
 
 from tests.fuzz.engines import ENGINES, difference, started
-from tests.fuzz.judge import compared
+from tests.fuzz.others import compared
 
 SEEDS = 500
 """Logs from one report to the next."""

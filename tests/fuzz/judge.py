@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import traceback
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,14 +12,13 @@ import numpy as np
 import foreclick as fc
 from foreclick.errors import (
     ForeclickError,
-    ForeclickWarning,
     ModelError,
     PolicyError,
 )
 from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.estimators.sums import Sums
 from tests.fuzz.arrays import lists_of, policy_of, tally_of
-from tests.fuzz.draws import Case, Measure, Row, draw
+from tests.fuzz.draws import Case, Measure, Row
 from tests.truth import firsts, oracle, propensities, spread
 
 SAME = 1e-9
@@ -57,16 +54,6 @@ def judge(case: Case) -> int:
     if case.seed % 4 == 0:
         assert_same_bits(case, found)
     return compared
-
-
-def compared(seed: int) -> tuple[int, int, str]:
-    """The seed, how many answers of its case agree with an oracle, and what went wrong."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ForeclickWarning)
-            return seed, judge(draw(seed)), ""
-    except Exception:  # noqa: BLE001 - whatever it is, it is a finding
-        return seed, 0, traceback.format_exc(limit=-3)
 
 
 # --- the library ----------------------------------------------------------------------------------

@@ -459,9 +459,9 @@ def _filled(logging: Candidate) -> Floats:
 def policy_depth(question: Question, shape: Shape) -> int:
     """Down to which position policies are asked.
 
-    No further than the log or a policy shows anything, however deep a metric counts. The
-    probability of a whole list is for the whole list, however little a metric counts; one position
-    more tells a longer list from it. A ladder learns from all positions.
+    No further than the log or a policy shows anything, however deep a metric counts. Where whole
+    lists are compared, by their propensities or by a ladder, it is all of the list, however little
+    a metric counts; one position more than the log's tells a longer list from a logged one.
     """
     asked = (question.candidate, question.baseline, question.logging)
     filled = max(shape.depth, *(p.longest for p in asked if isinstance(p, Policy)))
@@ -469,5 +469,5 @@ def policy_depth(question: Question, shape: Shape) -> int:
         shape.propensity == "list" or shape.depth == 1
     )
     ladders = any(isinstance(e, Ladder) for e in question.estimators)
-    least = max(shape.depth + 1 if whole_list else 0, shape.depth if ladders else 0)
-    return max(int(min(question.depth, filled)), least)
+    least = shape.depth + 1 if whole_list or ladders else question.depth
+    return int(min(max(question.depth, least), filled))

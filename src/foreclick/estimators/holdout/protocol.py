@@ -148,10 +148,7 @@ def fold_errors(
         _errors_of(tally, batches, [a for a in asks if a.cell == cell], protocol)
         for cell in dict.fromkeys(ask.cell for ask in asks)
     ]
-    # A ladder learns from all positions, whichever a metric counts.
-    whole_lists = any(isinstance(e, Ladder) for e in estimators)
-    depth = tally.shape.depth if whole_lists else max(metric.depth for metric in metrics)
-    truths = _Truths(metrics, protocol, min(depth, tally.shape.depth))
+    truths = _Truths(metrics, protocol)
     for cut in _cuts(batches, protocol):
         cases = truths.add(cut)
         for group in groups:
@@ -205,11 +202,10 @@ class _Truths:
     Args:
         metrics: what is predicted.
         protocol: how the log is held out.
-        depth: lists that are the same down to this position have the same noise.
     """
 
-    def __init__(self, metrics: Sequence[Metric], protocol: Protocol, depth: int) -> None:
-        self.metrics, self.protocol, self.depth = metrics, protocol, depth
+    def __init__(self, metrics: Sequence[Metric], protocol: Protocol) -> None:
+        self.metrics, self.protocol = metrics, protocol
         self._by_fold, self._once = Totals(protocol.count), Totals()
 
     def add(self, cut: Cut) -> Cases:
@@ -240,10 +236,11 @@ class _Truths:
         """Add Σ weight · Var(f | list) / n.
 
         The variance of a list's reward is pooled within each context, over lists shown twice or
-        more in a fold; contexts without any take that of all contexts.
+        more in a fold; contexts without any take that of all contexts. Lists are whole lists,
+        however few positions a metric counts, so that no metric's noise depends on others.
         """
         batch = cut.batch
-        key = batch.prefix[cut.showing_list, self.depth - 1].astype(np.int64) * cut.folds
+        key = cut.showing_list.astype(np.int64) * cut.folds
         found, group = numbered(key + cut.showing_fold, len(batch.lists) * cut.folds)
         records, context = sums(group, cut.showing_n, len(found)), np.zeros(len(found), np.int64)
         context[group] = batch.list_context[cut.showing_list]
