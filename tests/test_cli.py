@@ -21,6 +21,7 @@ import foreclick as fc
 from foreclick import simulate
 from foreclick.cli import asking, main  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
+from foreclick.errors import SourceError
 from foreclick.results import Result
 
 if TYPE_CHECKING:
@@ -234,13 +235,16 @@ def test_a_chart_is_drawn_beside_the_answer(run, folder, command, form):
     assert (folder / f"chart.{form}").read_bytes().startswith(starts[form])
 
 
-def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys):
-    (folder / "taken.png").mkdir()
-    words = ["support", "log.parquet", "candidate.parquet", *HELD_OUT, "--chart", "taken.png"]
+def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys, monkeypatch):
+    def full(*_: object) -> None:
+        raise SourceError("'full.png' cannot be written: No space left on device.")
+
+    monkeypatch.setattr("foreclick.rendering.save", full)
+    words = ["support", "log.parquet", "candidate.parquet", *HELD_OUT, "--chart", "full.png"]
     assert main([*words, "--format", "csv"]) == 2
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 5
-    assert "taken.png" in err
+    assert "full.png" in err
 
 
 def test_simulate_writes_a_file_a_day(run, folder):

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
+STATEMENT = "\nThe statement was:\n"
+"""What stands between the message of an `EngineError` and the SQL that it shows."""
+
+
 class ForeclickError(Exception):
     """The root of all errors raised by foreclick on purpose."""
 

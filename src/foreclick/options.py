@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -23,6 +24,9 @@ from foreclick.words import did_you_mean, one_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+AT_ONCE = max(64, 4 * (os.cpu_count() or 1))
+"""The most threads or processes: more only cost memory, and far more take the machine with them."""
 
 _TWINS = (("metric", "metrics"), ("estimator", "estimators"))
 _PER_CENT = 100
@@ -204,10 +208,13 @@ def _from_zero(what: str, such_as: str = "", *, optional: bool = False) -> Numbe
     return Number(f"{what}, from 0 on", lambda v: 0 <= v < math.inf, such_as, optional)
 
 
-def whole(least: int, what: str, such_as: str = "", *, optional: bool = False) -> Number:
+def whole(
+    least: int, what: str, such_as: str = "", *, optional: bool = False, most: float = math.inf
+) -> Number:
     """A whole number."""
-    give = f"{what}, a whole number from {least} on"
-    return Number(give, lambda v: v >= least, such_as, optional, whole=True)
+    upto = "on" if most == math.inf else f"to {most:g}"
+    give = f"{what}, a whole number from {least} {upto}"
+    return Number(give, lambda v: least <= v <= most, such_as, optional, whole=True)
 
 
 PART = _part("0.1")
@@ -247,6 +254,7 @@ OPTIONS: dict[str, Rule] = {
     "max_error": _above("a number of grades", "1"),
     "max_lists": whole(1, "the number of lists of a context", optional=True),
     "method": choice("jackknife", "bootstrap"),
+    "min_count": whole(2, "how many records must share a row", "10", optional=True),
     "min_held": _from_zero("a number of records"),
     "min_records": _from_zero("a number of records", optional=True),
     "min_shown": _from_zero("how often an item must have been shown"),
@@ -265,8 +273,9 @@ OPTIONS: dict[str, Rule] = {
     "seed": whole(0, "the seed"),
     "share": _share("0.1", optional=True),
     "temperature": _above("for the order by score Ranking.from_scores, else a number"),
+    "threads": whole(1, "the number of threads", optional=True, most=AT_ONCE),
     "within": choice("auto", "context", "period"),
-    "workers": whole(1, "the number of processes"),
+    "workers": whole(1, "the number of processes", most=AT_ONCE),
 }
 """What every option may be, by its name."""
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from foreclick import simulate
 from foreclick.analysis.backtest import Backtest, backtest
-from foreclick.engines import total
+from foreclick.engines import total, whole_file
 from foreclick.errors import BacktestError, optional
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.results import Result
@@ -275,7 +275,8 @@ def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Pat
         label="clicks a record",
     )
     files.append(out / "drift.png")
-    figure.savefig(files[-1])
+    with whole_file(files[-1]) as file:
+        figure.savefig(file, format="png")
     return tuple(files)
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import chain, islice
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import TypeVar
+
+from foreclick.errors import EngineError
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
@@ -28,12 +36,49 @@ def pooled(
     if len(first) < 2:  # noqa: PLR2004 - a single one is done before a process has started
         yield from map(work, chain(first, rest))
         return
+    try:
+        yield from _in_processes(work, chain(first, rest), workers)
+    except BrokenProcessPool as error:
+        raise EngineError(
+            f"one of {workers} worker processes was killed, probably because memory ran out. Use "
+            "fewer, such as workers=1."
+        ) from error
+
+
+def _in_processes(
+    work: Callable[[Part], Answer], parts: Iterable[Part], workers: int
+) -> Iterator[Answer]:
+    """`pooled` in other processes; none of them survives this one, or the end of the work."""
     # Forks of a process that has threads may hang, and an engine has threads.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    reader, writer = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_end_with_parent, initargs=(reader,)
+    )
+    with reader, writer, pool:
         waiting: deque[Future[Answer]] = deque()
-        for part in chain(first, rest):
-            waiting.append(pool.submit(work, part))
-            if len(waiting) > 2 * workers:
+        try:
+            for part in parts:
+                waiting.append(pool.submit(work, part))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        for future in waiting:
-            yield future.result()
+        except BaseException:  # also of a reader that wants no more: GeneratorExit
+            writer.close()
+            raise
+
+
+def _end_with_parent(line: Connection) -> None:
+    """End this worker when the other end of a pipe is closed, as it is when the parent dies.
+
+    Python's own workers would wait for work forever. Ctrl-C is heard by the parent, who decides.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def wait() -> None:
+        with suppress(EOFError, OSError):
+            line.recv()
+        os._exit(1)  # in the middle of whatever the main thread does
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeVar
 
 import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
 
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
-from foreclick.batches.encode import Codebook, Codes, encode
+from foreclick.batches.encode import Codebook, Codes, encode, refuse_falling
 from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
@@ -129,8 +130,13 @@ class _Rows:
         self.codebook = self._codebook()
 
     def __iter__(self) -> Iterator[Batch]:
+        before: pa.Array | None = None  # the last context of the batch before
         for rows in whole_contexts(self.tally.sorted_batches(), self.limit):
-            yield encode(rows, self.shape, self.codebook)
+            batch = encode(rows, self.shape, self.codebook)
+            if before is not None:
+                refuse_falling(pa.concat_arrays([before, batch.contexts[:1]]))
+            yield batch
+            before = batch.contexts[-1:]
 
     def _codebook(self) -> Codebook:
         """What occurs in the whole log, asked of the engine: it reads these columns alone."""

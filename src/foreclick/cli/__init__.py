@@ -1,11 +1,13 @@
 """The command line: the library's questions, asked of files, answered in words or numbers.
 
-Exit codes: 0 done, 2 bad input, 130 interrupted, 141 the reader of the output went away; of `gate`
-alone also 1, the answer is no, and 3, the log cannot tell.
+Exit codes: 0 done, 2 bad input, 70 an error of foreclick's own, 130 interrupted, 141 the reader of
+the output went away, 143 terminated; of `gate` alone also 1, the answer is no, and 3, the log
+cannot tell.
 
 `app` has the commands and their help; `options` and `questions` groups of options, `values` kinds
 of words, `defaults` what the help says of the library's defaults; `asking`, `making` and `demo` the
-commands; `run` runs one; `inputs` reads what it names, `output` prints. Ibis and NumPy are imported
+commands; `run` runs one, `process` is what the shell sees of it; `inputs` reads what it names,
+`output` prints. Ibis and NumPy are imported
 when a command runs, not for help.
 """
 
@@ -28,7 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the words after `foreclick`; by default those of this process.
     """
+    from foreclick.cli.process import guarded
+
     words = list(sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _run(words))
+
+
+def _run(words: list[str]) -> int:
     if words == ["--version"]:
         sys.stdout.write(f"foreclick {__version__}\n")
         return 0

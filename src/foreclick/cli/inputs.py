@@ -9,7 +9,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import foreclick as fc
-from foreclick.engines import Engine, filter_by, open_source, whole
+from foreclick.engines import Engine, filter_by, open_source, unchanged, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.tallies.base import is_tally
@@ -71,7 +71,8 @@ def _read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tal
     counted = [fc.read_tally(path, engine=engine) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
-    log = fc.read_log(_stacked(raw, engine), **{**usual, **args.roles()})
+    with unchanged(raw):
+        log = fc.read_log(_stacked(raw, engine), **{**usual, **args.roles()})
     return sum(counted, fc.tally(log)) if counted else log
 
 

@@ -127,7 +127,9 @@ class Engined(Run):
         if self.memory_limit is None and self.threads is None:
             return None
         from foreclick.engines import laptop
+        from foreclick.options import check
 
+        check(threads=self.threads)
         return laptop(memory_limit=self.memory_limit, threads=self.threads)
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from foreclick.errors import ForeclickWarning
+from foreclick.results.formats import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +46,9 @@ def _text(result: Result, form: str) -> str:
 
 
 def complain(message: str) -> None:
-    """Say on stderr what is wrong."""
-    _tell(f"foreclick: {message}", "bold red")
+    """Say on stderr what is wrong; what a message quotes cannot steer the terminal."""
+    lines = map(printable, message.splitlines())
+    _tell("foreclick: " + "\n".join(lines), "bold red")
 
 
 def warn(heard: list[str], result: Result, form: str) -> None:
@@ -54,7 +56,7 @@ def warn(heard: list[str], result: Result, form: str) -> None:
     noted = {note.casefold() for note in result.notes} if form in ("answer", "table") else set()
     for message in dict.fromkeys(heard):
         if message.casefold() not in noted:
-            _tell(f"warning: {message}", "bold yellow")
+            _tell(f"warning: {printable(message)}", "bold yellow")
 
 
 @contextmanager

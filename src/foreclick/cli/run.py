@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from foreclick.cli.output import complain, hear, show, warn
-from foreclick.errors import ForeclickError, SourceError
+from foreclick.errors import STATEMENT, ForeclickError, SourceError
 from foreclick.progress import silent, working
 
 if TYPE_CHECKING:
     from foreclick.results import Result
 
-DONE, NO, BAD_INPUT, CANNOT_TELL, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+DONE, NO, BAD_INPUT, CANNOT_TELL, OWN_ERROR = 0, 1, 2, 3, 70
+
+_EXPECTED = (ForeclickError, OSError)
+"""Errors that a user can do something about."""
 
 
 def execute(name: str, files: list[str], given: Any) -> int:  # noqa: ANN401 - any command
@@ -33,17 +34,28 @@ def execute(name: str, files: list[str], given: Any) -> int:  # noqa: ANN401 - a
         _check_words(given.words, files)
         result = _answered(files, given)
     except BrokenPipeError:
-        # Python flushes stdout once more at exit, which would complain about the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except (ForeclickError, OSError) as error:
+        raise  # it is the process's, not a file's
+    except Exception as error:  # noqa: BLE001 - a gate that fails must not exit with 1, its "no"
         if given.debug:
             traceback.print_exc()
-        complain(str(error))
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        complain(_said(error, debug=bool(given.debug)))
+        return BAD_INPUT if isinstance(error, (*_EXPECTED, MemoryError)) else OWN_ERROR
     return _verdict(result) if name == "gate" else DONE
+
+
+def _said(error: Exception, *, debug: bool) -> str:
+    """What went wrong, without the statement that an engine was sent: --debug shows that."""
+    if isinstance(error, MemoryError):
+        return (
+            f"there is not enough memory: {error}" if str(error) else "there is not enough memory."
+        )
+    if not isinstance(error, _EXPECTED):
+        return (
+            f"something failed that should not: {type(error).__name__}: {error}\nPlease report it, "
+            "with what --debug prints."
+        )
+    text, _, statement = str(error).partition(STATEMENT)
+    return f"{text}\n(--debug shows the statement.)" if statement and not debug else str(error)
 
 
 def _check_words(words: str, files: list[str]) -> None:

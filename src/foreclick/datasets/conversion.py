@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from foreclick.datasets.formats import ITEMS
 from foreclick.datasets.ledger import Ledger, Oddity
 from foreclick.datasets.source import Source
+from foreclick.engines import whole_file
 from foreclick.errors import SourceError
 from foreclick.logs import Log, read_log
 from foreclick.progress import working
@@ -79,8 +80,7 @@ def convert(
         )
     source = Source(path, tables=layout.tables)
     ledger = Ledger(source, layout.unit)
-    part = target.with_name(f".{target.name}.part")
-    try:
+    with whole_file(target) as part:
         with source.explained(), working(progress) as say:
             records, clicks = _write(layout, source, ledger, part, say)
         ledger.judge(ledger.lines)
@@ -89,9 +89,6 @@ def convert(
                 f"{str(path)!r} holds no records: {ledger.lines:,} {layout.unit}s were read"
                 f"{_told(ledger)}. Check the path and the name of the dataset."
             )
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
     return _report(layout, ledger, target, records, clicks)
 
 

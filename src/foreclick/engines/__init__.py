@@ -10,6 +10,7 @@ from foreclick.engines.files import (
     has_place,
     local_path,
     sweep_partial,
+    whole_directory,
     whole_file,
     write_rows,
 )
@@ -23,6 +24,7 @@ from foreclick.engines.sources import (
     flag_by,
     open_source,
     read_schemas,
+    unchanged,
 )
 from foreclick.engines.statements import Statement
 from foreclick.engines.stores import exists, is_remote, located, matches, no_file, opened, state
@@ -63,8 +65,10 @@ __all__ = [
     "state",
     "sweep_partial",
     "total",
+    "unchanged",
     "unordered",
     "whole",
+    "whole_directory",
     "whole_file",
     "write_readable",
     "write_rows",

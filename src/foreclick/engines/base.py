@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines.files import ScratchFile
-from foreclick.engines.stores import harmless, masked
+from foreclick.engines.stores import brief, harmless
 from foreclick.engines.values import md5, substr, whole
-from foreclick.errors import EngineError
+from foreclick.errors import STATEMENT, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -291,8 +291,7 @@ class Engine:
                 raise KeyboardInterrupt from error
             what = f"step {step!r}" if step else "a query"
             raise EngineError(
-                f"{self.name} failed in {what}: {masked(str(error))}\n"
-                f"The statement was:\n{self._sql(expr)}"
+                f"{self.name} failed in {what}: {brief(error)}{STATEMENT}{self._sql(expr)}"
             ) from harmless(error)
 
     def _sql(self, expr: ir.Table | Callable[[], ir.Table]) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 _PARTIAL = ".partial"
 _TABLES = (".parquet", ".csv")
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def machine() -> str:
@@ -42,7 +46,8 @@ def machine() -> str:
 def whole_file(path: str | Path) -> Iterator[Path]:
     """A path to write to, which becomes `path` at the end: a file is there completely or not.
 
-    A file of an object store is written here and sent when it is whole.
+    A file of an object store is written here and sent when it is whole. Where `path` is a link, the
+    file that it points to is replaced.
     """
     target = stores.located(path)
     if stores.is_remote(target):
@@ -53,24 +58,83 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         finally:
             scratch.remove()
         return
-    partial = Path(f"{path}.{platform.node()}.{os.getpid()}{_PARTIAL}")
+    final = _replaceable(target)
+    with _partial(final) as partial, _named_if_unwritable(target):
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())  # or a power cut leaves an empty file under the name
+        partial.replace(final)
+
+
+@contextmanager
+def whole_directory(path: str | Path) -> Iterator[Path]:
+    """A directory to write to, which becomes `path` at the end: all files are there or none.
+
+    Where `path` holds other files, these stay, and the new ones are moved there one by one.
+    """
+    final = Path(os.path.realpath(path))
+    with _partial(final) as partial, _named_if_unwritable(str(path)):
+        partial.mkdir()
+        yield partial
+        if final.is_dir() and any(final.iterdir()):
+            for file in sorted(partial.iterdir()):
+                file.replace(final / file.name)
+            return
+        if final.is_dir():
+            final.rmdir()
+        partial.replace(final)
+
+
+@contextmanager
+def _partial(final: Path) -> Iterator[Path]:
+    """A name beside `final` that no other writer uses; what was written to it is removed again."""
+    _sweep(abandoned(final.parent, f".{platform.node()}.", _PARTIAL, final.name))
+    own = f"{token_hex(4)}.{platform.node()}.{os.getpid()}{_PARTIAL}"
+    partial = final.with_name(f"{final.name}.{own}")
     try:
         yield partial
-        partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        _sweep([partial])
+
+
+@contextmanager
+def _named_if_unwritable(path: str) -> Iterator[None]:
+    """Errors of writing that name the file; Arrow's and those of rename do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        said = os.strerror(error.errno)
+        raise SourceError(f"{path!r} cannot be written: {said}.") from error
+
+
+def _replaceable(path: str) -> Path:
+    """Where a file goes; never a device or a pipe, which renaming would replace by a file."""
+    final = Path(os.path.realpath(path))
+    if final.exists() and not final.is_file():
+        what = "a directory" if final.is_dir() else "a device or a pipe"
+        raise SourceError(f"{path!r} cannot be written: it is {what}. Name a file.")
+    return final
 
 
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
-    for file in abandoned(directory, f".{platform.node()}.", _PARTIAL):
-        file.unlink(missing_ok=True)
+    _sweep(abandoned(directory, f".{platform.node()}.", _PARTIAL))
 
 
-def abandoned(directory: Path, before: str, after: str = "") -> Iterator[Path]:
-    """Whose name ends in `before`, the number of a process that is gone, and `after`."""
-    name = re.compile(rf".*{re.escape(before)}(\d+){re.escape(after)}")
-    for path in directory.glob(f"*{after}"):
+def _sweep(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def abandoned(directory: Path, before: str, after: str = "", start: str = "") -> Iterator[Path]:
+    """Whose name is `start`, anything, `before`, the number of a process that is gone, `after`."""
+    name = re.compile(rf"{re.escape(start)}.*{re.escape(before)}(\d+){re.escape(after)}")
+    for path in directory.glob(f"{escape(start)}*{after}"):
         found = name.fullmatch(path.name)
         if found and not _alive(int(found[1])):
             yield path
@@ -138,10 +202,16 @@ def ending(path: str) -> str:
 
 
 def has_place(path: str) -> bool:
-    """Whether a file can be put there: its directory exists, or its store can be reached."""
+    """Whether a file can be put there: its directory exists, or its store can be reached.
+
+    A directory in which nothing can be written is an error that says so.
+    """
     if stores.is_remote(path):
         return stores.filesystem(path) is not None  # else it says what is missing
-    return Path(path).parent.is_dir()
+    place = _replaceable(path).parent
+    if place.is_dir() and not os.access(place, os.W_OK):
+        raise SourceError(f"{path!r} cannot be written: nothing may be written in {str(place)!r}.")
+    return place.is_dir()
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:

@@ -219,6 +219,28 @@ def files_of(source: Any) -> list[str]:  # noqa: ANN401
     return [file for path in paths for file in stores.matches(_whole(path))]
 
 
+@contextmanager
+def unchanged(source: Any) -> Iterator[None]:  # noqa: ANN401
+    """Refuse what was read of files of this machine that changed meanwhile.
+
+    A log is read in several passes, and the file of one that is being written ends anywhere.
+    """
+    before = _states(source)
+    yield
+    after = _states(source)
+    changed = sorted(file for file in before | after if before.get(file) != after.get(file))
+    if changed:
+        raise SourceError(
+            f"{changed[0]!r} changed while it was read ({len(changed):,} such files). Read the log "
+            "again when nobody writes to it, or name the files that are complete."
+        )
+
+
+def _states(source: Any) -> dict[str, Any]:  # noqa: ANN401
+    here = [path for path in paths_of(source) if not stores.is_remote(path)]
+    return {file: stores.state(file) for file in files_of(here) if Path(file).is_file()}
+
+
 def _whole(path: str, look: lakes.Look = stores.matches) -> str:
     """A directory as the glob of the Parquet files in it."""
     if stores.is_remote(path):
@@ -318,7 +340,7 @@ def _read(home: Engine, paths: list[str], files: list[str]) -> ir.Table:
     except ForeclickError:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = stores.masked(str(error))
+        said = stores.brief(error)
         where = stores.shown(paths[0])
         raise SourceError(f"{where!r} cannot be read: {said}") from stores.harmless(error)
 

@@ -195,6 +195,11 @@ def explained(path: str) -> Iterator[None]:
         raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
 
 
+def brief(error: Exception) -> str:
+    """What an error says first, without secrets; advice for people who write SQL is left out."""
+    return masked(str(error) or type(error).__name__).split("\n\n")[0]
+
+
 def harmless(error: Exception) -> Exception | None:
     """The cause of an error, unless its own text would show what is masked."""
     return error if masked(str(error)) == str(error) else None

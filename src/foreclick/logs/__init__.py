@@ -11,7 +11,7 @@ import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from foreclick.engines import Engine, TableLike, filter_by, open_source, total
+from foreclick.engines import Engine, TableLike, filter_by, open_source, total, unchanged
 from foreclick.errors import EngineError, InvalidLogError, SourceError
 from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_segments
 from foreclick.logs.layouts import (
@@ -255,10 +255,12 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     table = with_segments(filter_by(table, where), segments)
     roles = expanded(roles, table)
     if sample is None:
-        return compress(table, roles, home, invalid, depth)
+        with unchanged(source):
+            return compress(table, roles, home, invalid, depth)
     check_columns(table, roles)
     drawn = home.drawn(_drawn_by(table, roles, sample_by), sample)
-    log = compress(table.filter(drawn), roles, home, invalid, depth)
+    with unchanged(source):
+        log = compress(table.filter(drawn), roles, home, invalid, depth)
     return replace(log, shape=replace(log.shape, sample=(sample_by, float(sample))))
 
 

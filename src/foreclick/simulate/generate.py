@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
-from foreclick.engines import local_path
+from foreclick.engines import local_path, whole_directory, whole_file
 from foreclick.errors import SimulationError
 from foreclick.metrics import Metric
 from foreclick.policies import Lists, PolicyLike, Ranking
@@ -180,7 +180,7 @@ class Simulation:
 
         Args:
             path: a file that ends in `.parquet`, or a directory for one file a day
-                (`day-01.parquet`, …). A file that is there is there completely.
+                (`day-01.parquet`, …). It is there completely or not at all.
             records: how many; by default those of the simulation.
             seed: the same seed gives the same log, another one another.
             progress: called with how much is written; by default it is shown on a terminal.
@@ -189,16 +189,18 @@ class Simulation:
         single = target.suffix == ".parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
         if not single:
-            _empty_directory(target)
+            _refuse_strangers(target)
         digits = len(str(self.production.days))
         every = self.records if records is None else records
-        with working(progress) as say, ExitStack() as files:
+        complete = whole_file if single else whole_directory
+        with working(progress) as say, complete(target) as partial, ExitStack() as files:
             writer, file, done = None, None, 0
             for day, batch in self._batches(records, seed):
-                wanted = target if single else target / f"day-{day:0{digits}}.parquet"
+                wanted = partial if single else partial / f"day-{day:0{digits}}.parquet"
                 if writer is None or wanted != file:
                     files.close()
-                    writer, file = files.enter_context(_complete(wanted)), wanted
+                    made = pq.ParquetWriter(wanted, SCHEMA, compression="zstd")
+                    writer, file = files.enter_context(made), wanted
                 writer.write_batch(batch)
                 done += batch.num_rows
                 say(f"Drawing {every:,} records", done / every)
@@ -335,21 +337,8 @@ def _listed(values: NDArray[Any], lists: Integers) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, values.ravel() if there.all() else values[there])
 
 
-@contextmanager
-def _complete(path: Path) -> Iterator[pq.ParquetWriter]:
-    """A Parquet file that appears under its name only when it is complete."""
-    partial_file = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with pq.ParquetWriter(partial_file, SCHEMA, compression="zstd") as writer:
-            yield writer
-        partial_file.replace(path)
-    finally:
-        partial_file.unlink(missing_ok=True)
-
-
-def _empty_directory(path: Path) -> None:
-    """Make a directory; another log's files in it would be read as part of this one."""
-    path.mkdir(exist_ok=True)
+def _refuse_strangers(path: Path) -> None:
+    """Refuse a directory with another log's files: they would be read as part of this one."""
     strangers = sorted(path.glob("*.parquet"))
     if strangers:
         raise SimulationError(

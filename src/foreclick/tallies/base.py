@@ -35,6 +35,7 @@ from foreclick.engines import (
     located,
     read_schemas,
     real,
+    state,
     total,
 )
 from foreclick.errors import ForeclickError, TallyError
@@ -42,18 +43,18 @@ from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
 from foreclick.tallies.files import (
     GROUP_ROWS,
-    SCHEMA_VERSION,
     count_rows,
     described,
     fits,
     in_batches,
     integer_columns,
-    metadata_of,
     narrowed,
     read_sorted,
     widened,
     write_sorted,
 )
+from foreclick.tallies.metadata import SCHEMA_VERSION, metadata_of
+from foreclick.tallies.shared import cause_of, shared_rows
 from foreclick.words import number_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Tally:
         in_order: whether each file is sorted by `Shape.order`.
         names: what the log's own columns are called, by their roles; the context's is None if it
             has none. A candidate's table may call them alike.
+        states: what tells whether each file has changed, as it was when the tally was read.
     """
 
     engine: Engine
@@ -103,6 +105,7 @@ class Tally:
     files: tuple[str, ...] = field(default=(), compare=False)
     in_order: bool = field(default=False, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
+    states: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
     @cached_property
     def table(self) -> ir.Table:
@@ -152,13 +155,21 @@ class Tally:
         file = self._sorted_file()
         if file is not None:
             yield from read_sorted(file, schema, rows)
+            self._refuse_changed()
             return
         if self.row_count() <= SORT_ROWS:
             home, here = self._here()
             ordered = home.ask(_ordered, here, tuple(self.shape.order))
+            self._refuse_changed()
             yield from in_batches(ordered.cast(schema), rows)
             return
         yield from read_sorted(self._sorted_scratch().path, schema, rows)
+
+    def _refuse_changed(self) -> None:
+        """Refuse rows of files that have changed meanwhile: passes would not be of the same log."""
+        for file, before in zip(self.files, self.states, strict=False):
+            if not Path(file).exists() or state(file) != before:
+                raise TallyError(f"{file!r} has changed since it was read. Read it again.")
 
     def _sorted_scratch(self) -> ScratchFile:
         """A file of the rows in order, made once: DuckDB makes no other query while one is read."""
@@ -166,6 +177,7 @@ class Tally:
         if key not in self.learnt:
             scratch = ScratchFile("sorted.parquet")
             self._write(scratch.path, {}, quick=True)
+            self._refuse_changed()
             self.learnt[key] = self.stored, scratch
         found: ScratchFile = self.learnt[key][1]
         return found
@@ -231,15 +243,28 @@ class Tally:
         kept = weighed.filter(weighed[N] > 0).select(stored.columns)
         return self._with_rows(kept, decayed=True)
 
-    def write_parquet(self, path: str | Path, *, origin: dict[str, Any] | None = None) -> None:
+    @checked()
+    def write_parquet(
+        self,
+        path: str | Path,
+        *,
+        min_count: int | None = None,
+        origin: dict[str, Any] | None = None,
+    ) -> None:
         """Write the compact rows in order to one Parquet file, with its schema version.
 
         Integers are written as 32 bits where all of a column fit.
 
         Args:
             path: of the file, or its URL. It is there completely or not at all.
+            min_count: for a tally that leaves the house: leave out what fewer records share (the
+                same context, list, period and segments), and the buckets of users. `dropped` of
+                the tally that is read says how many records that were.
             origin: what the tally was made from, if that matters to somebody who finds it.
         """
+        if min_count is not None:
+            self.shared_by(min_count).write_parquet(path, origin=origin)
+            return
         meta = {
             "version": SCHEMA_VERSION,
             "sorted": True,
@@ -253,6 +278,23 @@ class Tally:
             "origin": origin,
         }
         self._write(path, meta)
+
+    def shared_by(self, least: int) -> Tally:
+        """The tally without what fewer records share, and without buckets of users.
+
+        See `write_parquet(min_count=)`.
+        """
+        home, here = self._here()
+        shape, rows, left_out = shared_rows(home, here, self.shape, least, self.inflation)
+        dropped = _all_causes([self.dropped, {cause_of(self.shape, least): left_out}])
+        return self._with_rows(
+            rows,
+            engine=home,
+            shape=shape,
+            dropped={cause: count for cause, count in dropped.items() if count},
+            dropped_rows=self.dropped_rows + left_out,
+            learnt={},
+        )
 
     def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
         """The compact rows in order, to a file that is there completely or not at all."""
@@ -398,6 +440,7 @@ def read_tally(
                 decayed=any(meta.get("decayed") for meta in metas),
                 inflation=inflation,
                 files=tuple(here),
+                states=tuple(state(file) for file in here if not is_remote(file)),
                 in_order=all(meta.get("sorted") for meta in metas),
                 names=_common_names(meta.get("names") or {} for meta in metas),
             )

@@ -17,18 +17,15 @@ import pyarrow.parquet as pq
 from foreclick.engines import opened, read_schemas, whole_file
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import CONTEXT, N, Shape
+from foreclick.results.formats import printable
+from foreclick.tallies.metadata import KEY, checked_metadata
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA_VERSION = 2
-READABLE = (1, 2)
-"""Versions that are read. Version 1 had no masks, and its rows were in no order."""
-
 GROUP_ROWS = 250_000
 """Rows of a row group, about."""
 
-_METADATA = "foreclick"
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -40,22 +37,7 @@ def described(path: str | list[str]) -> dict[str, tuple[dict[str, Any], pa.Schem
         raise TallyError(f"no tally: {error}") from error
     found = {}
     for file, schema in schemas.items():
-        meta = metadata_of(schema)
-        if meta is None:
-            raise TallyError(f"{file!r} is not a tally. Make one with fc.tally(log).write_parquet.")
-        if meta["version"] not in READABLE:
-            raise TallyError(
-                f"{file!r} has the tally schema {meta['version']}, this foreclick reads "
-                f"{' and '.join(map(str, READABLE))}. Tally the log again with this version."
-            )
-        found[file] = (meta, schema.remove_metadata())
-    return found
-
-
-def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
-    """What a tally's file says of itself; None if it is the file of something else."""
-    text = (schema.metadata or {}).get(_METADATA.encode())
-    found: dict[str, Any] | None = json.loads(text) if text else None
+        found[file] = (checked_metadata(file, schema), schema.remove_metadata())
     return found
 
 
@@ -73,8 +55,15 @@ def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBa
     """The rows of a sorted file in batches of at most so many; in memory is one row group."""
     with opened(file) as found, pq.ParquetFile(found) as parquet:
         for number in range(parquet.num_row_groups):
-            group = parquet.read_row_group(number, columns=schema.names)
-            yield from in_batches(group.select(schema.names).cast(schema), rows)
+            try:
+                group = parquet.read_row_group(number, columns=schema.names)
+                whole = group.select(schema.names).cast(schema)
+            except (pa.ArrowException, OSError) as error:
+                said = printable(" ".join(str(error).split()))
+                raise TallyError(
+                    f"{file!r} is damaged: {said}. Copy it again, or tally the log again."
+                ) from error
+            yield from in_batches(whole, rows)
 
 
 def in_batches(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
@@ -102,7 +91,7 @@ def write_sorted(
     how: dict[str, Any] = (
         {"compression": "lz4", "use_dictionary": False} if quick else {"compression": "zstd"}
     )
-    described_by = schema.with_metadata({_METADATA: json.dumps(meta)})
+    described_by = schema.with_metadata({KEY: json.dumps(meta)})
     with (
         whole_file(path) as partial,
         pq.ParquetWriter(partial, described_by, **how) as writer,

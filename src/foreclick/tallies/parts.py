@@ -32,7 +32,7 @@ from foreclick.errors import SourceError, TallyError
 from foreclick.logs import PERIOD, period_of, read_log
 from foreclick.progress import working
 from foreclick.tallies.base import Tally, read_tally, tally
-from foreclick.tallies.files import metadata_of
+from foreclick.tallies.metadata import metadata_of
 
 if TYPE_CHECKING:
     from foreclick.progress import Say

@@ -1,0 +1,94 @@
+"""What the shell sees of a run: streams that may be closed, signals, and their exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+BAD_OUTPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143
+
+
+def guarded(run: Callable[[], int]) -> int:
+    """Runs a command; interrupted, terminated or without a reader, it ends without a traceback.
+
+    Args:
+        run: gives the exit code.
+    """
+    with _closed_streams(), _termination() as signals:
+        try:
+            return _flushed(run())
+        except BrokenPipeError:
+            _ignore_output()
+            return BROKEN_PIPE
+        except KeyboardInterrupt:
+            with suppress(OSError):
+                sys.stderr.write(
+                    "foreclick: terminated.\n" if signals else "foreclick: interrupted.\n"
+                )
+            return TERMINATED if signals else INTERRUPTED
+
+
+def _flushed(code: int) -> int:
+    """The exit code, when all output is out: not when Python ends and knows no better than 120."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk
+        _ignore_output()
+        if code:  # it was said before
+            return code
+        sys.stderr.write(f"foreclick: {error}\n")
+        return BAD_OUTPUT
+    return code
+
+
+def _ignore_output() -> None:
+    """Python flushes stdout once more at exit, which would complain about the pipe again."""
+    with suppress(OSError, ValueError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _closed_streams() -> Iterator[None]:
+    """Whoever closed stdout or stderr (`>&-`) does not want to read them; the exit code counts."""
+    before = sys.stdout, sys.stderr
+    with ExitStack() as stack:
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:
+                nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123
+                setattr(sys, name, nowhere)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def _termination() -> Iterator[list[int]]:
+    """SIGTERM ends the work like Ctrl-C, so that nothing is left behind; gives the signals so far.
+
+    Engines know Ctrl-C and stop their own work for it.
+    """
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen  # Python hears of signals in the main thread only
+        return
+
+    def stop(number: int, _: FrameType | None) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGTERM, before)

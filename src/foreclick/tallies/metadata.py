@@ -1,0 +1,157 @@
+"""What a tally's file says of itself, checked: the file may be a stranger's, or damaged."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from foreclick.errors import TallyError
+from foreclick.logs import BUCKET, CONTEXT, DEEPEST, N, Shape
+
+KEY = b"foreclick"
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
+"""Versions that are read. Version 1 had no masks, and its rows were in no order."""
+
+_REMEDY = "Tally the log again with this version."
+
+
+def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
+    """What a tally's file says of itself; None if it is the file of something else."""
+    text = (schema.metadata or {}).get(KEY)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def checked_metadata(file: str, schema: pa.Schema) -> dict[str, Any]:
+    """The same of a file that must be a tally, after a look at every value that is used."""
+    meta = metadata_of(schema)
+    if meta is None:
+        raise TallyError(f"{file!r} is not a tally. Make one with fc.tally(log).write_parquet.")
+    version = meta.get("version")
+    if isinstance(version, int) and version not in READABLE:
+        raise TallyError(
+            f"{file!r} has the tally schema {version}, this foreclick reads "
+            f"{' and '.join(map(str, READABLE))}. {_REMEDY}"
+        )
+    wrong = _wrong(meta, schema)
+    if wrong:
+        raise TallyError(f"{file!r} is no tally that can be read: {wrong}. {_REMEDY}")
+    return meta
+
+
+def _wrong(meta: dict[str, Any], schema: pa.Schema) -> str:
+    """What is wrong with the metadata of a file, or its columns; nothing if all is well."""
+    return _wrong_values(meta) or _wrong_columns(Shape.from_dict(meta["shape"]), schema)
+
+
+def _wrong_values(meta: dict[str, Any]) -> str:
+    """Which value is missing or cannot be."""
+    for name, rule in _RULES.items():
+        if name not in meta and name not in _OPTIONAL:
+            return f"its metadata has no {name!r}"
+        if name in meta and not rule(meta[name]):
+            return f"{name!r} in its metadata is {_short(meta[name])}"
+    given = meta["shape"]
+    for name, value in given.items():
+        if name not in _SHAPE or not _SHAPE[name](value):
+            return f"the shape in its metadata has {name!r}: {_short(value)}"
+    return "" if "depth" in given else "the shape in its metadata has no 'depth'"
+
+
+def _wrong_columns(shape: Shape, schema: pa.Schema) -> str:
+    """Which column is missing, or holds something else than a tally's does."""
+    if not set(shape.masks) <= set(shape.rewards):
+        return f"'masks' in its metadata are {_short(shape.masks)}, which are no rewards"
+    missing = [name for name in shape.stored if name not in schema.names]
+    if missing:
+        return f"it has no column {missing[0]!r}"
+    ids = {CONTEXT, *shape.items}
+    whole = {*shape.masks, *([BUCKET] if shape.unit else [])}
+    rewards = {c for name in shape.rewards for c in shape.stored_reward(name)} - whole
+    numbers = {N, *shape.propensities, *rewards}
+    for names, fits, what in (
+        (ids, lambda t: _is_whole(t) or _is_text(t), "numbers or text"),
+        (whole, _is_whole, "whole numbers"),
+        (numbers, lambda t: _is_whole(t) or pa.types.is_floating(t), "numbers"),
+    ):
+        for name in sorted(names):
+            kind = schema.field(name).type
+            if not fits(kind):
+                return f"its column {name!r} holds {kind}, not {what}"
+    return ""
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004 - characters
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _inflation(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _sample(value: object) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, list) or len(value) != 2:  # noqa: PLR2004 - of what, how much
+        return False
+    by, share = value
+    return by in ("context", "unit") and isinstance(share, float) and 0 < share < 1
+
+
+_RULES: dict[str, Callable[[Any], bool]] = {
+    "version": _count,
+    "shape": lambda v: isinstance(v, dict),
+    "dropped": lambda v: isinstance(v, dict) and all(map(_count, v.values())),
+    "dropped_rows": _count,
+    "sorted": _flag,
+    "periods": lambda v: v is None or _texts(v),
+    "decayed": _flag,
+    "inflation": _inflation,
+    "names": lambda v: (
+        isinstance(v, dict) and all(x is None or isinstance(x, str) for x in v.values())
+    ),
+    "origin": lambda v: v is None or isinstance(v, dict),
+}
+_OPTIONAL = ("sorted", "periods", "decayed", "inflation", "names", "origin")
+_SHAPE: dict[str, Callable[[Any], bool]] = {
+    "depth": lambda v: _count(v) and 1 <= v <= DEEPEST,
+    "rewards": _texts,
+    "segments": _texts,
+    "period": _flag,
+    "unit": _flag,
+    "propensity": lambda v: v in (None, "list", "slot"),
+    "sample": _sample,
+    "masks": _texts,
+}
+"""What each key may be: of the metadata, and of the shape in it."""

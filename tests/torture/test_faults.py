@@ -1,0 +1,375 @@
+"""What if it dies here: full disks, damaged files, closed pipes, signals. Nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.batches import pool
+from foreclick.cli import main, process
+from foreclick.cli.app import COMMANDS
+from foreclick.engines.files import whole_directory, whole_file
+from foreclick.errors import EngineError, ForeclickError, SourceError, TallyError
+
+LOG: dict[str, list[Any]] = {
+    "context": [1, 1, 2, 2] * 5,
+    "items": [[1, 2], [2, 1]] * 10,
+    "clicks": [[1, 0]] * 20,
+}
+CANDIDATE = {"context": [1, 2], "items": [[2, 1], [1, 2]]}
+ASKED: dict[str, Any] = {"estimators": "ip", "metrics": "clicks@2"}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table(LOG), "log.parquet")
+    pq.write_table(pa.table(CANDIDATE), "candidate.parquet")
+    fc.tally(LOG).write_parquet("tally.parquet")
+    return tmp_path
+
+
+def _half_written(target: Path, failure: BaseException, *, directory: bool = False) -> None:
+    with (whole_directory if directory else whole_file)(target) as partial:
+        (partial / "1" if directory else partial).write_text("half")
+        raise failure
+
+
+class TestWholeFiles:
+    def test_a_failure_half_way_leaves_what_was_there_and_nothing_else(self, tmp_path):
+        target = tmp_path / "t.txt"
+        target.write_text("before")
+        for failure in (KeyboardInterrupt, RuntimeError):
+            with pytest.raises(failure):
+                _half_written(target, failure())
+        assert target.read_text() == "before"
+        assert list(tmp_path.iterdir()) == [target]
+
+    def test_the_next_writer_sweeps_what_a_killed_one_left_of_this_file_alone(self, tmp_path):
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        ending = f"{os.uname().nodename}.{gone.pid}.partial"
+        mine, other = tmp_path / f"t.txt.0a.{ending}", tmp_path / f"u.txt.0a.{ending}"
+        living = tmp_path / f"t.txt.0b.{os.uname().nodename}.{os.getppid()}.partial"
+        for file in (mine, other, living):
+            file.write_text("half")
+        with whole_file(tmp_path / "t.txt") as file:
+            file.write_text("whole")
+        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "t.txt", other, living])
+
+    def test_two_writers_of_one_file_do_not_share_a_partial_one(self, tmp_path):
+        target = tmp_path / "t.txt"
+        with whole_file(target) as one, whole_file(target) as other:
+            one.write_text("one")
+            other.write_text("other")
+        assert target.read_text() == "one"
+        assert list(tmp_path.iterdir()) == [target]
+
+    def test_a_link_stays_one_and_a_pipe_is_not_replaced(self, tmp_path):
+        (tmp_path / "real.txt").write_text("before")
+        (tmp_path / "link.txt").symlink_to("real.txt")
+        with whole_file(tmp_path / "link.txt") as file:
+            file.write_text("after")
+        assert (tmp_path / "link.txt").is_symlink()
+        assert (tmp_path / "real.txt").read_text() == "after"
+        os.mkfifo(tmp_path / "pipe.parquet")
+        for path in (tmp_path / "pipe.parquet", tmp_path, "/dev/null"):
+            with pytest.raises(SourceError, match="Name a file"):
+                fc.tally(LOG).write_parquet(path)
+
+    def test_a_directory_is_there_completely_or_not(self, tmp_path):
+        target = tmp_path / "days"
+        with pytest.raises(RuntimeError):
+            _half_written(target, RuntimeError(), directory=True)
+        assert not list(tmp_path.iterdir())
+        (target / "kept").mkdir(parents=True)
+        with whole_directory(target) as partial:
+            (partial / "1").write_text("whole")
+        assert sorted(path.name for path in target.iterdir()) == ["1", "kept"]
+        assert list(tmp_path.iterdir()) == [target]
+
+    @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+    def test_what_cannot_be_written_is_named(self, tmp_path, number):
+        with pytest.raises(SourceError, match=r"t\.txt' cannot be written: "):
+            _half_written(tmp_path / "t.txt", OSError(number, "Arrow says no name"))
+
+
+def test_every_file_that_outgrows_the_disk_is_refused_by_its_name(folder):
+    """A limit on the size of files stands for a full disk: writes fail in the middle."""
+    log = fc.read_log({name: values * 5 for name, values in LOG.items()})
+    report = fc.evaluate(LOG, CANDIDATE, **ASKED)
+    judged = fc.judgments(log, examination=[1.0, 0.5])
+    best = fc.optimize(log, metric="clicks@2", estimator="item", fallback=False, folds=1)
+    world = fc.simulate.yandex_like(records=500, queries=10)
+    writers = {
+        "t.parquet": fc.tally(log).write_parquet,
+        "e.html": report.save,
+        "p.parquet": best.write,
+        "p.csv": best.write,
+        "j.json": judged.write,
+        "j.parquet": judged.write,
+        "s.parquet": world.write_parquet,
+        "days": world.write_parquet,
+    }
+    before = sorted(folder.iterdir())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for name, write in writers.items():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
+        try:
+            with pytest.raises(SourceError) as caught:
+                write(folder / name)
+            assert f"{name}' cannot be written: File too large" in str(caught.value)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert sorted(folder.iterdir()) == before, name
+
+
+class TestDamagedFiles:
+    @pytest.fixture
+    def content(self, folder):
+        return bytearray((folder / "tally.parquet").read_bytes())
+
+    def test_a_cut_or_damaged_tally_is_one_sentence_that_names_it(self, folder, content, capsys):
+        middle = slice(8, 200)
+        noise = content.copy()
+        noise[middle] = bytes(byte ^ 0x5A for byte in content[middle])
+        for damaged in (content[:-20], content[:300], b"", b"PAR1", noise):
+            Path("broken.parquet").write_bytes(damaged)
+            assert main(["evaluate", "broken.parquet", "candidate.parquet"]) == 2
+            out, err = capsys.readouterr()
+            assert not out
+            assert "broken.parquet" in err
+            assert len(err.splitlines()) == 1
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"version": 99}, "has the tally schema 99, this foreclick reads 1 and 2"),
+            ({"version": "2"}, "'version' in its metadata is '2'"),
+            ({"version": None}, "'version' in its metadata is None"),
+            ({"shape": None}, "'shape' in its metadata is None"),
+            ({"shape": {"depth": 10**9}}, "has 'depth': 1000000000"),
+            ({"shape": {"depth": True}}, "has 'depth': True"),
+            ({"shape": {}}, "has no 'depth'"),
+            ({"shape": {"depth": 2, "more": 1}}, "has 'more': 1"),
+            ({"shape": {"depth": 3}}, "has no column 'item_3'"),
+            ({"shape": {"depth": 2, "rewards": "clicks"}}, "has 'rewards': 'clicks'"),
+            ({"shape": {"depth": 2, "masks": ["x"]}}, "which are no rewards"),
+            ({"shape": {"depth": 2, "sample": ["user", 0.5]}}, "has 'sample'"),
+            ({"dropped_rows": -1}, "'dropped_rows' in its metadata is -1"),
+            ({"dropped": {"a": "b"}}, "'dropped' in its metadata"),
+            ({"inflation": 0}, "'inflation' in its metadata is 0"),
+            ({"inflation": "x" * 10**6}, "xxx…"),
+            ({"names": ["context"]}, "'names' in its metadata"),
+            ({"periods": "1"}, "'periods' in its metadata is '1'"),
+        ],
+    )
+    def test_a_strangers_metadata_is_checked(self, folder, change, message):
+        table = pq.read_table("tally.parquet")
+        meta = json.loads(table.schema.metadata[b"foreclick"])
+        pq.write_table(
+            table.replace_schema_metadata({"foreclick": json.dumps(meta | change)}), "s.parquet"
+        )
+        with pytest.raises(TallyError) as caught:
+            fc.read_tally("s.parquet")
+        assert message in str(caught.value)
+        assert len(str(caught.value)) < 300
+
+    def test_metadata_that_is_no_json_and_columns_of_other_types(self, folder):
+        table = pq.read_table("tally.parquet")
+        for text in ("", "{", "[1]", "[" * 10**5):
+            pq.write_table(table.replace_schema_metadata({"foreclick": text}), "s.parquet")
+            with pytest.raises(TallyError, match="no tally that can be read"):
+                fc.read_tally("s.parquet")
+        at = table.schema.get_field_index("n")
+        odd = table.set_column(at, "n", pa.array(["many"] * len(table)))
+        pq.write_table(odd, "s.parquet")
+        with pytest.raises(TallyError, match="column 'n' holds string, not numbers"):
+            fc.read_tally("s.parquet")
+
+    def test_rows_that_no_tally_has_are_refused(self, folder):
+        table = pq.read_table("tally.parquet")
+        at = table.schema.get_field_index("n")
+        least = table.set_column(at, "n", pa.array([-1, *[1] * (len(table) - 1)], pa.int32()))
+        twice = pa.concat_tables([table, table])
+        lists = table.take([1, 0, *range(2, len(table))])
+        for altered, message in (
+            (least, "n is not above 0"),
+            (twice, "not in order"),
+            (lists, "not in order"),
+        ):
+            pq.write_table(altered, "s.parquet")
+            with pytest.raises(TallyError, match=message):
+                fc.evaluate(fc.read_tally("s.parquet"), CANDIDATE, **ASKED)
+
+
+class TestFilesThatChange:
+    def test_a_tally_that_changed_between_two_questions(self, folder, monkeypatch):
+        monkeypatch.setattr("foreclick.batches.source.KEPT_SLOTS", 0)  # each question reads it
+        found = fc.read_tally("tally.parquet")
+        fc.evaluate(found, CANDIDATE, **ASKED)
+        fc.tally({name: values * 3 for name, values in LOG.items()}).write_parquet("tally.parquet")
+        with pytest.raises(TallyError, match=r"tally\.parquet' has changed since it was read"):
+            fc.evaluate(found, CANDIDATE, **ASKED)
+        Path("tally.parquet").unlink()
+        with pytest.raises((ForeclickError, FileNotFoundError), match=r"tally\.parquet"):
+            fc.evaluate(found, CANDIDATE, **ASKED)
+
+    @pytest.mark.parametrize("source", ["log.parquet", "*.parquet"])
+    def test_a_log_that_changes_while_it_is_read(self, folder, monkeypatch, source):
+        for other in ("tally.parquet", "candidate.parquet"):
+            Path(other).unlink()
+        passing = fc.logs.compress
+
+        def appended(*args, **options):
+            found = passing(*args, **options)
+            pq.write_table(
+                pa.table(LOG).slice(1), "log.parquet" if "*" not in source else "new.parquet"
+            )
+            return found
+
+        monkeypatch.setattr("foreclick.logs.compress", appended)
+        with pytest.raises(SourceError, match=r"\.parquet' changed while it was read"):
+            fc.read_log(source)
+
+
+class TestProcess:
+    """The command line as a shell sees it, in this process where that is possible."""
+
+    def test_an_error_of_our_own_is_no_verdict_of_a_gate(self, folder, monkeypatch, capsys):
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError("oh")
+
+        monkeypatch.setattr(COMMANDS["gate"], "run", broken)
+        assert main(["gate", "tally.parquet", "candidate.parquet"]) == 70
+        assert capsys.readouterr().err.splitlines() == [
+            "foreclick: something failed that should not: ZeroDivisionError: oh",
+            "Please report it, with what --debug prints.",
+        ]
+
+    def test_out_of_memory_is_said(self, folder, monkeypatch, capsys):
+        def full(*_: object) -> None:
+            raise MemoryError("Unable to allocate 8 EiB")
+
+        monkeypatch.setattr(COMMANDS["check"], "run", full)
+        assert main(["check", "tally.parquet"]) == 2
+        assert "not enough memory: Unable to allocate 8 EiB" in capsys.readouterr().err
+        monkeypatch.undo()
+        os.chdir(folder)
+        assert main(["check", "log.parquet", "--memory-limit", "1KB"]) == 2
+        assert "Out of Memory" in capsys.readouterr().err
+
+    def test_interrupted_and_terminated_are_one_line_each(self, capsys):
+        def interrupted() -> int:
+            raise KeyboardInterrupt
+
+        def terminated() -> int:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+            return 0
+
+        before = signal.getsignal(signal.SIGTERM)
+        for run, code, said in (
+            (interrupted, 130, "interrupted"),
+            (terminated, 143, "terminated"),
+        ):
+            assert process.guarded(run) == code
+            assert capsys.readouterr().err == f"foreclick: {said}.\n"
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_an_engine_that_is_terminated_at_work_stops(self, capsys):
+        """DuckDB turns the signal into an error of its own."""
+
+        def terminated() -> int:
+            engine = fc.engines.duckdb.laptop(threads=1)
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            table = engine.backend.sql("SELECT a.range FROM range(10000000) a, range(100000) b")
+            engine.fetch(table.aggregate(s=table.range.sum()))
+            return 0
+
+        start = time.monotonic()
+        assert process.guarded(terminated) == 143
+        assert time.monotonic() - start < 20
+
+    def test_nobody_reads_and_nobody_listens(self, monkeypatch):
+        def gone() -> int:
+            raise BrokenPipeError
+
+        monkeypatch.setattr(process, "_ignore_output", lambda: None)  # pytest reads that file
+        assert process.guarded(gone) == 141
+        monkeypatch.setattr("sys.stdout", None)
+        monkeypatch.setattr("sys.stderr", None)
+        assert main(["--version"]) == 0
+        assert main(["check", "nothing.parquet"]) == 2
+
+
+def test_a_full_device_in_this_process(folder, monkeypatch, capsys):
+    for words in (["check", "tally.parquet"], ["--version"]):
+        with Path("/dev/full").open("w", encoding="utf-8") as full:
+            with monkeypatch.context() as patch:
+                patch.setattr("sys.stdout", full)
+                assert main(words) == 2
+            assert capsys.readouterr().err == "foreclick: [Errno 28] No space left on device\n"
+
+
+SHELL = """
+cd "$1"
+$2 -m foreclick completion bash 2>err | true
+echo "${PIPESTATUS[0]}" >codes
+env -i PATH="$PATH" PYTHONPATH="$PYTHONPATH" LANG=C LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 \\
+    $2 -m foreclick evaluate tally.parquet candidate.parquet >plain 2>>err
+echo "$?" >>codes
+"""
+
+
+def test_a_broken_pipe_and_a_bare_environment(folder):
+    """Two processes, for what cannot be had in this one."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    words = ["bash", "-c", SHELL, "bash", str(folder), sys.executable]
+    subprocess.run(words, env=environment, check=True)
+    assert Path("codes").read_text().split() == ["141", "0"]
+    assert Path("err").read_text() == ""
+    assert "→" in Path("plain").read_text(encoding="utf-8")
+
+
+# --- worker processes: `benchmarks.torture` kills real ones --------------------------------------
+
+
+def test_workers_that_die_are_said(monkeypatch):
+    def broken(*_: object) -> list[int]:
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(pool, "_in_processes", broken)
+    with pytest.raises(EngineError, match="worker processes was killed, probably because memory"):
+        list(pool.pooled(abs, [1, 2, 3], workers=2))
+
+
+def test_a_worker_ends_when_its_parent_does(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(os, "_exit", lambda _: ended.set())
+    before = signal.getsignal(signal.SIGINT)
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    with reader:
+        try:
+            pool._end_with_parent(reader)
+            assert not ended.wait(0.05)
+            writer.close()
+            assert ended.wait(5)
+        finally:
+            signal.signal(signal.SIGINT, before)
