@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from foreclick.engines.base import listeners
-from foreclick.engines.stores import masked
 from foreclick.progress import Voice
+from foreclick.secrets import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ import foreclick as fc
 from foreclick.engines import Engine, filter_by, open_source, unchanged, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
+from foreclick.secrets import unsigned
 from foreclick.tallies.base import is_tally
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def read_candidate(path: str, args: Candidate) -> fc.Policy:
     try:
         return _candidate(path, args)
     except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
-        raise type(error)(f"candidate {path!r}: {error}") from error
+        raise type(error)(f"candidate {unsigned(path)!r}: {error}") from error
 
 
 def read_candidates(args: Candidates) -> dict[str, fc.Policy]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from foreclick.errors import ForeclickWarning
 from foreclick.results.formats import printable
+from foreclick.secrets import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def _text(result: Result, form: str) -> str:
 
 def complain(message: str) -> None:
     """Say on stderr what is wrong; what a message quotes cannot steer the terminal."""
-    lines = map(printable, message.splitlines())
+    lines = map(printable, masked(message).splitlines())
     _tell("foreclick: " + "\n".join(lines), "bold red")
 
 
@@ -56,7 +57,7 @@ def warn(heard: list[str], result: Result, form: str) -> None:
     noted = {note.casefold() for note in result.notes} if form in ("answer", "table") else set()
     for message in dict.fromkeys(heard):
         if message.casefold() not in noted:
-            _tell(f"warning: {printable(message)}", "bold yellow")
+            _tell(f"warning: {printable(masked(message))}", "bold yellow")
 
 
 @contextmanager

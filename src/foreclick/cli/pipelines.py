@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from foreclick.inference import BETTER, UNKNOWN
 from foreclick.results import format_value
+from foreclick.results.formats import printable
 
 if TYPE_CHECKING:
     from foreclick.results import Result
 
+_MARKS = re.compile(r"[\\`*\[\]<>|]")
 _COLUMNS = ("estimator", "metric", "lift", "lift_low", "lift_high", "covered", "verdict")
 
 
@@ -44,9 +47,9 @@ def markdown(result: Result) -> str:
         f"|{'---|' * len(columns)}",
     ]
     for row in result.rows:
-        cells = (format_value(name, row[name]).replace("|", "\\|") for name in columns)
+        cells = (_plain(format_value(name, row[name])) for name in columns)
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {note}" for note in result.notes), ""]
+    lines += ["", *(f"- {_plain(note)}" for note in result.notes), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -60,7 +63,7 @@ def junit(result: Result) -> str:
         UNKNOWN: f"<skipped message={quoteattr(text)}/>",
     }.get(verdict, f"<failure message={quoteattr(text)} type={quoteattr(str(verdict))}/>")
     failed, skipped = int("<failure" in body), int("<skipped" in body)
-    notes = escape("\n".join(result.notes))
+    notes = escape("\n".join(map(printable, result.notes)))
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<testsuite name="foreclick gate" tests="1" failures="{failed}" skipped="{skipped}">\n'
@@ -73,4 +76,10 @@ def _sentence(result: Result) -> str:
     """The verdict of a gate in one line."""
     row = result.rows[0]
     lift, low, high = (format_value(name, row[name]) for name in ("lift", "lift_low", "lift_high"))
-    return f"{row['metric']}: {lift} ({low} to {high}) by {row['estimator']}: {row['verdict']}."
+    said = f"{row['metric']}: {lift} ({low} to {high}) by {row['estimator']}: {row['verdict']}."
+    return printable(said)
+
+
+def _plain(text: str) -> str:
+    """Text in Markdown that is shown as it is: no link, no markup, no end of a cell."""
+    return _MARKS.sub(r"\\\g<0>", printable(text))

@@ -168,7 +168,9 @@ class DuckDB(Engine):
         con = self.backend.con
         if not self.reaches([file]):
             store = stores.scanned(file)
-            if not con.filesystem_is_registered(scheme):
+            # DuckDB knows a store by the first of its schemes: https by http.
+            names = [store.protocol] if isinstance(store.protocol, str) else store.protocol
+            if not any(map(con.filesystem_is_registered, {scheme, *names})):
                 con.register_filesystem(store)
 
     def reaches(self, paths: Sequence[str]) -> bool:

@@ -87,7 +87,7 @@ def open_table(path: str, look: Look = stores.matches) -> Any | None:  # noqa: A
     except ForeclickError:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = stores.masked(str(error))
+        said = stores.brief(error)
         raise SourceError(
             f"the {kind} table {stores.shown(path)!r} cannot be read: {said}"
         ) from stores.harmless(error)

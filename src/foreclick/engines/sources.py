@@ -272,7 +272,7 @@ def _rows_of(source: Any) -> lakes.Rows | None:  # noqa: ANN401
     except ForeclickError:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = stores.masked(str(error))
+        said = stores.brief(error)
         what = type(source).__name__
         raise SourceError(f"the {what} cannot be read: {said}") from stores.harmless(error)
 

@@ -7,7 +7,6 @@ are never part of a path, so no message can show them.
 from __future__ import annotations
 
 import glob
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from foreclick.errors import ForeclickError, SourceError, optional
+from foreclick.secrets import masked, unsigned
 from foreclick.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ _SQUEEZED = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?):/(?!/)", re.IGNORECASE)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
 _EXTRAS |= {"abfss": "az", "http": "s3", "https": "s3"}
 _WEB = ("http", "https")
-_SECRET = re.compile(r"SECRET|KEY|TOKEN|PASSWORD|CONNECTION_STRING", re.IGNORECASE)
-_SHORTEST = 6  # characters of a secret; a shorter value may be any word
-_QUERY = re.compile(r"(\w+://[^\s?'\"]+)\?[^\s'\"]*=[^\s'\"]*")
 _FRESH = 10  # seconds for which an answer about a file is not asked for again
 _ACCOUNTS = ("abfs", "abfss", "az")  # whose URLs may name container@account
 
@@ -63,8 +60,8 @@ def is_remote(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as messages show it: without the query of a URL, which may be a signature."""
-    return _QUERY.sub(r"\1", path) if is_remote(path) else path
+    """A path as messages show it: of a URL without a password, and without a signature."""
+    return unsigned(path) if is_remote(path) else path
 
 
 def filesystem(path: str) -> AbstractFileSystem:
@@ -203,11 +200,3 @@ def brief(error: Exception) -> str:
 def harmless(error: Exception) -> Exception | None:
     """The cause of an error, unless its own text would show what is masked."""
     return error if masked(str(error)) == str(error) else None
-
-
-def masked(text: str) -> str:
-    """Text without signatures of URLs and without the secrets of this process's environment."""
-    for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) >= _SHORTEST:
-            text = text.replace(value, "***")
-    return _QUERY.sub(r"\1?***", text)

@@ -51,6 +51,7 @@ from foreclick.logs.validate import (
     valid,
 )
 from foreclick.options import Number, checked, column, names
+from foreclick.results.formats import printable
 from foreclick.words import number_of
 
 DEEPEST = 100
@@ -116,6 +117,13 @@ class Log:
     ledger: Any = field(default=None, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
 
+    def __reduce__(self) -> str:
+        """A log stays in its engine."""
+        raise TypeError(
+            "a Log lives in its engine and cannot be pickled. Pickle its tally, fc.tally(log): it "
+            "answers everything that the log would."
+        )
+
     @cached_property
     def table(self) -> ir.Table:
         """The compressed rows with one column a position of every reward."""
@@ -124,11 +132,14 @@ class Log:
     def __repr__(self) -> str:
         s = self.shape
         extras = [n for n, there in (("period", s.period), ("unit", s.unit)) if there]
-        extras += [*s.segments, *([f"{s.propensity} propensity"] if s.propensity else [])]
+        extras += [
+            *map(printable, s.segments),
+            *([f"{s.propensity} propensity"] if s.propensity else []),
+        ]
         return (
             f"<Log: {number_of(self.rows, 'record')} of up to {number_of(s.depth, 'item')} in "
             f"{self.source.name}; "
-            f"rewards: {', '.join(s.rewards) or 'none'}"
+            f"rewards: {', '.join(map(printable, s.rewards)) or 'none'}"
             + (f"; with {', '.join(extras)}" if extras else "")
             + (f"; {number_of(self.dropped_rows, 'invalid row')} dropped" * bool(self.dropped_rows))
             + ">"

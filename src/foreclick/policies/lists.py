@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from foreclick.engines import Engine, TableLike, checked_file, local_path, open_source, total
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
-from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
+from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
 from foreclick.options import checked
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
 from foreclick.policies.runs import is_run, lists_of_hits, lists_of_run, queries_of
@@ -94,7 +94,17 @@ class Lists(ListPolicy):
     def _source(self) -> tuple[Engine, ir.Table]:
         return open_source(self.table)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        """As of every policy; what `optimize` chose stays so."""
+        return super().__getstate__() | {"optimized": self.optimized}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process, the table is its rows: lists with their probabilities."""
+        rows = state["_arrow"]
+        own = {"table": rows.table, "context": CONTEXT, "items": rows.items, "probability": N}
+        self.__dict__.update(own | state)
+
+    @cached_property
     def optimized(self) -> bool:
         """Whether `optimize` wrote this policy, which chose it by some log."""
         return {"item_1", "probability", "changed"} <= set(self._source[1].columns)
@@ -356,8 +366,16 @@ class Observed(ListPolicy):
 
     log: Any
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """In another process, the log is its lists, without their clicks."""
+        self.__dict__.update(state)
+
     @cached_property
     def _rows(self) -> Tally:  # type: ignore[override]
+        if "log" not in self.__dict__:
+            items = self._arrow.items
+            listed = read_log(self._arrow.table, items=items, clicks=None, count=N)
+            object.__setattr__(self, "log", listed)
         return tally(self.log)
 
     @property

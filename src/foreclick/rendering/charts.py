@@ -222,7 +222,8 @@ def explored(result: Explored, *, title: str = "") -> Chart:
         result: what to show next.
         title: a line above the panel.
     """
-    names, shares = result["context"], [_number(share) for share in result["share"]]
+    names = [format_value("context", context) for context in result["context"]]
+    shares = [_number(share) for share in result["share"]]
     width, height = 3.5 + room(names), 1.15 + 0.27 * len(names)
     chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
     bars(axes, names, shares, [format_value("share", share) for share in shares])
@@ -238,7 +239,10 @@ def comparison(result: Comparison, *, title: str = "") -> Chart:
         result: a comparison.
         title: a line above the panel.
     """
-    names = [f"{row['candidate']} − {row['against']}" for row in result.rows]
+    names = [
+        " − ".join(format_value(name, row[name]) for name in ("candidate", "against"))
+        for row in result.rows
+    ]
     width, height = 5.4 + room(names), 1.15 + 0.27 * len(names)
     chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
     entries = [_pair(name, row) for name, row in zip(names, result.rows, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,8 @@ def _picture(drawn: Chart, form: str) -> bytes:
     # Without the date, the same numbers are the same file.
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
     drawn.savefig(out, format=form, metadata=undated)
+    if form == "svg":  # matplotlib repeats every text in a comment, whatever it holds
+        return re.sub(rb" *<!--.*?-->\n?", b"", out.getvalue(), flags=re.DOTALL)
     return out.getvalue()
 
 

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Headline", "Kind", "Result", "Value", "View", "format_value", "span"]
 
 _FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND, Kind.FACT)
+
+_FORMULA = re.compile(r"\s*[=+@-]|[\t\r]")
+_NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,11 +213,14 @@ class Result:
         return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2, default=str)
 
     def to_csv(self) -> str:
-        """The rows as comma-separated values with a header; None is empty, infinity "inf"."""
+        """The rows as comma-separated values with a header; None is empty, infinity "inf".
+
+        Text that a spreadsheet would take for a formula gets an apostrophe in front.
+        """
         out = io.StringIO()
-        writer = csv.DictWriter(out, self.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(map(_no_formula, self.columns))
+        writer.writerows([_no_formula(row[name]) for name in self.columns] for row in self.rows)
         return out.getvalue()
 
 
@@ -247,6 +254,12 @@ def _plain(value: object) -> Value:
         if hasattr(value, method):
             value = getattr(value, method)()
     return cast("Value", value)
+
+
+def _no_formula(value: Value) -> Value:
+    """Text that a spreadsheet does not compute: queries and names in a log are anybody's."""
+    formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if formula else value
 
 
 def _broken(count: Value) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from foreclick.results.formats import format_value
+from foreclick.results.formats import format_value, printable
 from foreclick.results.text import Side, side_of
 
 if TYPE_CHECKING:
@@ -41,19 +41,19 @@ def table_in_html(result: Result) -> str:
 
 def _headline(found: Headline) -> str:
     rows = "".join(f"<tr>{_line(line)}</tr>\n" for line in found.lines)
-    said = "".join(f"<p>{html.escape(sentence)}</p>\n" for sentence in found.said)
+    said = "".join(f"<p>{_escaped(sentence)}</p>\n" for sentence in found.said)
     table = f'<table style="{_TABLE};font-size:1.1em">\n<tbody>\n{rows}</tbody>\n</table>\n'
-    return f"<p><strong>{html.escape(found.title)}</strong></p>\n{table}{said}"
+    return f"<p><strong>{_escaped(found.title)}</strong></p>\n{table}{said}"
 
 
 def _line(line: tuple[str, ...]) -> str:
     name, *rest = line
-    cells = "".join(f'<td style="{_ANSWER}">{html.escape(text)}</td>' for text in rest)
-    return f'<th scope="row" style="{_ANSWER}">{html.escape(name)}</th>{cells}'
+    cells = "".join(f'<td style="{_ANSWER}">{_escaped(text)}</td>' for text in rest)
+    return f'<th scope="row" style="{_ANSWER}">{_escaped(name)}</th>{cells}'
 
 
 def _noted(notes: Iterable[str]) -> str:
-    items = "".join(f"<li>{html.escape(note)}</li>\n" for note in notes)
+    items = "".join(f"<li>{_escaped(note)}</li>\n" for note in notes)
     return f"<ul>\n{items}</ul>\n" if items else ""
 
 
@@ -61,7 +61,7 @@ def _table(result: Result) -> str:
     sides = {name: side_of(result, name) for name in result.shown}
     head = "".join(
         f'<th scope="col" style="text-align:{sides[name]};{_HEAD}">'
-        f"{html.escape(name).replace('_', '_<wbr>')}</th>"
+        f"{_escaped(name).replace('_', '_<wbr>')}</th>"
         for name in result.shown
     )
     rows = map(result.displayed, result.rows)
@@ -79,7 +79,11 @@ def _cells(row: Mapping[str, Value], sides: dict[str, Side]) -> str:
     )
 
 
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
+
+
 def _caption(title: str) -> str:
     if not title:
         return ""
-    return f'<caption style="text-align:left;font-weight:bold">{html.escape(title)}</caption>'
+    return f'<caption style="text-align:left;font-weight:bold">{_escaped(title)}</caption>'

@@ -117,7 +117,7 @@ def _table(result: Result, gap: int) -> str:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
     for name in result.shown:
         # Long names break at the underscore, not the table at the margin of the terminal.
-        header = Text(name.replace("_", "\n"))
+        header = Text(printable(name).replace("_", "\n"))
         side = side_of(result, name)
         table.add_column(header, justify=side, vertical="bottom", no_wrap=True)
     for row in map(result.displayed, result.rows):

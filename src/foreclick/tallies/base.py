@@ -117,6 +117,12 @@ class Tally:
             f"<Tally of lists of up to {number_of(self.shape.depth, 'item')} in {self.engine.name}>"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickled tally is its rows: in another process it lives in the DuckDB there."""
+        home, here = self._here()
+        kept = ("shape", "dropped", "dropped_rows", "decayed", "inflation", "source", "names")
+        return _of_rows, (home.fetch(here), {name: getattr(self, name) for name in kept})
+
     def __add__(self, other: Tally) -> Tally:
         """The tally of both logs together, in this tally's engine."""
         if not isinstance(other, Tally):
@@ -322,6 +328,12 @@ class Tally:
         found = self.stored.select(PERIOD).distinct().limit(_MANY + 1)
         periods = sorted(str(row[PERIOD]) for row in self.engine.rows(found))
         return periods if len(periods) <= _MANY else None
+
+
+def _of_rows(rows: pa.Table, fields: dict[str, Any]) -> Tally:
+    """The tally of some compact rows, in the DuckDB of this process."""
+    home = default_engine()
+    return Tally(engine=home, stored=home.show(rows), **fields)
 
 
 def _count(_: Engine, table: ir.Table) -> ir.Table:

@@ -31,6 +31,7 @@ from foreclick.engines import (
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import PERIOD, period_of, read_log
 from foreclick.progress import working
+from foreclick.secrets import unsigned
 from foreclick.tallies.base import Tally, read_tally, tally
 from foreclick.tallies.metadata import metadata_of
 
@@ -155,7 +156,7 @@ def _parts(
     """The files, if there are several; else the periods of the table."""
     files = files_of(source)
     if len(files) > 1:
-        paths = [Path(file.rpartition("://")[2]) for file in files]
+        paths = [Path(unsigned(file).rpartition("://")[2]) for file in files]
         above = Path(os.path.commonpath([path.parent for path in paths]))
         for file, path in zip(files, paths, strict=True):
             name = path.relative_to(above).as_posix().removesuffix(".parquet")

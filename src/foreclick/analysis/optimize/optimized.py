@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,8 @@ _WHY = {
 
 class Chosen(Lists):
     """Lists that `optimize` chose. Their probabilities sum to 1, and are not looked at again."""
+
+    _settings: ClassVar[tuple[str, ...]] = ("table", "context", "items", "probability")
 
     @property
     def _what(self) -> str:

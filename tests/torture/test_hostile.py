@@ -1,0 +1,234 @@
+"""Text from data never becomes code, markup, terminal control or a formula; secrets stay secret."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foreclick as fc
+from foreclick.cli import main
+from foreclick.cli.pipelines import github, junit, markdown
+from foreclick.errors import ForeclickError
+from foreclick.results import Result
+from foreclick.secrets import masked
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"; DROP TABLE log; --',
+    '=HYPERLINK("http://x", "y")',
+    "+1+1",
+    "-2+3",
+    "@SUM(1)",
+    "\tx",
+    "\x1b[2J",
+    "a\x00b",
+    "a\nb\r\nc",
+    r"$\frac{1}{0}$",
+    "[link](javascript:alert(1))",
+    "a|b`c`",
+    "\u202eevil",
+    "--><b>",
+    "{0.__class__}%s%n",
+]
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, and attributes that could run something."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        self.found |= {name for name, _ in attrs if name.startswith("on")}
+        links = [value or "" for name, value in attrs if name.endswith(("href", "src", "action"))]
+        self.found |= {link for link in links if not link.startswith(("#", "data:"))}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Result]:
+    """Every kind of answer about a log whose contexts, items, segments and columns are hostile."""
+    segment, period = "=cmd|' /C calc'!A0 <b>\x1b", '"; DROP "d'
+    rows: list[dict[str, Any]] = []
+    for at, text in enumerate(HOSTILE):
+        items = [HOSTILE[(at + i) % len(HOSTILE)] for i in range(3)]
+        rows += [
+            {
+                "context": text,
+                "items": items[:: -1 if record % 2 else 1],
+                "clicks": [1, 0, int(record % 3 == 0)],
+                segment: text,
+                period: record % 4,
+            }
+            for record in range(8)
+        ]
+    log = fc.read_log(rows, segments=[segment], period=period)
+    candidate = {
+        "context": HOSTILE,
+        "items": [[HOSTILE[at - 1], text] for at, text in enumerate(HOSTILE)],
+    }
+    asked: Any = {"metrics": "clicks@2", "estimators": ["item", "rctr"]}
+    return {
+        "evaluate": fc.evaluate(log, candidate, by=segment, **asked),
+        "compare": fc.compare(log, dict.fromkeys(HOSTILE[:9:4], candidate), metric="clicks@2"),
+        "contexts": fc.contexts(log),
+        "check": fc.check(log),
+        "report": fc.report(log, candidate, title=HOSTILE[0], metrics="clicks@2"),
+    }
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare", "contexts", "check", "report"])
+class TestOutputs:
+    def test_a_terminal_is_not_steered(self, answers, name):
+        for text in (str(answers[name]), str(answers[name].table)):
+            assert not CONTROL.search(text)
+
+    def test_pages_and_notebooks_hold_no_markup_of_the_data(self, answers, name):
+        result = answers[name]
+        pages = [result.to_html(), result._repr_html_()]
+        if name != "check":
+            pages.append(result.page())
+        for page in pages:
+            assert not CONTROL.search(page)
+            assert not {"script", "img", "b", "onerror", "http", "x"} & _Elements(page).found
+
+    def test_a_spreadsheet_computes_nothing(self, answers, name):
+        cells = [
+            c for row in csv.reader(io.StringIO(answers[name].to_csv(), newline="")) for c in row
+        ]
+        texts = [
+            cell for cell in cells if not re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|-?inf", cell)
+        ]
+        assert not [cell for cell in texts if cell[:1] in {"=", "+", "-", "@", "\t", "\r"}]
+
+
+def test_only_formulas_get_an_apostrophe():
+    texts = ["=1", " =1", "+a", "-a", "@a", "a=1", "-5", "+3.2", "", "'"]
+    rows: Any = tuple({"text": text, "value": -1.5} for text in texts)
+    lines = list(csv.reader(io.StringIO(Result(rows, ("text", "value")).to_csv())))[1:]
+    expected = ["'=1", "' =1", "'+a", "'-a", "'@a", "a=1", "-5", "+3.2", "", "'"]
+    assert lines == [[text, "-1.5"] for text in expected]
+
+
+def test_names_of_columns_are_quoted_in_sql(tmp_path):
+    for name in ('"; DROP TABLE x; --', "a'b", "a\\", "\x1b[2J", "select", "a\nb"):
+        log = {"context": [1] * 8, "items": [[1, 2], [2, 1]] * 4, "clicks": [[1, 0]] * 8}
+        read = fc.read_log(log | {name: ["x", "y"] * 4}, segments=[name])
+        fc.tally(read).write_parquet(tmp_path / "t.parquet")
+        again = fc.read_tally(tmp_path / "t.parquet")
+        assert not CONTROL.search(repr(read))
+        found = fc.evaluate(again, {"context": [1], "items": [[2, 1]]}, by=name, estimators="item")
+        assert found[name] == ["x", "y"] * (len(found) // 2)
+
+
+class TestPipelines:
+    """The outputs of a gate, whose notes may quote the log."""
+
+    @pytest.fixture
+    def gated(self):
+        row: dict[str, Any] = dict.fromkeys(("lift", "lift_low", "lift_high", "covered"), 0.1)
+        row |= {"estimator": "ip", "metric": "clicks@3", "verdict": "worse"}
+        return Result((row,), tuple(row), tuple(HOSTILE))
+
+    def test_junit_is_xml(self, gated):
+        suite = ET.fromstring(junit(gated))  # noqa: S314 - our own text
+        assert "<script>alert(1)</script>" in str(suite.findtext("testcase/system-out"))
+
+    def test_markdown_and_annotations_are_plain(self, gated):
+        text = markdown(gated)
+        assert not CONTROL.search(text)
+        assert not re.search(r"(?<!\\)[<\[`]", text)
+        assert len(text.splitlines()) == 6 + len(HOSTILE) + 1
+        assert len(github(gated).splitlines()) == 1
+
+
+# --- code -----------------------------------------------------------------------------------------
+
+SOURCES = Path(fc.__file__).parent
+CALLS = {"eval", "exec", "compile", "__import__", "system", "popen"}
+MODULES = {"pickle", "marshal", "shelve", "subprocess", "dill", "cloudpickle", "joblib"}
+JUDGED = {("batches/workers.py", "pickle")}
+"""Spark's tasks hand results back to the driver that sent them, in the user's own cluster."""
+
+
+def _dangers(node: ast.AST) -> set[str]:
+    """What a node of code calls or imports that would run text, or load it as objects."""
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names} & MODULES
+    if isinstance(node, ast.ImportFrom):
+        return {str(node.module).partition(".")[0]} & MODULES
+    if not isinstance(node, ast.Call):
+        return set()
+    called = node.func
+    name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+    method = isinstance(called, ast.Attribute)  # re.compile and Engine.compile are others
+    given = {word.arg or "" for word in node.keywords} & {"allow_pickle"}
+    return given | ({name} & (CALLS - {"compile", "eval"} if method else CALLS))
+
+
+def test_no_eval_no_shell_no_pickle():
+    """A file that somebody sends is data, whatever it holds."""
+    found = {
+        (file.relative_to(SOURCES).as_posix(), danger)
+        for file in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for danger in _dangers(node)
+    }
+    assert found == JUDGED
+
+
+# --- secrets --------------------------------------------------------------------------------------
+
+SECRET = "hunter2-not-to-be-seen"  # noqa: S105 - made up
+URLS = [
+    f"postgres://me:{SECRET}@localhost:1/db",
+    f"s3://key:{SECRET}@bucket/x.parquet",
+    f"https://localhost:1/x.parquet?X-Amz-Signature={SECRET}",
+    f"postgres://localhost:1/db?password={SECRET}",
+]
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_no_message_shows_a_secret_of_a_url(url, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    log = {"context": [1], "items": [[1]], "clicks": [[1]]}
+    fc.tally(log).write_parquet("t.parquet")
+    for words in (
+        ["check", url, "--explain"],
+        ["evaluate", "t.parquet", url, "--debug"],
+        ["compare", "t.parquet", "--candidate", f"a={url}", "--debug"],
+        ["tally", "t.parquet", "-o", f"{url}.parquet", "--debug"],
+        ["evaluate", "t.parquet", "t.parquet", "-o", f"{url}.html", "--debug"],
+    ):
+        assert main(words) != 0
+        out, err = capsys.readouterr()
+        assert "foreclick:" in err
+        assert SECRET not in out + err, words
+    for ask in (fc.read_log, fc.read_tally, lambda path: fc.evaluate(log, path)):
+        with pytest.raises(ForeclickError) as caught:
+            ask(url)
+        assert SECRET not in str(caught.value)
+
+
+def test_what_is_masked(monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    assert masked(f"got {SECRET}") == "got ***"
+    assert (
+        masked("clip=5 and key=context stay, as does a://b/c")
+        == "clip=5 and key=context stay, as does a://b/c"
+    )
+    assert (
+        masked("host=h password='x y'") == "host=h password='x y'"
+    )  # quoted: no secret is cut in two

@@ -1,0 +1,191 @@
+"""Many evaluations in one process, at once, interrupted, and in other processes: the same bits."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.engines import default_engine
+from tests.tries import LONG, tries
+
+LOG: dict[str, list[Any]] = {
+    "context": ["q", "r"] * 24,
+    "items": [[1, 2], [2, 1], [2, 3], [1, 2]] * 12,
+    "clicks": [[1, 0], [0, 1], [0, 0]] * 16,
+    "day": [day for day in range(6) for _ in range(8)],
+}
+CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [1, 2]]}
+ASKED: dict[str, Any] = {"metrics": "clicks@2", "estimators": ["item", "rctr"]}
+
+
+def answer(tally: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a tally, or its path
+    found = fc.read_tally(tally) if isinstance(tally, str) else tally
+    return fc.evaluate(found, CANDIDATE, **ASKED).to_dicts()
+
+
+def values(seed: int) -> list[float]:
+    """A log of its own in the process's one engine."""
+    log = fc.read_log(LOG | {"clicks": [[seed % 2, 0]] * 48}, period="day")
+    return [float(value) for value in fc.evaluate(log, CANDIDATE, **ASKED)["value"]]
+
+
+@pytest.fixture(scope="module")
+def tally():
+    return fc.tally(fc.read_log(LOG, period="day"))
+
+
+@pytest.fixture
+def path(tally, tmp_path):
+    tally.write_parquet(tmp_path / "t.parquet")
+    return str(tmp_path / "t.parquet")
+
+
+def held() -> dict[str, int]:
+    """What this process holds; memory in MB."""
+    gc.collect()
+    con = default_engine().backend.con
+    views = con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
+    tables = con.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
+    status = Path("/proc/self/status").read_text()
+    memory = int(status.partition("VmRSS:")[2].split()[0]) // 1_024
+    return {
+        "files": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - names, no paths
+        "threads": threading.active_count(),
+        "views and tables": views[0][0] + tables[0][0],
+        "memory": memory,
+    }
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at /proc")
+def test_evaluations_leave_nothing_behind(path):
+    def ask(times: int) -> dict[str, int]:
+        for number in range(times):
+            fc.evaluate(fc.read_tally(path), CANDIDATE, **ASKED)
+            fc.evaluate(LOG, CANDIDATE, **ASKED)
+            if not number % 5:
+                fc.check(fc.read_log(LOG, period="day"))
+        return held()
+
+    first = ask(10)
+    later = ask(tries(20, 1_000))
+    memory = later.pop("memory") - first.pop("memory")
+    assert later == first
+    assert memory < 20
+
+
+def test_threads_ask_one_tally(tally):
+    expected = answer(tally)
+    fresh = fc.tally(fc.read_log(LOG, period="day"))  # which nobody has asked
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(answer, [fresh] * tries(16, 200)):
+            assert found == expected
+
+
+def test_threads_read_logs_of_their_own():
+    expected = [values(seed) for seed in range(2)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(values, range(tries(16, 200))))
+    assert found == [expected[seed % 2] for seed in range(len(found))]
+
+
+@pytest.mark.parametrize("method", ["spawn", pytest.param("fork", marks=pytest.mark.slow)])
+def test_processes_ask_one_tally(tally, path, method):
+    """A fork shares memory with threads of the engine, which are not there: it must use a file."""
+    if method == "fork" and not LONG:
+        pytest.skip("forks a process that has threads: by itself, in benchmarks.torture")
+    expected = answer(tally)
+    with ProcessPoolExecutor(1, multiprocessing.get_context(method)) as pool:
+        assert list(pool.map(answer, [tally, path], timeout=120)) == [expected] * 2
+
+
+def test_interrupted_in_the_middle_it_goes_on(tally, monkeypatch):
+    expected = answer(tally)
+    fresh = fc.tally(fc.read_log(LOG, period="day"))
+    work = "foreclick.estimators.kernel.context_sums"
+    original = fc.estimators.kernel.context_sums
+    for moment in range(3):
+        left = iter(range(moment))
+
+        def interrupted(*args: Any, left: Any = left, **options: Any) -> Any:  # noqa: ANN401
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return original(*args, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(work, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                answer(fresh)
+    assert answer(fresh) == expected
+
+
+# --- pickles --------------------------------------------------------------------------------------
+
+
+def test_values_are_the_same_after_pickling():
+    values = [
+        fc.Weighted("pbm"),
+        fc.Weighted("ip", clip=5),
+        fc.Ladder(),
+        fc.Metric("dcg@3"),
+        fc.Ratio("clicks@1", "clicks@2"),
+    ]
+    assert pickle.loads(pickle.dumps(values)) == values  # noqa: S301 - our own
+
+
+def test_results_are_the_same_after_pickling(tally):
+    results = [
+        fc.evaluate(tally, CANDIDATE, **ASKED),
+        fc.compare(tally, {"a": CANDIDATE, "b": CANDIDATE}, metric="clicks@2"),
+        fc.support(tally, CANDIDATE),
+        fc.backtest(tally, metrics="clicks@2"),
+        fc.check(tally),
+        fc.contexts(tally),
+        fc.judgments(tally, examination=[1.0, 0.5]),
+        fc.optimize(tally, metric="clicks@2", fallback=False),
+        fc.report(tally, CANDIDATE),
+    ]
+    for result, again in zip(results, pickle.loads(pickle.dumps(results)), strict=True):  # noqa: S301
+        assert (again.to_dicts(), str(again)) == (result.to_dicts(), str(result))
+
+
+def test_policies_and_tallies_answer_after_pickling(tally, tmp_path):
+    """Without the engine of the process that pickled them."""
+    best = fc.optimize(tally, metric="clicks@2", fallback=False)
+    ids = {"context": ["q", "q", "r", "r"], "item": [1, 2, 1, 2]}
+    policies = [
+        fc.Ranking(CANDIDATE),
+        fc.Lists(CANDIDATE | {"probability": [1.0, 1.0]}),
+        fc.Marginals(ids | {"position": [1, 2, 1, 2], "probability": [1.0] * 4}),
+        fc.PlackettLuce(ids | {"score": [1.0, 2.0, 1.0, 2.0]}, k=2),
+        fc.Observed(
+            {"context": ["q", "r", "q"], "items": [[2, 1], [1, 2], [1, 2]], "clicks": [[0, 0]] * 3}
+        ),
+        best.policy,
+    ]
+    for policy in policies:
+        again = pickle.loads(pickle.dumps(policy))  # noqa: S301 - our own
+        assert repr(again) == repr(policy)
+        one, other = (fc.evaluate(tally, each, **ASKED).to_dicts() for each in (policy, again))
+        assert one == other
+    again = pickle.loads(pickle.dumps(best))  # noqa: S301 - our own
+    again.write(tmp_path / "again.parquet")
+    best.write(tmp_path / "best.parquet")
+    assert pq.read_table(tmp_path / "again.parquet").equals(
+        pq.read_table(tmp_path / "best.parquet")
+    )
+    assert answer(pickle.loads(pickle.dumps(tally))) == answer(tally)  # noqa: S301 - our own
+
+
+def test_a_log_says_that_it_stays():
+    with pytest.raises(TypeError, match=r"cannot be pickled. Pickle its tally"):
+        pickle.dumps(fc.read_log(LOG))
