@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean
+.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits min-count audit
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,20 @@ bench-optimize: ## How many contexts a second are optimised: the solvers, and al
 
 accuracy: ## How far estimators are from the truth, in simulated worlds (an hour; ARGS="--seeds 11")
 	$(VENV)/bin/python -m benchmarks.accuracy $(ARGS)
+
+torture: ## Kill every command that writes, ask a thousand times (an hour; ARGS="--moments 6")
+	$(VENV)/bin/python -m benchmarks.torture $(ARGS)
+	FORECLICK_LONG=1 $(VENV)/bin/python -m pytest -q -n 0 tests/torture
+
+min-count: ## What a tally for others loses in accuracy (5 minutes)
+	$(VENV)/bin/python -m benchmarks.min_count $(ARGS)
+
+limits: ## CPU time and memory of extreme logs (10 minutes)
+	$(VENV)/bin/python -m benchmarks.limits $(ARGS)
+
+audit: ## Known vulnerabilities of what is locked (asks a public service), and a list of it all
+	$(VENV)/bin/python .ci/sbom.py requirements.lock sbom.json
+	$(VENV)/bin/uv tool run pip-audit --require-hashes --disable-pip -r requirements.lock
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
 	$(VENV)/bin/foreclick reproduce -o docs/images/paper --seed 700

@@ -16,27 +16,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine
-from tests.tries import LONG, tries
-
-LOG: dict[str, list[Any]] = {
-    "context": ["q", "r"] * 24,
-    "items": [[1, 2], [2, 1], [2, 3], [1, 2]] * 12,
-    "clicks": [[1, 0], [0, 1], [0, 0]] * 16,
-    "day": [day for day in range(6) for _ in range(8)],
-}
-CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [1, 2]]}
-ASKED: dict[str, Any] = {"metrics": "clicks@2", "estimators": ["item", "rctr"]}
-
-
-def answer(tally: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a tally, or its path
-    found = fc.read_tally(tally) if isinstance(tally, str) else tally
-    return fc.evaluate(found, CANDIDATE, **ASKED).to_dicts()
-
-
-def values(seed: int) -> list[float]:
-    """A log of its own in the process's one engine."""
-    log = fc.read_log(LOG | {"clicks": [[seed % 2, 0]] * 48}, period="day")
-    return [float(value) for value in fc.evaluate(log, CANDIDATE, **ASKED)["value"]]
+from tests.torture.asked import ASKED, CANDIDATE, LOG, answer, values
+from tests.tries import tries
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +34,7 @@ def path(tally, tmp_path):
 def held() -> dict[str, int]:
     """What this process holds; memory in MB."""
     gc.collect()
+    default_engine().sweep()
     con = default_engine().backend.con
     views = con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
     tables = con.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
@@ -77,7 +59,7 @@ def test_evaluations_leave_nothing_behind(path):
         return held()
 
     first = ask(10)
-    later = ask(tries(20, 1_000))
+    later = ask(tries(8, 1_000))
     memory = later.pop("memory") - first.pop("memory")
     assert later == first
     assert memory < 20
@@ -98,33 +80,28 @@ def test_threads_read_logs_of_their_own():
     assert found == [expected[seed % 2] for seed in range(len(found))]
 
 
-@pytest.mark.parametrize("method", ["spawn", pytest.param("fork", marks=pytest.mark.slow)])
-def test_processes_ask_one_tally(tally, path, method):
-    """A fork shares memory with threads of the engine, which are not there: it must use a file."""
-    if method == "fork" and not LONG:
-        pytest.skip("forks a process that has threads: by itself, in benchmarks.torture")
+def test_a_process_asks_one_tally(tally, path):
+    """It is sent the tally, or its path."""
     expected = answer(tally)
-    with ProcessPoolExecutor(1, multiprocessing.get_context(method)) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         assert list(pool.map(answer, [tally, path], timeout=120)) == [expected] * 2
 
 
-def test_interrupted_in_the_middle_it_goes_on(tally, monkeypatch):
+def test_interrupted_in_the_middle_it_goes_on(tally):
     expected = answer(tally)
     fresh = fc.tally(fc.read_log(LOG, period="day"))
-    work = "foreclick.estimators.kernel.context_sums"
-    original = fc.estimators.kernel.context_sums
-    for moment in range(3):
-        left = iter(range(moment))
+    heard: list[str] = []
+    fc.evaluate(tally, CANDIDATE, **ASKED, progress=heard.append)
+    for moment in range(len(heard)):
+        said = iter(range(moment))
 
-        def interrupted(*args: Any, left: Any = left, **options: Any) -> Any:  # noqa: ANN401
-            if next(left, None) is None:
+        def stop(_: str, said: Any = said) -> None:  # noqa: ANN401 - an iterator
+            if next(said, None) is None:
                 raise KeyboardInterrupt
-            return original(*args, **options)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(work, interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                answer(fresh)
+        with pytest.raises(KeyboardInterrupt):
+            fc.evaluate(fresh, CANDIDATE, **ASKED, progress=stop)
+    assert heard
     assert answer(fresh) == expected
 
 

@@ -76,6 +76,10 @@ def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG00
 
 
 Fact = tuple[str, str, Value]
+MANY_PERIODS = 400
+"""With more periods than this, they are summed up: a year of days has fewer."""
+
+_PERIODS = "periods"
 _POSITIONS = 6  # that a glance shows
 
 
@@ -179,6 +183,13 @@ def _periods(counts: _Counts) -> list[Fact]:
     """Records of each period, and each reward per list."""
     if counts.periods is None:
         return []
+    count = len(counts.periods)
+    if count > MANY_PERIODS:  # seconds since 1970, for instance: a line each would be no answer
+        first, last = (counts.periods.values[at].as_py() for at in (0, counts.periods.known - 1))
+        return [
+            (_PERIODS, f"from {first} to {last}", count),
+            (_PERIODS, "records in the median period", float(np.median(counts.records))),
+        ]
     names = [str(value) for value in counts.periods.values.to_pylist()]
     records = [
         ("records by period", name, counts.number(n))
@@ -255,6 +266,12 @@ def _advice(facts: list[Fact]) -> list[str]:
         notes.append(
             f"{number_of(known[_NOBODY], 'record')} without a unit, counted as one user. Name "
             "another column, or leave them out with where=."
+        )
+    periods = next((value for section, _, value in facts if section == _PERIODS), None)
+    if periods:
+        notes.append(
+            f"The log has {_told(periods)} periods. A period is a day or a week: everything "
+            "by period is slow with so many, and says little. Read the log with a coarser one."
         )
     bots = known.get("share of records that are theirs", 0)
     if bots > 0.01:  # noqa: PLR2004

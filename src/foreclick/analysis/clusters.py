@@ -11,6 +11,7 @@ from foreclick.tallies import FEW_PERIODS, Tally
 from foreclick.words import number_of
 
 MANY_PERIODS = 1_000
+TOO_MANY_PERIODS = 20_000
 
 
 def clusters_of(
@@ -26,6 +27,8 @@ def clusters_of(
             "clusters='record': some periods of this tally count less than others, so its records "
             "do not vary alike. Use clusters='period' or 'unit'."
         )
+    if shape.period and asked in ("auto", "period"):
+        _refuse_too_many(count_periods(counted))
     if asked in has:
         if not has[asked]:
             raise ModelError(
@@ -54,6 +57,16 @@ def clusters_of(
     if shape.unit:
         found.append("unit")
     return tuple(found) or ("record",), notes
+
+
+def _refuse_too_many(count: int) -> None:
+    """Refuse periods whose sums would fill the memory, before anything is summed."""
+    if count > TOO_MANY_PERIODS:
+        raise ModelError(
+            f"the log has {count:,} periods, and intervals can be told from {TOO_MANY_PERIODS:,} at "
+            "most: a period is a day or a week. Read the log with a coarser one, or say "
+            "clusters='record'."
+        )
 
 
 def _odd_periods(counted: Tally, count: int) -> list[str]:

@@ -25,6 +25,8 @@ _DISORDER = (
     "tallies together, add them: fc.read_tally reads a directory as their sum."
 )
 
+_SAFE = 2**29  # a quarter of the largest 32-bit integer: candidates add cells of their own
+
 
 @dataclass(frozen=True)
 class Codes:
@@ -110,7 +112,9 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         n=n.astype(np.float64) / codebook.inflation,
         rewards={name: _reward(rows, shape, name) for name in shape.rewards},
         clusters=clusters,
-        cluster_count={kind: codebook.clusters(kind) for kind in clusters},
+        cluster_count={
+            kind: wide(codebook.clusters(kind), rows.num_rows * shape.depth) for kind in clusters
+        },
         segments={name: codes.number(rows[name]) for name, codes in codebook.segments.items()},
         propensity=_propensity(rows, shape),
         stratum=np.zeros(len(contexts), dtype=np.int32),
@@ -151,6 +155,15 @@ def refuse_falling(contexts: pa.Array) -> None:
     there = contexts.drop_null()
     if pc.any(pc.less_equal(there[1:], there[:-1])).as_py():
         raise TallyError(_DISORDER)
+
+
+def wide(count: int, others: int) -> int:
+    """A number that makes products with up to so many others 64-bit integers, if they need that.
+
+    Numbers of pairs, lists and slots are 32-bit integers, and NumPy multiplies them as such by a
+    number of Python's.
+    """
+    return np.int64(count) if count * others >= _SAFE else count  # type: ignore[return-value]
 
 
 def _merged(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Bools, Bools]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch, Cluster
-from foreclick.batches.encode import Codebook, Codes, encode, refuse_falling
+from foreclick.batches.encode import Codebook, Codes, encode, refuse_falling, wide
 from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
@@ -189,7 +189,10 @@ class _Reweighted:
         return replace(
             batch,
             clusters=clusters,
-            cluster_count={kind: self.codebook.clusters(kind) for kind in clusters},
+            cluster_count={
+                kind: wide(self.codebook.clusters(kind), len(batch.n) * self._batches.shape.depth)
+                for kind in clusters
+            },
             segments={name: self._segments[name][code] for name, code in batch.segments.items()},
         )
 

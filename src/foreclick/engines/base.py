@@ -143,7 +143,10 @@ class Engine:
     def sweep(self) -> None:
         """Drop the tables of this engine that no expression needs any more."""
         for _ in range(len(_unneeded)):
-            engine, name = _unneeded.popleft()
+            try:
+                engine, name = _unneeded.popleft()
+            except IndexError:  # another thread was faster
+                return
             if engine == self:
                 _forget(self, name)
             else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -142,8 +144,9 @@ class DuckDB(Engine):
 
     def read_parquet(self, files: Sequence[str]) -> ir.Table:
         """One scan of them all; a directory's name is no column."""
+        names = sge.convert(list(files)).sql("duckdb")
         with self._explained(lambda: self.backend.table("files"), "reading a tally", sent=False):
-            return self.backend.read_parquet(list(files), hive_partitioning=False)
+            return self._view(f"read_parquet({names}, hive_partitioning = false)")
 
     def read_files(self, reader: str, files: Sequence[str]) -> ir.Table:
         """One scan of them all; of ``day=3/`` in their paths, DuckDB makes a column.
@@ -152,16 +155,47 @@ class DuckDB(Engine):
         """
         for scheme in {found for file in files if (found := stores.scheme_of(file))}:
             self._reach(scheme, next(file for file in files if stores.scheme_of(file) == scheme))
-        name = self.unique("files")
         names = sge.convert(list(files)).sql("duckdb")
         header = ", header = true" if reader == "read_csv" else ""
+        with self._alone():
+            return self._view(f"{reader}({names}{header})")
+
+    def _view(self, scan: str) -> ir.Table:
+        """A scan of files as a table, for as long as an expression needs it."""
+        name = self.unique("files")
 
         def view() -> ir.Table:
-            rows = f"SELECT * FROM {reader}({names}{header})"  # noqa: S608 - names are escaped
+            rows = f"SELECT * FROM {scan}"  # noqa: S608 - names are escaped
             self.backend.con.execute(f'CREATE TEMPORARY VIEW "{name}" AS {rows}')
             return self.backend.table(name)
 
         return self._owned(name, view)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time: a connection of DuckDB is not to be shared, and may hang.
+
+        A thread that scans Arrow's rows for DuckDB waits for Python, while another one that has
+        Python waits for the connection.
+        """
+        with self.backend.__dict__.setdefault("_foreclick_alone", RLock()):
+            yield
+
+    @contextmanager
+    def _explained(
+        self,
+        expr: ir.Table | Callable[[], ir.Table],
+        step: str | None = None,
+        *,
+        sent: bool = True,
+    ) -> Iterator[None]:
+        with self._alone(), super()._explained(expr, step, sent=sent):
+            yield
+
+    def sweep(self) -> None:
+        """Drop the tables of this engine that no expression needs any more."""
+        with self._alone():
+            super().sweep()
 
     def _reach(self, scheme: str, file: str) -> None:
         """Read files of a store through fsspec, unless DuckDB has an extension for it."""
@@ -179,11 +213,13 @@ class DuckDB(Engine):
         if None in needed:
             return False
         loaded = "SELECT extension_name FROM duckdb_extensions() WHERE loaded"
-        return needed <= {name for (name,) in self.backend.con.execute(loaded).fetchall()}
+        with self._alone():
+            return needed <= {name for (name,) in self.backend.con.execute(loaded).fetchall()}
 
     def matches(self, path: str) -> list[str]:
         """The files that a URL or a glob names, listed by DuckDB with its secrets."""
-        found = self.backend.con.execute("SELECT file FROM glob(?)", [path]).fetchall()
+        with self._alone():
+            found = self.backend.con.execute("SELECT file FROM glob(?)", [path]).fetchall()
         return sorted(file for (file,) in found)
 
     def show(self, table: pa.Table | ArrowDataset) -> ir.Table:
@@ -197,7 +233,8 @@ class DuckDB(Engine):
                 _SHOWN[table.schema] = shown.schema, shown.namespace
             return named(name, *_SHOWN[table.schema], self.backend)
 
-        return self._owned(name, register)
+        with self._alone():
+            return self._owned(name, register)
 
     def drop(self, name: str) -> None:
         """Forget a table, or an Arrow table that was shown."""
