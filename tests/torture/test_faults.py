@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import multiprocessing
@@ -22,7 +23,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import pool
-from foreclick.cli import main, process
+from foreclick.cli import asking, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.engines.files import whole_directory, whole_file
 from foreclick.errors import EngineError, ForeclickError, SourceError, TallyError
@@ -284,9 +285,16 @@ class TestProcess:
             time.sleep(5)
             return 0
 
+        def converted() -> int:
+            with contextlib.suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            return 2  # as an import that failed
+
         before = signal.getsignal(signal.SIGTERM)
         for run, code, said in (
             (interrupted, 130, "interrupted"),
+            (converted, 130, "interrupted"),
             (terminated, 143, "terminated"),
         ):
             assert process.guarded(run) == code

@@ -63,7 +63,7 @@ def _refuse_too_many(count: int) -> None:
     """Refuse periods whose sums would fill the memory, before anything is summed."""
     if count > TOO_MANY_PERIODS:
         raise ModelError(
-            f"the log has {count:,} periods, and intervals can be told from {TOO_MANY_PERIODS:,} at "
+            f"the log has {count:,} periods; intervals can be told from {TOO_MANY_PERIODS:,} at "
             "most: a period is a day or a week. Read the log with a coarser one, or say "
             "clusters='record'."
         )

@@ -22,18 +22,26 @@ def guarded(run: Callable[[], int]) -> int:
     Args:
         run: gives the exit code.
     """
-    with _closed_streams(), _termination() as signals:
+    with _closed_streams(), _signals() as seen:
         try:
-            return _flushed(run())
+            return _heeded(_flushed(run()), seen)
         except BrokenPipeError:
             _ignore_output()
             return BROKEN_PIPE
         except KeyboardInterrupt:
+            terminated = signal.SIGTERM in seen
             with suppress(OSError):
                 sys.stderr.write(
-                    "foreclick: terminated.\n" if signals else "foreclick: interrupted.\n"
+                    "foreclick: terminated.\n" if terminated else "foreclick: interrupted.\n"
                 )
-            return TERMINATED if signals else INTERRUPTED
+            return TERMINATED if terminated else INTERRUPTED
+
+
+def _heeded(code: int, seen: list[int]) -> int:
+    """The exit code, unless a signal is why it failed: a failed import may be one, too."""
+    if code and seen:
+        raise KeyboardInterrupt
+    return code
 
 
 def _flushed(code: int) -> int:
@@ -73,10 +81,10 @@ def _closed_streams() -> Iterator[None]:
 
 
 @contextmanager
-def _termination() -> Iterator[list[int]]:
+def _signals() -> Iterator[list[int]]:
     """SIGTERM ends the work like Ctrl-C, so that nothing is left behind; gives the signals so far.
 
-    Engines know Ctrl-C and stop their own work for it.
+    Engines know Ctrl-C and stop their own work for it. Where Ctrl-C is ignored, it still is.
     """
     seen: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -87,8 +95,12 @@ def _termination() -> Iterator[list[int]]:
         seen.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    wanted = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        wanted.append(signal.SIGINT)
+    before = {number: signal.signal(number, stop) for number in wanted}
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
