@@ -106,12 +106,26 @@ def test_a_candidate_never_shown_is_not_judged(compared):
     assert "Nothing of strange was ever shown" in compared.notes[-1]
 
 
-def test_a_candidate_and_itself_do_not_differ(log):
-    result = fc.compare(log, {"one": ranking(), "same": ranking()}, metric="clicks@4")
+@pytest.mark.parametrize(
+    ("estimator", "metric"),
+    [
+        ("ip", "clicks@4"),
+        ("ladder", "clicks@4"),
+        ("ladder", "clicks@4/clicks@1"),
+        ("ladder-ip", "clicks@4"),
+    ],
+)
+def test_a_candidate_and_itself_do_not_differ(log, estimator, metric):
+    """Nor where the log has seen some of it only."""
+    one = {
+        "context": list(range(CONTEXTS)),
+        "items": [[1000 * x, 99, 1000 * x + 1] for x in range(CONTEXTS)],
+    }
+    both = {"one": one, "same": one, "other": ranking([3])}
+    result = fc.compare(log, both, metric=metric, estimator=estimator)
     row = row_of(result, "one", "same")
-    assert row["change"] == pytest.approx(0, abs=1e-12)
-    assert row["se"] == pytest.approx(0, abs=1e-9)
-    assert row["verdict"] == "no difference"
+    assert (row["change"], row["se"]) == (0, 0)
+    assert row_of(result, "same", "other")["se"] > 0
 
 
 def test_refusals(log, simulation):
@@ -138,7 +152,8 @@ def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
         assert row["high"] == pytest.approx(alone["change_high"][0], rel=1e-9)
 
 
-def test_a_baseline_is_paired_as_a_comparison_is():
+@pytest.mark.parametrize("estimator", ["ip", "ladder"])
+def test_a_baseline_is_paired_as_a_comparison_is(estimator):
     """Also in what cells hide that were seen on few days: the same log, candidates, interval."""
     rng = np.random.default_rng(11)
     size = 3000
@@ -151,8 +166,8 @@ def test_a_baseline_is_paired_as_a_comparison_is():
     log = fc.read_log(rows, period="day")
     one = {"context": list(range(20)), "items": [[0, 1, 2]] * 20}
     other = one | {"items": [[1, 0, 2]] * 4 + [[0, 1, 2]] * 16}
-    mine = fc.evaluate(log, one, metrics="clicks@3", estimators="ip", baseline=other)
-    compared = fc.compare(log, {"a": one, "b": other}, estimator="ip")
+    mine = fc.evaluate(log, one, metrics="clicks@3", estimators=estimator, baseline=other)
+    compared = fc.compare(log, {"a": one, "b": other}, estimator=estimator)
     pair = next(r for r in compared if r["against"] == "b")
     assert mine["change_low"] == [pytest.approx(pair["low"], rel=1e-9)]
     assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]

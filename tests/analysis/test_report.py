@@ -132,9 +132,9 @@ def test_an_estimate_does_not_depend_on_what_else_is_named(estimator):
         [Metric("clicks@2")],
         clusters=("period", "unit"),
     )
-    several = context_estimates(counted, question, pa.array(["a", "b", "c"]))
+    several = context_estimates(counted, [question], pa.array(["a", "b", "c"]))[0]
     for name, one in zip("abc", several, strict=True):
-        found = context_estimates(counted, question, pa.array(["c", name][name == "c" :]))[-1]
+        found = context_estimates(counted, [question], pa.array(["c", name][name == "c" :]))[0][-1]
         assert found.stratum.segment == one.stratum.segment == {"context": name}
         assert found.value == one.value
         assert (found.spread.covariance == one.spread.covariance).all()  # type: ignore[union-attr]

@@ -188,8 +188,23 @@ class Truth:
 
         Were it known by how much, it would be the target of that row, and V̂ would move accordingly.
         """
-        solved = self.solve(records, candidate)
-        moves = solved.moves(self._shown(records, candidate, theta))
+        return self.unsettled_between(records, candidate, {}, theta)
+
+    def unsettled_between(
+        self, records: Sequence[Record], one: Policy, other: Policy, theta: Sequence[float]
+    ) -> float:
+        """The same variance of the difference of two candidates, the contexts of both known.
+
+        The rates are solved for with the slots of both among the unknowns.
+        """
+        lists = {
+            x: dict.fromkeys((*one.get(x, {}), *other.get(x, {})), 1.0) for x in {*one, *other}
+        }
+        solved = self.solve(records, lists)
+        shown = defaultdict(float, self._shown(records, one, theta))
+        for cell, mass in self._shown(records, other, theta).items():
+            shown[cell] -= mass
+        moves = solved.moves(shown)
         return float(
             sum(
                 moves[row] ** 2 * factor * solved.rate[below] * self._variance(s, cell, records)

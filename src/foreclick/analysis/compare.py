@@ -15,13 +15,13 @@ from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
-    AnySums,
     EstimatorLike,
     Question,
     Spread,
     Unseen,
     estimate,
     joint_covariance,
+    pair_up,
     parse_estimators,
 )
 from foreclick.logs import CONTEXT
@@ -151,16 +151,18 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     _check_one("estimator", [e.name for e in by])
     _check_one("clip", list(by[0].clip or ()))
     check_cap(cap, asked)
-    found: dict[str, AnySums] = {}
-    for name, policy in candidates.items():
-        question = Question(
+    questions = [
+        Question(
             candidate=as_policy(policy, counted, f"candidate {name!r}"),
             estimators=by,
             metrics=asked,
             missing=missing,
             clusters=kinds,
         )
-        (found[name],) = estimate(counted, question).sums
+        for name, policy in candidates.items()
+    ]
+    answers = pair_up(counted, questions, [estimate(counted, q) for q in questions])
+    found = dict(zip(candidates, (answer.sums[0] for answer in answers), strict=True))
     one = next(iter(found.values()))
     production = one.production or 0.0
     most = largest_slots(counted, found.values()) if cap is None else {}

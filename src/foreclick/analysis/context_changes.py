@@ -154,10 +154,9 @@ def _rows(
     tally: Tally, question: Question, contexts: pa.Array, confidence: float, cap: float
 ) -> list[dict[str, Any]]:
     """Estimates of some contexts, in their order."""
-    estimates = context_estimates(tally, question, contexts)
-    others: list[Any] = [None] * len(estimates)
-    if question.baseline is not None:
-        others = context_estimates(tally, question.turned, contexts)
+    both = [question] if question.baseline is None else [question, question.turned]
+    estimates, *baselines = context_estimates(tally, both, contexts)
+    others: list[Any] = baselines[0] if baselines else [None] * len(estimates)
     found = []
     for own, other in zip(estimates, others, strict=True):
         pair = Pair(own, other, cap)

@@ -52,6 +52,7 @@ from foreclick.estimators import (
     RatioSums,
     Weighted,
     estimate,
+    pair_up,
     parse_estimators,
     propensities_answer,
 )
@@ -278,10 +279,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     notes += (
         doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
     )
-    answer = _answer(counted, questions)
-    against: list[AnySums | None] = [None] * len(answer.sums)
-    if question.baseline is not None:
-        against = list(_answer(counted, [q.turned for q in questions]).sums)
+    answer, baselines = _answers(counted, questions)
+    against = baselines or [None] * len(answer.sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
@@ -365,11 +364,18 @@ def with_logging(
     ]
 
 
-def _answer(counted: Tally, questions: list[Question]) -> Estimate:
-    """The estimates of all questions."""
-    answers = [estimate(counted, question) for question in questions]
-    sums = [s for answer in answers for s in answer.sums]
-    return Estimate(sums, max(answer.ignored_contexts for answer in answers))
+def _answers(counted: Tally, questions: list[Question]) -> tuple[Estimate, list[AnySums | None]]:
+    """The estimates of all questions, and those of what the candidate is compared with."""
+    mine: list[AnySums] = []
+    others: list[AnySums | None] = []
+    ignored = 0
+    for question in questions:
+        both = [question] if question.baseline is None else [question, question.turned]
+        found = pair_up(counted, both, [estimate(counted, each) for each in both])
+        mine += found[0].sums
+        others += [sums for answer in found[1:] for sums in answer.sums]
+        ignored = max(ignored, found[0].ignored_contexts)
+    return Estimate(mine, ignored), others
 
 
 def _require_propensities(counted: Tally) -> None:

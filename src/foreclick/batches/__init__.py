@@ -2,7 +2,7 @@
 
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
-from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding
+from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding, Several
 from foreclick.batches.decode import decode, row_schema
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import (
@@ -12,7 +12,7 @@ from foreclick.batches.facts import (
     records_without_period,
 )
 from foreclick.batches.pool import pooled
-from foreclick.batches.source import Batches, Totals, batches_of, regrouped, reweighted
+from foreclick.batches.source import Batches, Remembered, Totals, batches_of, regrouped, reweighted
 
 __all__ = [
     "EMPTY",
@@ -27,7 +27,9 @@ __all__ = [
     "Coding",
     "Floats",
     "Ints",
+    "Remembered",
     "Reward",
+    "Several",
     "Totals",
     "batches_of",
     "contexts_repeat",

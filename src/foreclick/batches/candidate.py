@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -195,12 +196,17 @@ class Candidate:
         """The lists that the policy shows."""
         rows = self._asked(self.coding.spread(self.policy.list_rows(self.coding.view)))
         pairs = self.coding.pairs(np.repeat(rows.context, self.depth), rows.items.ravel())
-        pairs = pairs.reshape(rows.items.shape)
-        order = np.lexsort((*pairs.T[::-1], rows.context))
-        context, pairs, mass = rows.context[order], pairs[order], rows.mass[order]
-        new = np.ones(len(order), dtype=np.bool_)
-        new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1) | (context[1:] != context[:-1])
-        return CodedLists(context[new], pairs[new], sums(np.cumsum(new) - 1, mass, int(new.sum())))
+        return _once(rows.context, pairs.reshape(rows.items.shape), rows.mass[None])[0]
+
+    @property
+    def list_mass(self) -> Floats:
+        """Shape (1, M): how likely each list is."""
+        return self.lists.mass[None]
+
+    @property
+    def slot_mass(self) -> Floats:
+        """Shape (1, Q, D): how likely each pair is at each position."""
+        return self.slots.mass[None]
 
     @cached_property
     def slots(self) -> CodedSlots:
@@ -229,3 +235,83 @@ class Candidate:
         some = np.flatnonzero(self.within[rows.context])
         kept: list[Any] = [column[some] for column in rows]
         return type(rows)(*kept)
+
+
+class Several(Candidate):
+    """Several policies in the numbers of a batch: whatever any of them shows.
+
+    Args:
+        members: C policies, in the same numbers.
+    """
+
+    def __init__(self, members: Sequence[Candidate]) -> None:
+        one = members[0]
+        super().__init__(one.coding, one.policy, one.within)
+        self.members = members
+
+    @cached_property
+    def _lists(self) -> tuple[CodedLists, Floats]:
+        each = [member.lists for member in self.members]
+        context, pairs = (
+            np.concatenate([getattr(lists, name) for lists in each])
+            for name in ("context", "pairs")
+        )
+        return _once(context, pairs, _apart([lists.mass for lists in each]))
+
+    @cached_property
+    def lists(self) -> CodedLists:
+        """The lists that any of them shows."""
+        return self._lists[0]
+
+    @property
+    def list_mass(self) -> Floats:
+        """Shape (C, M): how likely each list is, by policy."""
+        return self._lists[1]
+
+    @cached_property
+    def slots(self) -> CodedSlots:
+        """The pairs that any of them shows."""
+        each = [member.slots for member in self.members]
+        pair, context = (
+            np.concatenate([getattr(slots, name) for slots in each]) for name in ("pair", "context")
+        )
+        found, first = np.unique(pair, return_index=True)
+        return CodedSlots(found, context[first], self._slot_mass(found).sum(axis=0))
+
+    @property
+    def slot_mass(self) -> Floats:
+        """Shape (C, Q, D): how likely each pair is at each position, by policy."""
+        return self._slot_mass(self.slots.pair)
+
+    def _slot_mass(self, pair: Ints) -> Floats:
+        found = np.zeros((len(self.members), len(pair), self.depth))
+        for mass, member in zip(found, self.members, strict=True):
+            mass[np.searchsorted(pair, member.slots.pair)] = member.slots.mass
+        return found
+
+
+def _apart(masses: Sequence[Floats]) -> Floats:
+    """Shape (C, Σ M): the masses of C policies one after the other, each in a row of its own."""
+    found = np.zeros((len(masses), sum(map(len, masses))))
+    start = 0
+    for row, mass in zip(found, masses, strict=True):
+        row[start : start + len(mass)] = mass
+        start += len(mass)
+    return found
+
+
+def _once(context: Ints, pairs: Ints, mass: Floats) -> tuple[CodedLists, Floats]:
+    """Lists in lexicographic order, each once; and shape (C, M), how likely each is in C ways.
+
+    Args:
+        context: Shape (rows,).
+        pairs: Shape (rows, D).
+        mass: Shape (C, rows).
+    """
+    order = np.lexsort((*pairs.T[::-1], context))
+    context, pairs, mass = context[order], pairs[order], mass[:, order]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1) | (context[1:] != context[:-1])
+    number, count = np.cumsum(new) - 1, int(new.sum())
+    each = np.stack([sums(number, row, count) for row in mass])
+    return CodedLists(context[new], pairs[new], each.sum(axis=0)), each

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import ibis.expr.types as ir
 import numpy as np
@@ -239,6 +239,30 @@ def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
 def _key(tally: Tally) -> tuple[str, int]:
     """What batches are kept under; they keep the tally, so that no other table has its id."""
     return "batches", id(tally.stored.op())
+
+
+class Remembered(Generic[T]):
+    """What a function makes of every batch, as often as it is asked for.
+
+    It stays in memory only if the batches do.
+    """
+
+    def __init__(self, make: Callable[[Batch], T], batches: Batches) -> None:
+        self._make, self._batches = make, batches
+        self._kept: list[T] | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[T] = []
+        for made in map(self._make, self._batches):
+            kept.append(made)
+            yield made
+            if not self._batches.small:
+                kept.clear()
+        if self._batches.small:
+            self._kept = kept
 
 
 class Totals:

@@ -3,6 +3,7 @@
 from foreclick.estimators.answer import Estimate, estimate
 from foreclick.estimators.ladder.items import Items
 from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimators.paired import pair_up
 from foreclick.estimators.question import (
     Clusters,
     Missing,
@@ -42,6 +43,7 @@ __all__ = [
     "clips",
     "estimate",
     "joint_covariance",
+    "pair_up",
     "parse_estimators",
     "propensities_answer",
 ]

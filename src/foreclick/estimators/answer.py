@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from foreclick.batches import (
-    Batches,
     Floats,
+    Remembered,
     Totals,
     batches_of,
 )
@@ -22,7 +21,7 @@ from foreclick.estimators.ladder.estimate import LadderEstimate
 from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
-from foreclick.estimators.ladder.work import LadderWork, Placed
+from foreclick.estimators.ladder.work import LadderWork
 from foreclick.estimators.question import Part, Question, Stratum, check_question
 from foreclick.estimators.ratios import (
     AnySums,
@@ -96,7 +95,7 @@ def answered(
     for ladder, asks in question.ladders:
         _climb(tally, work, ladder, asks, answer, psi)
     if question.products:
-        counted = (placed.counting for placed in _Placing(work, batches))
+        counted = (placed.counting for placed in Remembered(work.placed, batches))
         add_products(question, zip(counted, psi.batches, strict=True), totals)
     return answer
 
@@ -143,7 +142,7 @@ def _climb(
         two_way=question.two_way,
         products=question.products,
     )
-    for turn, (each, values, rows) in enumerate(climb.values(_Placing(work, batches))):
+    for turn, (each, values, rows) in enumerate(climb.values(Remembered(work.placed, batches))):
         batch = each.counting.batch
         found = Found(work.strata.numbers(batch), values)
         if question.two_way and rows:
@@ -152,35 +151,11 @@ def _climb(
         if question.products:
             psi.add(turn % len(psi.batches), rows)
     if question.clusters and work.strata.apart == work.strata.count:
-        shared = estimate.coarse_unsettled() + estimate.coefficients_variance()
+        shared = estimate.shared_unsettled()
         for j, (i, _) in enumerate(asks):
-            totals.more((i, 0, "alone"), shared[:, j])
+            totals.more((i, 0, "borrowed variance"), shared[:, j])
     if fit.features is not None:
         answer.evidence.update((i, fit.features.evidence) for i, _ in asks)
-
-
-class _Placing:
-    """The batches of a log with the candidate in their numbers, as often as they are asked for.
-
-    They stay in memory only if the batches do.
-    """
-
-    def __init__(self, work: BatchWork, batches: Batches) -> None:
-        self._work, self._batches = work, batches
-        self._kept: list[Placed] | None = None
-
-    def __iter__(self) -> Iterator[Placed]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[Placed] = []
-        for placed in map(self._work.placed, self._batches):
-            kept.append(placed)
-            yield placed
-            if not self._batches.small:
-                kept.clear()
-        if self._batches.small:
-            self._kept = kept
 
 
 # --- from sums to estimates ---------------------------------------------------------------------
@@ -451,8 +426,10 @@ class Answer:
             for name in ("", " squares", " freedom", " alone")
         )
         more = own + (squares / freedom if freedom else 0.0) * alone
-        more += self._number(s, i, m, "alone")
-        return spread.wider(more / found.stratum.records**2) if more else spread
+        borrowed = self._number(s, i, m, "borrowed variance")
+        more += borrowed
+        records = found.stratum.records**2
+        return spread.wider(more / records, borrowed / records) if more else spread
 
 
 def _shared(row: dict[str, Any], part: str, share: float | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from foreclick.batches import Floats, Ints, Totals, batches_of
 from foreclick.estimators.answer import Estimate, answered
+from foreclick.estimators.paired import pair_up
 from foreclick.estimators.question import Question
 from foreclick.estimators.ratios import AnySums
 from foreclick.estimators.work import NamedContexts, Strata
@@ -83,14 +84,20 @@ def context_values(tally: Tally, question: Question) -> ContextValues:
 _BOTH = (True, False)
 
 
-def context_estimates(tally: Tally, question: Question, contexts: pa.Array) -> list[AnySums]:
-    """The estimates of some contexts, as parts of the answer for the whole log.
+def context_estimates(
+    tally: Tally, questions: Sequence[Question], contexts: pa.Array
+) -> list[list[AnySums]]:
+    """The estimates of some contexts, as parts of the answer for the whole log, by question.
 
     Args:
         tally: the log.
-        question: of one estimator and one metric that is a sum over positions; of the whole log.
+        questions: of one estimator and one metric that is a sum over positions, of the whole log;
+            the same about each of several candidates.
         contexts: some of the log's.
     """
     strata = NamedContexts((), (), values=contexts)
-    found = answered(tally, question, strata).estimate().sums
-    return [sums for sums in found if sums.stratum.number < len(contexts)]
+    answers = [answered(tally, question, strata).estimate() for question in questions]
+    return [
+        [sums for sums in answer.sums if sums.stratum.number < len(contexts)]
+        for answer in pair_up(tally, questions, answers, strata)
+    ]

@@ -151,7 +151,7 @@ def spread_of(
         across: Shape (2, 2): the covariance of (V̂, F̂) of one part with that of the other, for
             independent records; clusters tell it themselves.
     """
-    slopes = _slopes(metric, parts)
+    slopes = slopes_of(metric, parts)
     if slopes is None or any(part.spread is None for part in parts):
         return None
     if across is None:
@@ -172,21 +172,30 @@ def _with_hidden(
     base: Spread, parts: Sequence[Sums], bases: Sequence[Spread], slopes: Floats, alike: float
 ) -> Spread:
     """A spread with what influence does not show of either part."""
-    hidden, alone = [], []
+    hidden = []
     for part, own in zip(parts, bases, strict=True):
         assert part.spread is not None  # noqa: S101 - the caller has looked
         extra = part.spread.covariance - own.covariance
         extra[0, 0] -= part.spread.alone
         hidden.append(extra)
-        alone.append(part.spread.alone)
     both = alike * _root(hidden[0]) @ _root(hidden[1])
     more = _moved(np.block([[hidden[0], both], [both.T, hidden[1]]]), slopes)
-    shared = alike * np.sqrt(alone[0] * alone[1])
-    own_part = slopes[0] @ np.array([[alone[0], shared], [shared, alone[1]]]) @ slopes[0]
-    return base.plus(more).wider(float(own_part))
+    spreads = [part.spread for part in parts if part.spread is not None]
+    alone, borrowed = (
+        _joined([getattr(spread, name) for spread in spreads], alike, slopes[0])
+        for name in ("alone", "borrowed")
+    )
+    return base.plus(more).wider(alone, min(borrowed, alone))
 
 
-def _slopes(metric: Ratio, parts: Sequence[Sums]) -> Floats | None:
+def _joined(variances: Sequence[float], alike: float, slopes: Floats) -> float:
+    """The variance of a ratio by that of its parts, which have this correlation."""
+    shared = alike * np.sqrt(variances[0] * variances[1])
+    both = np.array([[variances[0], shared], [shared, variances[1]]])
+    return float(slopes @ both @ slopes)
+
+
+def slopes_of(metric: Ratio, parts: Sequence[Sums]) -> Floats | None:
     """Shape (2, 2): by how much N and D move the candidate's ratio, and production's."""
     found = []
     for values in (

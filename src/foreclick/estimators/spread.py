@@ -25,7 +25,7 @@ day good for one makes it good for both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -70,8 +70,11 @@ class Spread:
         clusters: over how many clusters it was taken: periods, if there are any.
         parts: sums over clusters, for joint use with other candidates; none for independent
             records.
-        alone: what of the variance of V̂ is the candidate's own: of its sample, if it is one, and of
-            what a ladder borrowed from other cells.
+        alone: what of the variance of V̂ the candidate shares with no other: of its sample, if it is
+            one, and of what a ladder borrowed from other cells, unless that is paired.
+        borrowed: what of `alone` is of what a ladder borrowed.
+        slips: Shape (D,): what a ladder borrowed, where it is paired: its variance is Σ slips²,
+            and its covariance with another candidate of the same pairing the product of both.
         memory: what the variance of V̂ has besides if neighbouring periods vary together; it may
             be below 0.
         memory_freedom: the degrees of freedom with it.
@@ -82,6 +85,8 @@ class Spread:
     clusters: float
     parts: tuple[ByCluster, ...] = ()
     alone: float = 0.0
+    borrowed: float = 0.0
+    slips: Floats = field(default_factory=lambda: np.zeros(0))
     memory: float = 0.0
     memory_freedom: float = np.inf
 
@@ -90,9 +95,27 @@ class Spread:
         """Whose records vary together: of several kinds, the first."""
         return self.parts[0].kind if self.parts else "record"
 
-    def wider(self, alone: float) -> Spread:
-        """The same with a variance that the candidate shares with no other."""
-        return replace(self.plus(np.array([[alone, 0.0], [0.0, 0.0]])), alone=alone)
+    def wider(self, alone: float, borrowed: float = 0.0) -> Spread:
+        """The same with a variance that the candidate shares with no other.
+
+        Args:
+            alone: the variance.
+            borrowed: what of it is of what a ladder borrowed.
+        """
+        wider = self.plus(np.array([[alone, 0.0], [0.0, 0.0]]))
+        return replace(wider, alone=alone, borrowed=borrowed)
+
+    def paired(self, slips: Floats) -> Spread:
+        """The same with what a ladder borrowed as the candidate shares it with others.
+
+        Args:
+            slips: Shape (D,): whose products with those of others say how alike they are.
+        """
+        size = float(slips @ slips)
+        if not size:
+            return self
+        scaled = slips * np.sqrt(self.borrowed / size)
+        return replace(self, alone=self.alone - self.borrowed, borrowed=0.0, slips=scaled)
 
     def plus(self, more: Floats) -> Spread:
         """The same with another covariance on top."""
@@ -102,13 +125,16 @@ class Spread:
         """Shape (2, 2): the covariance with another candidate's estimate instead of production's.
 
         Clusters tell it exactly. Of independent records only the two variances are known here, and
-        the covariance is taken to be 0, which makes the difference look more uncertain than it is.
+        the covariance is taken to be 0 but for what ladders borrowed, which makes the difference
+        look more uncertain than it is.
         """
         if other is None:
             return None
         if self.parts and _alike(self, other):
             return joint_covariance([self, other])[:2, :2]
-        return np.diag([self.covariance[0, 0], other.covariance[0, 0]])
+        apart = np.diag([self.covariance[0, 0], other.covariance[0, 0]])
+        apart[[0, 1], [1, 0]] = _slips([self, other])[0, 1]
+        return apart
 
 
 def _alike(one: Spread, other: Spread) -> bool:
@@ -155,9 +181,9 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
 
     The sums over clusters give it. What cells hide that were hardly seen is known of each candidate
     against production; two candidates share it as far as their clusters move together. What comes
-    of a candidate's own sample it shares with nobody.
+    of a candidate's own sample it shares with nobody. Production borrows nothing.
     """
-    last = len(spreads)
+    last, slips = len(spreads), _slips(spreads)
     columns = [
         (part, np.stack([*(s.parts[j].sums[:, 0] for s in spreads), part.sums[:, 1]], axis=1))
         for j, part in enumerate(spreads[0].parts)
@@ -166,7 +192,7 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
     hidden = np.zeros(last)
     for j, spread in enumerate(spreads):
         extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
-        extra[0, 0] -= spread.alone
+        extra[0, 0] -= spread.alone + slips[j, j]
         # Only differences are asked for, so all that a difference hides may stand with one side.
         hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
     scale = np.sqrt(np.diag(shown)[:last])
@@ -175,8 +201,16 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
     np.fill_diagonal(alike, 1.0)
     found = shown.copy()
     found[:last, :last] += alike * np.sqrt(np.outer(hidden, hidden))
-    found[:last, :last] += np.diag([spread.alone for spread in spreads])
+    found[:last, :last] += np.diag([spread.alone for spread in spreads]) + slips
     return np.asarray(found, dtype=np.float64)
+
+
+def _slips(spreads: Sequence[Spread]) -> Floats:
+    """Shape (C, C): the covariance of what ladders borrowed for candidates of one pairing."""
+    each = np.zeros((len(spreads), max(len(spread.slips) for spread in spreads)))
+    for row, spread in zip(each, spreads, strict=True):
+        row[: len(spread.slips)] = spread.slips
+    return np.asarray(each @ each.T)
 
 
 def covariance_of(columns: Sequence[tuple[ByCluster, Floats]]) -> Floats:

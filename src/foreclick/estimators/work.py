@@ -243,10 +243,15 @@ class BatchWork:
         """Down to which position policies are asked."""
         return policy_depth(self.question, self.shape)
 
-    def placed(self, batch: Batch) -> Placed:
-        """The batch by strata, with the candidate in its numbers."""
+    def placed(self, batch: Batch, coding: Coding | None = None) -> Placed:
+        """The batch by strata, with the candidate in its numbers.
+
+        Args:
+            batch: the records.
+            coding: the numbers of the batch by strata that another candidate has.
+        """
         q, batch = self.question, self.strata.split(batch)
-        coding = Coding(batch, self.depth)
+        coding = Coding(batch, self.depth) if coding is None else coding
         within = None
         if q.baseline is not None and q.missing == "drop":
             within = Candidate(coding, q.baseline).known

@@ -11,6 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import Batch, Batches, Candidate, Coding
 from foreclick.errors import ModelError
+from foreclick.estimators import Question, estimate, pair_up
 from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.metrics import Metric
@@ -134,13 +135,43 @@ def test_value_and_hidden_variance_solve_the_least_squares(
         right.value(weighted(), CANDIDATE, THETA[metric]), rel=1e-10
     )
     hidden = sum(i.unsettled.sum(axis=0) for i in found.influence)
-    hidden = hidden + found.estimate.coarse_unsettled().sum(axis=0)
+    hidden = hidden + found.estimate.shared_unsettled().sum(axis=0)
     assert hidden[0] / n**2 == pytest.approx(
         right.unsettled(weighted(), CANDIDATE, THETA[metric]), rel=1e-9
     )
     shares = found.total("share")[0]
     assert shares.sum() == pytest.approx(found.total("mass")[0], rel=1e-12)
     assert len(shares) == len(ladder_of(top, classes=classes).rungs)
+
+
+SWAPPED: Policy = {
+    x: {items[::-1] if j % 2 else items: mass for items, mass in lists.items()}
+    for j, (x, lists) in enumerate(sorted(CANDIDATE.items()))
+}
+"""The candidate with its lists upside down in every other context."""
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_two_candidates_share_what_the_ladder_borrows(tally: fc.Tally, top: str, *, classes: bool):
+    """The hidden variance of their difference is that of the least squares, too."""
+    ladder = ladder_of(top, classes=classes)
+    question = Question(
+        policy(),
+        [ladder],
+        [Metric(metric) for metric in THETA],
+        missing="drop",
+        baseline=policy(SWAPPED),
+        clusters=("period",),
+    )
+    both = question, question.turned
+    mine, theirs = pair_up(tally, both, [estimate(tally, each) for each in both])
+    right = truth(asked(tally, ladder, ["dcg@6"], policy()))
+    for one, other in zip(mine.sums, theirs.sums, strict=True):
+        a, b = (sums.spread.slips for sums in (one, other) if sums.spread is not None)
+        expected = right.unsettled_between(weighted(), CANDIDATE, SWAPPED, THETA[one.metric.name])
+        assert (a - b) @ (a - b) == pytest.approx(expected, rel=1e-9)
+        assert expected < 0.9 * (a @ a + b @ b)  # they have much in common
 
 
 @pytest.mark.parametrize("top", STRENGTHS)

@@ -28,8 +28,10 @@ from foreclick.batches.arrays import accumulate, numbered, value_of_each
 from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.items import UNKNOWN
 from foreclick.estimators.ladder.rates import (
+    EACH,
     CandidateCells,
     LogCells,
+    Pairs,
     Reach,
     Rungs,
     candidate_cells,
@@ -123,7 +125,8 @@ class _Placed(NamedTuple):
         rates: Shape (G_j,) by rung.
         expected: Shape (G_j,) by rung: what the rung below expects.
         used: Shape (Q,): the top's cells that the candidate shows.
-        h: Shape (M, Q): their exposure, times records.
+        h: Shape (C × M, Q): their exposure, times records; of several candidates, one after the
+            other.
     """
 
     cells: CandidateCells
@@ -276,8 +279,8 @@ class LadderEstimate:
         shown = batch.context_n[cells.context] * cells.mass
         if number in self._taken:
             shown = shown * self._taken[number][cells.context]
-        counted = shown * self._theta(candidate.depth)[:, cells.position]
-        h = sums_of_each(at, counted, len(used))
+        counted = shown[:, None] * self._theta(candidate.depth)[:, cells.position]
+        h = sums_of_each(at, np.concatenate(counted), len(used))
         found = _Placed(cells, rates, expected, used, h)
         self._placed = number, candidate, found
         return found
@@ -356,40 +359,64 @@ class LadderEstimate:
         """How far the records of a batch move the estimates."""
         placed = self._place(number, batch, candidate)
         rungs = placed.cells.rungs
-        base = self._coarse_factors[1][0][:, self._first(number)]
-        if number in self._taken:
-            base = base * self._taken[number]
-        reached = rungs.reached(placed.used, placed.h)
-        factors = rungs.factors(reached, base)
+        reached, factors = self._factors(number, placed)
         log = self._log(batch)
         count = len(log.rungs.n[0])
         factor, n = factors[0][:, :count], log.rungs.n[0]
         context = rungs.end[0][:count]
         self._add_slopes(batch, placed, reached[-2])
-        hidden = rungs.unsettled(reached, factors, placed.expected)
         return Influence(
             batch=batch,
             reward=self.metrics[0].reward,
             log=log,
             factor=factor,
             rate=placed.rates[0][:count],
-            unsettled=(hidden + self._unpredictable(placed, reached[-2])).T,
+            unsettled=self._unsettled(placed, reached, factors, EACH),
             weighted=sums_of_each(context, n * factor, batch.context_count).T,
             squared=sums_of_each(context, n * factor * factor, batch.context_count).T,
         )
 
-    def _unpredictable(self, placed: _Placed, reached: Reach) -> Floats:
-        """Shape (M, X): the variance of items never shown around what features say of them.
+    def _factors(self, number: int, placed: _Placed) -> tuple[list[Reach], list[Floats]]:
+        """By rung, what of the candidate reaches its cells, and their A."""
+        base = self._coarse_factors[1][0][:, self._first(number)]
+        if number in self._taken:
+            base = base * self._taken[number]
+        reached = placed.cells.rungs.reached(placed.used, placed.h)
+        return reached, placed.cells.rungs.factors(reached, base)
+
+    def unsettled(self, number: int, batch: Batch, candidate: Candidate, pairs: Pairs) -> Floats:
+        """Shape (X, pairs): the covariances of Σ h r that shrinkage hides, but for classes.
+
+        Args:
+            number: of the batch.
+            batch: its records.
+            candidate: one, or several; of C of them and M metrics there are C × M estimates.
+            pairs: of estimates.
+        """
+        placed = self._place(number, batch, candidate)
+        reached, factors = self._factors(number, placed)
+        self._add_slopes(batch, placed, reached[-2])
+        return self._unsettled(placed, reached, factors, pairs)
+
+    def _unsettled(
+        self, placed: _Placed, reached: list[Reach], factors: list[Floats], pairs: Pairs
+    ) -> Floats:
+        found = placed.cells.rungs.unsettled(reached, factors, placed.expected, pairs)
+        return (found + self._unpredictable(placed, reached[-2], pairs)).T
+
+    def _unpredictable(self, placed: _Placed, reached: Reach, pairs: Pairs) -> Floats:
+        """Shape (pairs, X): the variance of items never shown around what features say of them.
 
         It is that of items held out, instead of what the rung's strength says; which is taken off.
         """
-        features, rungs = self.fit.features, placed.cells.rungs
-        found = np.zeros((len(self.metrics), len(rungs.n[-1])))
+        features, rungs, (one, other) = self.fit.features, placed.cells.rungs, pairs
+        product = reached.h[one] * reached.h[other]
+        found = np.zeros((len(product), len(rungs.n[-1])))
         if features is None:
             return found
         more = features.spread - 1 / rungs.strengths[-2]
         new = (rungs.n[-2][reached.cells] == 0) & self._predicted(placed.cells, reached.cells)
-        variance = reached.h**2 * (more * new * placed.expected[-2][reached.cells])
+        variance = product * (more * new * placed.expected[-2][reached.cells])
         return found + sums_of_each(rungs.below[-2][reached.cells], variance, found.shape[1])
 
     def _add_slopes(self, batch: Batch, placed: _Placed, reached: Reach) -> None:
@@ -407,24 +434,24 @@ class LadderEstimate:
             sums_of_each(rungs.below[-2][cells], each * h, batch.context_count).T for h in reached.h
         ]
         if self._slopes is None:
-            self._slopes = np.zeros((self.strata, len(self.metrics), len(each)))
+            self._slopes = np.zeros((self.strata, len(reached.h), len(each)))
         accumulate(self._slopes, batch.stratum, np.stack(by_context, axis=1))
 
-    def coefficients_variance(self) -> Floats:
-        """Shape (strata, M): the variance of Σ h r by that of the coefficients of features."""
-        if self._slopes is None or self.fit.features is None:
-            return np.zeros((self.strata, len(self.metrics)))
-        covariance = self.fit.features.covariance
-        return np.asarray(((self._slopes @ covariance) * self._slopes).sum(axis=2))
+    def shared_unsettled(self, pairs: Pairs = EACH) -> Floats:
+        """Shape (strata, pairs): the covariances of Σ h r by what contexts share.
 
-    def coarse_unsettled(self) -> Floats:
-        """Shape (strata, M): the variance of Σ h r that shrinkage hides in classes of contexts."""
-        rungs = self.coarse.rungs
-        if not len(rungs):
-            return np.zeros((self.strata, len(self.metrics)))
+        That is what shrinkage hides in classes of contexts, and the coefficients of features.
+        """
+        rungs, (one, other) = self.coarse.rungs, pairs
         reached, factors = self._coarse_factors
-        found = rungs.unsettled(reached, factors, self.coarse.expected)
-        return sums_of_each(rungs.below[-1], found, self.strata).T
+        found = np.zeros((self.strata, len(factors[0][one])))
+        if len(rungs):
+            by_class = rungs.unsettled(reached, factors, self.coarse.expected, pairs)
+            found += sums_of_each(rungs.below[-1], by_class, self.strata).T
+        if self._slopes is not None and self.fit.features is not None:
+            covariance = self.fit.features.covariance
+            found += ((self._slopes[:, one] @ covariance) * self._slopes[:, other]).sum(axis=2)
+        return found
 
 
 def _item_of(rungs: Rungs, cells: Ints) -> Ints:

@@ -37,6 +37,12 @@ def sums_of_each(group: Ints, values: Floats, count: int) -> Floats:
 
 # --- rungs ----------------------------------------------------------------------------------------
 
+Pairs = tuple[Ints | slice, Ints | slice]
+"""Pairs of estimates, by their numbers: the first of each pair, and the second."""
+
+EACH: Pairs = (slice(None), slice(None))
+"""Every estimate with itself."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rungs:
@@ -164,17 +170,28 @@ class Rungs:
         return found[::-1]
 
     def unsettled(
-        self, reached: Sequence[Reach], factors: Sequence[Floats], expected: Sequence[Floats]
+        self,
+        reached: Sequence[Reach],
+        factors: Sequence[Floats],
+        expected: Sequence[Floats],
+        pairs: Pairs = EACH,
     ) -> Floats:
         """Shape (M, G) of the last rung: the variance of M estimates that shrinkage hides.
 
         What is a cell's own and shrinkage takes from it is wrong in every log alike. A cell differs
         from the rung below with variance r'/s. For each click that a cell has more than the rung
         below expects, the estimate is off by slip: the candidate's slots miss s / (n + s) of it,
-        and the rung below takes it for its own. So the variance is Σ slip² r'/s.
+        and the rung below takes it for its own. So the variance is Σ slip² r'/s, and the covariance
+        of two estimates the sum of the products of their slips.
+
+        Args:
+            reached: by rung, what of the candidate gets its rate from which cells.
+            factors: those of all rungs, and of the one below the last.
+            expected: what the rung below expects of all cells.
+            pairs: of which pairs of estimates the covariance is wanted: M of them.
         """
-        last = len(self) - 1
-        total = np.zeros((len(factors[0]), len(self.n[-1])))
+        last, (one, other) = len(self) - 1, pairs
+        total = np.zeros((len(factors[0][one]), len(self.n[-1])))
         for j, s in enumerate(self.strengths):
             if np.isinf(s):
                 continue
@@ -182,14 +199,16 @@ class Rungs:
             spread = self.borrowed[j] ** 2 * expected[j] / s
             cells, h = reached[j]
             slip = h - lower[:, below[cells]] * n[cells]
-            total += sums_of_each(self.end[j][cells], slip * slip * spread[cells], total.shape[1])
+            product = slip[one] * slip[other] * spread[cells]
+            total += sums_of_each(self.end[j][cells], product, total.shape[1])
             # Where the candidate shows nothing, slip is - n times the factor of the cell below.
             spread *= n * n
             spread[cells] = 0.0
+            square = lower[one] * lower[other]
             if j == last:
-                total += lower[:, below] ** 2 * spread
+                total += square[:, below] * spread
             else:
-                by_cell = lower * lower * sums(below, spread, lower.shape[1])
+                by_cell = square * sums(below, spread, lower.shape[1])
                 total += sums_of_each(self.end[j + 1], by_cell, total.shape[1])
         return total
 
@@ -365,7 +384,7 @@ class CandidateCells(NamedTuple):
         cell: Shape (S,): the top's cell of each slot that the candidate shows.
         position: Shape (S,), from 0.
         context: Shape (S,).
-        mass: Shape (S,): how likely the slot is in its context.
+        mass: Shape (C, S): how likely the slot is in its context, by C candidates.
         listed: Shape (S,): the candidate's list that has the slot, where lists are kept apart.
         lean: what features say of the cells of the rung "item".
     """
@@ -394,11 +413,11 @@ def candidate_cells(
     if fit.ladder.top == "ip" and not by_list:
         slots = candidate.slots
         at, k = np.nonzero(slots.mass > 0)
-        pair, context, mass = slots.pair[at], slots.context[at], slots.mass[at, k]
+        pair, context, mass = slots.pair[at], slots.context[at], candidate.slot_mass[:, at, k]
     else:
         lists = candidate.lists
         at, k = np.nonzero((lists.pairs != EMPTY) & (lists.mass > 0)[:, None])
-        pair, context, mass = lists.pairs[at, k], lists.context[at], lists.mass[at]
+        pair, context, mass = lists.pairs[at, k], lists.context[at], candidate.list_mass[:, at]
     log = _with_pairs(candidate, fit, log, pair, context)
     found, rungs = _with_slots(batch, fit, log, pair, k)
     if fit.ladder.top != "ip":

@@ -105,7 +105,7 @@ class LadderWork:
         for j, (i, ask) in enumerate(self.asks):
             values[i, 0, "weighted"] = influence.weighted[:, j]
             values[i, 0, "squared"] = influence.squared[:, j]
-            values[i, 0, "alone"] = influence.unsettled[:, j]
+            values[i, 0, "borrowed variance"] = influence.unsettled[:, j]
             common = _common(counting, credit[:, j])
             for kind in self.clusters:
                 clustering = clusterings.get(kind)
