@@ -22,7 +22,7 @@ from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
 
 import foreclick as fc
 from foreclick import inference
-from foreclick.estimators import Question, estimate, joint_covariance, parse_estimators
+from foreclick.estimators import Question, estimate, joint_covariance, pair_up, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate import Simulation
 
@@ -208,17 +208,17 @@ def pairs(
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for first in range(0, logs, pack):
         log = fc.tally(packed(simulation, range(first, min(first + pack, logs)), "period"))
-        for estimator, *numbers in _compared(log, candidates, metric):
-            found[estimator].append(tuple(numbers))
-    for estimator in ESTIMATORS:
-        change, se, low, high, apart = np.array(found[estimator]).T
+        for estimator, *each in _compared(log, candidates, metric):
+            found[estimator].append(tuple(each))
+    for estimator, numbers in found.items():
+        change, se, low, high, apart = np.array(numbers).T
         yield Paired(
             part="pairs",
             world=world,
             positions=positions,
             shocks=shocks,
             estimator=estimator,
-            holds=estimator in HOLDS[world],
+            holds=estimator in (*HOLDS[world], "ladder"),
             logs=logs,
             change=truth,
             se=float(se.mean()),
@@ -234,13 +234,14 @@ def _compared(
     """(estimator, change, se, low, high, unpaired se) of each log: `compare`, for many at once."""
     question = Question(
         candidate=candidates["swapped"],
-        estimators=parse_estimators(ESTIMATORS, math.inf),
+        estimators=parse_estimators([*ESTIMATORS, "ladder"], math.inf),
         metrics=parse_metrics(metric),
         by=("replication",),
         clusters=("period",),
     )
-    sums = [estimate(log, replace(question, candidate=c)).sums for c in candidates.values()]
-    for both in zip(*sums, strict=True):
+    asked = [replace(question, candidate=c) for c in candidates.values()]
+    answers = pair_up(log, asked, [estimate(log, each) for each in asked])
+    for both in zip(*(answer.sums for answer in answers), strict=True):
         spreads = [s.spread for s in both]
         found = inference.contrasts(
             [*(s.value for s in both), 0.0],  # production, which is not asked for
@@ -269,10 +270,10 @@ def compared(name: str, seed: int, logs: int) -> Iterator[Compared]:
         for number in range(logs):
             table = simulation.sample(seed=1000 + number)
             log = fc.tally(fc.read_log(table, context="query", period="day"))
-            for by in ("ladder", "ip"):
+            for by in (None, "ladder", "ip"):
                 for row in fc.compare(log, candidates, metric=METRIC, estimator=by):
                     pair = row["candidate"], row["against"]
-                    rows[by].append((*pair, row | {"log": number}))
+                    rows[by or "default"].append((*pair, row | {"log": number}))
         for by, found in rows.items():
             yield _summed(name, production, by, logs, found, truth)
 

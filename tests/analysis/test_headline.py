@@ -33,6 +33,9 @@ def ask(candidate=LISTS, **options):
 
 def test_the_ladder_answers_and_ip_checks_it():
     assert ask()["estimator"] == ["ladder", "ip"]
+    log = fc.read_log(position_log(), period="day")
+    assert fc.compare(log, {"new": LISTS})["estimator"] == ["ladder"]
+    assert fc.compare(log, {"new": LISTS}, clip=10)["estimator"] == ["ip"]
 
 
 @pytest.mark.parametrize("metrics", ["revenue@1", ["clicks@1", "revenue/clicks@1"]])
@@ -99,6 +102,21 @@ class TestContradiction:
         found = ask(estimators=["ladder", "ip", "item"])
         assert found["verdict"][2] == "worse"
         assert not any("disagree" in note for note in found.notes)
+
+    def test_of_a_comparison_is_no_answer_either(self, monkeypatch):
+        """Of a candidate and production, and of two candidates."""
+        log = fc.read_log(position_log(), period="day")
+        both = {"new": LISTS, "old": {"context": ["q"], "items": [[1, 2]]}}
+        metric = fc.Metric([1, 0.5])
+        alone = fc.compare(log, both, metric=metric, estimator=AS_ITEM)
+        words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
+        assert words["new", "production"] == words["new", "old"] == "worse"
+        usual = "foreclick.analysis.compare.usual_estimators"
+        monkeypatch.setattr(usual, lambda *_: (AS_ITEM, "ip"))
+        found = fc.compare(log, both, metric=metric)
+        assert found["estimator"] == ["ladder-ip"] * 3
+        assert found["verdict"] == ["cannot tell"] * 3
+        assert found.notes[0].startswith("Click models disagree ('ladder-ip' and 'ip') on new ")
 
     def test_of_a_guardrail_is_no_answer_either(self):
         """Whether clicks fall is disputed, so what should rise beside them is open too."""

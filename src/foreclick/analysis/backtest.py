@@ -34,6 +34,9 @@ _STEADY = "rctr"  # that nothing changes: every list of a context is worth the s
 _FEW = 4  # periods; of fewer, a slope has no interval
 _CONFIDENCE = 0.95
 _ROUNDING = 1e-18
+USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")
+"""The ladder, and the estimators of the paper."""
+
 _NOISE = 0.05  # a win that chance alone gives more rarely than this is called larger than its noise
 
 
@@ -100,7 +103,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     log: LogLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
-    estimators: EstimatorLike | Sequence[EstimatorLike] = ("list", "ip", "item", "pbm", "rctr"),
+    estimators: EstimatorLike | Sequence[EstimatorLike] = USUAL,
     clip: float | Sequence[float] = math.inf,
     contexts: Sequence[Any] | None = None,
     ranks: int | tuple[int, int] | None = None,

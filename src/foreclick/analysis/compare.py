@@ -12,26 +12,29 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.headline import contradicts, usual_estimators
 from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
+    AnySums,
     EstimatorLike,
+    Ladder,
     Question,
-    Spread,
     Unseen,
+    Weighted,
     estimate,
     joint_covariance,
     pair_up,
     parse_estimators,
 )
 from foreclick.logs import CONTEXT
-from foreclick.metrics import USUAL_METRICS, AnyMetric, Ratio, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any
 from foreclick.options import checked, choice
-from foreclick.policies import PolicyLike, as_policy
+from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.progress import Say
 from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import Tally, settle
 from foreclick.words import few
 
 PRODUCTION = "production"
@@ -101,7 +104,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     candidates: Mapping[str, PolicyLike],
     *,
     metric: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS[0],
-    estimator: EstimatorLike | Sequence[EstimatorLike] = "ip",
+    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
@@ -122,8 +125,9 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         log: a Log or Tally; with a period or a unit, or else nothing can be paired.
         candidates: policies, or tables of rankings, by name.
         metric: what is counted.
-        estimator: one estimator. Not the ladder by default, as in `evaluate`: it moves lists of a
-            context towards each other, and its own uncertainty is not paired (see "Verdicts").
+        estimator: one estimator. By default the ladder answers and `ip` checks it, as in
+            `evaluate`: where the two contradict each other, the verdict is that nobody can tell.
+            With a clip, `ip` answers.
         clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
@@ -147,58 +151,27 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         )
     asked = parse_any(metric)
     _check_one("metric", [m.name for m in asked])
-    by = parse_estimators(estimator, clip)
-    _check_one("estimator", [e.name for e in by])
-    _check_one("clip", list(by[0].clip or ()))
     check_cap(cap, asked)
+    policies = [as_policy(p, counted, f"candidate {name!r}") for name, p in candidates.items()]
+    by = _estimators(counted, policies, asked, estimator, clip)
     questions = [
-        Question(
-            candidate=as_policy(policy, counted, f"candidate {name!r}"),
-            estimators=by,
-            metrics=asked,
-            missing=missing,
-            clusters=kinds,
-        )
-        for name, policy in candidates.items()
+        Question(policy, by, asked, missing=missing, clusters=kinds) for policy in policies
     ]
     answers = pair_up(counted, questions, [estimate(counted, q) for q in questions])
-    found = dict(zip(candidates, (answer.sums[0] for answer in answers), strict=True))
-    one = next(iter(found.values()))
-    production = one.production or 0.0
-    most = largest_slots(counted, found.values()) if cap is None else {}
-    sides = [
-        _Side(n, s.value, s.unseen(cap), beyond(s, cap, most), s.covered_share, s.repeated)
-        for n, s in found.items()
-    ]
-    seen = [side for side in sides if side.value is not None]
-    unseen = [side for side in sides if side.value is None]
-    seen.append(_Side(PRODUCTION, production, NOTHING, 0.0, 1.0))
-    pairs = _pairs(len(seen))
-    spreads = [found[side.name].spread for side in seen[:-1]]
-    paired = _paired([float(side.value or 0.0) for side in seen], spreads, pairs, confidence)
-    rows = []
-    for i, (a, b) in enumerate((seen[j], seen[k]) for j, k in pairs):
-        row = _row(a, b, paired, i)
-        evidence = inference.Evidence(
-            estimator=one.estimator,
-            metric=one.metric.name,
-            change=row["change"],
-            low=row["all_low"] - b.beyond,
-            high=row["all_high"],
-            unseen=sum(a.unseen) + sum(b.unseen) + b.beyond,
-            beyond=a.beyond,
-            covered=a.covered,
-            production=row["other"],
-            confidence=confidence,
-            repeated=a.repeated,
-            assumes=one.rungs is None,
-            unit="" if isinstance(one.metric, Ratio) else " a record",
-        )
-        rows.append(row | {"verdict": inference.judge(evidence, practical).word})
+    views = []
+    for sums in zip(*(answer.sums for answer in answers), strict=True):
+        found = dict(zip(candidates, sums, strict=True))
+        most = largest_slots(counted, sums) if cap is None else {}
+        views.append(_View(found, cap, most, confidence))
+    rows = views[0].judged(practical)
+    for view in views[1:]:
+        notes += views[0].checked(rows, view, practical)
+    one = views[0].one
+    unseen = views[0].unseen
     p = np.array([row["p"] for row in rows])
     for row, h, q in zip(rows, inference.holm(p), inference.benjamini_hochberg(p), strict=True):
         row |= {"holm": float(h), "bh": float(q)}
-    rows += [_unseen(side, production) for side in unseen]
+    rows += [_unseen(side, one.production or 0.0) for side in unseen]
     if unseen:
         lost = ", ".join(side.name for side in unseen)
         notes.append(f"Nothing of {lost} was ever shown: the log cannot tell.")
@@ -226,6 +199,25 @@ def _check_names(candidates: object) -> None:
         raise ModelError(
             "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
         )
+
+
+def _estimators(
+    counted: Tally,
+    policies: Sequence[Policy],
+    metrics: Sequence[AnyMetric],
+    asked: EstimatorLike | Sequence[EstimatorLike] | None,
+    clip: float,
+) -> list[Weighted | Ladder]:
+    """The estimator that answers; by default also the one that checks it."""
+    if asked is None and clip == math.inf:
+        slots_only = [policy for policy in policies if not policy.complete]
+        parts = [part for metric in metrics for part in metric.parts]
+        usual = usual_estimators(counted, [*slots_only, *policies][0], "frequency", parts)
+        return parse_estimators(usual)
+    found = parse_estimators("ip" if asked is None else asked, clip)
+    _check_one("estimator", [e.name for e in found])
+    _check_one("clip", list(found[0].clip or ()))
+    return found
 
 
 def _check_one(option: str, given: Sequence[object]) -> None:
@@ -256,20 +248,92 @@ def _pairs(count: int) -> list[tuple[int, int]]:
     return [(i, count - 1) for i in own] + list(itertools.combinations(own, 2))
 
 
-def _paired(
-    values: list[float],
-    spreads: Sequence[Spread | None],
-    pairs: list[tuple[int, int]],
-    confidence: float,
-) -> inference.Contrasts:
-    """The differences of pairs of candidates and production, which is last."""
-    told = [spread for spread in spreads if spread is not None and spread.parts]
-    if len(told) < len(spreads):
-        raise ModelError("the log has too few periods or units to pair differences.")
-    if not told:
-        return inference.contrasts(values, np.zeros((1, 1)), pairs, confidence, 1.0)
-    freedom = min(spread.freedom for spread in told)
-    return inference.contrasts(values, joint_covariance(told), pairs, confidence, freedom)
+class _View:
+    """All candidates and production as one estimator sees them.
+
+    Args:
+        found: what it says of each candidate.
+        cap: as for `compare`.
+        most: the largest reward of a slot, by metric, where there is no cap.
+        confidence: of the intervals.
+    """
+
+    def __init__(
+        self,
+        found: Mapping[str, AnySums],
+        cap: float | None,
+        most: dict[Metric, float],
+        confidence: float,
+    ) -> None:
+        self.found, self._cap, self._confidence = found, cap, confidence
+        self.one = next(iter(found.values()))
+        sides = [
+            _Side(n, s.value, s.unseen(cap), beyond(s, cap, most), s.covered_share, s.repeated)
+            for n, s in found.items()
+        ]
+        self.unseen = [side for side in sides if side.value is None]
+        self._seen = [side for side in sides if side.value is not None]
+        self._seen.append(_Side(PRODUCTION, self.one.production or 0.0, NOTHING, 0.0, 1.0))
+
+    def judged(self, practical: float) -> list[dict[str, Any]]:
+        """One row per pair, with its verdict."""
+        pairs = _pairs(len(self._seen))
+        paired = self._paired(pairs)
+        rows = []
+        for i, (a, b) in enumerate((self._seen[j], self._seen[k]) for j, k in pairs):
+            row = _row(a, b, paired, i)
+            verdict = inference.judge(self._evidence(a, b, row), practical)
+            rows.append(row | {"verdict": verdict.word})
+        return rows
+
+    def _paired(self, pairs: list[tuple[int, int]]) -> inference.Contrasts:
+        """The differences of pairs of candidates and production, which is last."""
+        values = [float(side.value or 0.0) for side in self._seen]
+        spreads = [self.found[side.name].spread for side in self._seen[:-1]]
+        told = [spread for spread in spreads if spread is not None and spread.parts]
+        if len(told) < len(spreads):
+            raise ModelError("the log has too few periods or units to pair differences.")
+        if not told:
+            return inference.contrasts(values, np.zeros((1, 1)), pairs, self._confidence, 1.0)
+        freedom = min(spread.freedom for spread in told)
+        joint = joint_covariance(told)
+        return inference.contrasts(values, joint, pairs, self._confidence, freedom)
+
+    def _evidence(self, a: _Side, b: _Side, row: dict[str, Any]) -> inference.Evidence:
+        return inference.Evidence(
+            estimator=self.one.estimator,
+            metric=self.one.metric.name,
+            change=row["change"],
+            low=row["all_low"] - b.beyond,
+            high=row["all_high"],
+            unseen=sum(a.unseen) + sum(b.unseen) + b.beyond,
+            beyond=a.beyond,
+            covered=a.covered,
+            production=row["other"],
+            confidence=self._confidence,
+            repeated=a.repeated,
+            assumes=self.one.rungs is None,
+            unit="" if isinstance(self.one.metric, Ratio) else " a record",
+        )
+
+    def checked(self, rows: list[dict[str, Any]], other: _View, practical: float) -> list[str]:
+        """Notes on pairs that another estimator contradicts: nobody can tell, the rows then say."""
+        words = {(r["candidate"], r["against"]): r["verdict"] for r in other.judged(practical)}
+        disputed = []
+        for row in rows:
+            pair = row["candidate"], row["against"]
+            word = words.get(pair, row["verdict"])
+            if word == row["verdict"]:
+                continue
+            both = [[view.found[n] for n in pair if n != PRODUCTION] for view in (self, other)]
+            if _TURNED.get(word) == row["verdict"] or contradicts(both[0], both[1], self._cap):
+                row["verdict"] = inference.UNKNOWN
+                disputed.append(f"{pair[0]} against {pair[1]}")
+        if not disputed:
+            return []
+        mine, theirs = self.one.estimator, other.one.estimator
+        said = f"{inference.DISAGREE.capitalize()} ({mine!r} and {theirs!r}) on {few(disputed)}."
+        return [f"{said} A backtest says which of them predicts this log."]
 
 
 def _row(one: _Side, other: _Side, paired: inference.Contrasts, i: int) -> dict[str, Any]:

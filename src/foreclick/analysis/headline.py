@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from foreclick import inference
 from foreclick.batches import contexts_repeat
-from foreclick.estimators import AnySums, EstimatorLike, Weighted
+from foreclick.estimators import AnySums, EstimatorLike, Weighted, between
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import LADDERS
 from foreclick.metrics import Metric, Ratio
@@ -28,6 +30,7 @@ HAS_A_SAY = 0.9
 """Of the candidate's exposure, for an estimator to agree or disagree with another."""
 
 _CERTAIN = 0.99  # of a contradiction
+_ROUNDING = 1e-9  # of a value: what differs by less is the same
 
 
 def usual_estimators(
@@ -68,25 +71,40 @@ def all_estimators(
     return [*usual, *(name for name in others if name not in usual)]
 
 
-def contradiction(answer: AnySums, check: AnySums, cap: float | None) -> str:
-    """How two estimators of one value contradict each other; empty if they do not.
+def contradicts(answer: Sequence[AnySums], check: Sequence[AnySums], cap: float | None) -> bool:
+    """Whether two estimators are further apart than chance puts them.
 
     If both click models hold, the two differ by chance and by what either did not see. The test of
     Hausman (1978), from the influence of the same records on both.
+
+    Args:
+        answer: what one of them says of a candidate; or of two, for their difference.
+        check: what the other says.
+        cap: as for `evaluate`.
     """
-    if answer.value is None or check.value is None or answer.spread is None:
-        return ""
-    if min(answer.covered_share, check.covered_share) < HAS_A_SAY:
-        return ""
-    joint = answer.spread.against(check.spread)
-    if joint is None or answer.spread.freedom < 1:
-        return ""
-    reach = inference.quantile(_CERTAIN, answer.spread.freedom)
-    found = inference.change(answer.value, check.value, joint, reach)
-    unseen = answer.unseen(cap).against(check.unseen(cap))
-    if found.low - unseen.less <= 0 <= found.high + unseen.more or math.isclose(
-        answer.value, check.value, rel_tol=1e-9
-    ):
+    every = [*answer, *check]
+    values = np.array([sums.value or 0.0 for sums in every])
+    spreads = [sums.spread for sums in every if sums.spread is not None and sums.value is not None]
+    if len(spreads) < len(every) or spreads[0].freedom < 1:
+        return False
+    if min(sums.covered_share for sums in every) < HAS_A_SAY:
+        return False
+    sign = np.array([1.0, -1.0][: len(answer)])
+    sign = np.concatenate([sign, -sign])
+    apart = float(sign @ values)
+    if abs(apart) <= _ROUNDING * np.abs(values).max():
+        return False
+    reach = inference.quantile(_CERTAIN, spreads[0].freedom)
+    chance = reach * math.sqrt(max(float(sign @ between(spreads) @ sign), 0.0))
+    unseen = [sums.unseen(cap) for sums in every]
+    less = sum(u.less if s > 0 else u.more for u, s in zip(unseen, sign, strict=True))
+    more = sum(u.more if s > 0 else u.less for u, s in zip(unseen, sign, strict=True))
+    return not apart - chance - less <= 0 <= apart + chance + more
+
+
+def contradiction(answer: AnySums, check: AnySums, cap: float | None) -> str:
+    """How two estimators of one value contradict each other; empty if they do not."""
+    if not contradicts([answer], [check], cap):
         return ""
     unit = "" if isinstance(answer.metric, Ratio) else " a record"
     return (

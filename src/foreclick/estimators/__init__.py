@@ -15,7 +15,7 @@ from foreclick.estimators.question import (
 )
 from foreclick.estimators.ratios import AnySums, RatioSums
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
-from foreclick.estimators.spread import Spread, joint_covariance
+from foreclick.estimators.spread import Spread, between, joint_covariance
 from foreclick.estimators.sums import Caps, Predicted, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
@@ -38,6 +38,7 @@ __all__ = [
     "Sums",
     "Unseen",
     "Weighted",
+    "between",
     "check_columns",
     "check_metrics",
     "clips",

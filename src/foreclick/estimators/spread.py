@@ -122,25 +122,23 @@ class Spread:
         return replace(self, covariance=self.covariance + more)
 
     def against(self, other: Spread | None) -> Floats | None:
-        """Shape (2, 2): the covariance with another candidate's estimate instead of production's.
-
-        Clusters tell it exactly. Of independent records only the two variances are known here, and
-        the covariance is taken to be 0 but for what ladders borrowed, which makes the difference
-        look more uncertain than it is.
-        """
-        if other is None:
-            return None
-        if self.parts and _alike(self, other):
-            return joint_covariance([self, other])[:2, :2]
-        apart = np.diag([self.covariance[0, 0], other.covariance[0, 0]])
-        apart[[0, 1], [1, 0]] = _slips([self, other])[0, 1]
-        return apart
+        """Shape (2, 2): the covariance with another candidate's estimate, not with production's."""
+        return None if other is None else between([self, other])
 
 
-def _alike(one: Spread, other: Spread) -> bool:
-    """Whether two estimates have sums over the same clusters."""
-    shapes = [[(p.kind, len(p.sums)) for p in spread.parts] for spread in (one, other)]
-    return shapes[0] == shapes[1]
+def between(spreads: Sequence[Spread]) -> Floats:
+    """Shape (C, C): the covariance of several estimates from the same log.
+
+    Clusters tell it exactly. Of independent records only the variances are known here, and
+    covariances are taken to be 0 but for what ladders borrowed, which makes a difference look more
+    uncertain than it is.
+    """
+    shapes = [[(p.kind, len(p.sums)) for p in spread.parts] for spread in spreads]
+    if shapes[0] and all(shape == shapes[0] for shape in shapes):
+        return joint_covariance(spreads)[:-1, :-1]
+    found = _slips(spreads)
+    np.fill_diagonal(found, [spread.covariance[0, 0] for spread in spreads])
+    return found
 
 
 def clustered(parts: Sequence[ByCluster]) -> Spread:
