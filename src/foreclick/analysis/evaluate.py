@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from foreclick import inference
 from foreclick.analysis.answers import answering_of, headline_of, is_blind, without_numbers
 from foreclick.analysis.backtest import Backtest
@@ -36,10 +34,10 @@ from foreclick.analysis.notes import (
     verdict_notes,
 )
 from foreclick.analysis.tracking import flat_metrics
-from foreclick.analysis.trends import drift_of
+from foreclick.analysis.trends import with_drift, within_periods
 from foreclick.analysis.unseen import check_cap
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
-from foreclick.batches import batches_of, contexts_repeat
+from foreclick.batches import contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     AnySums,
@@ -56,7 +54,6 @@ from foreclick.estimators import (
     parse_estimators,
     propensities_answer,
 )
-from foreclick.estimators.ladder.fit import fitted
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import Choice, checked, made_by
 from foreclick.policies import Policy, PolicyLike, as_policy
@@ -262,6 +259,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
+    wanted = within_periods(counted, wanted, asked)
     question = Question(
         candidate=policy,
         estimators=wanted,
@@ -280,7 +278,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
     )
     answer, baselines = _answers(counted, questions)
-    against = baselines or [None] * len(answer.sums)
+    answer.sums[:], trends = with_drift(counted, question, answer.sums)
+    against: list[AnySums | None] = [None] * len(answer.sums)
+    if baselines:
+        against = [*with_drift(counted, question.turned, baselines)[0]]
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
@@ -292,7 +293,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by, answering) + in_words(interval)
-        notes += _drift_note(counted, question)
+        notes += trends
     notes += rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(
         tuple(rows),
@@ -327,16 +328,6 @@ def _estimators(
     return wanted, wanted[0].name
 
 
-def _drift_note(counted: Tally, question: Question) -> list[str]:
-    """A note where items of the log have trends of their own, by what a ladder learnt of it."""
-    asked = [ask for _, asks in question.ladders for _, ask in asks if not ask.metric.first]
-    if not counted.shape.period or not asked or asked[0].ladder is None:
-        return []
-    fit = fitted(counted, asked[0].ladder, asked[0].metric.reward)
-    examined = np.array(fit.examined)
-    return drift_of(batches_of(counted), asked[0].metric.reward, examined).warning()
-
-
 def with_logging(
     counted: Tally, question: Question, logging: Policy | str | None
 ) -> list[Question]:
@@ -364,10 +355,10 @@ def with_logging(
     ]
 
 
-def _answers(counted: Tally, questions: list[Question]) -> tuple[Estimate, list[AnySums | None]]:
+def _answers(counted: Tally, questions: list[Question]) -> tuple[Estimate, list[AnySums]]:
     """The estimates of all questions, and those of what the candidate is compared with."""
     mine: list[AnySums] = []
-    others: list[AnySums | None] = []
+    others: list[AnySums] = []
     ignored = 0
     for question in questions:
         both = [question] if question.baseline is None else [question, question.turned]

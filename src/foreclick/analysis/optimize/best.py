@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ from foreclick.estimators import (
     parse_estimators,
 )
 from foreclick.estimators.examination import curve_information, examination_curve
-from foreclick.estimators.ladder.fit import fitted, sample_counts
+from foreclick.estimators.ladder.fit import fitted, period_counts, sample_counts
 from foreclick.estimators.ladder.sample import sampled
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric
@@ -220,8 +219,7 @@ def _examined(
     Where click rates change over time, an item that moved from one period to the next says nothing
     about positions. Then only moves within a period count (`apart`), in both.
     """
-    sample = sampled(tally, reward, parts=sys.maxsize) if apart else sampled(tally, reward)
-    n, w = sample_counts(sample, apart=apart)
+    n, w = period_counts(tally, reward) if apart else sample_counts(sampled(tally, reward))
     if apart:
         p = examination_curve(n, w)
     clicks = w.sum(axis=0)

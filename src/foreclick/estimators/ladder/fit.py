@@ -8,6 +8,7 @@ before, the strength of the top, is then learnt from buckets of users, or tenths
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -82,6 +83,15 @@ def _check_segments(tally: Tally, ladder: Ladder) -> None:
 def sample_curve(sample: Sample) -> Floats:
     """Shape (K,): how much each position is examined, by the items of the sample that moved."""
     return examination_curve(*sample_counts(sample))
+
+
+def period_counts(tally: Tally, reward: str) -> tuple[Floats, Floats]:
+    """Shape (P, K) each: the same of pairs that are others in each period.
+
+    Where click rates change over time, an item that moved from one period to the next says nothing
+    about positions.
+    """
+    return sample_counts(sampled(tally, reward, parts=sys.maxsize), apart=True)
 
 
 def sample_counts(sample: Sample, *, apart: bool = False) -> tuple[Floats, Floats]:
