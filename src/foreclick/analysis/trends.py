@@ -11,9 +11,10 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import Batches, Floats, batches_of, padded
-from foreclick.estimators import AnySums, Ladder, Question, RatioSums, Weighted
+from foreclick.estimators import AnySums, Ladder, Question, RatioSums, Weighted, check_metrics
 from foreclick.estimators.examination import all_comparable, examination_curve
-from foreclick.estimators.ladder.fit import fitted, period_counts
+from foreclick.estimators.ladder.fit import period_counts
+from foreclick.estimators.ladder.sample import sampled
 from foreclick.estimators.trend import drift_covariance, item_trends
 from foreclick.metrics import AnyMetric, Metric
 from foreclick.tallies.base import Tally
@@ -77,6 +78,35 @@ class Drift(NamedTuple):
         return [note]
 
 
+class _Trends(NamedTuple):
+    """What the first reward of a log says of trends, whoever asks.
+
+    Attributes:
+        drift: how click rates change.
+        examined: Shape (K,): how much positions are examined.
+        within: whether that is known from moves within periods.
+    """
+
+    drift: Drift
+    examined: Floats
+    within: bool
+
+
+def _trends(counted: Tally) -> _Trends | None:
+    """Trends of items, each its own way; None where there are none."""
+    if not (counted.shape.period and counted.shape.rewards):
+        return None
+    reward, batches = counted.shape.rewards[0], batches_of(counted)
+    if ("trends", reward) not in batches.kept:
+        examined = sampled(counted, reward).curve
+        drift = drift_of(batches, reward, examined)
+        n, w = period_counts(counted, reward) if drift.spread else (np.zeros((0, 1)),) * 2
+        within = bool(drift.spread) and all_comparable(n, w)
+        found = _Trends(drift, examination_curve(n, w) if within else examined, within)
+        batches.kept["trends", reward] = found if drift.spread else None
+    return batches.kept["trends", reward]  # type: ignore[no-any-return]
+
+
 def within_periods(
     counted: Tally, estimators: Sequence[Weighted | Ladder], metrics: Sequence[AnyMetric]
 ) -> list[Weighted | Ladder]:
@@ -86,32 +116,25 @@ def within_periods(
     that looks as if high positions were examined more than they are. Where items do not move enough
     within periods, ladders stay as they are.
     """
-    rewards = [m.reward for metric in metrics for m in metric.parts if not (m.first or m.shown)]
-    if not counted.shape.period or not rewards:
+    parts = [part for metric in metrics for part in metric.parts]
+    check_metrics(counted.shape, parts)
+    learning = [isinstance(by, Ladder) and by.examination is None for by in estimators]
+    trends = _trends(counted) if any(learning) else None
+    if trends is None or not trends.within:
         return list(estimators)
-    depth = max(counted.shape.depth, *(m.depth for metric in metrics for m in metric.parts))
-    return [_within_periods(counted, each, rewards[0], depth) for each in estimators]
-
-
-def _within_periods(
-    counted: Tally, by: Weighted | Ladder, reward: str, depth: int
-) -> Weighted | Ladder:
-    if not isinstance(by, Ladder) or by.examination is not None:
-        return by
-    examined = np.array(fitted(counted, by, reward).examined)
-    if not drift_of(batches_of(counted), reward, examined).spread:
-        return by
-    n, w = period_counts(counted, reward)
-    if not all_comparable(n, w):
-        return by
-    p = padded(examination_curve(n, w), depth).tolist()
-    return Ladder(by.top, by.strengths, p, by.segments, by.stopping, by.items)
+    p = padded(trends.examined, max(counted.shape.depth, *(part.depth for part in parts))).tolist()
+    return [
+        Ladder(by.top, by.strengths, p, by.segments, by.stopping, by.items)
+        if isinstance(by, Ladder) and learns
+        else by
+        for by, learns in zip(estimators, learning, strict=True)
+    ]
 
 
 def with_drift(
     counted: Tally, question: Question, found: Sequence[AnySums]
 ) -> tuple[list[AnySums], list[str]]:
-    """Estimates whose spread allows for trends of items, and a note; by what a ladder learnt.
+    """Estimates of ladders whose spread allows for trends of items, and a note.
 
     Of ratios and first clicks, the spread stays as it is.
 
@@ -121,22 +144,21 @@ def with_drift(
         found: what was answered.
     """
     asked = [ask for _, asks in question.ladders for _, ask in asks if not ask.metric.first]
-    if not (counted.shape.period and question.clusters and asked) or asked[0].ladder is None:
+    trends = _trends(counted) if question.clusters and asked else None
+    if trends is None:
         return list(found), []
-    fit = fitted(counted, asked[0].ladder, asked[0].metric.reward)
-    examined = np.array(fit.examined)
-    drift = drift_of(batches_of(counted), asked[0].metric.reward, examined)
-    if not drift.spread:
-        return list(found), []
+    spread, examined = trends.drift.spread, trends.examined
     more = {
-        ask.metric: drift_covariance(counted, question, ask.metric, examined, drift.spread)
-        for ask in asked
+        metric: drift_covariance(counted, question, metric, examined, spread)
+        for metric in dict.fromkeys(ask.metric for ask in asked)
     }
-    return [_wider(sums, more) for sums in found], drift.warning()
+    return [_wider(sums, more) for sums in found], trends.drift.warning()
 
 
 def _wider(sums: AnySums, more: dict[Metric, Floats]) -> AnySums:
-    if isinstance(sums, RatioSums) or sums.spread is None or sums.metric not in more:
+    if isinstance(sums, RatioSums) or sums.spread is None or sums.rungs is None:
+        return sums
+    if sums.metric not in more:
         return sums
     drift = more[sums.metric][sums.stratum.number] / sums.stratum.records**2
     return replace(sums, spread=sums.spread.plus(drift))

@@ -17,7 +17,7 @@ import foreclick as fc
 from foreclick import simulate
 from foreclick.batches import EMPTY, Floats, Ints
 from foreclick.estimators.ladder import sample as sampling
-from foreclick.estimators.ladder.fit import fitted, learnt, sample_curve
+from foreclick.estimators.ladder.fit import fitted, learnt
 from foreclick.estimators.ladder.held_out import HeldOut
 from foreclick.estimators.ladder.sample import Sample, dealt, sampled
 from foreclick.estimators.ladder.spec import Ladder
@@ -140,7 +140,7 @@ def test_no_neighbour_on_the_grid_predicts_better(roles: dict[str, str]):
         sample = sampled(tally, "clicks", ladder.segments)
         assert sample.dated == (roles == DATED)
         parts = sample if sample.dated else sample.by_list()
-        held_out = HeldOut(ladder, parts, sample_curve(sample), fixed=False)
+        held_out = HeldOut(ladder, parts, sample.curve, fixed=False)
         held_out.examine(found.strengths, found.stopping)
         np.testing.assert_allclose(held_out.p, found.examined)
         least = held_out.loss(found.strengths)
@@ -184,7 +184,7 @@ def test_examination_is_that_of_a_position_model():
         n=np.full(40, 100.0),
         clicks=100 * attraction[lists] * P,
     )
-    np.testing.assert_allclose(sample_curve(sample), P, rtol=1e-8)
+    np.testing.assert_allclose(sample.curve, P, rtol=1e-8)
 
 
 # --- samples made by hand -------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_examination_of_exact_counts_is_exact(mu: list[float], p: list[float], s
     n = rng.integers(1, 50, len(items)).astype(float)
     clicks = n[:, None] * np.array(mu)[items] * examination
     zeros = np.zeros(len(items), dtype=np.int64)
-    found = sample_curve(sample_of(zeros, zeros, items, n, clicks))
+    found = sample_of(zeros, zeros, items, n, clicks).curve
     np.testing.assert_allclose(found, examination, rtol=1e-6)
 
 

@@ -33,8 +33,8 @@ from foreclick.estimators import (
     parse_estimators,
 )
 from foreclick.estimators.examination import curve_information, examination_curve
-from foreclick.estimators.ladder.fit import fitted, period_counts, sample_counts
-from foreclick.estimators.ladder.sample import sampled
+from foreclick.estimators.ladder.fit import fitted, period_counts
+from foreclick.estimators.ladder.sample import sample_counts, sampled
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric
 from foreclick.optimization.cells import Model

@@ -14,15 +14,13 @@ from typing import cast
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Floats, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches import Floats
 from foreclick.errors import ModelError
-from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import check_classes
 from foreclick.estimators.ladder.features import Features, ItemCounts, learn_features
 from foreclick.estimators.ladder.held_out import HeldOut
 from foreclick.estimators.ladder.items import Items
-from foreclick.estimators.ladder.sample import Sample, sampled
+from foreclick.estimators.ladder.sample import Sample, sample_counts, sampled
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
 from foreclick.progress import say
@@ -80,11 +78,6 @@ def _check_segments(tally: Tally, ladder: Ladder) -> None:
 # --- examination ----------------------------------------------------------------------------------
 
 
-def sample_curve(sample: Sample) -> Floats:
-    """Shape (K,): how much each position is examined, by the items of the sample that moved."""
-    return examination_curve(*sample_counts(sample))
-
-
 def period_counts(tally: Tally, reward: str) -> tuple[Floats, Floats]:
     """Shape (P, K) each: the same of pairs that are others in each period.
 
@@ -92,27 +85,6 @@ def period_counts(tally: Tally, reward: str) -> tuple[Floats, Floats]:
     about positions.
     """
     return sample_counts(sampled(tally, reward, parts=sys.maxsize), apart=True)
-
-
-def sample_counts(sample: Sample, *, apart: bool = False) -> tuple[Floats, Floats]:
-    """Shape (P, K) each: the records and the clicks of every pair of the sample.
-
-    Args:
-        sample: some contexts.
-        apart: whether a pair is another one in each part of the records.
-    """
-    depth = sample.lists.shape[1]
-    row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
-    pair = sample.lists[sample.row_list[row], k].astype(np.int64)
-    if apart:
-        pair = pair * (int(sample.part.max(initial=0)) + 1) + sample.part[row]
-    pairs, number = numbered(pair, int(pair.max(initial=-1)) + 1)
-    shape = len(pairs), depth
-    n, w = (
-        sums(number * depth + k, values, shape[0] * depth).reshape(shape)
-        for values in (sample.n[row], sample.clicks[row, k])
-    )
-    return n, w
 
 
 # --- strengths and κ ------------------------------------------------------------------------------
@@ -128,7 +100,7 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
         sample: the records.
         given: Shape (K,) or longer: the examination, if it is not to be learnt.
     """
-    curve = sample_curve(sample) if given is None else given
+    curve = sample.curve if given is None else given
     tree = HeldOut(ladder, sample, curve, fixed=given is not None)
     guessed = [_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]]
     strengths = list(ladder.strengths or guessed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from foreclick.batches import EMPTY, Batch, Batches, Bools, Cluster, Floats, Ints, batches_of, sums
 from foreclick.batches.arrays import numbered
 from foreclick.engines import HASHES
+from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.items import FOLDS, Items, context_hashes
 from foreclick.estimators.ladder.rates import reward_of
@@ -64,6 +66,11 @@ class Sample:
     pair_context: Ints = field(default_factory=_none)
     pair_fold: Ints = field(default_factory=_none)
     dated: bool = False
+
+    @cached_property
+    def curve(self) -> Floats:
+        """Shape (K,): how much each position is examined, by the items of the sample that moved."""
+        return examination_curve(*sample_counts(self))
 
     def by_list(self) -> Sample:
         """The same records; every list is a part."""
@@ -260,3 +267,24 @@ def dealt(rows: Ints, n: Floats) -> tuple[Ints, Ints, Floats]:
     share = np.floor(n / PARTS)[:, None] + ((at - rows[:, None]) % PARTS < (n % PARTS)[:, None])
     row, part = np.nonzero(share)
     return row, part, share[row, part]
+
+
+def sample_counts(sample: Sample, *, apart: bool = False) -> tuple[Floats, Floats]:
+    """Shape (P, K) each: the records and the clicks of every pair of the sample.
+
+    Args:
+        sample: some contexts.
+        apart: whether a pair is another one in each part of the records.
+    """
+    depth = sample.lists.shape[1]
+    row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
+    pair = sample.lists[sample.row_list[row], k].astype(np.int64)
+    if apart:
+        pair = pair * (int(sample.part.max(initial=0)) + 1) + sample.part[row]
+    pairs, number = numbered(pair, int(pair.max(initial=-1)) + 1)
+    shape = len(pairs), depth
+    n, w = (
+        sums(number * depth + k, values, shape[0] * depth).reshape(shape)
+        for values in (sample.n[row], sample.clicks[row, k])
+    )
+    return n, w
