@@ -6,6 +6,7 @@
 | segments | the same, in 20 segments without effect | how often any of them is |
 | power | worth 5 % more | how often it is called better; by `ip` alone, too |
 | unseen | new items: duds, a star, few records a context | false verdicts, by what is new |
+| pbm | worth exactly production's | verdicts of `pbm` with 1/k, and with the learnt examination |
 
 python -m benchmarks.headline null power --worlds PBM --logs 20 --seed 1
 """
@@ -114,6 +115,22 @@ def verdicts(part: str, name: str, seed: int, logs: int) -> Iterator[str]:
     yield f"| {part} | {name} | {logs} | {_words(said)} | {_words(alone)} |"
 
 
+def examined(part: str, name: str, seed: int, logs: int) -> Iterator[str]:
+    """What `pbm` says of a candidate worth what production is: by 1/k, and by the log's own p."""
+    said: dict[str, Counter[str]] = {"1/k": Counter(), "learnt": Counter()}
+    for number in range(seed, seed + logs):
+        made = scene(name, number)
+        log = fc.tally(logged(made, number))
+        sides = {"1/k": [1 / k for k in range(1, POSITIONS + 1)]}
+        sides["learnt"] = list(fc.examination(log).curve)
+        for kind, curve in sides.items():
+            by = fc.Weighted("pbm", examination=curve)
+            found = fc.evaluate(log, candidate(made, 0.0), metrics=METRIC, estimators=by)
+            said[kind][str(found["verdict"][0])] += 1
+    words = ", ".join(f"{kind}: {_words(each)}" for kind, each in said.items())
+    yield f"| {part} | {name} | {logs} | {words} | |"
+
+
 def unseen(_: str, name: str, seed: int, logs: int) -> Iterator[str]:
     """Candidates with items that were never shown, in a PBM."""
     if name != "PBM":
@@ -158,7 +175,13 @@ def _words(said: Counter[str]) -> str:
     return ", ".join(f"{word} {count}" for word, count in sorted(said.items()))
 
 
-PARTS = {"null": verdicts, "segments": verdicts, "power": verdicts, "unseen": unseen}
+PARTS = {
+    "null": verdicts,
+    "segments": verdicts,
+    "power": verdicts,
+    "unseen": unseen,
+    "pbm": examined,
+}
 
 
 def main() -> None:
