@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import foreclick as fc
@@ -123,20 +120,6 @@ def with_names(args: AnyCandidate, paths: Sequence[str]) -> AnyCandidate:
     roles = [role for role in ("context", "items", "item", "position") if names.get(role)]
     known: dict[str, Any] = {r: names[r] for r in roles if getattr(args, r) is None}
     return replace(args, **known)
-
-
-def import_ahead() -> None:
-    """Import what an answer will need while the engine reads the log, which leaves Python idle.
-
-    Of a first answer it is a second. pandas is only imported because Arrow looks for it.
-    """
-
-    def imports() -> None:
-        for name in ("foreclick.analysis.evaluate", "scipy.special", "pandas"):
-            with suppress(ImportError):
-                import_module(name)
-
-    Thread(target=imports, name="import ahead").start()
 
 
 def read_candidate(path: str, args: Candidate) -> fc.Policy:

@@ -267,13 +267,12 @@ class Candidate(Log):
         self, files: "Sequence[str]", say: "Callable[[str], None]"
     ) -> "tuple[fc.Log | fc.Tally, fc.Policy]":
         """LOG… CANDIDATE. The candidate is read first: it is small, and a mistake known at once."""
-        from foreclick.cli.inputs import import_ahead, read_candidate, with_names
+        from foreclick.cli.inputs import read_candidate, with_names
 
         *log, path = files
         say("Reading the candidate")
         policy = read_candidate(path, with_names(self, log))
         say("Reading the log")
-        import_ahead()
         return self.read(log), policy
 
 
