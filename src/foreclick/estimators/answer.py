@@ -124,7 +124,7 @@ def _climb(
     """Add what a ladder says, for asks of one reward."""
     question, batches, totals = work.question, batches_of(tally), answer.totals
     metrics = [ask.metric for _, ask in asks]
-    fit = fitted(tally, ladder, metrics[0].reward, work.depth)
+    fit = fitted(tally, ladder, metrics[0].reward, question.depth)
     say(f"Estimating by {ladder.name}")
     key = "ladder counts", fit, metrics[0].reward, question.by
     counts = batches.kept.setdefault(key, {})

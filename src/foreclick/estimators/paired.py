@@ -98,7 +98,7 @@ class _Pairing:
         self._drops = question.missing == "drop"
         self._rows = len(questions) * len(asks)
         metrics = [ask.metric for _, ask in asks]
-        fit = fitted(tally, ladder, metrics[0].reward, self._works[0].depth)
+        fit = fitted(tally, ladder, metrics[0].reward, self._works[0].question.depth)
         kept = self._batches.kept.setdefault(
             ("ladder counts", fit, metrics[0].reward, question.by), {}
         )

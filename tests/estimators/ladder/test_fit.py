@@ -348,3 +348,12 @@ def test_dealing_loses_no_record(counts: list[int]):
     assert np.bincount(row, times, len(n)).tolist() == n.tolist()
     by_part = np.bincount(part, times, 10)
     assert by_part.max() - by_part.min() <= len(n)
+
+
+def test_a_given_examination_ends_where_the_log_and_the_metric_do():
+    """A candidate's longer list is no reason to ask for more numbers."""
+    log = {"context": ["q"] * 4, "items": [[1, 2], [2, 1]] * 2, "clicks": [[1, 0], [0, 1]] * 2}
+    longer = {"context": ["q"], "items": [[1, 2, 3]]}
+    ladder = fc.Ladder(examination=(1.0, 0.5))
+    asked: dict[str, Any] = {"metrics": "clicks@2", "estimators": ladder, "clusters": None}
+    assert 0 < fc.evaluate(fc.read_log(log), longer, **asked)["value"][0] < 2
