@@ -276,6 +276,14 @@ class TestProcess:
         assert main(["check", "log.parquet", "--memory-limit", "1KB"]) == 2
         assert "Out of Memory" in capsys.readouterr().err
 
+    @pytest.fixture
+    def interruptible(self):
+        """Ctrl-C as in a new process; Spark, which other tests start, has a way of its own."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+        signal.signal(signal.SIGINT, before)
+
+    @pytest.mark.usefixtures("interruptible")
     def test_interrupted_and_terminated_are_one_line_each(self, capsys):
         def interrupted() -> int:
             raise KeyboardInterrupt
