@@ -142,15 +142,16 @@ class Engine:
 
     def sweep(self) -> None:
         """Drop the tables of this engine that no expression needs any more."""
-        for _ in range(len(_unneeded)):
-            try:
-                engine, name = _unneeded.popleft()
-            except IndexError:  # another thread was faster
-                return
-            if engine == self:
-                _forget(self, name)
-            else:
-                _unneeded.append((engine, name))
+        with self._alone():
+            for _ in range(len(_unneeded)):
+                try:
+                    engine, name = _unneeded.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                if engine == self:
+                    _forget(self, name)
+                else:
+                    _unneeded.append((engine, name))
 
     def rows(self, expr: ir.Table) -> list[dict[str, Any]]:
         """The rows of a small `expr`, as dicts."""
@@ -268,6 +269,11 @@ class Engine:
         return self.backend.create_table(name, rows, temp=True)
 
     @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread at a time, for an engine whose connection threads must not share."""
+        yield
+
+    @contextmanager
     def _explained(
         self,
         expr: ir.Table | Callable[[], ir.Table],
@@ -279,23 +285,24 @@ class Engine:
 
         `listeners` are told of the statement and its seconds, if it is sent, not only compiled.
         """
-        start = time.perf_counter()
-        try:
-            with _unfused():
-                yield
-            if listeners and sent:
-                seconds = time.perf_counter() - start
-                for listen in listeners:
-                    listen(self.name, step, self._sql(expr), seconds)
-        except (KeyboardInterrupt, EngineError):
-            raise
-        except Exception as error:
-            if self._interrupted(error):
-                raise KeyboardInterrupt from error
-            what = f"step {step!r}" if step else "a query"
-            raise EngineError(
-                f"{self.name} failed in {what}: {brief(error)}{STATEMENT}{self._sql(expr)}"
-            ) from harmless(error)
+        with self._alone():
+            start = time.perf_counter()
+            try:
+                with _unfused():
+                    yield
+                if listeners and sent:
+                    seconds = time.perf_counter() - start
+                    for listen in listeners:
+                        listen(self.name, step, self._sql(expr), seconds)
+            except (KeyboardInterrupt, EngineError):
+                raise
+            except Exception as error:
+                if self._interrupted(error):
+                    raise KeyboardInterrupt from error
+                what = f"step {step!r}" if step else "a query"
+                raise EngineError(
+                    f"{self.name} failed in {what}: {brief(error)}{STATEMENT}{self._sql(expr)}"
+                ) from harmless(error)
 
     def _sql(self, expr: ir.Table | Callable[[], ir.Table]) -> str:
         """A statement as the engine reads it, for people."""

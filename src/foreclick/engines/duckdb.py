@@ -181,22 +181,6 @@ class DuckDB(Engine):
         with self.backend.__dict__.setdefault("_foreclick_alone", RLock()):
             yield
 
-    @contextmanager
-    def _explained(
-        self,
-        expr: ir.Table | Callable[[], ir.Table],
-        step: str | None = None,
-        *,
-        sent: bool = True,
-    ) -> Iterator[None]:
-        with self._alone(), super()._explained(expr, step, sent=sent):
-            yield
-
-    def sweep(self) -> None:
-        """Drop the tables of this engine that no expression needs any more."""
-        with self._alone():
-            super().sweep()
-
     def _reach(self, scheme: str, file: str) -> None:
         """Read files of a store through fsspec, unless DuckDB has an extension for it."""
         con = self.backend.con
