@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
     from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
-    from foreclick.tallies.base import Tally, read_tally, tally
+    from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.parts import Tallies, write_tallies
+    from foreclick.tallies.reading import read_tally
 
 __version__ = "0.1.0"
 
@@ -107,8 +108,9 @@ _HOMES = {
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",
     "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
-    "tallies.base": "Tally read_tally tally",
+    "tallies.base": "Tally tally",
     "tallies.parts": "Tallies write_tallies",
+    "tallies.reading": "read_tally",
 }
 """The names of each module, which is imported when one of them is first used."""
 

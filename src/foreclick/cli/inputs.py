@@ -10,7 +10,7 @@ from foreclick.engines import Engine, filter_by, open_source, unchanged, whole
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.secrets import unsigned
-from foreclick.tallies.base import is_tally
+from foreclick.tallies.reading import is_tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

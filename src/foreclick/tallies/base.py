@@ -7,44 +7,31 @@ the day where its logs are, and everything else works on the small tables.
 
 from __future__ import annotations
 
-import math
-import weakref
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import ibis
-import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import pyarrow as pa
-from ibis.common.exceptions import IbisError
 
 from foreclick.engines import (
     Engine,
-    Fetched,
     ScratchFile,
     TableLike,
     bring,
     default_engine,
-    engine_of,
-    is_remote,
-    located,
-    read_schemas,
     real,
     state,
-    total,
 )
-from foreclick.errors import ForeclickError, TallyError
+from foreclick.errors import TallyError
 from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
 from foreclick.tallies.files import (
     GROUP_ROWS,
     count_rows,
-    described,
     fits,
     in_batches,
     integer_columns,
@@ -53,12 +40,14 @@ from foreclick.tallies.files import (
     widened,
     write_sorted,
 )
-from foreclick.tallies.metadata import SCHEMA_VERSION, metadata_of
+from foreclick.tallies.metadata import SCHEMA_VERSION
 from foreclick.tallies.shared import cause_of, shared_rows
+from foreclick.tallies.sums import all_causes, sum_of
+from foreclick.tallies.weights import weights_of
 from foreclick.words import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""
@@ -127,7 +116,7 @@ class Tally:
         """The tally of both logs together, in this tally's engine."""
         if not isinstance(other, Tally):
             return NotImplemented
-        return _sum([self, other])
+        return sum_of([self, other])
 
     def same(self, other: Tally) -> bool:
         """Whether both are of the same log, here or brought from elsewhere."""
@@ -236,10 +225,7 @@ class Tally:
         stored = self.stored
         rows = self.engine.rows(stored.select(PERIOD).distinct())
         periods = [row[PERIOD] for row in rows if row[PERIOD] is not None]
-        weight = {p: 1.0 if half_life is None else _faded(p, periods, half_life) for p in periods}
-        weight |= _named(weights or {}, weight)
-        if not any(weight.values()):
-            raise TallyError("weights: every period weighs 0, so nothing is left.")
+        weight = weights_of(periods, half_life, weights or {})
         kind = pa.schema({_OF: stored[PERIOD].type().to_pyarrow(), _WEIGHT: pa.float64()})
         by_period = pa.table({_OF: list(weight), _WEIGHT: list(weight.values())}, schema=kind)
         weighing = self.engine.show(by_period)
@@ -292,7 +278,7 @@ class Tally:
         """
         home, here = self._here()
         shape, rows, left_out = shared_rows(home, here, self.shape, least, self.inflation)
-        dropped = _all_causes([self.dropped, {cause_of(self.shape, least): left_out}])
+        dropped = all_causes([self.dropped, {cause_of(self.shape, least): left_out}])
         return self._with_rows(
             rows,
             engine=home,
@@ -408,216 +394,6 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
 def _came_home(tally: Tally) -> str:
     rows = number_of(tally.row_count(), "row")
     return f"The log was tallied in {tally.source}; the {rows} of its tally came home."
-
-
-@checked()
-def read_tally(
-    path: str | Path | Sequence[str | Path],
-    *,
-    half_life: float | None = None,
-    weights: Mapping[Any, float] | None = None,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
-) -> Tally:
-    """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
-
-    Files of different periods are read where they lie; nothing is added up or copied. Only files
-    of an object store are copied to this machine, once.
-
-    Args:
-        path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
-            files, or a list of them; paths or URLs.
-        half_life: how many days (or steps of a numbered period) make a record count half as much
-            as one of the latest period.
-        weights: how much the records of a period count, by period; 1 for those not named, and 0
-            leaves one out.
-        engine: the Ibis connection to read it in; by default DuckDB in this process.
-    """
-    files = described(located(path) if isinstance(path, str | Path) else [located(p) for p in path])
-    home = engine_of(engine).workplace if engine is not None else default_engine()
-    alike: dict[tuple[Shape, float, str], list[str]] = {}
-    for file, (meta, schema) in files.items():
-        kind = Shape.from_dict(meta["shape"]), float(meta.get("inflation", 1.0)), str(schema)
-        alike.setdefault(kind, []).append(file)
-    found = []
-    for (shape, inflation, _), mine in alike.items():
-        metas = [files[file][0] for file in mine]
-        here, rows = _read_rows(home, mine, shape)
-        found.append(
-            Tally(
-                home,
-                shape,
-                rows,
-                _all_causes(meta["dropped"] for meta in metas),
-                sum(meta["dropped_rows"] for meta in metas),
-                decayed=any(meta.get("decayed") for meta in metas),
-                inflation=inflation,
-                files=tuple(here),
-                states=tuple(state(file) for file in here if not is_remote(file)),
-                in_order=all(meta.get("sorted") for meta in metas),
-                names=_common_names(meta.get("names") or {} for meta in metas),
-            )
-        )
-    apart = _apart([meta for meta, _ in files.values()])
-    whole = found[0] if len(found) == 1 and apart else _sum(found, apart=apart)
-    if half_life is None and weights is None:
-        return whole
-    return whole.weigh(half_life=half_life, weights=weights)
-
-
-def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> tuple[Sequence[str], ir.Table]:
-    """The compact rows of files of the same columns, with integers of 64 bits again.
-
-    Files of an object store are copied here once: every question reads all of them.
-    """
-    fetched = None
-    if not home.far and any(is_remote(file) for file in files):
-        fetched = Fetched(files)
-        files = fetched.files
-    table = home.read_parquet(files)
-    if fetched is not None:  # the copies stay until no expression needs the rows
-        weakref.finalize(table.op(), fetched.remove)
-    table = table.select(shape.stored)
-    together = integer_columns(table.schema().to_pyarrow(), shape)
-    casts = {name: table[name].cast("int64") for names in together for name in names}
-    return files, table.mutate(**casts)
-
-
-def _apart(metas: list[dict[str, Any]]) -> bool:
-    """Whether no two tallies can have a row in common: they are of different periods."""
-    if len(metas) == 1:
-        return True
-    periods = [meta.get("periods") for meta in metas]
-    named = [period for some in periods if some for period in some]
-    return None not in periods and len(set(named)) == len(named)
-
-
-def _sum(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
-    """The tally of several logs together, in the engine of the first: one union, one group-by.
-
-    Args:
-        parts: their tallies.
-        apart: whether no two of them have a row in common; then they are read where they lie.
-    """
-    home = parts[0].engine
-    shape = reduce(_common_shape, (part.shape for part in parts))
-    tables = [
-        spread(bring(part.stored, part.engine, home), part.shape, keep=shape.masks)
-        for part in parts
-    ]
-    kinds = {
-        name: _widest(name, [t[name].type() for t in tables if name in t.columns])
-        for name in shape.stored
-    }
-    table = ibis.union(*[_widened(table, kinds) for table in tables])
-    if not apart:
-        summed = table.group_by(shape.order).aggregate(**{N: total(table[N])})
-        table = home.materialise(summed, "tally").select(shape.stored)
-    return Tally(
-        home,
-        shape,
-        table,
-        _all_causes(part.dropped for part in parts),
-        sum(part.dropped_rows for part in parts),
-        decayed=any(part.decayed for part in parts),
-        inflation=_common_inflation(parts),
-        names=_common_names(part.names for part in parts),
-    )
-
-
-def _common_names(parts: Iterable[dict[str, str | None]]) -> dict[str, str | None]:
-    """The names of columns that all parts have alike."""
-    first, *others = list(parts)
-    return {
-        role: name
-        for role, name in first.items()
-        if all(role in other and other[role] == name for other in others)
-    }
-
-
-def _common_inflation(parts: Sequence[Tally]) -> float:
-    """Σ w² / Σ w of all parts together."""
-    if len({part.inflation for part in parts}) == 1:
-        return parts[0].inflation
-    n = [float(part.engine.ask(_records, part.stored)["n"][0].as_py()) for part in parts]
-    return sum(k * part.inflation for k, part in zip(n, parts, strict=True)) / sum(n)
-
-
-def _records(_: Engine, stored: ir.Table) -> ir.Table:
-    return stored.aggregate(n=stored[N].cast("float64").sum())
-
-
-def _all_causes(parts: Iterable[dict[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for part in parts:
-        found.update(part)
-    return dict(found)
-
-
-# --- periods that count less ----------------------------------------------------------------------
-
-
-def _named(weights: Mapping[Any, float], faded: dict[Any, float]) -> dict[Any, float]:
-    """The weights of the periods that the user named, each of which the tally must have."""
-    for period, weight in weights.items():
-        if period not in faded:
-            raise TallyError(
-                f"weights: {period!r} is no period of the tally, which has for instance "
-                f"{next(iter(faded))!r}."
-            )
-        if not 0 <= weight < math.inf:
-            raise TallyError(f"weights: {weight!r} is no weight; give 0 or more.")
-    return {period: faded[period] * float(weight) for period, weight in weights.items()}
-
-
-def _faded(period: Any, periods: list[Any], half_life: float) -> float:  # noqa: ANN401
-    try:
-        age = max(periods) - period
-        steps = age.total_seconds() / 86_400 if isinstance(age, timedelta) else float(age)
-    except TypeError as error:
-        raise TallyError(
-            f"half_life= needs periods that are dates or numbers, not {period!r}. Give weights= "
-            "by period instead."
-        ) from error
-    return float(0.5 ** (steps / half_life))
-
-
-def is_tally(path: str) -> bool:
-    """Whether any of the files is a tally, by what stands in its Parquet metadata."""
-    try:
-        return any(metadata_of(schema) is not None for schema in read_schemas(path).values())
-    except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
-        return False
-
-
-def _common_shape(a: Shape, b: Shape) -> Shape:
-    if replace(a, depth=1, masks=()) != replace(b, depth=1, masks=()):
-        raise TallyError(
-            "the two tallies do not count the same things and cannot be added: "
-            f"{a} and {b}. Read both logs with the same roles."
-        )
-    masks = tuple(name for name in a.masks if name in b.masks)
-    return replace(a, depth=max(a.depth, b.depth), masks=masks)
-
-
-def _widened(table: ir.Table, kinds: dict[str, dt.DataType]) -> ir.Table:
-    """All columns, as wide as every tally needs them, NULL at positions not reached."""
-    return table.select(
-        **{
-            name: table[name].cast(kind) if name in table.columns else ibis.null(kind)
-            for name, kind in kinds.items()
-        }
-    )
-
-
-def _widest(name: str, kinds: list[dt.DataType]) -> dt.DataType:
-    try:
-        return dt.highest_precedence(kinds).copy(nullable=True)
-    except IbisError as error:
-        some = list(dict.fromkeys(str(kind) for kind in kinds))
-        raise TallyError(
-            f"{name!r} is {some[0]} in one tally and {some[-1]} in the other, so they cannot be "
-            "added. Read both logs with the same type."
-        ) from error
 
 
 FEW_PERIODS = 4

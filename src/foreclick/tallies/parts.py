@@ -32,8 +32,9 @@ from foreclick.errors import SourceError, TallyError
 from foreclick.logs import PERIOD, period_of, read_log
 from foreclick.progress import working
 from foreclick.secrets import unsigned
-from foreclick.tallies.base import Tally, read_tally, tally
+from foreclick.tallies.base import Tally, tally
 from foreclick.tallies.metadata import metadata_of
+from foreclick.tallies.reading import read_tally
 
 if TYPE_CHECKING:
     from foreclick.progress import Say
