@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from foreclick.batches import Batch, Floats, Remembered, Several, Totals, batches_of
+from foreclick.batches import Batch, Floats, Remembered, Several, batches_of
+from foreclick.batches.arrays import accumulate
 from foreclick.estimators.answer import Estimate
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.ladder.estimate import LadderEstimate
@@ -113,13 +114,16 @@ class _Pairing:
             self._estimate.count(number, each.batch, known)
         for number, each in enumerate(placed):
             self._estimate.values(number, each.batch, each)
-        totals = Totals(self._strata.count)
+        count = self._strata.count
+        whole = np.zeros((count, len(pairs[0])))
         for number, each in enumerate(placed):
-            products = self._estimate.unsettled(number, each.batch, each, pairs)
-            totals.add("products", products, self._strata.numbers(each.batch))
-        whole, count = totals.sum("products"), self._strata.count
+            stratum = self._strata.numbers(each.batch)
+            for some, products in self._estimate.unsettled(number, each.batch, each, pairs):
+                sums = whole[:, some].copy()
+                accumulate(sums, stratum, products)
+                whole[:, some] = sums
         if self._strata.apart == count:
-            whole = whole + self._estimate.shared_unsettled(pairs)
+            whole += self._estimate.shared_unsettled(pairs)
         found = np.zeros((count, self._rows, self._rows))
         found[:, pairs[0], pairs[1]] = found[:, pairs[1], pairs[0]] = whole
         return found

@@ -16,7 +16,7 @@ candidate reaches them: three maps over batches, `count`, `values`, `influence`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -43,6 +43,9 @@ from foreclick.estimators.ladder.rates import (
 from foreclick.estimators.ladder.shrinkage import base_rate
 from foreclick.estimators.ladder.spec import Fitted
 from foreclick.metrics import Metric
+
+_VALUES = 4_000_000
+"""Numbers of pairs of estimates times cells that are in memory at a time: 32 MB."""
 
 
 class Counted(NamedTuple):
@@ -371,37 +374,47 @@ class LadderEstimate:
             log=log,
             factor=factor,
             rate=placed.rates[0][:count],
-            unsettled=self._unsettled(placed, reached, factors, EACH),
+            unsettled=self._unsettled(placed, reached, factors[1:], EACH),
             weighted=sums_of_each(context, n * factor, batch.context_count).T,
             squared=sums_of_each(context, n * factor * factor, batch.context_count).T,
         )
 
-    def _factors(self, number: int, placed: _Placed) -> tuple[list[Reach], list[Floats]]:
-        """By rung, what of the candidate reaches its cells, and their A."""
+    def _factors(
+        self, number: int, placed: _Placed, first: int = 0
+    ) -> tuple[list[Reach], list[Floats]]:
+        """By rung, what of the candidate reaches its cells; and from rung `first` on, their A."""
         base = self._coarse_factors[1][0][:, self._first(number)]
         if number in self._taken:
             base = base * self._taken[number]
         reached = placed.cells.rungs.reached(placed.used, placed.h)
-        return reached, placed.cells.rungs.factors(reached, base)
+        return reached, placed.cells.rungs.factors(reached, base, first)
 
-    def unsettled(self, number: int, batch: Batch, candidate: Candidate, pairs: Pairs) -> Floats:
-        """Shape (X, pairs): the covariances of Σ h r that shrinkage hides, but for classes.
+    def unsettled(
+        self, number: int, batch: Batch, candidate: Candidate, pairs: tuple[Ints, Ints]
+    ) -> Iterator[tuple[slice, Floats]]:
+        """The covariances of Σ h r that shrinkage hides, but for classes: some pairs at a time.
 
         Args:
             number: of the batch.
             batch: its records.
             candidate: one, or several; of C of them and M metrics there are C × M estimates.
             pairs: of estimates.
+
+        Yields:
+            Which of the pairs, and of each, shape (X, pairs), its covariance.
         """
         placed = self._place(number, batch, candidate)
-        reached, factors = self._factors(number, placed)
+        reached, lower = self._factors(number, placed, first=1)
         self._add_slopes(batch, placed, reached[-2])
-        return self._unsettled(placed, reached, factors, pairs)
+        size = max(_VALUES // max(*(len(each.cells) for each in reached), batch.context_count), 1)
+        for start in range(0, len(pairs[0]), size):
+            some = slice(start, start + size)
+            yield some, self._unsettled(placed, reached, lower, (pairs[0][some], pairs[1][some]))
 
     def _unsettled(
-        self, placed: _Placed, reached: list[Reach], factors: list[Floats], pairs: Pairs
+        self, placed: _Placed, reached: list[Reach], lower: list[Floats], pairs: Pairs
     ) -> Floats:
-        found = placed.cells.rungs.unsettled(reached, factors, placed.expected, pairs)
+        found = placed.cells.rungs.unsettled(reached, lower, placed.expected, pairs)
         return (found + self._unpredictable(placed, reached[-2], pairs)).T
 
     def _unpredictable(self, placed: _Placed, reached: Reach, pairs: Pairs) -> Floats:
@@ -446,7 +459,7 @@ class LadderEstimate:
         reached, factors = self._coarse_factors
         found = np.zeros((self.strata, len(factors[0][one])))
         if len(rungs):
-            by_class = rungs.unsettled(reached, factors, self.coarse.expected, pairs)
+            by_class = rungs.unsettled(reached, factors[1:], self.coarse.expected, pairs)
             found += sums_of_each(rungs.below[-1], by_class, self.strata).T
         if self._slopes is not None and self.fit.features is not None:
             covariance = self.fit.features.covariance

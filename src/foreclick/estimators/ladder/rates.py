@@ -152,16 +152,17 @@ class Rungs:
             cells = self.below[j][used]
         return found
 
-    def factors(self, reached: Sequence[Reach], base: Floats) -> list[Floats]:
+    def factors(self, reached: Sequence[Reach], base: Floats, first: int = 0) -> list[Floats]:
         """Shape (M, G_j): A, how far one click of a cell moves each of M estimates.
 
         Args:
             reached: by rung, what of the candidate gets its rate from which cells.
             base: Shape (M, base): the factors below the last rung, which also stand last in what is
                 returned.
+            first: the finest rung whose factors are wanted.
         """
         found = [base]
-        for j in reversed(range(len(self))):
+        for j in reversed(range(first, len(self))):
             each = np.take(found[-1], self.below[j], axis=1)
             each *= self.borrowed[j]
             cells, h = reached[j]
@@ -172,7 +173,7 @@ class Rungs:
     def unsettled(
         self,
         reached: Sequence[Reach],
-        factors: Sequence[Floats],
+        lower: Sequence[Floats],
         expected: Sequence[Floats],
         pairs: Pairs = EACH,
     ) -> Floats:
@@ -186,29 +187,29 @@ class Rungs:
 
         Args:
             reached: by rung, what of the candidate gets its rate from which cells.
-            factors: those of all rungs, and of the one below the last.
+            lower: by rung, the factors of the rung below.
             expected: what the rung below expects of all cells.
             pairs: of which pairs of estimates the covariance is wanted: M of them.
         """
         last, (one, other) = len(self) - 1, pairs
-        total = np.zeros((len(factors[0][one]), len(self.n[-1])))
+        total = np.zeros((len(lower[0][one]), len(self.n[-1])))
         for j, s in enumerate(self.strengths):
             if np.isinf(s):
                 continue
-            lower, below, n = factors[j + 1], self.below[j], self.n[j]
+            factor, below, n = lower[j], self.below[j], self.n[j]
             spread = self.borrowed[j] ** 2 * expected[j] / s
             cells, h = reached[j]
-            slip = h - lower[:, below[cells]] * n[cells]
+            slip = h - factor[:, below[cells]] * n[cells]
             product = slip[one] * slip[other] * spread[cells]
             total += sums_of_each(self.end[j][cells], product, total.shape[1])
             # Where the candidate shows nothing, slip is - n times the factor of the cell below.
             spread *= n * n
             spread[cells] = 0.0
-            square = lower[one] * lower[other]
+            square = factor[one] * factor[other]
             if j == last:
                 total += square[:, below] * spread
             else:
-                by_cell = square * sums(below, spread, lower.shape[1])
+                by_cell = square * sums(below, spread, factor.shape[1])
                 total += sums_of_each(self.end[j + 1], by_cell, total.shape[1])
         return total
 
