@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batches, batches_of, decode, pooled, row_schema, source
+from foreclick.batches import Batches, Totals, batches_of, decode, pooled, row_schema, source
 from foreclick.batches.encode import encode
 
 LOG = {
@@ -67,10 +67,10 @@ def test_batches_can_be_small():
 
 
 def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
-    """Six rows of two positions are 12 slots; 4 and 8 pairs are 24 more."""
+    """Six rows of two positions are 12 slots; 4 and 8 pairs are 24, which count three times."""
     lists = [[1, 2], [3, 4], [5, 6], [7, 8], [1, 2], [3, 4]]
     log = {"context": list("aabbbb"), "items": lists, "clicks": [[0, 1]] * 6}
-    for most, stay in ((36, True), (35, False), (11, False)):
+    for most, stay in ((84, True), (83, False), (11, False)):
         monkeypatch.setattr(source, "KEPT_SLOTS", most)
         batches = source.Batches(fc.tally(fc.read_log(log)), slots=1)
         first = list(batches)
@@ -78,3 +78,11 @@ def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
         again = list(batches)
         assert [a is b for a, b in zip(first, again, strict=True)] == [stay] * 2
         assert all(np.array_equal(a.lists, b.lists) for a, b in zip(first, again, strict=True))
+
+
+def test_sums_of_contexts_do_not_keep_the_contexts():
+    """A view of the last row of a running sum would hold that of every context."""
+    totals = Totals()
+    totals.add("credit", np.ones((1_000, 3)), np.zeros(1_000, dtype=np.intp))
+    assert totals.sum("credit").tolist() == [[1_000.0] * 3]
+    assert totals.sum("credit").base is None

@@ -27,8 +27,12 @@ from foreclick.tallies.files import whole_contexts
 
 T = TypeVar("T")
 
-BATCH_SLOTS = 4_000_000
-"""Rows times positions of a batch: a few hundred MB while it is worked on."""
+BATCH_SLOTS = 1_000_000
+"""Rows times positions of a batch: a few hundred MB while it is worked on.
+
+Larger ones are no faster. Where contexts hardly repeat, each row brings pairs of its own, and the
+slots of pairs are as many times more as a list has positions.
+"""
 
 KEPT_SLOTS = 60_000_000
 """Slots up to which all batches of a tally stay in memory, about 1 GB: positions of rows and pairs.
@@ -36,6 +40,9 @@ KEPT_SLOTS = 60_000_000
 Where lists hardly repeat, as in a log of many contexts with a few records each, it is pairs of a
 context and an item that fill the memory.
 """
+
+PAIR_WEIGHT = 3
+"""How many slots of rows the slots of a pair count for: what is counted of each stays, too."""
 
 
 class Source(Protocol):
@@ -91,7 +98,7 @@ class Batches:
         kept: list[Batch] = []
         slots = rows = 0
         for batch in self.source:
-            slots += (len(batch.n) + batch.pair_count) * self.shape.depth
+            slots += (len(batch.n) + PAIR_WEIGHT * batch.pair_count) * self.shape.depth
             self.small = self.small and slots <= self._most
             kept.append(batch)
             yield batch
@@ -283,7 +290,8 @@ class Totals:
             before = np.zeros((self.strata, *values.shape[1:]))
         if self.strata == 1:
             # cumsum adds one after the other, where sum and add.reduce would pair them up.
-            self._sums[name] = np.cumsum(np.concatenate([before, values]), axis=0)[-1:]
+            # A copy: a view of the last row would keep the rows of all contexts in memory.
+            self._sums[name] = np.cumsum(np.concatenate([before, values]), axis=0)[-1:].copy()
         else:
             width = before[0].size  # one index for all axes: add.at is faster so
             at = stratum[:, None] * width + np.arange(width)
