@@ -1,5 +1,6 @@
 """Differences of several estimates, by hand and by simulation."""
 
+import itertools
 import math
 
 import numpy as np
@@ -36,6 +37,26 @@ def test_joint_intervals_hold_together(freedom):
     differences = np.stack([draws[:, a] - draws[:, b] for a, b in pairs], axis=1)
     held = (np.abs(differences) <= found.joint * found.se).all(axis=1).mean()
     assert held == pytest.approx(0.9, abs=0.01)
+
+
+def test_many_estimates_need_no_matrix_of_their_pairs():
+    """Of independent estimates with equal errors: Tukey's range of 60, a t value of it over √2."""
+    count = 60
+    pairs = list(itertools.combinations(range(count), 2))
+    found = contrasts([0.0] * count, np.eye(count), pairs, 0.95, math.inf)
+    assert found.se == pytest.approx([math.sqrt(2)] * len(pairs))
+    ranges = np.ptp(np.random.default_rng(5).standard_normal((20_000, count)), axis=1)
+    assert found.joint == pytest.approx(np.quantile(ranges, 0.95) / math.sqrt(2), rel=0.01)
+
+
+def test_estimates_of_different_sizes_keep_their_differences():
+    """The error of one estimate is a million times that of two which are nearly equal."""
+    small = np.array([[1.0, 1 - 1e-9], [1 - 1e-9, 1.0]])
+    whole = np.zeros((3, 3))
+    whole[:2, :2], whole[2, 2] = small, 1e12
+    found = contrasts([0.0] * 3, whole, [(0, 1), (0, 2)], 0.95, math.inf)
+    assert found.se[0] == pytest.approx(math.sqrt(2e-9), rel=1e-6)
+    assert found.joint == pytest.approx(2.2365, abs=0.03)  # Šidák: two independent ones
 
 
 def test_corrections_keep_the_order_and_stay_below_one():
