@@ -86,3 +86,12 @@ def test_sums_of_contexts_do_not_keep_the_contexts():
     totals.add("credit", np.ones((1_000, 3)), np.zeros(1_000, dtype=np.intp))
     assert totals.sum("credit").tolist() == [[1_000.0] * 3]
     assert totals.sum("credit").base is None
+
+
+def test_many_periods_make_batches_smaller(monkeypatch: pytest.MonkeyPatch):
+    """Every context has sums of every period: 3 contexts of 3 periods are 9 of them."""
+    monkeypatch.setattr(source, "BATCH_SUMS", 3)
+    log = {"context": list("abc"), "items": [[1]] * 3, "clicks": [[1]] * 3, "day": [1, 2, 3]}
+    for roles, sizes in (({}, [3]), ({"period": "day"}, [1, 1, 1])):
+        batches = Batches(fc.tally(fc.read_log(log, **roles)))
+        assert [len(batch.contexts) for batch in batches] == sizes

@@ -34,6 +34,9 @@ Larger ones are no faster. Where contexts hardly repeat, each row brings pairs o
 slots of pairs are as many times more as a list has positions.
 """
 
+BATCH_SUMS = 8_000_000
+"""Rows times periods of a batch, for a context has sums of every period: as much memory again."""
+
 KEPT_SLOTS = 60_000_000
 """Slots up to which all batches of a tally stay in memory, about 1 GB: positions of rows and pairs.
 
@@ -84,9 +87,9 @@ class Batches:
     ) -> None:
         self.tally, self.shape = tally, tally.shape
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
-        self.limit = max(slots // self.shape.depth, 1)
-        self.source = _Rows(tally, self.limit) if source is None else source
+        self.source = _Rows(tally, slots) if source is None else source
         self.codebook, self.rows = self.source.codebook, self.source.rows
+        self.limit = _limit(slots, tally, self.codebook)
         self._kept: list[Batch] | None = None
         self.small = self.rows * self.shape.depth <= self._most
         self.kept: dict[object, Any] = {}
@@ -131,10 +134,11 @@ class Batches:
 class _Rows:
     """Batches that are encoded from the rows of a tally."""
 
-    def __init__(self, tally: Tally, limit: int) -> None:
-        self.tally, self.shape, self.limit = tally, tally.shape, limit
+    def __init__(self, tally: Tally, slots: int) -> None:
+        self.tally, self.shape = tally, tally.shape
         self.rows = tally.row_count()
         self.codebook = self._codebook()
+        self.limit = _limit(slots, tally, self.codebook)
 
     def __iter__(self) -> Iterator[Batch]:
         before: pa.Array | None = None  # the last context of the batch before
@@ -154,6 +158,12 @@ class _Rows:
             for name in columns
         }
         return Codebook(codes.pop(PERIOD, None), codes, self.tally.inflation)
+
+
+def _limit(slots: int, tally: Tally, codebook: Codebook) -> int:
+    """How many rows a batch has at most, unless a single context has more."""
+    periods = len(codebook.periods or (None,))
+    return max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
 
 
 class _Reweighted:
