@@ -171,3 +171,12 @@ def test_a_baseline_is_paired_as_a_comparison_is(estimator):
     pair = next(r for r in compared if r["against"] == "b")
     assert mine["change_low"] == [pytest.approx(pair["low"], rel=1e-9)]
     assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]
+
+
+def test_pairs_may_be_compared_a_few_at_a_time(log, monkeypatch):
+    """Of hundreds of candidates, all pairs at once would fill the memory."""
+    candidates = {"plain": ranking(), "one": ranking([0]), "most": ranking(range(9), (0, 3))}
+    asked: dict[str, Any] = {"metric": "clicks@4", "estimator": "ladder"}
+    whole = fc.compare(log, candidates, **asked)
+    monkeypatch.setattr("foreclick.estimators.ladder.estimate.VALUES", 4)
+    assert fc.compare(log, candidates, **asked).to_dicts() == whole.to_dicts()

@@ -92,6 +92,6 @@ def test_many_periods_make_batches_smaller(monkeypatch: pytest.MonkeyPatch):
     """Every context has sums of every period: 3 contexts of 3 periods are 9 of them."""
     monkeypatch.setattr(source, "BATCH_SUMS", 3)
     log = {"context": list("abc"), "items": [[1]] * 3, "clicks": [[1]] * 3, "day": [1, 2, 3]}
-    for roles, sizes in (({}, [3]), ({"period": "day"}, [1, 1, 1])):
-        batches = Batches(fc.tally(fc.read_log(log, **roles)))
+    for period, sizes in ((None, [3]), ("day", [1, 1, 1])):
+        batches = Batches(fc.tally(fc.read_log(log, period=period)))
         assert [len(batch.contexts) for batch in batches] == sizes

@@ -37,7 +37,7 @@ slots of pairs are as many times more as a list has positions.
 BATCH_SUMS = 8_000_000
 """Rows times periods of a batch, for a context has sums of every period: as much memory again."""
 
-KEPT_SLOTS = 60_000_000
+KEPT_SLOTS = 70_000_000
 """Slots up to which all batches of a tally stay in memory, about 1 GB: positions of rows and pairs.
 
 Where lists hardly repeat, as in a log of many contexts with a few records each, it is pairs of a

@@ -44,7 +44,7 @@ from foreclick.estimators.ladder.shrinkage import base_rate
 from foreclick.estimators.ladder.spec import Fitted
 from foreclick.metrics import Metric
 
-_VALUES = 4_000_000
+VALUES = 4_000_000
 """Numbers of pairs of estimates times cells that are in memory at a time: 32 MB."""
 
 
@@ -406,7 +406,7 @@ class LadderEstimate:
         placed = self._place(number, batch, candidate)
         reached, lower = self._factors(number, placed, first=1)
         self._add_slopes(batch, placed, reached[-2])
-        size = max(_VALUES // max(*(len(each.cells) for each in reached), batch.context_count), 1)
+        size = max(VALUES // max(*(len(each.cells) for each in reached), batch.context_count), 1)
         for start in range(0, len(pairs[0]), size):
             some = slice(start, start + size)
             yield some, self._unsettled(placed, reached, lower, (pairs[0][some], pairs[1][some]))
