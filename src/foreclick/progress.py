@@ -27,10 +27,17 @@ class Voice:
     Args:
         tell: is called with the line.
         draw: is called with the step, its share and the rest of the line, instead of `tell`.
+        announce: is called with a line that is not to be missed, instead of `tell`.
     """
 
-    def __init__(self, tell: Say, draw: Callable[[str, float, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        tell: Say,
+        draw: Callable[[str, float, str], None] | None = None,
+        announce: Say | None = None,
+    ) -> None:
         self._tell, self._draw = tell, draw
+        self.announce = announce or tell
         self._step, self._start = "", 0.0
 
     def __call__(self, step: str, share: float | None = None, of: str = "") -> None:
@@ -68,8 +75,12 @@ def time_left(elapsed: float, share: float) -> str:
     """
     if elapsed < 1 or not 0 < share < 1:
         return ""
-    left = elapsed / share * (1 - share)
-    return f"{left:.0f} s" if left < 100 else f"{left / 60:.0f} min"  # noqa: PLR2004 - seconds
+    return duration(elapsed / share * (1 - share))
+
+
+def duration(seconds: float) -> str:
+    """Seconds, or minutes if there are many."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
 
 
 _voice: ContextVar[Voice | None] = ContextVar("voice", default=None)
@@ -117,6 +128,13 @@ def say(step: str, share: float | None = None) -> None:
         voice(step, share)
 
 
+def announce(line: str) -> None:
+    """Say before long work what to expect of it; it is said at once, and stays on a terminal."""
+    voice = _voice.get()
+    if voice is not None:
+        voice.announce(line)
+
+
 def passed(share: float) -> None:
     """Say for which share of the log the present step is done."""
     voice = _voice.get()
@@ -140,7 +158,11 @@ def _bar() -> Iterator[Voice]:
             grid.add_row(Text(step), ProgressBar(1, share, 24), f"{share:4.0%}", left)
             status.update(grid)
 
-        yield Voice(lambda step: status.update(Text(f"{step} …")), draw)
+        yield Voice(
+            lambda step: status.update(Text(f"{step} …")),
+            draw,
+            announce=lambda line: status.console.print(Text(line)),
+        )
 
 
 @contextmanager
@@ -154,7 +176,10 @@ def _lines() -> Iterator[Voice]:
         elapsed = time.monotonic() - start
         if elapsed >= due:
             due = 1.5 * elapsed
-            sys.stderr.write(f"[{elapsed:.0f} s] {line}\n")
-            sys.stderr.flush()
+            announce(f"[{elapsed:.0f} s] {line}")
 
-    yield Voice(tell)
+    def announce(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    yield Voice(tell, announce=announce)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import foreclick as fc
+from foreclick.analysis import effort
 from foreclick.batches.encode import wide
 from foreclick.cli import main
 from foreclick.errors import ModelError, OptionError
 from foreclick.options import AT_ONCE, check
+from foreclick.progress import announce, say, working
 
 
 def test_threads_and_processes_are_bounded(tmp_path, capsys):
@@ -60,3 +62,65 @@ def test_products_of_slots_and_periods_do_not_wrap():
     slots = np.array([2**30], dtype=np.int32)
     assert (slots * wide(4, 2**30)).tolist() == [2**32]
     assert type(wide(4, 100)) is int
+
+
+# --- what takes long is announced -----------------------------------------------------------------
+
+COUNT = 20
+RANKING = {"context": range(COUNT), "items": [[1]] * COUNT}
+SEVERAL = {
+    "context": [number % COUNT for number in range(2 * COUNT)],
+    "items": [[1]] * (2 * COUNT),
+    "clicks": [[0]] * (2 * COUNT),
+    "day": range(2 * COUNT),
+}
+
+
+def _announced(monkeypatch, ask, **limits):
+    for name, value in limits.items():
+        monkeypatch.setattr(effort, name, value)
+    heard: list[str] = []
+    ask(heard.append)
+    return [line for line in heard if "This takes about" in line or "One context" in line]
+
+
+@pytest.mark.parametrize(
+    ("period", "estimator", "said"),
+    [
+        (None, "item", "20 contexts hardly repeat (records in the median one: 2). A coarser"),
+        ("day", "item", "20 contexts × 40 periods. A coarser period is faster."),
+        ("day", "ladder", "lists have up to 1 positions. Fewer (read_log(…, depth=10)) are"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the contexts hardly repeat")
+def test_slow_work_is_announced_with_its_cause_and_a_remedy(monkeypatch, period, estimator, said):
+    tally = fc.tally(fc.read_log(SEVERAL, period=period))
+
+    def ask(say):
+        fc.evaluate(tally, RANKING, estimators=estimator, metrics="clicks@1", progress=say)
+
+    assert not _announced(monkeypatch, ask)
+    (line,) = _announced(monkeypatch, ask, SLOW=0.0)
+    assert line.startswith("This takes about 0 s of one core: ")
+    assert said in line
+    (_, memory) = _announced(monkeypatch, ask, HUGE_CONTEXT=1)
+    assert "rows, which are worked on in one piece" in memory
+
+
+def test_many_candidates_are_announced(monkeypatch):
+    tally = fc.tally(fc.read_log(SEVERAL, period="day"))
+    both = {"a": RANKING, "b": RANKING}
+
+    def ask(say):
+        fc.compare(tally, both, estimator="item", metric="clicks@1", progress=say)
+
+    (line,) = _announced(monkeypatch, ask, SLOW=0.0)
+    assert "2 candidates are 3 pairs. Compare the best ten by fc.evaluate." in line
+
+
+def test_what_is_announced_is_seen_at_once(capsys):
+    """Lines of progress wait until work has taken a while; this one does not."""
+    with working():
+        say("Reading the log")
+        announce("This takes about 3 min.")
+    assert capsys.readouterr().err == "This takes about 3 min.\n"

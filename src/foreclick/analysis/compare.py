@@ -12,6 +12,7 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import contradicts, usual_estimators
 from foreclick.analysis.trends import with_drift, within_periods
 from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
@@ -158,6 +159,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     questions = [
         Question(policy, by, asked, missing=missing, clusters=kinds) for policy in policies
     ]
+    announce_effort(counted, by, len(policies))
     answers = pair_up(counted, questions, [estimate(counted, q) for q in questions])
     for question, answer in zip(questions, answers, strict=True):
         answer.sums[:], trends = with_drift(counted, question, answer.sums)

@@ -11,6 +11,7 @@ from foreclick import inference
 from foreclick.analysis.answers import answering_of, headline_of, is_blind, without_numbers
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import (
     ALL,
     FEW_RECORDS,
@@ -277,6 +278,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     notes += (
         doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
     )
+    announce_effort(counted, wanted, 1 if baseline is None else 2)
     answer, baselines = _answers(counted, questions)
     answer.sums[:], trends = with_drift(counted, question, answer.sums)
     against: list[AnySums | None] = [None] * len(answer.sums)

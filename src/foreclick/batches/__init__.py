@@ -10,6 +10,7 @@ from foreclick.batches.facts import (
     count_periods,
     largest_rewards,
     records_without_period,
+    size_of,
 )
 from foreclick.batches.pool import pooled
 from foreclick.batches.source import Batches, Remembered, Totals, batches_of, regrouped, reweighted
@@ -43,5 +44,6 @@ __all__ = [
     "regrouped",
     "reweighted",
     "row_schema",
+    "size_of",
     "sums",
 ]

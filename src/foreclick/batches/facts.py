@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,10 +26,42 @@ def records_without_period(tally: Tally) -> float:
     return sum(float(b.n[b.clusters["period"] == periods.known].sum()) for b in batches)
 
 
+class Size(NamedTuple):
+    """How large a log is.
+
+    Attributes:
+        contexts: how many.
+        median: records of the median context.
+        rows: of the tally.
+        pairs: items of contexts.
+        largest: the rows of the context that has most.
+    """
+
+    contexts: int
+    median: float
+    rows: int
+    pairs: int
+    largest: int
+
+
+def size_of(tally: Tally) -> Size:
+    """How large a log is, counted once."""
+    batches = batches_of(tally)
+    if "size" not in batches.kept:
+        counts, rows, pairs, largest = [np.empty(0)], 0, 0, 0
+        for batch in batches:
+            counts.append(batch.context_n)
+            rows, pairs = rows + len(batch.n), pairs + batch.pair_count
+            largest = max(largest, int(np.diff(batch.context_rows).max(initial=0)))
+        each = np.concatenate(counts)
+        median = float(np.median(each)) if len(each) else 0.0
+        batches.kept["size"] = Size(len(each), median, rows, pairs, largest)
+    return batches.kept["size"]  # type: ignore[no-any-return]
+
+
 def contexts_repeat(tally: Tally) -> tuple[int, float]:
     """The number of contexts and the median number of records of one."""
-    counts = np.concatenate([np.empty(0), *(batch.context_n for batch in batches_of(tally))])
-    return len(counts), float(np.median(counts)) if len(counts) else 0.0
+    return size_of(tally)[:2]
 
 
 def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:

@@ -1,0 +1,67 @@
+"""What will take long, said before the work: about how long, why, and what would be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foreclick.analysis.headline import FEW_RECORDS
+from foreclick.batches import batches_of, size_of
+from foreclick.estimators import Ladder, Weighted
+from foreclick.progress import announce, duration
+from foreclick.tallies import Tally
+
+SLOW = 30.0
+"""CPU seconds from which work is announced."""
+
+HUGE_CONTEXT = 20_000_000
+"""Slots of one context, which is worked on in one piece, from which its memory is announced."""
+
+# Seconds of one core, for an estimator with intervals; measured by `make limits`, within a factor
+# of two: for a position of a row of the tally, for one of an item in a context, and for a context
+# in a period; for the examination of 100 positions, and for a pair of candidates.
+_ROW, _PAIR, _SUM = 0.15e-6, 0.55e-6, 0.14e-6
+_EXAMINED, _COMPARED = 25.0, 1e-3
+_SLOT_BYTES = 100
+
+
+def announce_effort(
+    counted: Tally, estimators: Sequence[Weighted | Ladder], candidates: int = 1
+) -> None:
+    """Say how long the work will take, if that is long, and what would make it shorter."""
+    size, depth = size_of(counted), counted.shape.depth
+    periods = len(batches_of(counted).codebook.periods or ())
+    ladders = sum(isinstance(estimator, Ladder) for estimator in estimators)
+    each, count = len(estimators), candidates * (candidates + 1) // 2
+    repeats = size.median >= FEW_RECORDS
+    parts = [
+        (
+            candidates * each * depth * (_ROW * size.rows + _PAIR * size.pairs),
+            f"the tally has {size.rows:,} rows of {depth} positions. More processes (workers=) or "
+            "a sample (read_log(…, sample=0.1)) are faster"
+            if repeats
+            else f"{size.contexts:,} contexts hardly repeat (records in the median one: "
+            f"{size.median:g}). A coarser context is faster, and says more",
+        ),
+        (
+            candidates * each * _SUM * size.contexts * periods,
+            f"{size.contexts:,} contexts × {periods:,} periods. A coarser period is faster",
+        ),
+        (
+            ladders * _EXAMINED * (depth / 100) ** 2,
+            f"lists have up to {depth} positions. Fewer (read_log(…, depth=10)) are faster",
+        ),
+        (
+            each * _COMPARED * count if candidates > 1 else 0.0,
+            f"{candidates} candidates are {count:,} pairs. Compare the best ten by fc.evaluate",
+        ),
+    ]
+    seconds = sum(part for part, _ in parts)
+    if seconds >= SLOW:
+        _, why = max(parts)
+        announce(f"This takes about {duration(seconds)} of one core: {why}.")
+    if size.largest * depth >= HUGE_CONTEXT:
+        memory = size.largest * depth * _SLOT_BYTES / 1e9
+        announce(
+            f"One context has {size.largest:,} rows, which are worked on in one piece: about "
+            f"{memory:.0f} GB of memory. A finer context needs less."
+        )
