@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits min-count audit trends
+.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits min-count audit trends branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,25 @@ test: ## All tests and doctests (PYTEST_ARGS="-k tally" to narrow, --cov to coun
 
 test-long: ## The same, with several times as many random cases
 	@FORECLICK_LONG=1 bash .ci/run test
+
+branches: ## Lines and branches that tests reach, by room (ARGS='-m "not spark and not postgres"')
+	@mkdir -p .cache
+	COVERAGE_FILE=.cache/branches $(VENV)/bin/pytest -q -n 2 --dist loadgroup --cov --cov-context=test \
+		--cov-report= --cov-fail-under=0 --junitxml=.cache/branches.xml $(ARGS)
+	$(VENV)/bin/python -m benchmarks.branches
+
+mutants: ## Small changes of the code that no test notices; after `make branches` (ARGS="--seed 7")
+	$(VENV)/bin/python -m benchmarks.mutants $(ARGS)
+
+shuffled: ## All tests ten times, each time in another order (hours; SEEDS="1 2", PYTEST_ARGS as in test)
+	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do \
+		FORECLICK_SHUFFLED=$$seed bash .ci/run test || exit 1; done
+
+oldest: ## Tests with the lowest versions of the dependencies that pyproject.toml allows
+	@bash .ci/run oldest
+
+newest: ## Tests with the highest versions, those before their release included, and with DuckDB 2.0
+	@bash .ci/run prereleases newest
 
 fuzz: ## Random logs and questions beside oracles: 100,000 answers (half an hour; ARGS="--seed 7")
 	$(VENV)/bin/python -m tests.fuzz $(ARGS)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make_scene, policy_of
 
 import foreclick as fc
+from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make_scene, policy_of
 from foreclick import inference
 from foreclick.simulate import item_ids
 from foreclick.tallies.base import FEW_PERIODS

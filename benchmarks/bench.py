@@ -340,7 +340,6 @@ def main() -> None:
         print(json.dumps(MEASURED[who](path, layout, args.memory)))
         return
     from benchmarks.generate import generate
-
     from foreclick.simulate import yandex_like
 
     with tempfile.TemporaryDirectory() as folder:

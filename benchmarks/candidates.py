@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from benchmarks.replications import HOLDS, METRIC, POSITIONS, Integers, make_world, policy_of, zipf
 
 import foreclick as fc
+from benchmarks.replications import HOLDS, METRIC, POSITIONS, Integers, make_world, policy_of, zipf
 from foreclick import simulate
 from foreclick.simulate import Simulation, World
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+
+import foreclick as fc
 from benchmarks.replications import (
     ESTIMATORS,
     HOLDS,
@@ -31,8 +33,6 @@ from benchmarks.replications import (
     policy_of,
     stationary,
 )
-
-import foreclick as fc
 from foreclick import simulate
 from foreclick.simulate import Simulation
 

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.replications import make_world, policy_of, zipf
 from numpy.typing import NDArray
 
 import foreclick as fc
+from benchmarks.replications import make_world, policy_of, zipf
 from foreclick import simulate
 
 METRIC, POSITIONS, CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = "dcg@5", 5, 12, 8, 60, 14, 20_000

@@ -22,10 +22,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import foreclick as fc
 from benchmarks.bench import ESTIMATORS, METRICS, POSITIONS, rules
 from benchmarks.spark_cluster import Cluster
-
-import foreclick as fc
 from foreclick.simulate import yandex_like
 from foreclick.tallies import base
 

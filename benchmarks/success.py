@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.replications import zipf
 from numpy.typing import NDArray
 
 import foreclick as fc
+from benchmarks.replications import zipf
 from foreclick import simulate
 from foreclick.simulate import World, item_ids
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins, unseen
-from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
 
 import foreclick as fc
+from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins, unseen
+from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
 from foreclick import inference
 from foreclick.estimators import Question, estimate, joint_covariance, pair_up, parse_estimators
 from foreclick.metrics import parse_metrics

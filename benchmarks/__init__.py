@@ -1,0 +1,1 @@
+"""Measurements. A package, because old releases of PyArrow install one of the same name."""
