@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 from typing import TYPE_CHECKING
 
 import ibis
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 # CI sets this: there a missing engine is a failure, not a reason to skip.
 REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
+# `make shuffled` sets this: files in another order, and their tests.
+SHUFFLED = os.environ.get("FORECLICK_SHUFFLED")
+
 
 # How long an example takes depends on what else the machine does; it is no property of the code.
 settings.register_profile("foreclick", deadline=None)
@@ -44,7 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     come first, so that no worker has one left to do when the other has finished; xdist itself
     begins with the largest group, Spark's.
     """
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    if SHUFFLED:
+        draw = random.Random(SHUFFLED).random  # noqa: S311 - no secret
+        place = {item.path: draw() for item in items}
+        items.sort(key=lambda item: (place[item.path], draw()))
+    else:
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         if "truth" in item.path.parent.parts:
             item.add_marker("truth")

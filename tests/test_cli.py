@@ -722,7 +722,8 @@ def test_as_a_module_in_a_pipe_without_stdin(folder):
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )
     assert "→" in done.stdout.decode()
-    assert done.stderr == b""
+    # On a busy machine it takes so long that progress is reported.
+    assert [line for line in done.stderr.splitlines() if not line.startswith(b"[")] == []
 
 
 def test_a_broken_pipe_is_no_drama(folder):

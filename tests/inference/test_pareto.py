@@ -45,3 +45,8 @@ def test_big_cells_make_the_tail_longer():
 @pytest.mark.parametrize("weights", [[], [2.0], [1.0, 2.0, 3.0, 4.0], [3.0] * 500])
 def test_too_few_different_weights_say_nothing(weights):
     assert pareto_k(weights, np.ones(len(weights))) is None
+
+
+def test_a_short_tail_is_drawn_to_one_half():
+    """A fifth of 50 even weights has shape −1, and ten records more at 0.5 in the estimate."""
+    assert pareto_k(np.arange(50), np.ones(50)) == pytest.approx(-0.25, abs=0.2)

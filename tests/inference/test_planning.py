@@ -32,6 +32,11 @@ def overlapping(rng, count):
     return Differences(context, h, pi, rng.uniform(0.1, 2.0, len(h)), count)
 
 
+def test_what_both_policies_show_alike_has_no_variance():
+    alike = Differences(np.zeros(2, int), np.full(2, 0.5), np.full(2, 0.5), np.ones(2), 1)
+    assert alike.variances(np.array([0.3])).tolist() == [0.0]
+
+
 def test_small_shares_follow_neyman():
     """Traffic in proportion to n_x · sd_x."""
     rng = np.random.default_rng(1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from foreclick.inference import trend
+from foreclick.inference.trend import _SURE, Trend, excess
 
 ITEMS, PERIODS = 400, 14
 
@@ -50,3 +51,9 @@ def test_a_trend_too_small_to_matter_is_none():
 
 def test_nothing_says_nothing():
     assert trend(np.zeros(5)).drift(PERIODS, 0.0) == (0.0, 0.0)
+    assert excess(0.0, 0.0, 0.0) == (0.0, 0.0)
+
+
+def test_at_the_edge_is_not_beyond_it():
+    assert Trend(_SURE * 0.25, 0.25, 0.1, _SURE).drift(PERIODS, 0.0) == (0.0, 0.0)
+    assert Trend(-1.0, 0.0, 1.0, 9.0).drift(10, 10.0) == (1.0, 1.0)

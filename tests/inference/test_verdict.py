@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, judge
+from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, Verdict, judge
+from foreclick.inference.verdict import BROKEN, HELD, guard, guarded
 
 
 def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=None, repeated=None):
@@ -30,7 +31,8 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
     ("evidence", "practical", "word"),
     [
         (seen(0.01, 0.03), 0.0, BETTER),
-        (seen(0.01, 0.03), 0.01, UNKNOWN),  # at the edge is not beyond it
+        (replace(seen(0.01, 0.03), production=0.0), 0.01, UNKNOWN),  # at the edge is not beyond it
+        (replace(seen(-0.03, -0.01), production=0.0), 0.01, UNKNOWN),
         (seen(0.011, 0.03), 0.01, BETTER),
         (seen(-0.03, -0.01), 0.0, WORSE),
         (seen(-0.03, -0.01), 0.02, UNKNOWN),
@@ -50,6 +52,7 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
         # Rounding is no change.
         (seen(1e-12, 1e-12), 0.0, SAME),
         (seen(-1e-12, -1e-12), 0.0, SAME),
+        (replace(seen(1e-12, 1e-12), production=0.0), 0.0, BETTER),  # than nothing at all
         (replace(seen(0.0, 0.0), sighted=False), 0.0, UNKNOWN),
         # What was seen on few days may be their doing, whatever it says.
         (seen(0.01, 0.03, repeated=0.5), 0.0, BETTER),
@@ -95,9 +98,31 @@ def test_a_verdict_names_the_model_it_assumes():
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
         (seen(-0.03, -0.01, beyond=0.2, covered=0.4), "something new may be clicked more often"),
         (seen(-0.01, 0.03), "About 4 times as many days"),
+        (seen(0.0, 0.04), "About 1.1 times as many days"),
+        (seen(-0.04, 0.0), "About 1.1 times as many days"),
         (seen(-0.01, 0.01001), "too close to call"),
         (replace(seen(-0.01, 0.03), sighted=False), "does not matter which items"),
     ],
 )
 def test_what_would_help(evidence, helps):
     assert helps in judge(evidence).because
+
+
+@pytest.mark.parametrize(
+    ("word", "guards", "found"),
+    [
+        (BETTER, [HELD, HELD], BETTER),
+        (BETTER, [HELD, UNKNOWN], UNKNOWN),
+        (BETTER, [UNKNOWN, BROKEN], WORSE),
+        (SAME, [UNKNOWN], SAME),
+        (WORSE, [HELD], WORSE),
+        (UNKNOWN, [BROKEN], WORSE),
+    ],
+)
+def test_guardrails_are_the_last_word_on_better(word, guards, found):
+    assert guarded(Verdict(word, ""), [Verdict(each, "") for each in guards]).word == found
+
+
+def test_a_guardrail_without_an_interval_says_why_there_is_none():
+    assert guard(seen(change=0.4), 0.1) == Verdict(UNKNOWN, judge(seen(change=0.4)).because)
+    assert "may lose" in guard(seen(-0.1, 0.1), 0.1).because

@@ -3,10 +3,12 @@
 import math
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, OptionError, PolicyError, SourceError
+from foreclick.policies.base import number_in
 from tests.answers import SAME, answer, assert_as_oracle, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
@@ -362,3 +364,9 @@ class TestTypes:
     def test_observed_texts_against_integers_are_refused_too(self):
         with pytest.raises(PolicyError, match=r"\(integer\), the Observed '.*' \(text\)"):
             answer(log_of(self.NUMBERS), fc.Observed(log_of(self.TEXT)))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_values_are_found_by_number_and_what_is_missing_is_not(kind):
+    column, rising = (pa.array(x).cast(kind) for x in ([1, None, 0, 7], [0, 1]))
+    assert number_in(column, rising).tolist() == [1, -1, 0, -1]
