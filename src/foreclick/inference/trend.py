@@ -59,7 +59,7 @@ def trend(sums: np.ndarray) -> Trend:
         (0.1, 0.0316, 0.0)
     """
     score, information, squared, product, square = (float(x) for x in sums)
-    if information <= 0 or square <= 0:
+    if information <= 0:
         return Trend(0.0, math.inf, 0.0, 0.0)
     common = score / information
     left = squared - 2 * common * product + common**2 * square

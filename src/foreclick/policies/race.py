@@ -220,8 +220,7 @@ def _nodes(top: Floats, step: float) -> NDArray[np.int64]:
     stop = np.ceil((-top + math.log(_TAIL)) / step).astype(np.int64) + 1
     # Neighbours overlap; each item adds only what its predecessor did not cover.
     start[1:] = np.maximum(start[1:], stop[:-1])
-    pieces = [np.arange(a, b) for a, b in zip(start, stop, strict=True) if a < b]
-    return np.concatenate(pieces)
+    return np.concatenate([np.arange(a, b) for a, b in zip(start, stop, strict=True)])
 
 
 def _blocks(nodes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

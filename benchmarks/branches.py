@@ -1,0 +1,44 @@
+"""Lines and branches that the tests reach, by room: `make branches`.
+
+Reads what pytest-cov recorded. `benchmarks.mutants` reads the same record.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from coverage import Coverage
+
+RECORD = ".cache/branches"
+GOAL = 0.95
+
+
+def main() -> int:
+    """0 if enough branches are reached."""
+    coverage = Coverage(data_file=RECORD)
+    coverage.load()
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "coverage.json"
+        coverage.json_report(outfile=str(path))
+        files = json.loads(path.read_text())["files"]
+    rooms = Counter[tuple[str, str]]()
+    for name, found in files.items():
+        room = Path(name.split("src/foreclick/")[-1]).parts[0]
+        for key in ("covered_lines", "num_statements", "covered_branches", "num_branches"):
+            rooms[room, key] += found["summary"][key]
+            rooms["all", key] += found["summary"][key]
+    print(f"{'room':15} {'lines':>7} {'reached':>8} {'branches':>9} {'reached':>8}")
+    for room in sorted({room for room, _ in rooms}, key=lambda room: (room == "all", room)):
+        lines, branches = rooms[room, "num_statements"], rooms[room, "num_branches"]
+        reached = rooms[room, "covered_lines"] / max(lines, 1)
+        taken = rooms[room, "covered_branches"] / branches if branches else 1.0
+        print(f"{room:15} {lines:7,} {reached:8.1%} {branches:9,} {taken:8.1%}")
+    return int(taken < GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
