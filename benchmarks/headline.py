@@ -6,7 +6,7 @@
 | segments | the same, in 20 segments without effect | how often any of them is |
 | power | worth 5 % more | how often it is called better; by `ip` alone, too |
 | unseen | new items: duds, a star, few records a context | false verdicts, by what is new |
-| pbm | worth exactly production's | verdicts of `pbm` with 1/k, and with the learnt examination |
+| pbm | worth exactly production's | verdicts and intervals of `pbm` with 1/k, and by its name |
 
 python -m benchmarks.headline null power --worlds PBM --logs 20 --seed 1
 """
@@ -29,6 +29,7 @@ from foreclick import simulate
 
 METRIC, POSITIONS, CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = "dcg@5", 5, 12, 8, 60, 14, 20_000
 WORLDS = ("PBM", "DBN", "Cascade", "DCM")
+FLAT = "flat PBM"  # looked at as 1/√k, for `pbm`
 SEGMENTS = 20
 
 Floats = NDArray[np.float64]
@@ -52,10 +53,13 @@ class Scene(NamedTuple):
 
 def scene(name: str, seed: int) -> Scene:
     """A fresh world."""
-    rng = np.random.default_rng([seed, WORLDS.index(name)])
+    rng = np.random.default_rng([seed, (*WORLDS, FLAT).index(name)])
     if name == "DCM":
         attraction = rng.uniform(0.05, 0.6, (CONTEXTS, ITEMS))
         world: Any = simulate.DCM(attraction, np.linspace(0.7, 0.4, POSITIONS))
+    elif name == FLAT:
+        attraction = rng.uniform(0.05, 0.6, (CONTEXTS, ITEMS))
+        world = simulate.PBM(attraction, 1 / np.arange(1, POSITIONS + 1) ** 0.5)
     else:
         world = make_world(name, rng, CONTEXTS, ITEMS, positions=POSITIONS)
     every = np.tile(np.arange(ITEMS), (CONTEXTS, LISTS, 1))
@@ -116,19 +120,27 @@ def verdicts(part: str, name: str, seed: int, logs: int) -> Iterator[str]:
 
 
 def examined(part: str, name: str, seed: int, logs: int) -> Iterator[str]:
-    """What `pbm` says of a candidate worth what production is: by 1/k, and by the log's own p."""
-    said: dict[str, Counter[str]] = {"1/k": Counter(), "learnt": Counter()}
+    """What `pbm` says of a candidate worth what production is: by 1/k, and by the log's own p.
+
+    Of its value: how often intervals hold it, how wide they are, and how far it is off.
+    """
+    sides = {"1/k": fc.Weighted("pbm", examination="1/k"), "learnt": "pbm"}
+    said: dict[str, Counter[str]] = {side: Counter() for side in sides}
+    held: dict[str, list[tuple[bool, float, float]]] = {side: [] for side in sides}
     for number in range(seed, seed + logs):
         made = scene(name, number)
-        log = fc.tally(logged(made, number))
-        sides = {"1/k": [1 / k for k in range(1, POSITIONS + 1)]}
-        sides["learnt"] = list(fc.examination(log).curve)
-        for kind, curve in sides.items():
-            by = fc.Weighted("pbm", examination=curve)
-            found = fc.evaluate(log, candidate(made, 0.0), metrics=METRIC, estimators=by)
-            said[kind][str(found["verdict"][0])] += 1
-    words = ", ".join(f"{kind}: {_words(each)}" for kind, each in said.items())
-    yield f"| {part} | {name} | {logs} | {words} | |"
+        log, truth = fc.tally(logged(made, number)), float((made.worth @ made.shown).mean())
+        for side, by in sides.items():
+            (row,) = fc.evaluate(log, candidate(made, 0.0), metrics=METRIC, estimators=by)
+            said[side][str(row["verdict"])] += 1
+            low, high, value = (float(row[end]) / truth for end in ("low", "high", "value"))
+            held[side].append((low <= 1 <= high, high - low, (value - 1) ** 2))
+    for side in sides:
+        covers, width, squared = np.mean(held[side], axis=0)
+        words = (
+            f"{_words(said[side])}; holds {covers:.0%}, {width:.1%} wide, off {squared**0.5:.1%}"
+        )
+        yield f"| {part}, {side} | {name} | {logs} | {words} | |"
 
 
 def unseen(_: str, name: str, seed: int, logs: int) -> Iterator[str]:
@@ -188,7 +200,7 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
+    parser.add_argument("--worlds", nargs="+", choices=(*WORLDS, FLAT), default=WORLDS)
     parser.add_argument("--logs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

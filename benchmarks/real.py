@@ -21,6 +21,7 @@ from foreclick import datasets
 
 LADDERS = ["ladder", "ladder-prefix", "ladder-ip"]
 ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *LADDERS]
+BY = [fc.Weighted(name, examination="1/k") if name == "pbm" else name for name in ESTIMATORS]
 METRICS = ["clicks@2", "clicks@3", "dcg@10", "clicks@10"]
 CLIPS = [1, 10, 100, math.inf]
 DAY = 86_400_000
@@ -50,9 +51,7 @@ def one_list_at_a_time(data: Path) -> fc.Backtest:
     shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
     table = table.append_column("shown", pa.array(shown))
     log = fc.read_log(table, context="query", period="shown")
-    return fc.backtest(
-        log, metrics=METRICS, estimators=ESTIMATORS, clip=CLIPS, min_held=SHOWN_AT_LEAST
-    )
+    return fc.backtest(log, metrics=METRICS, estimators=BY, clip=CLIPS, min_held=SHOWN_AT_LEAST)
 
 
 def one_day_at_a_time(data: Path) -> fc.Backtest:
@@ -61,7 +60,7 @@ def one_day_at_a_time(data: Path) -> fc.Backtest:
     return fc.backtest(
         naver(data),
         metrics=METRICS,
-        estimators=ESTIMATORS,
+        estimators=BY,
         clip=CLIPS,
         weight="records",
         block=days,

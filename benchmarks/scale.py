@@ -65,7 +65,8 @@ def evaluate(path: str, memory: str, workers: int = 1) -> dict[str, float]:
     start = time.perf_counter()
     log = fc.read_log(f"{path}/*.parquet", engine=engine, **ROLES)
     tallied = time.perf_counter()
-    found = fc.evaluate(log, candidate, metrics=METRICS, estimators=ESTIMATORS, workers=workers)
+    by = [fc.Weighted(e, examination="1/k") if e == "pbm" else e for e in ESTIMATORS]
+    found = fc.evaluate(log, candidate, metrics=METRICS, estimators=by, workers=workers)
     rows = {(r["estimator"], r["metric"]): r["value"] for r in found.to_dicts()}
     return {
         "tally": tallied - start,

@@ -99,7 +99,7 @@ def errors(name: str, kind: str, replications: int, records: int, depth: int) ->
         logs.append(_rows(x, shown, clicks=list(clicks.astype(np.int64))))
         candidates.append(_rows(x, asked, probability=mass))
     looks = world.examination if isinstance(world, simulate.PBM) else None
-    pbm = fc.Weighted("pbm", examination=None if looks is None else np.asarray(looks).tolist())
+    pbm = fc.Weighted("pbm", examination="1/k" if looks is None else np.asarray(looks).tolist())
     for row in fc.evaluate(
         fc.read_log(pa.concat_tables(logs), segments="replication"),
         fc.Lists(pa.concat_tables(candidates)),

@@ -20,14 +20,14 @@ import numpy as np
 
 import foreclick as fc
 from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins, unseen
-from benchmarks.replications import ESTIMATORS, HOLDS, METRIC, packed
+from benchmarks.replications import BY, ESTIMATORS, HOLDS, METRIC, packed
 from foreclick import inference
 from foreclick.estimators import Question, estimate, joint_covariance, pair_up, parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate import Simulation
 
 SHOCKS = (0.0, 0.1)  # the spread of the shock of a context and day
-ASKED: dict[str, Any] = {"metrics": METRIC, "estimators": ESTIMATORS}
+ASKED: dict[str, Any] = {"metrics": METRIC, "estimators": BY}
 
 
 @dataclass(frozen=True)

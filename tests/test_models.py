@@ -20,6 +20,7 @@ from tests.answers import (
 )
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
+from tests.truth.paper import paper
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_built_in_models_agree_with_the_oracle_here():
     found = fc.evaluate(
         log_of(RECORDS),
         CANDIDATE_TABLE,
-        estimators=["pbm", "prefix", "rctr"],
+        estimators=paper(["pbm", "prefix", "rctr"]),
         metrics="dcg@4",
         clusters=None,
     )

@@ -10,7 +10,7 @@ know of it, so a model is a declaration of two things and nothing else:
 | `prefix` | (a_1, …, a_k) | 1 | – |
 | `ip` | (a_k, k) | 1 | V_IP |
 | `item` | a_k | 1 | V_I, DCTR |
-| `pbm` | a_k | p_k, by default 1/k | V_PBM |
+| `pbm` | a_k | p_k, learnt; in the paper 1/k | V_PBM |
 | `rctr` | k | 1 | V_R |
 | `rcm` | nothing | 1 | V_R |
 """
@@ -49,7 +49,9 @@ class Slots:
 
 
 Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[Any], Any]
-Examination = Sequence[float] | Callable[[int], float] | None
+Examination = Sequence[float] | Callable[[int], float] | Literal["learnt", "1/k"] | None
+LEARNT: Literal["learnt"] = "learnt"
+RECIPROCAL: Literal["1/k"] = "1/k"
 
 _SLOT = ("item", "position")
 
@@ -64,7 +66,8 @@ class ClickModel:
             of ``"item"`` and ``"position"``, or a function of the slots, whose arrays `slot.item`
             and `slot.position` (from 1) it turns into an array, or a list of arrays.
         examination: how much position k is looked at: a sequence p_1, p_2, … or a function of k;
-            everywhere 1 by default. Only its shape matters, not its scale.
+            everywhere 1 by default. Only its shape matters, not its scale. "learnt" for what the
+            log says of it, by items that moved (1/k where it says nothing); "1/k" for that alone.
 
     Examples:
         Positions above and below the fold, with one click rate per item in each:
@@ -95,6 +98,17 @@ class ClickModel:
             )
         if isinstance(self.examination, list):
             object.__setattr__(self, "examination", tuple(self.examination))
+        if isinstance(self.examination, str) and self.examination not in (LEARNT, RECIPROCAL):
+            raise ModelError(
+                f"the examination of click model {self.name!r} is {self.examination!r}. Give "
+                f"'{LEARNT}', '{RECIPROCAL}', a number for each position, or a function of it."
+            )
+
+    @property
+    def learns(self) -> bool:
+        """Whether its examination is still to be learnt from a log, and matters."""
+        told = self.examination
+        return isinstance(told, str) and told == LEARNT and not self.pins_position
 
     @property
     def over_lists(self) -> bool:
@@ -119,11 +133,13 @@ class ClickModel:
         return True
 
     def examined(self, depth: int) -> tuple[float, ...]:
-        """p_1 … p_depth."""
+        """p_1 … p_depth; 1/k where they are still to be learnt."""
         p = self.examination
         if p is None:
             return (1.0,) * depth
-        if callable(p):
+        if isinstance(p, str):
+            values = tuple(1 / k for k in range(1, depth + 1))
+        elif callable(p):
             values = tuple(float(p(k)) for k in range(1, depth + 1))
         elif len(p) < depth:
             raise ModelError(
@@ -151,11 +167,6 @@ class ClickModel:
         return self.name
 
 
-def _reciprocal(k: int) -> float:
-    """1/k, how much position k is looked at where nobody knows better."""
-    return 1 / k
-
-
 MODELS: dict[str, ClickModel] = {
     model.name: model
     for model in (
@@ -163,7 +174,7 @@ MODELS: dict[str, ClickModel] = {
         ClickModel("prefix", cell="prefix"),
         ClickModel("ip", cell=("item", "position")),
         ClickModel("item", cell=("item",)),
-        ClickModel("pbm", cell=("item",), examination=_reciprocal),
+        ClickModel("pbm", cell=("item",), examination=LEARNT),
         ClickModel("rctr", cell=("position",)),
         ClickModel("rcm", cell=()),
     )

@@ -24,11 +24,12 @@ from foreclick import simulate
 from foreclick.analysis.backtest import Backtest, backtest
 from foreclick.engines import total, whole_file
 from foreclick.errors import BacktestError, optional
+from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.results import Result
 from foreclick.tallies.base import Tally, tally
 
-ESTIMATORS = ("list", "ip", "item", "pbm", "rctr")
+ESTIMATORS = ("list", "ip", "item", Weighted("pbm", examination="1/k"), "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")
 POSITIONS = 10
 """The length of the paper's lists."""

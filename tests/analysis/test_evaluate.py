@@ -21,6 +21,7 @@ from foreclick.errors import (
 )
 from tests.answers import IBIS, SAME, answer, assert_as_oracle, log_of, repeated, settled
 from tests.truth import oracle, random_logs
+from tests.truth.paper import paper
 
 COLUMNS = [
     "value",
@@ -103,7 +104,7 @@ class TestColumns:
         assert set(found["clip"]) == {math.inf}
 
     def test_values_are_those_of_the_oracle(self, log):
-        found = fc.evaluate(log, BOTH, estimators=["list", "ip", "item", "pbm", "rctr"])
+        found = fc.evaluate(log, BOTH, estimators=paper(["list", "ip", "item", "pbm", "rctr"]))
         assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}, "r": {(1, 3): 1.0}})
 
     def test_invalid_rows_that_were_dropped_are_counted(self):

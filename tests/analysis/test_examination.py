@@ -435,15 +435,16 @@ def test_pbm_with_the_found_curve_is_right_where_one_over_k_is_not():
     log = records(*lists, *lists[:1] * 3)
     candidate = {"context": ["q"], "items": [[1, 2, 3, 0]]}
     curve = fc.examination(log).curve
+    paper = fc.Weighted("pbm", examination="1/k")
     found = fc.evaluate(
         log,
         candidate,
         metrics="clicks@4",
-        estimators=[fc.Weighted("pbm", examination=curve), "list", "pbm"],
+        estimators=[fc.Weighted("pbm", examination=curve), "list", paper, "pbm"],
         clusters=None,
     )
-    fitted, right, usual = found["value"]
-    assert fitted == pytest.approx(right, rel=SAME)
+    fitted, right, usual, named = found["value"]
+    assert [fitted, named] == pytest.approx([right, right], rel=SAME)
     assert not math.isclose(usual, right, rel_tol=0.01)
 
 

@@ -80,7 +80,8 @@ def test_all_of_them_on_request_with_the_examination_that_was_learnt():
     values = dict(zip(found["estimator"], found["value"], strict=True))
     # Both items are equally good: by the curve 1/k, `pbm` would say that item 2 is not.
     assert values["pbm"] == pytest.approx(values["ip"], rel=0.1)
-    plain = ask(estimators="pbm")["value"][0]
+    assert ask(estimators="pbm")["value"] == [values["pbm"]]
+    plain = ask(estimators=fc.Weighted("pbm", examination="1/k"))["value"][0]
     assert abs(plain - values["ip"]) > 3 * abs(values["pbm"] - values["ip"])
 
 

@@ -11,6 +11,7 @@ from foreclick.errors import OptionError, PolicyError
 from foreclick.results import Result
 from tests.answers import SAME, close, log_of, repeated, theta_of
 from tests.truth import oracle, random_logs
+from tests.truth.paper import paper
 
 RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
 
@@ -196,7 +197,7 @@ def ask(case, load=lambda table: table, **options):
     records, days, candidate = case
     log = fc.read_log(load(random_logs.log_table(records, day=days)), period="day")
     lists = fc.Lists(load(random_logs.lists_table(candidate)))
-    options = {"metrics": METRICS, "estimators": MODELS, "missing": "drop"} | options
+    options = {"metrics": METRICS, "estimators": paper(MODELS), "missing": "drop"} | options
     return fc.support(log, lists, **options)
 
 

@@ -9,6 +9,7 @@ import foreclick as fc
 from foreclick.errors import ModelError, OptionError
 from tests.answers import IBIS, SAME, answer, assert_as_oracle, log_of, repeated, values
 from tests.truth import oracle, random_logs
+from tests.truth.paper import paper
 
 
 class TestItem2ALoggedCellOfProbability0:
@@ -108,7 +109,7 @@ class TestItem3MassOnUnloggedCells:
         found = fc.evaluate(
             log_of(self.RECORDS),
             candidate,
-            estimators=["list", "ip", "pbm"],
+            estimators=paper(["list", "ip", "pbm"]),
             metrics="clicks@2",
             clusters=None,
         )

@@ -12,6 +12,7 @@ from foreclick.policies.base import number_in
 from tests.answers import SAME, answer, assert_as_oracle, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
+from tests.truth.paper import paper
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 1, 2), (0, 1, 0)), times=2),
@@ -140,7 +141,7 @@ class TestLists:
         found = fc.evaluate(
             log,
             fc.Lists(random_logs.lists_table(policy)),
-            estimators=["list", "prefix", "ip", "pbm"],
+            estimators=paper(["list", "prefix", "ip", "pbm"]),
             metrics="clicks@3",
             clip=[1, math.inf],
             clusters=None,
@@ -243,7 +244,7 @@ class TestObserved:
         found = fc.evaluate(
             log,
             fc.Observed(log),
-            estimators=list(oracle.MODELS),
+            estimators=paper(oracle.MODELS),
             metrics="dcg@3",
             clip=1,
             clusters=None,

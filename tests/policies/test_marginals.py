@@ -10,6 +10,7 @@ import foreclick as fc
 from foreclick.errors import InvalidLogError, PolicyError
 from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated
 from tests.truth import random_logs
+from tests.truth.paper import paper
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 4), (0, 1)), times=2),
@@ -19,7 +20,7 @@ POLICY: dict[Any, Any] = {
     "q": {(2, 1, 3): 0.5, (1, 2, 9): 0.3, (3, 1): 0.2},
     "r": {(5, 4): 0.9, (1, 2, 3): 0.1},
 }
-MODELS = ["ip", "item", "pbm", "rctr", "rcm"]
+MODELS = paper(["ip", "item", "pbm", "rctr", "rcm"])
 
 
 def table(**columns):

@@ -9,6 +9,7 @@ import pytest
 import foreclick as fc
 from tests.tries import tries
 from tests.truth import oracle, protocol, random_logs
+from tests.truth.paper import paper
 from tests.truth.protocol import Dated
 
 # Errors are differences of means near 1; total − own and the steps over M lose a few digits.
@@ -50,7 +51,7 @@ def assert_same(found, expected, where):
 
 def assert_backtest(log, table, *, models=oracle.MODELS, clips=CLIPS, literal=None, **how):
     result = fc.backtest(
-        table, estimators=list(models), metrics=list(METRICS), clip=list(clips), **how
+        table, estimators=paper(models), metrics=list(METRICS), clip=list(clips), **how
     )
     assert len(result) == len(models) * len(METRICS) * len(clips)
     for row in result:

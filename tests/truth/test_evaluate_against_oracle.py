@@ -16,6 +16,7 @@ import foreclick as fc
 from tests.tries import tries
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
+from tests.truth.paper import paper
 from tests.truth.random_logs import Case, random_case
 
 # The lists are few and short by design; that contexts hardly repeat is no news here.
@@ -32,7 +33,7 @@ METRICS = {
 }
 CLIPS = (1, 5, 100, math.inf)
 EVERYTHING: Mapping[str, Any] = {
-    "estimators": list(oracle.MODELS),
+    "estimators": paper(oracle.MODELS),
     "metrics": list(METRICS),
     "clip": list(CLIPS),
 }
@@ -209,7 +210,7 @@ def test_weights_of_your_own(theta):
     rows = fc.evaluate(
         fc.read_log(random_logs.log_table(case.records)),
         fc.Lists(random_logs.lists_table(case.candidate)),
-        estimators=list(oracle.MODELS),
+        estimators=paper(oracle.MODELS),
         metrics=[fc.Metric(theta)],
         clip=[2, math.inf],
         missing="production",

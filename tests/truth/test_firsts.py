@@ -20,6 +20,7 @@ from foreclick.policies import as_policy
 from tests.answers import NOT_ON_SPARK
 from tests.simulate import small
 from tests.truth import firsts, oracle, protocol, random_logs
+from tests.truth.paper import paper
 from tests.truth.protocol import Dated
 from tests.truth.test_backtest_against_protocol import random_dates, read
 from tests.truth.test_evaluate_against_oracle import assert_row
@@ -52,7 +53,7 @@ def assert_packed(cases, log, candidate, missing, models=oracle.MODELS, metrics=
         candidate,
         by="log",
         missing=missing,
-        estimators=list(models),
+        estimators=paper(models),
         metrics=list(metrics),
         clusters=None,
     )
@@ -122,7 +123,7 @@ def test_a_backtest_on_every_engine(engine):
 def assert_backtest(
     log, table, *, models=oracle.MODELS, metrics=("success@3", "mrr@7"), forward=False
 ):
-    result = fc.backtest(table, estimators=list(models), metrics=list(metrics), forward=forward)
+    result = fc.backtest(table, estimators=paper(models), metrics=list(metrics), forward=forward)
     first = firsts.only_first([dated.record for dated in log])
     log = [Dated(dated.day, record) for dated, record in zip(log, first, strict=True)]
     assert len(result) == len(models) * len(metrics)

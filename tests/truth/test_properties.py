@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import foreclick as fc
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
+from tests.truth.paper import paper
 
 # The logs are tiny; that contexts hardly repeat is no news here.
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
@@ -79,7 +80,7 @@ def lists(policy):
 def answer(log, candidate, **options):
     """Rows by estimator, metric and clip."""
     asked: dict[str, Any] = {
-        "estimators": list(oracle.MODELS),
+        "estimators": paper(oracle.MODELS),
         "metrics": list(METRICS),
         "clip": list(CLIPS),
         **options,

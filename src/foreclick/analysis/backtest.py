@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick import inference
+from foreclick.analysis.curves import with_curves
 from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimators import EstimatorLike, check_metrics, parse_estimators
@@ -121,7 +122,8 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     The protocol of the paper (section 6.1): hold out one period at a time, take what it showed as
     the candidate, predict its mean reward in each context from the other periods, and compare with
     what it got. Pairs of a context and a period without held-out or without training records are
-    skipped and counted.
+    skipped and counted. A few numbers that all contexts share are learnt from the whole log: the
+    strengths of ladders, and how much positions are examined.
 
     Args:
         log: a Log or Tally with a period.
@@ -176,7 +178,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
         weight=weight,
         contexts=_chosen(batches, contexts, ranks, min_records),
     )
-    wanted = parse_estimators(estimators, clip)
+    wanted, assumed = with_curves(counted, parse_estimators(estimators, clip), asked)
     steady = [] if any(e.name == _STEADY for e in wanted) else parse_estimators(_STEADY)
     added = len(steady) * len(asked)
     found = fold_errors(counted, [*wanted, *steady], asked, protocol, say)
@@ -192,7 +194,7 @@ def backtest(  # noqa: PLR0913 - all but the log are keywords
     rows = [_row(e, found) | _changes(e.error, still[e.metric].error, found) for e in errors]
     notes = where + [_winner(m, found, still) for m in asked]
     notes += [_foresight(m, rows) for m in asked]
-    notes += _skipped(found, len(labels), undated, forward=forward)
+    notes += assumed + _skipped(found, len(labels), undated, forward=forward)
     detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
     return Backtest(
         tuple(rows),

@@ -12,6 +12,7 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.curves import with_curves
 from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import contradicts, usual_estimators
 from foreclick.analysis.trends import with_drift, within_periods
@@ -155,7 +156,8 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     _check_one("metric", [m.name for m in asked])
     check_cap(cap, asked)
     policies = [as_policy(p, counted, f"candidate {name!r}") for name, p in candidates.items()]
-    by = within_periods(counted, _estimators(counted, policies, asked, estimator, clip), asked)
+    wanted = _estimators(counted, policies, asked, estimator, clip)
+    by, assumed = with_curves(counted, within_periods(counted, wanted, asked), asked)
     questions = [
         Question(policy, by, asked, missing=missing, clusters=kinds) for policy in policies
     ]
@@ -163,7 +165,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     answers = pair_up(counted, questions, [estimate(counted, q) for q in questions])
     for question, answer in zip(questions, answers, strict=True):
         answer.sums[:], trends = with_drift(counted, question, answer.sums)
-    notes += trends
+    notes += trends + assumed
     views = []
     for sums in zip(*(answer.sums for answer in answers), strict=True):
         found = dict(zip(candidates, sums, strict=True))

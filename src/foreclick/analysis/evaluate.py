@@ -11,6 +11,7 @@ from foreclick import inference
 from foreclick.analysis.answers import answering_of, headline_of, is_blind, without_numbers
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
+from foreclick.analysis.curves import with_curves
 from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import (
     ALL,
@@ -201,7 +202,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it: where the two contradict each
             other, the verdict is that nobody can tell. Of graded rewards (prices) `ip` answers,
-            with the ladder as its check; with `logging=`, estimators that use it.
+            with the ladder as its check; with `logging=`, estimators that use it. `pbm` learns
+            from the log how much positions are examined; `Weighted("pbm", examination=…)` is told.
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -260,7 +262,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
-    wanted = within_periods(counted, wanted, asked)
+    wanted, assumed = with_curves(counted, within_periods(counted, wanted, asked), asked)
     question = Question(
         candidate=policy,
         estimators=wanted,
@@ -296,7 +298,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by, answering) + in_words(interval)
         notes += trends
-    notes += rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
+    notes += assumed + rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(
         tuple(rows),
         tuple(rows[0]),

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foreclick import inference
-from foreclick.analysis.clusters import clusters_of
-from foreclick.analysis.trends import Drift, drift_of
+from foreclick.analysis.curves import DIFFER, WORTH, contexts_differ, learnt_curves, listed
 from foreclick.batches import Batches, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, check_columns
-from foreclick.estimators.examination import Examined, Segment, Spread, examine
+from foreclick.estimators.examination import Examined, Segment, Spread
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
-from foreclick.words import number_of
 
 Floats = NDArray[np.float64]
 Slots = Mapping[int, Any] | Sequence[Any] | None
 
 _SURE = 0.99  # that the two methods disagree, all positions together
-_WORTH = 0.01  # of p_1; what is known to less than this is known well enough
-_DIFFER = 0.1  # of log p; contexts or items that differ by less are alike
-_SURE_SE = 3.0  # standard errors from which they differ
-_MUCH = 4  # times the variance, for which moves across periods are worth their doubts
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,50 +160,9 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
     return Examination(tuple(rows), tuple(rows[0]), tuple(notes), places=places)
 
 
-def learnt_curves(
-    counted: Tally,
-    places: tuple[int, ...],
-    reward: str,
-    *,
-    by: tuple[str, ...] = (),
-    within: str = "auto",
-    clusters: Clusters | Literal["auto"] = "auto",
-) -> tuple[Answer, list[str]]:
-    """The curve of each segment with its errors, and notes on what it rests on.
-
-    Args:
-        counted: the log.
-        places: for each position its place, from 0; −1 for those that are left out.
-        reward: what is counted as a click.
-        by: segment columns.
-        within: which moves count; see `examination`.
-        clusters: whose records vary together.
-    """
-    varying, doubts = clusters_of(counted, clusters)
-    batches = batches_of(counted)
-
-    def ask(*, dated: bool) -> Answer:
-        kinds = [kind for kind in varying if kind != "record"]
-        return examine(batches, reward=reward, places=places, by=by, dated=dated, clusters=kinds)
-
-    found, said = _asked(counted, within, ask, _drifting(batches, reward, places))
-    found = {code: _between_contexts(one) for code, one in found.items()}
-    if not any(one.graph.told.sum() > 1 for one in found.values()):
-        raise ModelError(_NOTHING)
-    return found, doubts + said + _undated(batches, within, varying)
-
-
 def curve_notes(found: Examined) -> list[str]:
     """What a reader of a curve by position should know of it."""
     return _notes(found, list(range(1, len(found.p) + 1)), "position")
-
-
-_NOTHING = (
-    "no two positions can be compared: items hardly moved between positions of the same context, "
-    "or were hardly clicked where they did. Use a coarser context (a query class, or "
-    "context=None), more days, within='context', or swap neighbours at random for a while; or say "
-    "what is known from elsewhere, Weighted('pbm', examination=[1, 0.6, …])."
-)
 
 
 def _places(counted: Tally, depth: int | None, slots: Slots) -> tuple[list[Any], tuple[int, ...]]:
@@ -243,118 +195,6 @@ def _values(batches: Batches, by: Sequence[str], segment: Segment) -> dict[str, 
         name: column.values[number].as_py()
         for name, column, number in zip(by, columns, segment, strict=True)
     }
-
-
-Answer = dict[Segment, Examined]
-
-
-def _drifting(batches: Batches, reward: str, places: Sequence[int]) -> Callable[[Floats], Drift]:
-    """Whether click rates change over time, given how much places are examined."""
-
-    def drift(p: Floats) -> Drift:
-        by_position = np.zeros(batches.shape.depth)
-        by_position[: len(places)] = [p[place] if place >= 0 else 0.0 for place in places]
-        return drift_of(batches, reward, np.nan_to_num(by_position))
-
-    return drift
-
-
-def _asked(
-    counted: Tally, within: str, ask: Callable[..., Answer], drift: Callable[[Floats], Drift]
-) -> tuple[Answer, list[str]]:
-    """The answer, from moves within periods if those do, and a note where they do not.
-
-    Where click rates change over time, moves across periods are taken only if there are no others,
-    and their errors allow for the change.
-    """
-    if within == "auto" and not counted.shape.period:
-        said = (
-            "The log has no periods, so whatever changed while items moved (taste, season, the "
-            "ranker) counts as examination, which no interval here allows for. Read it with "
-            "period= to compare positions within days."
-        )
-        return ask(dated=False), [said]
-    if within == "context":
-        return ask(dated=False), []
-    if not counted.shape.period:
-        raise ModelError(
-            "within='period', but the log was read without. Name the column: "
-            "read_log(…, period='…')."
-        )
-    found = ask(dated=True)
-    if within == "period" or all(_sharp(one) for one in found.values()):
-        return found, []
-    across = ask(dated=False)
-    if not _better(across, found):
-        return found, []
-    moving = drift(next(iter(across.values())).p)
-    if moving.fastest:
-        return _despite(moving, found, across)
-    said = (
-        "Within periods few items moved, so clicks are compared across periods, and what changed "
-        "in the meantime counts as examination; within='period' rules that out."
-    )
-    return across, [said]
-
-
-def _despite(drift: Drift, within: Answer, across: Answer) -> tuple[Answer, list[str]]:
-    """The answer where click rates change over time, and a note."""
-    if any(one.graph.told.sum() > 1 for one in within.values()):
-        said = (
-            f"Click rates of items change by {drift.fastest:.1%} a period, so only moves within "
-            "periods count, though they are few."
-        )
-        return within, [said]
-    said = (
-        f"Within periods no items moved, and their click rates change by {drift.fastest:.1%} a "
-        "period: this curve may be taste that changed and a ranker that followed it, rather than "
-        "examination. The intervals allow for that; do not use it without an experiment."
-    )
-    return {code: _moving(one, drift) for code, one in across.items()}, [said]
-
-
-def _moving(found: Examined, drift: Drift) -> Examined:
-    """The errors with what items may have changed on the way from one place to the next."""
-    steps = np.abs(np.arange(len(found.p)) - found.graph.reference)
-    off = drift.fastest * drift.ahead * steps
-    more = Spread(np.outer(off, off), math.inf)
-    wide = [Spread(s.covariance + more.covariance, s.freedom) for s in found.spreads]
-    return replace(found, spreads=tuple(wide))
-
-
-def _between_contexts(found: Examined) -> Examined:
-    """The errors with those between contexts, where these are not looked at alike."""
-    if not _contexts_differ(found):
-        return found
-    return replace(found, spreads=(*found.spreads, Spread(found.contexts, math.inf)))
-
-
-def _contexts_differ(found: Examined) -> float:
-    """By how much log p differs between contexts, beyond chance; 0 if that may be chance."""
-    spread, sure = inference.excess(*found.scatter.tolist())
-    return spread if sure > _SURE_SE and spread > _DIFFER else 0.0
-
-
-def _sharp(found: Examined) -> bool:
-    """Whether all positions are told, and so well that no more moves are needed."""
-    return bool(found.graph.told.all() and (_errors(found) < _WORTH).all())
-
-
-def _better(one: Answer, other: Answer) -> bool:
-    """Whether an answer tells of more positions, or errs less than half as much."""
-    told = [sum(int(e.graph.told.sum()) for e in answer.values()) for answer in (one, other)]
-    if told[0] != told[1]:
-        return told[0] > told[1]
-    mine, theirs = (
-        np.nansum([np.nansum(_errors(e) ** 2) for e in answer.values()]) for answer in (one, other)
-    )
-    return bool(mine < theirs / _MUCH)
-
-
-def _errors(found: Examined) -> Floats:
-    """The standard error of each p, the widest."""
-    variances = [np.diag(spread.covariance) for spread in found.spreads]
-    return np.asarray(found.p * np.sqrt(np.max(variances, axis=0)))
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -400,16 +240,6 @@ def _number(value: float) -> float | None:
 # --- notes --------------------------------------------------------------------------------------
 
 
-def _undated(batches: Batches, within: str, varying: Sequence[Clusters]) -> list[str]:
-    """Records that belong to no period, where periods are told apart."""
-    periods = batches.codebook.periods
-    if periods is None or (within == "context" and "period" not in varying):
-        return []
-    without = batches.map(lambda b: b.n[b.clusters["period"] == periods.known].sum())
-    lost = sum(without) if periods.known < len(periods) else 0
-    return [f"Left out: {number_of(lost, 'record')} without a period."] if lost else []
-
-
 def _notes(found: Examined, labels: list[Any], name: str) -> list[str]:
     """What a reader of one curve should know."""
     graph, notes = found.graph, []
@@ -417,7 +247,7 @@ def _notes(found: Examined, labels: list[Any], name: str) -> list[str]:
     linked = graph.linked[at]
 
     def these(places: np.ndarray) -> str:
-        return _listed([labels[k] for k in np.flatnonzero(places)], name)
+        return listed([labels[k] for k in np.flatnonzero(places)], name)
 
     told = these(graph.told)
     if graph.told.sum() < 2:  # noqa: PLR2004 - one place is no curve
@@ -452,7 +282,7 @@ def _notes(found: Examined, labels: list[Any], name: str) -> list[str]:
 def _differences(found: Examined, labels: list[Any], name: str) -> list[str]:
     """Notes where one curve does not fit all contexts, or all items."""
     notes = []
-    spread = _contexts_differ(found)
+    spread = contexts_differ(found)
     if spread:
         notes.append(
             f"Contexts are not looked at alike: examination differs between them by about "
@@ -463,7 +293,7 @@ def _differences(found: Examined, labels: list[Any], name: str) -> list[str]:
     slope, se = found.lean
     free = found.graph.free
     reach = inference.quantile(1 - (1 - _SURE) / max(len(free), 1), math.inf)
-    far = free[(np.abs(slope[free]) > np.maximum(reach * se[free], _DIFFER)) & (se[free] > 0)]
+    far = free[(np.abs(slope[free]) > np.maximum(reach * se[free], DIFFER)) & (se[free] > 0)]
     if len(far):
         worst = far[np.argmax(np.abs(slope[far]))]
         word = "more" if slope[worst] > 0 else "less"
@@ -490,9 +320,7 @@ def _disagreement(found: Examined, labels: list[Any], name: str) -> list[str]:
         return []
     gap = np.abs(np.log(found.allpairs[free] / found.p[free]))
     reach = inference.quantile(1 - (1 - _SURE) / len(free), freedom)
-    far = (gap > reach * found.apart[free]) & (
-        np.abs(found.allpairs[free] - found.p[free]) > _WORTH
-    )
+    far = (gap > reach * found.apart[free]) & (np.abs(found.allpairs[free] - found.p[free]) > WORTH)
     if not far.any():
         return []
     worst = free[far][np.argmax(gap[far])]
@@ -523,18 +351,6 @@ def _told(notes: list[tuple[str, list[str]]]) -> list[str]:
 
 def _named(segment: Mapping[str, Any]) -> str:
     return ", ".join(str(value) for value in segment.values())
-
-
-def _listed(labels: list[Any], name: str) -> str:
-    """Places in words: "positions 1–3 and 5"; labels one by one."""
-    if not all(isinstance(label, int) for label in labels) or name != "position":
-        words = [repr(label) if isinstance(label, str) else str(label) for label in labels]
-    else:
-        starts = [k for i, k in enumerate(labels) if i == 0 or k != labels[i - 1] + 1]
-        ends = [a for a, b in pairwise([*labels, math.inf]) if b != a + 1]
-        words = [f"{a}–{b}" if a != b else str(a) for a, b in zip(starts, ends, strict=True)]
-    joined = ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
-    return f"{name}{'s' if len(labels) > 1 else ''} {joined}"
 
 
 def _upper(text: str) -> str:

@@ -14,9 +14,7 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import contexts_repeat
-from foreclick.estimators import AnySums, EstimatorLike, Weighted, between
-from foreclick.estimators.ladder.fit import fitted
-from foreclick.estimators.ladder.spec import LADDERS
+from foreclick.estimators import AnySums, EstimatorLike, between
 from foreclick.metrics import Metric, Ratio
 from foreclick.policies import Policy
 from foreclick.results import format_value
@@ -58,16 +56,10 @@ def usual_estimators(
 def all_estimators(
     tally: Tally, policy: Policy, logging: Policy | str | None, metrics: Sequence[Metric]
 ) -> Sequence[EstimatorLike]:
-    """Those that are usual, and all others that can say something of such a policy.
-
-    `pbm` takes the examination that the ladder learnt.
-    """
+    """Those that are usual, and all others that can say something of such a policy."""
     usual = usual_estimators(tally, policy, logging, metrics)
-    curve = fitted(tally, LADDERS["ladder"], metrics[0].reward).examined
-    deeper = max(metric.depth for metric in metrics) - len(curve)  # where the log has nothing
-    pbm = Weighted("pbm", examination=(*curve, *curve[-1:] * deeper))
     lists = ("list", "prefix") if policy.complete else ()
-    others: list[EstimatorLike] = [*lists, "ip", "item", pbm, "rctr"]
+    others: list[EstimatorLike] = [*lists, "ip", "item", "pbm", "rctr"]
     return [*usual, *(name for name in others if name not in usual)]
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick import inference
-from foreclick.analysis.examination import curve_notes, learnt_curves
+from foreclick.analysis.curves import learnt_curves
+from foreclick.analysis.examination import curve_notes
 from foreclick.analysis.judgment_files import Format, checked_format, write_judgments
 from foreclick.batches import Batch, Bools, Floats, batches_of
 from foreclick.errors import ModelError

@@ -22,9 +22,7 @@ from foreclick.analysis.headline import usual_estimators
 from foreclick.analysis.support import LATTICE, Support, support
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import EstimatorLike, Missing, Question, Weighted, parse_estimators
-from foreclick.estimators.ladder.fit import fitted
-from foreclick.estimators.ladder.spec import LADDERS
+from foreclick.estimators import EstimatorLike, Missing, Question, parse_estimators
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import checked, flag, whole
@@ -247,18 +245,11 @@ class _Parts:
         if not metrics or self._weighs():
             return None
         say("clipping weights")
-        return self._evaluate(
-            metrics=metrics, estimators=["ip", "item", self._pbm(metrics)], clip=CLIPS
-        )
+        return self._evaluate(metrics=metrics, estimators=["ip", "item", "pbm"], clip=CLIPS)
 
     def _weighs(self) -> bool:
         """Whether logging probabilities are known, so that `list` or `ip` alone answers."""
         return not any(str(name).startswith("ladder") for name in self.usual)
-
-    def _pbm(self, metrics: Sequence[Metric]) -> Weighted:
-        curve = fitted(self.tally, LADDERS["ladder"], metrics[0].reward).examined
-        deeper = max(metric.depth for metric in metrics) - len(curve)
-        return Weighted("pbm", examination=(*curve, *curve[-1:] * deeper))
 
     def support(self) -> Support | None:
         """What the log has seen of the candidate."""

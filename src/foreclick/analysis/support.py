@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from foreclick import inference
+from foreclick.analysis.curves import with_curves
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import (
     ENOUGH_PERIODS,
@@ -15,6 +16,7 @@ from foreclick.estimators import (
     Question,
     Sums,
     Weighted,
+    check_metrics,
     estimate,
     parse_estimators,
 )
@@ -158,9 +160,12 @@ def support(  # noqa: PLR0913 - all but two are keywords
     counted, notes = settle(log)
     policy = as_policy(candidate, counted)
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
-    notes += skipped
+    asked = parse_metrics(metrics)
+    check_metrics(counted.shape, asked)
+    learnt, assumed = with_curves(counted, wanted, asked)
+    notes += skipped + assumed
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    question = Question(policy, wanted, parse_metrics(metrics), missing, None, segments, top=TOP)
+    question = Question(policy, learnt, asked, missing, None, segments, top=TOP)
     found = [part for sums in estimate(counted, question).sums for part in sums.parts]
     rows = [_row(sums, cap) for sums in found]
     columns = ("estimator", "metric", *segments)

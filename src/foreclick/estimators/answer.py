@@ -374,8 +374,21 @@ class Answer:
         repeated, covered = None, self._number(s, i, "period", "covered")
         if "period" in kinds and spread.clusters >= variance.ENOUGH_PERIODS and covered:
             repeated = self._number(s, i, "period", "often") / covered
-        spread = self._sampled(i, m, found, spread)
+        spread = self._examined(i, m, found, self._sampled(i, m, found, spread))
         return replace(found, asked=True, spread=spread, repeated=repeated)
+
+    def _examined(self, i: int, m: int, found: Sums, spread: Spread) -> Spread:
+        """With the errors of an examination that was learnt.
+
+        They add to those of rates given the examination: if clicks are Poisson, the two are
+        uncorrelated, as those of any maximum of a likelihood are.
+        """
+        curve = found.ask.curve
+        slopes = self.totals.sum((i, m, "slopes"))[found.stratum.number]
+        if curve is None or not np.ndim(slopes):
+            return spread
+        root = np.array(curve.root)[: len(slopes)]
+        return spread.off_by(slopes[: len(root)] @ root / found.stratum.records)
 
     def _shown(self, i: int, m: int, found: Sums) -> Spread:
         """The spread that the influence of records shows."""

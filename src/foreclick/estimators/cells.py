@@ -39,7 +39,7 @@ from foreclick.estimators.slots import (
     pair_slots,
     prefix_slots,
 )
-from foreclick.estimators.spec import Weighted
+from foreclick.estimators.spec import LearntCurve, Weighted
 from foreclick.metrics import SHOWN, Metric
 from foreclick.models import MODELS, ClickModel, Slots
 
@@ -93,6 +93,12 @@ class Ask:
         if self.hazard:
             return "hazard", self.model.cell
         return ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell
+
+    @property
+    def curve(self) -> LearntCurve | None:
+        """The examination, if it was learnt, so that it has errors."""
+        found = self.model.examination
+        return found if isinstance(found, LearntCurve) else None
 
     @property
     def hazard(self) -> bool:

@@ -59,6 +59,8 @@ def weigh_hazards(candidate: Candidate, asks: list[Ask]) -> list[WeighedCells]:
         worth = sums(of, mass * product.worth[row, position], cells.size)
         slope = sums(of, mass * product.slope[row, position], cells.size)
         weight = ratio(slope, logged.logged)
+        records = cells.batch.context_n[candidate.lists.context]
+        lever = (records * candidate.lists.mass)[:, None] * product.slope * rate
         found.append(
             replace(
                 logged,
@@ -66,6 +68,7 @@ def weigh_hazards(candidate: Candidate, asks: list[Ask]) -> list[WeighedCells]:
                 weights=[weight],
                 values=logged.records * worth,
                 worth=product.total,
+                levers=sums(atom[row, position], lever[row, position], len(cells.slot)),
             )
         )
     return found

@@ -59,6 +59,9 @@ class WeighedCells:
         known: whether the logging probabilities are given, so that no rate was fitted.
         by_row: whether every row of the log has a propensity of its own.
         worth: Shape (M,): what each list of the candidate is worth; None: its cells tell it.
+        slots: Shape (J,): P of each atom, times records, where the log does not have it.
+        levers: Shape (J,): how much the value moves with log p of each atom's position, if the
+            cell's rate stays; None: as much as the atom adds to it.
     """
 
     ask: Ask
@@ -77,6 +80,8 @@ class WeighedCells:
     known: bool = False
     by_row: bool = False
     worth: Floats | None = None
+    slots: Floats | None = None
+    levers: Floats | None = None
 
     @property
     def context(self) -> Ints:
@@ -129,8 +134,8 @@ def _weigh(candidate: Candidate, cells: Cells, ask: Ask, logging: Logging) -> We
         return _by_propensity(cells, ask, wanted)
     found = logged_cells(cells, ask, wanted)
     if isinstance(logging, Candidate):
-        given = cells.by_cell(other_mass(cells, candidate, logging, ask) * exposure)
-        found = replace(found, logged=given, known=True)
+        given = other_mass(cells, candidate, logging, ask) * exposure
+        found = replace(found, logged=cells.by_cell(given), known=True, slots=given)
     return _with_weights(found)
 
 
@@ -267,6 +272,26 @@ def context_sums(weighed: WeighedCells) -> dict[tuple[int | None, str], Floats]:
             values[m, "clipped"] = clipped
             values[m, "lost"] = clipped * w.rate
     return {name: sums(w.context, each, count) for name, each in values.items()}
+
+
+def examination_slopes(weighed: WeighedCells, m: int) -> Floats:
+    """Shape (X, K): how far the value of each context, times records, moves with log p.
+
+    The more a position is examined, the more the candidate's items earn there; and the lower are
+    the rates of items that the log showed there.
+    """
+    w, cells = weighed, weighed.cells
+    moved = w.levers
+    if moved is None:
+        own = ratio(cells.mass * w.exposure, w.wanted[cells.cell])
+        moved = (w.value(m) * w.unclipped(m))[cells.cell] * own
+    logged = cells.n(w.counted) * w.exposure if w.slots is None else w.slots
+    share = ratio(logged, cells.by_cell(logged)[cells.cell])
+    moved = moved - cells.by_cell(moved)[cells.cell] * share
+    count, depth = cells.batch.context_count, w.ask.metric.depth
+    inside = cells.position < depth
+    at = w.context[cells.cell].astype(np.int64) * depth + cells.position
+    return sums(at[inside], moved[inside], count * depth).reshape(count, depth)
 
 
 def largest_weight(weighed: WeighedCells) -> Floats:

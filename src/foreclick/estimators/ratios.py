@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from foreclick.batches import Floats, Totals
+from foreclick.batches import Floats, Totals, padded
 from foreclick.estimators.influence import Counting
 from foreclick.estimators.kernel import context_rows
 from foreclick.estimators.question import Question, Stratum
@@ -176,7 +176,7 @@ def _with_hidden(
     for part, own in zip(parts, bases, strict=True):
         assert part.spread is not None  # noqa: S101 - the caller has looked
         extra = part.spread.covariance - own.covariance
-        extra[0, 0] -= part.spread.alone
+        extra[0, 0] -= part.spread.alone + float(part.spread.slips @ part.spread.slips)
         hidden.append(extra)
     both = alike * _root(hidden[0]) @ _root(hidden[1])
     more = _moved(np.block([[hidden[0], both], [both.T, hidden[1]]]), slopes)
@@ -185,7 +185,10 @@ def _with_hidden(
         _joined([getattr(spread, name) for spread in spreads], alike, slopes[0])
         for name in ("alone", "borrowed")
     )
-    return base.plus(more).wider(alone, min(borrowed, alone))
+    found = base.plus(more).wider(alone, min(borrowed, alone))
+    slips = [slope * spread.slips for slope, spread in zip(slopes[0], spreads, strict=True)]
+    width = max(map(len, slips))
+    return found.off_by(np.sum([padded(each, width) for each in slips], axis=0)) if width else found
 
 
 def _joined(variances: Sequence[float], alike: float, slopes: Floats) -> float:

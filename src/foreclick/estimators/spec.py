@@ -21,7 +21,8 @@ class Weighted:
     Args:
         model: the name of a click model, or a `ClickModel`.
         clip: M; a number, or several to see each. None: whatever `evaluate` was asked for.
-        examination: how much each position is looked at, for `pbm`.
+        examination: how much each position is looked at, for `pbm`: a number for each, a function
+            of the position, "1/k", or "learnt", which `pbm` is without it.
 
     Examples:
         >>> Weighted("ip", clip=100).name
@@ -44,6 +45,24 @@ class Weighted:
     def name(self) -> str:
         """What the `estimator` column shows."""
         return self.model.name
+
+
+@dataclass(frozen=True)
+class LearntCurve:
+    """An examination that was learnt from a log: a function of the position, with its errors.
+
+    Attributes:
+        p: p_1, p_2, …; further down it falls as 1/k does.
+        root: Shape (K, D): L, where L Lᵀ is the covariance of log p.
+    """
+
+    p: tuple[float, ...]
+    root: tuple[tuple[float, ...], ...]
+
+    def __call__(self, position: int) -> float:
+        """How much a position, counted from 1, is looked at."""
+        last = len(self.p)
+        return self.p[position - 1] if position <= last else self.p[-1] * last / position
 
 
 EstimatorLike: TypeAlias = str | ClickModel | Weighted | Ladder

@@ -73,8 +73,9 @@ class Spread:
         alone: what of the variance of V̂ the candidate shares with no other: of its sample, if it is
             one, and of what a ladder borrowed from other cells, unless that is paired.
         borrowed: what of `alone` is of what a ladder borrowed.
-        slips: Shape (D,): what a ladder borrowed, where it is paired: its variance is Σ slips²,
-            and its covariance with another candidate of the same pairing the product of both.
+        slips: Shape (D,): what a ladder borrowed, where it is paired, or how far an examination
+            that was learnt puts it off: its variance is Σ slips², and its covariance with another
+            candidate, by the same estimator, the product of both.
         memory: what the variance of V̂ has besides if neighbouring periods vary together; it may
             be below 0.
         memory_freedom: the degrees of freedom with it.
@@ -116,6 +117,10 @@ class Spread:
             return self
         scaled = slips * np.sqrt(self.borrowed / size)
         return replace(self, alone=self.alone - self.borrowed, borrowed=0.0, slips=scaled)
+
+    def off_by(self, slips: Floats) -> Spread:
+        """The same with an error that candidates share, each so far as its slips say."""
+        return replace(self.plus(np.diag([float(slips @ slips), 0.0])), slips=slips)
 
     def plus(self, more: Floats) -> Spread:
         """The same with another covariance on top."""

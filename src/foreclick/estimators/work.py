@@ -31,6 +31,7 @@ from foreclick.estimators.kernel import (
     cell_clusters,
     context_rows,
     context_sums,
+    examination_slopes,
     largest_weight,
     weigh,
 )
@@ -373,6 +374,8 @@ class AskWork:
             self._records(found, influence, residual)
         for kind, clustering in self.clusterings.items():
             self._clusters(found, influence, residual, kind, clustering)
+        for m in range(len(w.ask.clips)) if w.ask.curve is not None and not w.by_row else ():
+            found.sums[i, m, "slopes"] = examination_slopes(w, m)
         for m in range(len(w.ask.clips)) if question.two_way else ():
             found.rows[i, m, BOTH, "psi"] = self.counting.by_row(influence.rows(m))
         self._samples(found, values)

@@ -32,6 +32,7 @@ from tests.optimization.oracle import Context, best_of_lists, best_of_marginals,
 from tests.servers import Engine
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
+from tests.truth.paper import paper
 from tests.truth.random_logs import log_table
 
 K, ITEMS = 3, 5
@@ -109,8 +110,9 @@ def by_hand(records: Sequence[Record], model: str, clip: float) -> float:
 def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str, clip: float):
     records = some_records(7)
     log = fc.read_log(log_table(records))
-    best = fc.optimize(log, estimator=model, clip=clip, **PLAIN)
-    told = answer(log, best.policy, model, METRIC, clip=clip)
+    (by,) = paper([model])
+    best = fc.optimize(log, estimator=by, clip=clip, **PLAIN)
+    told = answer(log, best.policy, by, METRIC, clip=clip)
     assert close(best.naive, told["value"], 1e-9)
     if model != "prefix":
         assert close(best.naive, by_hand(records, model, clip), 1e-9)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foreclick.analysis.curves import with_curves
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.optimize.counts import ALL, Counting, Counts, with_lists
 from foreclick.analysis.optimize.folds import SLOTS, Folds
@@ -150,6 +151,8 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         )
     counted, notes = settle(log)
     check_metrics(counted.shape, [what])
+    (by,), assumed = with_curves(counted, [by], [what])
+    notes += assumed
     depth = min(counted.shape.depth, what.depth)
     constraints = replace(
         named.read(counted, depth),
@@ -273,9 +276,9 @@ def _judging(tally: Tally, judge: EstimatorLike, model: Model, metric: Metric) -
     A ladder learns from the whole log what contexts share, and from a fold the rates by which its
     policies are judged.
     """
-    (by,) = parse_estimators(judge, math.inf)
+    (by,), _ = with_curves(tally, parse_estimators(judge, math.inf), [metric])
     if not isinstance(by, Ladder):
-        return judge
+        return by
     if by.examination is None and model.drift and model.ladder is not None:
         by = Ladder(by.top, by.strengths, model.ladder.examined, by.segments, items=by.items)
     fitted(tally, by, metric.reward, metric.depth)  # stays with the tally

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from foreclick.errors import ModelError
 from foreclick.estimators.ladder.items import Items, as_items
-from foreclick.models import ClickModel, Examination
+from foreclick.models import LEARNT, ClickModel, Examination
 
 if TYPE_CHECKING:
     from foreclick.estimators.ladder.features import Features
@@ -69,7 +69,8 @@ class Ladder:
             "ip" (at the same position). A candidate with marginal probabilities needs "ip".
         strengths: for each rung from the top, as how many records the one below it counts. None:
             those that predict parts of the log best, each from the others.
-        examination: how much each position is looked at; None: learnt from items that moved.
+        examination: how much each position is looked at: a number for each, a function of the
+            position, or "1/k". None, or "learnt": learnt from items that moved.
         segments: what contexts have in common, from the finest to the coarsest (a query's class,
             its language): segment columns of the log, of which each context has one value. They
             are rungs between the context and the log, for contexts with little traffic.
@@ -112,7 +113,8 @@ class Ladder:
         object.__setattr__(self, "strengths", given)
         if isinstance(examination, list):
             examination = tuple(examination)
-        object.__setattr__(self, "examination", examination)
+        learnt = isinstance(examination, str) and examination == LEARNT
+        object.__setattr__(self, "examination", None if learnt else examination)
         named = (segments,) if isinstance(segments, str) else tuple(segments)
         object.__setattr__(self, "segments", named)
         object.__setattr__(self, "stopping", self._checked(stopping))
