@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches.source import batches_of
+from foreclick.batches.arrays import Floats, Ints
+from foreclick.batches.source import Batches, batches_of
 from foreclick.tallies.base import Tally
 
 
@@ -44,19 +45,40 @@ class Size(NamedTuple):
     largest: int
 
 
+_LISTS = 3
+"""Lists with items of their own that a context has, for a guess at its items."""
+
+
 def size_of(tally: Tally) -> Size:
     """How large a log is, counted once."""
     batches = batches_of(tally)
     if "size" not in batches.kept:
-        counts, rows, pairs, largest = [np.empty(0)], 0, 0, 0
-        for batch in batches:
-            counts.append(batch.context_n)
-            rows, pairs = rows + len(batch.n), pairs + batch.pair_count
-            largest = max(largest, int(np.diff(batch.context_rows).max(initial=0)))
-        each = np.concatenate(counts)
-        median = float(np.median(each)) if len(each) else 0.0
-        batches.kept["size"] = Size(len(each), median, rows, pairs, largest)
+        stays = batches.small and not tally.engine.maps
+        batches.kept["size"] = _counted(batches) if stays else _asked(tally)
     return batches.kept["size"]  # type: ignore[no-any-return]
+
+
+def _counted(batches: Batches) -> Size:
+    """The size by its batches, which stay in memory for what follows."""
+    records, rows, pairs = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
+    for batch in batches:
+        records.append(batch.context_n)
+        rows.append(np.diff(batch.context_rows))
+        pairs += batch.pair_count
+    return _size(np.concatenate(records), np.concatenate(rows), pairs)
+
+
+def _asked(tally: Tally) -> Size:
+    """The size by one query, where batches would all be read for it; its pairs are a guess."""
+    records, rows = tally.context_sizes()
+    pairs = min(len(rows) * _LISTS, int(rows.sum())) * tally.shape.depth
+    return _size(records / tally.inflation, rows, pairs)
+
+
+def _size(records: Floats, rows: Ints, pairs: int) -> Size:
+    """From the records and the rows of every context, shape (X,) each."""
+    median = float(np.median(records)) if len(records) else 0.0
+    return Size(len(records), median, int(rows.sum()), pairs, int(rows.max(initial=0)))
 
 
 def contexts_repeat(tally: Tally) -> tuple[int, float]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from foreclick.engines import (
@@ -27,7 +28,7 @@ from foreclick.engines import (
     state,
 )
 from foreclick.errors import TallyError
-from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
+from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
 from foreclick.tallies.files import (
     GROUP_ROWS,
@@ -48,6 +49,8 @@ from foreclick.words import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""
@@ -133,6 +136,11 @@ class Tally:
         if self.files:
             return count_rows(self.files)
         return int(self.engine.ask(_count, self.stored)["rows"][0].as_py())
+
+    def context_sizes(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Shape (X,) each: the records, and the rows, of every context; in no order."""
+        found = self.engine.fetch(_context_sizes(self.stored))
+        return np.asarray(found["records"]), np.asarray(found["rows"])
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -324,6 +332,11 @@ def _of_rows(rows: pa.Table, fields: dict[str, Any]) -> Tally:
 
 def _count(_: Engine, table: ir.Table) -> ir.Table:
     return table.aggregate(rows=table.count())
+
+
+def _context_sizes(table: ir.Table) -> ir.Table:
+    sizes = {"records": table[N].cast("float64").sum(), "rows": table.count()}
+    return table.group_by(CONTEXT).aggregate(**sizes).select("records", "rows")
 
 
 def _ordered(_: Engine, table: ir.Table, order: Sequence[str]) -> ir.Table:
