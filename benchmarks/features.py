@@ -5,7 +5,11 @@ production ranker has shown six items of each context, in orders that change fro
 A candidate shows five, two of them new to the context: those that its features recommend, as a new
 ranker would, or any. *Noise* are as many features that say nothing.
 
+With --shared, contexts draw their items from a common pool, and what goes with the item, wherever
+it is shown, explains half of the variance; ladders learn it from ids alone, `items="id"`.
+
     python -m benchmarks.features --logs 150 --seed 71000000
+    python -m benchmarks.features --logs 60 --shared --worlds PBM
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from foreclick import simulate
 Floats = NDArray[np.float64]
 
 OLD, NEW, POSITIONS, WIDTH, DAYS = 6, 6, 5, 4, 14
+POOL = 30  # items that contexts share
 METRIC = f"dcg@{POSITIONS}"
 EXAMINED = 1 / np.arange(1, POSITIONS + 1) ** 0.7
 WORLDS = ("PBM", "Cascade", "DBN")
@@ -38,17 +43,25 @@ class Scene(NamedTuple):
         simulation: draws logs, and knows the truth.
         features: Shape (C, items, WIDTH).
         noise: the same shape.
+        ids: Shape (C, items): under which ids items are logged.
     """
 
     simulation: simulate.Simulation
     features: Floats
     noise: Floats
+    ids: NDArray[np.int64]
 
 
-def scene(world: str, rng: np.random.Generator, contexts: int, records: int) -> Scene:
+def scene(
+    world: str, rng: np.random.Generator, contexts: int, records: int, *, shared: bool
+) -> Scene:
     """Draw a world and its ranker."""
     shape = contexts, OLD + NEW
+    ids = simulate.item_ids(np.arange(contexts)[:, None], np.arange(OLD + NEW))
     features = rng.standard_normal((*shape, WIDTH))
+    if shared:
+        ids = np.stack([rng.permutation(POOL)[: OLD + NEW] for _ in range(contexts)])
+        features = rng.standard_normal((POOL, WIDTH))[ids]
     told = features @ rng.standard_normal(WIDTH)
     told = (told - told.mean()) / told.std()
     rest = rng.standard_normal(shape)
@@ -69,7 +82,7 @@ def scene(world: str, rng: np.random.Generator, contexts: int, records: int) -> 
         np.concatenate(context), np.concatenate(lists), np.concatenate(chance), days=DAYS
     )
     simulation = simulate.Simulation(made[world](), shown, records, shock_sd=0.05)
-    return Scene(simulation, features, rng.standard_normal(features.shape))
+    return Scene(simulation, features, rng.standard_normal(features.shape), ids)
 
 
 def candidates(found: Scene, rng: np.random.Generator) -> dict[str, dict[str, Any]]:
@@ -95,6 +108,12 @@ def candidates(found: Scene, rng: np.random.Generator) -> dict[str, dict[str, An
     return answers
 
 
+def shared(found: Scene, items: pa.ChunkedArray | list[Any]) -> list[list[int]]:
+    """Lists of items by the ids under which they are logged."""
+    context, item = np.divmod(np.array(pa.array(items).to_pylist()), simulate.item_ids(1, 0))  # type: ignore[arg-type]
+    return found.ids[context, item].tolist()  # type: ignore[no-any-return]
+
+
 def item_table(values: Floats) -> pa.Table:
     """A row for each item."""
     contexts, items, width = values.shape
@@ -103,21 +122,34 @@ def item_table(values: Floats) -> pa.Table:
     return pa.table({"item": ids} | {f"f{j}": flat[:, j] for j in range(width)})
 
 
-def one_log(world: str, contexts: int, records: int, seed: int) -> list[dict[str, Any]]:
+def one_log(
+    world: str,
+    contexts: int,
+    records: int,
+    by_id: bool,  # noqa: FBT001 - for `partial`
+    seed: int,
+) -> list[dict[str, Any]]:
     """What each ladder says of each candidate, beside the truth."""
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(seed)
-    found = scene(world, rng, contexts, records)
-    log = fc.tally(fc.read_log(found.simulation.sample(seed=seed), context="query", period="day"))
-    ladders = {
-        "without": fc.Ladder(),
-        "features": fc.Ladder(items=item_table(found.features)),
-        "noise": fc.Ladder(items=item_table(found.noise)),
-    }
+    found = scene(world, rng, contexts, records, shared=by_id)
+    table = found.simulation.sample(seed=seed)
+    ladders = {"without": fc.Ladder()}
+    if by_id:
+        at = table.column_names.index("items")
+        table = table.set_column(at, "items", pa.array(shared(found, table["items"])))
+        ladders |= {"id": fc.Ladder(items="id")}
+    else:
+        ladders |= {
+            "features": fc.Ladder(items=item_table(found.features)),
+            "noise": fc.Ladder(items=item_table(found.noise)),
+        }
+    log = fc.tally(fc.read_log(table, context="query", period="day"))
     rows = []
     for name, lists in candidates(found, rng).items():
-        policy = fc.Ranking(pa.table(lists))
-        truth = found.simulation.value(policy, METRIC)
+        truth = found.simulation.value(fc.Ranking(pa.table(lists)), METRIC)
+        logged = {"items": shared(found, lists["items"])} if by_id else {}
+        policy = fc.Ranking(pa.table(lists | logged))
         for ladder, estimator in ladders.items():
             row = fc.evaluate(log, policy, metrics=METRIC, estimators=estimator).to_dicts()[0]
             rows.append(row | {"candidate": name, "ladder": ladder, "truth": truth})
@@ -132,13 +164,14 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=40)
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--worlds", nargs="+", default=WORLDS, choices=WORLDS)
+    parser.add_argument("--shared", action="store_true", help="items in many contexts, by id")
     parser.add_argument("--workers", type=int, default=1)
     args = parser.parse_args()
     print("| world | candidate | ladder | RMSE | RMSE / without | V(h) held | by chance | width |")
     print("|---|---|---|---|---|---|---|---|")
     for world in args.worlds:
         seeds = range(args.seed, args.seed + args.logs)
-        work = partial(one_log, world, args.contexts, args.records)
+        work = partial(one_log, world, args.contexts, args.records, args.shared)
         with ProcessPoolExecutor(args.workers) as pool:
             rows = [row for log in pool.map(work, seeds) for row in log]
         for candidate in dict.fromkeys(row["candidate"] for row in rows):

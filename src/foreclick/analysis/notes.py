@@ -11,6 +11,7 @@ from foreclick.analysis.headline import FEW_RECORDS
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimators import Estimate, Ladder, Predicted, Question
+from foreclick.estimators.ladder.items import ID
 from foreclick.policies import Lists, Policy
 from foreclick.tallies import Tally
 from foreclick.words import few, number_of, plural
@@ -191,25 +192,32 @@ def feature_notes(answer: Estimate) -> list[str]:
             (sum(p.items for p in parts), sum(p.others for p in parts))
             for parts in by_metric.values()
         ]
-        notes.append(_predictions(name, *max(counts, key=sum), mine[0].predicted))
+        ladder = mine[0].parts[0].ask.ladder
+        by_id = ladder is not None and ladder.items == ID
+        notes.append(_predictions(name, *max(counts, key=sum), mine[0].predicted, by_id=by_id))
     return notes
 
 
-def _predictions(name: str, items: int, others: int, found: Predicted | None) -> str:
+def _predictions(
+    name: str, items: int, others: int, found: Predicted | None, *, by_id: bool
+) -> str:
+    """How many items never shown are predicted, and how well others were."""
+    source = "other contexts" if by_id else "features"
     if found is None or found.evidence is None:
         return (
-            f"{name} makes no use of the item table: its features predicted items that were held "
-            "out no better than the mean of their context did."
+            f"{name} makes no use of {'ids of items' if by_id else 'the item table'}: {source} "
+            "predicted items that were held out no better than the mean of their context did."
         )
     told = (
         f"Never shown in its context: {number_of(items + others, 'item')}, of which {name} "
-        f"predicts {items:,} from features"
+        f"predicts {items:,} from {source}"
     )
     if others:
-        told += f" ({others:,} are not in the item table, or are the first of it in their context)"
+        where = "in no other context" if by_id else "not in the item table"
+        told += f" ({others:,} are {where}, or are the first such item in their context)"
     evidence = found.evidence
     return (
-        f"{told}. Of {number_of(evidence.items, 'item')} held out, features explained "
+        f"{told}. Of {number_of(evidence.items, 'item')} held out, {source} explained "
         f"{evidence.explained:.0%} of the squared error of click rates (at least "
         f"{evidence.least:.0%}), so that {evidence.doubt:.0%} of what these items may be worth is "
         "still open, and is in low and high."

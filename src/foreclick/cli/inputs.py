@@ -41,7 +41,7 @@ def with_items(estimators: list[str] | None, item_table: str | None, *usual: str
         raise SourceError(
             f"--item-table is for ladders, not for {', '.join(names)}. Add --estimator ladder."
         )
-    table = fc.Items(item_table)
+    table = item_table if item_table == "id" else fc.Items(item_table)
     return {"estimators": [fc.Ladder(tops[n], items=table) if n in tops else n for n in names]}  # type: ignore[arg-type]
 
 

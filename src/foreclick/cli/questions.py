@@ -86,7 +86,7 @@ class ItemTable:
     """Features for ladders."""
 
     item_table: File = None
-    """features of items, for ladders: columns item, perhaps context, and numbers"""
+    """features of items, for ladders: columns item, perhaps context, and numbers; or id"""
 
 
 @options("Uncertainty")

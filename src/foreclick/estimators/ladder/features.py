@@ -24,13 +24,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from foreclick.batches import Batch, Candidate, Floats, Ints, ratio, sums
 from foreclick.estimators.ladder.items import FOLDS, UNKNOWN, Items, context_hashes
 from foreclick.estimators.ladder.shrinkage import borrowed
+
+if TYPE_CHECKING:
+    from foreclick.estimators.ladder.effects import ItemEffects
 
 _FEW_CONTEXTS = 30  # as many are dealt out to folds, and their errors are clusters
 _RIDGE: Floats = np.array([10 ** (j / 2) for j in range(-8, 3)])  # of features of sd 1
@@ -90,7 +93,7 @@ class Features:
             over that prediction; the noise of its clicks included.
     """
 
-    items: Items
+    items: Items | ItemEffects
     coefficients: Floats
     covariance: Floats
     limits: tuple[float, float]
@@ -226,7 +229,7 @@ class _Data:
         s: the strength of the rung `item`.
     """
 
-    def __init__(self, items: Items, counts: ItemCounts, s: float) -> None:
+    def __init__(self, items: Items | ItemEffects, counts: ItemCounts, s: float) -> None:
         some = (counts.row != UNKNOWN) & (counts.n > 0)
         row, n, c = counts.row[some], counts.n[some], counts.c[some]
         share = borrowed(n, s)
@@ -263,7 +266,7 @@ class _Data:
         return sums(self.context, values, self.contexts) if self.folds > 1 else values
 
 
-def learn_features(items: Items, counts: ItemCounts, s: float) -> Features:
+def learn_features(items: Items | ItemEffects, counts: ItemCounts, s: float) -> Features:
     """What the features of items say of their click rates.
 
     Args:

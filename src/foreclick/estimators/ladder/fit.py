@@ -17,9 +17,10 @@ import numpy as np
 from foreclick.batches import Floats
 from foreclick.errors import ModelError
 from foreclick.estimators.ladder.classes import check_classes
+from foreclick.estimators.ladder.effects import ItemEffects, item_effects
 from foreclick.estimators.ladder.features import Features, ItemCounts, learn_features
 from foreclick.estimators.ladder.held_out import HeldOut
-from foreclick.estimators.ladder.items import Items
+from foreclick.estimators.ladder.items import ID, Items
 from foreclick.estimators.ladder.sample import Sample, sample_counts, sampled
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
@@ -58,8 +59,9 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         say(f"Learning {ladder.name} from a sample of contexts")
-        sample = sampled(tally, reward, ladder.segments, items=ladder.items)
-        tally.learnt[key] = learnt(ladder, sample, given)
+        items = item_effects(tally, reward) if ladder.items == ID else ladder.items
+        sample = sampled(tally, reward, ladder.segments, items=items)
+        tally.learnt[key] = learnt(ladder, sample, given, items)
     return cast("Fitted", tally.learnt[key])
 
 
@@ -90,7 +92,12 @@ def period_counts(tally: Tally, reward: str) -> tuple[Floats, Floats]:
 # --- strengths and κ ------------------------------------------------------------------------------
 
 
-def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitted:
+def learnt(
+    ladder: Ladder,
+    sample: Sample,
+    given: Floats | None = None,
+    items: Items | ItemEffects | None = None,
+) -> Fitted:
     """The strengths, examination and κ that predict each part best from the others.
 
     κ by the strengths so far, strengths by that κ, and both once more.
@@ -99,6 +106,7 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
         ladder: what it has of its own is not learnt.
         sample: the records.
         given: Shape (K,) or longer: the examination, if it is not to be learnt.
+        items: what is known of the items of the sample.
     """
     curve = sample.curve if given is None else given
     tree = HeldOut(ladder, sample, curve, fixed=given is not None)
@@ -109,12 +117,12 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
     if several and not sample.dated and len(sample.lists) >= _MANY_LISTS:
         by_list = HeldOut(ladder, sample.by_list(), curve, fixed=given is not None)
     features = None
-    for _ in range(1 if ladder.items is None else 2):
+    for _ in range(1 if items is None else 2):
         if several:  # else there is nothing to predict from
             strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
         tree.examine(strengths, stopping)
-        if ladder.items is not None:
-            features = _features(ladder.items, sample, (tree, by_list), strengths)
+        if items is not None:
+            features = _features(items, sample, (tree, by_list), strengths)
             if ladder.strengths is None and features.evidence is not None:
                 # Items held out were no further off than this, whatever lists or days say of it.
                 at = tree.item_rung
@@ -125,7 +133,10 @@ def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitte
 
 
 def _features(
-    items: Items, sample: Sample, trees: tuple[HeldOut, HeldOut], strengths: list[float]
+    items: Items | ItemEffects,
+    sample: Sample,
+    trees: tuple[HeldOut, HeldOut],
+    strengths: list[float],
 ) -> Features:
     """What features say of items, by the examination so far; from now on the trees use it."""
     n, c = trees[0].item_counts(strengths)

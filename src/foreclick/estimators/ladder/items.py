@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -85,9 +85,7 @@ class Items:
         object.__setattr__(self, "columns", tuple(columns))
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "_keys", {names[name]: ids[name] for name in keys})
-        text = ids[item].cast(pa.string()).to_pylist()
-        fold = np.array([hashed_here(f"foreclick item:{t}") % FOLDS for t in text], dtype=np.int64)
-        object.__setattr__(self, "fold", fold)
+        object.__setattr__(self, "fold", item_folds(ids[item]))
         contents = hashlib.md5(matrix.tobytes(), usedforsecurity=False)
         contents.update(repr([column.to_pylist() for column in ids.values()]).encode())
         object.__setattr__(self, "_print", contents.digest())
@@ -115,9 +113,9 @@ class Items:
         if text not in self._known:
             self._known[text] = self._index(items, batch.contexts)
         index = self._known[text]
-        found = _numbers_of(items, index.items)[item]
+        found = numbers_of(items, index.items)[item]
         if index.contexts is not None:
-            outer = _numbers_of(batch.contexts, index.contexts)[batch.context_value[context]]
+            outer = numbers_of(batch.contexts, index.contexts)[batch.context_value[context]]
             missing = (found < 0) | (outer < 0)
             found = np.where(missing, UNKNOWN, outer * len(index.items) + found)
         at = np.minimum(np.searchsorted(index.keys, found), len(index.keys) - 1)
@@ -160,16 +158,32 @@ def _codes(encoded: pa.DictionaryArray) -> Ints:
     return np.asarray(encoded.indices).astype(np.int64)
 
 
-def _numbers_of(values: pa.Array, known: pa.Array) -> Ints:
+def plain(values: pa.Array) -> pa.Array:
+    """Values as text, or as integers of one kind."""
+    return values.cast(pa.string() if _is_text(values) else pa.int64())
+
+
+def numbers_of(values: pa.Array, known: pa.Array) -> Ints:
     """The number of each value among those known, or `UNKNOWN`."""
-    plain = values.cast(pa.string() if _is_text(values) else pa.int64())
-    found = pc.index_in(plain, value_set=known).fill_null(UNKNOWN)
+    found = pc.index_in(plain(values), value_set=known).fill_null(UNKNOWN)
     return np.asarray(found).astype(np.int64)
 
 
-def as_items(items: Any) -> Items | None:  # noqa: ANN401 - whatever `read_log` accepts
-    """A table of items, from `Items` or from anything that `read_log` accepts."""
-    return items if items is None or isinstance(items, Items) else Items(items)
+def item_folds(items: pa.Array) -> Ints:
+    """The fold of each item, by the hash of its text."""
+    text = items.cast(pa.string()).to_pylist()
+    return np.array([hashed_here(f"foreclick item:{t}") % FOLDS for t in text], dtype=np.int64)
+
+
+ID: Literal["id"] = "id"
+"""In the place of a table: an item is like itself in other contexts."""
+
+
+def as_items(items: Any) -> Items | Literal["id"] | None:  # noqa: ANN401 - what `read_log` accepts
+    """A table of items, from `Items` or from anything that `read_log` accepts; or their ids."""
+    if items is None or isinstance(items, Items):
+        return items
+    return ID if isinstance(items, str) and items == ID else Items(items)
 
 
 def context_hashes(batch: Batch) -> Ints:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.items import FOLDS, Items, context_hashes
 from foreclick.estimators.ladder.rates import reward_of
 from foreclick.tallies.base import FEW_PERIODS, Tally
+
+if TYPE_CHECKING:
+    from foreclick.estimators.ladder.effects import ItemEffects
 
 SAMPLE_ROWS = 15_000
 """Rows of a tally that strengths are learnt from: a second's work, and more hardly change them."""
@@ -82,7 +85,7 @@ def sampled(
     reward: str,
     segments: Sequence[str] = (),
     parts: int = PARTS,
-    items: Items | None = None,
+    items: Items | ItemEffects | None = None,
 ) -> Sample:
     """Contexts with about `SAMPLE_ROWS` rows of a tally, or all of a small one; kept with it.
 
@@ -129,7 +132,7 @@ class _Drawing(NamedTuple):
     segments: tuple[str, ...]
     apart: Cluster | None
     parts: int
-    items: Items | None = None
+    items: Items | ItemEffects | None = None
 
 
 def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
@@ -190,7 +193,9 @@ def _of_batch(
     return _with_pairs(found, batch, drawn, what.items, before["context"])
 
 
-def _with_pairs(found: Sample, batch: Batch, drawn: Bools, items: Items, before: int) -> Sample:
+def _with_pairs(
+    found: Sample, batch: Batch, drawn: Bools, items: Items | ItemEffects, before: int
+) -> Sample:
     """The sample with the pairs of the drawn contexts: row in the item table, context, fold."""
     pair = np.flatnonzero(drawn[batch.pair_context])
     context = batch.pair_context[pair]

@@ -80,6 +80,7 @@ class Ladder:
         items: what is known of items beside their clicks, for items that a context never showed or
             showed rarely: `Items`, or a table with the column `item`, perhaps `context`, and
             columns of numbers. They lean on the context's rate times what features say of them.
+            "id" if the same item is shown in many contexts: then what the others say of it counts.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
@@ -95,7 +96,7 @@ class Ladder:
     examination: Examination
     segments: tuple[str, ...]
     stopping: float | None
-    items: Items | None
+    items: Items | Literal["id"] | None
 
     def __init__(
         self,
