@@ -13,6 +13,7 @@ import pytest
 from benchmarks.killed import killed
 
 import foreclick as fc
+from foreclick.engines.files import machine
 from foreclick.errors import OptionError, SourceError, TallyError
 from tests.tries import tries
 
@@ -138,7 +139,7 @@ class TestGoingOn:
         fc.write_tallies(logs, tmp_path / "t", **ROLES)
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
-        host = os.uname().nodename
+        host = machine()
         left = tmp_path / "t" / f"1.parquet.{host}.{gone.pid}.partial"
         own = tmp_path / "t" / f"1.parquet.{host}.{os.getppid()}.partial"
         for file in (left, own):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +27,7 @@ import foreclick as fc
 from foreclick.batches import pool
 from foreclick.cli import asking, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
-from foreclick.engines.files import whole_directory, whole_file
+from foreclick.engines.files import machine, whole_directory, whole_file
 from foreclick.errors import EngineError, ForeclickError, SourceError, TallyError
 
 LOG: dict[str, list[Any]] = {
@@ -65,14 +67,16 @@ class TestWholeFiles:
     def test_the_next_writer_sweeps_what_a_killed_one_left_of_this_file_alone(self, tmp_path):
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
-        ending = f"{os.uname().nodename}.{gone.pid}.partial"
+        ending = f"{machine()}.{gone.pid}.partial"
         mine, other = tmp_path / f"t.txt.0a.{ending}", tmp_path / f"u.txt.0a.{ending}"
-        living = tmp_path / f"t.txt.0b.{os.uname().nodename}.{os.getppid()}.partial"
-        for file in (mine, other, living):
+        living = tmp_path / f"t.txt.0b.{machine()}.{os.getppid()}.partial"
+        # A container that shares this directory and this name has processes of its own.
+        elsewhere = tmp_path / f"t.txt.0c.{os.uname().nodename}-1.{gone.pid}.partial"
+        for file in (mine, other, living, elsewhere):
             file.write_text("half")
         with whole_file(tmp_path / "t.txt") as file:
             file.write_text("whole")
-        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "t.txt", other, living])
+        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "t.txt", other, living, elsewhere])
 
     def test_two_writers_of_one_file_do_not_share_a_partial_one(self, tmp_path):
         target = tmp_path / "t.txt"
@@ -139,6 +143,46 @@ def test_every_file_that_outgrows_the_disk_is_refused_by_its_name(folder):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert sorted(folder.iterdir()) == before, name
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 KB, where this process may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.call(words):
+        pytest.skip("no file system can be mounted here")
+    yield place
+    gc.collect()  # errors hold what was open when they were raised
+    subprocess.run(["umount", str(place)], check=True)  # fails if a file is still open
+
+
+@pytest.mark.parametrize("fault", ["No space left on device", "Read-only file system"])
+def test_a_disk_that_is_really_full_or_read_only(folder, small_disk, fault):
+    tally = fc.read_tally("tally.parquet")
+    report = fc.evaluate(tally, CANDIDATE, **ASKED)
+    writers: dict[str, Any] = {
+        "t.parquet": tally.write_parquet,
+        "e.csv": report.save,
+        "e.html": report.save,
+        "parts": lambda path: fc.write_tallies("log.parquet", path, period="context"),
+    }
+    for name in writers:
+        (small_disk / name).write_text("before") if "." in name else (small_disk / name).mkdir()
+    if fault.startswith("No space"):
+        with contextlib.suppress(OSError), (small_disk / "all").open("wb", buffering=0) as file:
+            while file.write(bytes(4096)):
+                pass
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    before = sorted(small_disk.rglob("*"))
+    for name, write in writers.items():
+        with pytest.raises(SourceError, match=rf"{name}.* cannot be written: ") as caught:
+            write(small_disk / name)
+        assert fault in str(caught.value) or "nothing may be written" in str(caught.value)
+        assert sorted(small_disk.rglob("*")) == before, name
+    assert (small_disk / "t.parquet").read_text() == "before"
 
 
 class TestDamagedFiles:

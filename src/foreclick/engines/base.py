@@ -300,9 +300,12 @@ class Engine:
                 if self._interrupted(error):
                     raise KeyboardInterrupt from error
                 what = f"step {step!r}" if step else "a query"
-                raise EngineError(
-                    f"{self.name} failed in {what}: {brief(error)}{STATEMENT}{self._sql(expr)}"
-                ) from harmless(error)
+                said = f"{self.name} failed in {what}: {brief(error)}{self._remedy()}"
+                raise EngineError(f"{said}{STATEMENT}{self._sql(expr)}") from harmless(error)
+
+    def _remedy(self) -> str:
+        """What to do about a failure, where the engine's state tells; with a blank before it."""
+        return ""
 
     def _sql(self, expr: ir.Table | Callable[[], ir.Table]) -> str:
         """A statement as the engine reads it, for people."""

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
@@ -88,8 +88,8 @@ def whole_directory(path: str | Path) -> Iterator[Path]:
 @contextmanager
 def _partial(final: Path) -> Iterator[Path]:
     """A name beside `final` that no other writer uses; what was written to it is removed again."""
-    _sweep(abandoned(final.parent, f".{platform.node()}.", _PARTIAL, final.name))
-    own = f"{token_hex(4)}.{platform.node()}.{os.getpid()}{_PARTIAL}"
+    _sweep(abandoned(final.parent, f".{machine()}.", _PARTIAL, final.name))
+    own = f"{token_hex(4)}.{machine()}.{os.getpid()}{_PARTIAL}"
     partial = final.with_name(f"{final.name}.{own}")
     try:
         yield partial
@@ -120,15 +120,17 @@ def _replaceable(path: str) -> Path:
 
 def sweep_partial(directory: Path) -> None:
     """Remove what processes of this machine were writing when they were killed."""
-    _sweep(abandoned(directory, f".{platform.node()}.", _PARTIAL))
+    _sweep(abandoned(directory, f".{machine()}.", _PARTIAL))
 
 
 def _sweep(paths: Iterable[Path]) -> None:
+    """Remove what can be removed; on a read-only disk, what failed is more worth saying."""
     for path in paths:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def abandoned(directory: Path, before: str, after: str = "", start: str = "") -> Iterator[Path]:

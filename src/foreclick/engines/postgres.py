@@ -45,6 +45,11 @@ class Postgres(Engine):
             while rows := cursor.fetchmany(BATCH):
                 yield pa.RecordBatch.from_struct_array(pa.array(rows, kind))
 
+    def _remedy(self) -> str:
+        if not self.backend.con.closed:
+            return ""
+        return ". The connection is gone, and its temporary tables with it: connect and ask again."
+
     def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
         """As bits: six times faster than digit by digit."""
         return int4(bit_in(textout(ibis.literal("x") + digits), 0, 28))
