@@ -126,3 +126,8 @@ def test_guardrails_are_the_last_word_on_better(word, guards, found):
 def test_a_guardrail_without_an_interval_says_why_there_is_none():
     assert guard(seen(change=0.4), 0.1) == Verdict(UNKNOWN, judge(seen(change=0.4)).because)
     assert "may lose" in guard(seen(-0.1, 0.1), 0.1).because
+
+
+@pytest.mark.parametrize(("share", "word"), [(0.1, UNKNOWN), (0.25, HELD)])
+def test_a_guardrail_may_lose_a_share_of_production(share, word):
+    assert guard(seen(-0.1, 0.1), share).word == word  # of 0.5
