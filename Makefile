@@ -117,7 +117,7 @@ limits: ## CPU time and memory of extreme logs (10 minutes)
 
 audit: ## Known vulnerabilities of what is locked (asks a public service), and a list of it all
 	$(VENV)/bin/python .ci/sbom.py requirements.lock sbom.json
-	$(VENV)/bin/uv tool run pip-audit --require-hashes --disable-pip -r requirements.lock
+	$(VENV)/bin/uv tool run pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
 	$(VENV)/bin/foreclick reproduce -o docs/images/paper --seed 700

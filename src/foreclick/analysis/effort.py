@@ -16,9 +16,9 @@ SLOW = 30.0
 HUGE_CONTEXT = 20_000_000
 """Slots of one context, which is worked on in one piece, from which its memory is announced."""
 
-# Seconds of one core, for an estimator with intervals; measured by `make limits`, within a factor
-# of two: for a position of a row of the tally, for one of an item in a context, and for a context
-# in a period; for the examination of 100 positions, and for a pair of candidates.
+# Seconds of one core, for an estimator with intervals: for a position of a row of the tally, for
+# one of an item in a context, and for a context in a period; for the examination of 100 positions,
+# and for a pair of candidates. Rough: each from one or two runs (docs/evidence/torture.md).
 _ROW, _PAIR, _SUM = 0.15e-6, 0.55e-6, 0.14e-6
 _EXAMINED, _COMPARED = 25.0, 1e-3
 _SLOT_BYTES = 100
