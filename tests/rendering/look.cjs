@@ -1,5 +1,5 @@
 // Opens a page in Chromium at several widths: node look.cjs BROWSER PAGE [pictures]
-// Prints what axe-core finds, and fails for serious faults, requests, CSP reports and overflow.
+// Prints what axe-core finds, and fails for serious faults, requests, CSP reports, scripts and overflow.
 const fs = require("fs");
 const { chromium } = require("playwright-core");
 
@@ -24,6 +24,8 @@ async function look(chrome, name, width, colorScheme) {
   // axe-core is a script, which the page's own policy would not run.
   const open = await chrome.newContext({ viewport: { width, height: 900 }, colorScheme, bypassCSP: true });
   const checked = await open.newPage();
+  // Nothing of the page is a script; without its policy, one that came from data would run.
+  checked.on("dialog", (dialog) => said.push(`runs: ${dialog.message()}`) && dialog.dismiss());
   await checked.goto("file://" + page);
   await checked.evaluate(axe);
   const { violations, passes } = await checked.evaluate(() => axe.run());

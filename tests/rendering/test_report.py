@@ -136,7 +136,8 @@ def test_the_answer_comes_first(report, page):
     assert f"between {words('lift_low', row['lift_low'])} and" in start
 
 
-def test_what_comes_from_data_is_escaped():
+def hostile_report() -> fc.Report:
+    """A report whose title, command, contexts, items and segments would be scripts."""
     named = [
         row
         | {
@@ -151,9 +152,13 @@ def test_what_comes_from_data_is_escaped():
         "items": [[HOSTILE[i] for i in items] for items in CANDIDATE["items"]],
     }
     log = log_of(named, segments=["device"])
-    page = made(
-        log, candidate, title=HOSTILE[3], by="device", backtest=False, command=HOSTILE[0]
-    ).page()
+    options = {"title": HOSTILE[3], "by": "device", "backtest": False, "command": HOSTILE[0]}
+    report: fc.Report = made(log, candidate, **options)
+    return report
+
+
+def test_what_comes_from_data_is_escaped():
+    page = hostile_report().page()
     found = Page(page)
     assert "script" not in found.tags
     assert "img" not in found.tags

@@ -9,7 +9,7 @@ import numpy as np
 
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.source import Batches, batches_of
-from foreclick.tallies.base import Tally
+from foreclick.tallies.base import Tally, context_sizes
 
 
 def count_periods(tally: Tally) -> int:
@@ -70,7 +70,7 @@ def _counted(batches: Batches) -> Size:
 
 def _asked(tally: Tally) -> Size:
     """The size by one query, where batches would all be read for it; its pairs are a guess."""
-    records, rows = tally.context_sizes()
+    records, rows = context_sizes(tally)
     pairs = min(len(rows) * _LISTS, int(rows.sum())) * tally.shape.depth
     return _size(records / tally.inflation, rows, pairs)
 

@@ -137,11 +137,6 @@ class Tally:
             return count_rows(self.files)
         return int(self.engine.ask(_count, self.stored)["rows"][0].as_py())
 
-    def context_sizes(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Shape (X,) each: the records, and the rows, of every context; in no order."""
-        found = self.engine.fetch(_context_sizes(self.stored))
-        return np.asarray(found["records"]), np.asarray(found["rows"])
-
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
 
@@ -334,11 +329,6 @@ def _count(_: Engine, table: ir.Table) -> ir.Table:
     return table.aggregate(rows=table.count())
 
 
-def _context_sizes(table: ir.Table) -> ir.Table:
-    sizes = {"records": table[N].cast("float64").sum(), "rows": table.count()}
-    return table.group_by(CONTEXT).aggregate(**sizes).select("records", "rows")
-
-
 def _ordered(_: Engine, table: ir.Table, order: Sequence[str]) -> ir.Table:
     return table.order_by([ibis.asc(table[key], nulls_first=True) for key in order])
 
@@ -378,6 +368,14 @@ def tally(log: LogLike) -> Tally:
             names=log.roles.single(),
         )
     return cast("Tally", log.kept[_TALLY])
+
+
+def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Shape (X,) each: the records, and the rows, of every context; in no order."""
+    rows = tally.stored
+    sizes = {"records": rows[N].cast("float64").sum(), "rows": rows.count()}
+    found = tally.engine.fetch(rows.group_by(CONTEXT).aggregate(**sizes).select(*sizes))
+    return np.asarray(found["records"]), np.asarray(found["rows"])
 
 
 HOME_ROWS = 30_000_000
