@@ -1,5 +1,6 @@
 """The likelihood of examination on arrays, compared with loops over the same slots."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,8 @@ def tally_of(slots):
     )
 
 
-def ask(slots, **options):
-    return examine(batches_of(tally_of(slots)), reward="clicks", places=range(4), **options)
+def ask(slots, depth=4, **options):
+    return examine(batches_of(tally_of(slots)), reward="clicks", places=range(depth), **options)
 
 
 def test_both_curves_and_their_errors_are_the_oracles():
@@ -83,6 +84,23 @@ def test_segments_are_fitted_each_on_its_own():
     for g in range(3):
         counts = swaps.counts_of([s for s in slots if s.cluster == g], 4)
         assert np.allclose(found[g,].p, swaps.alternating(counts, 4), rtol=SAME)
+
+
+def test_a_place_without_clicks_says_nothing_of_the_others():
+    slots = [s._replace(w=0) if s.position == 4 else s for s in random_slots(1)]
+    with_it = ask(slots, clusters=["period"])[()]
+    without = ask([s for s in slots if s.position < 4], depth=3, clusters=["period"])[()]
+    assert np.allclose(with_it.p, [*without.p, 0], rtol=SAME)
+    for one, other in zip(with_it.spreads, without.spreads, strict=True):
+        assert np.allclose(one.covariance[:3, :3], other.covariance, rtol=1e-9)
+
+
+def test_a_slope_is_the_score_by_its_information():
+    """Of Σ v x² = 3, (Σ v x)² / Σ v = 2.5 is known from Σ s = 0; with one x, nothing is left."""
+    score, chance, first = np.array([2.0, 2.0]), np.array([10.0, 10.0]), np.array([5.0, 5.0])
+    slope, error = examination._lean(score, chance, first, np.array([3.0, 2.5]))
+    assert slope.tolist() == [4, 0]
+    assert error.tolist() == [pytest.approx(math.sqrt(2)), 0]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
+from foreclick.estimators.holdout.cells import runs
 from tests.batches.sizes import in_batches
 from tests.tries import LONG
 
@@ -273,3 +274,8 @@ def test_items_that_only_scores_have_do_not_change_the_order_of_sums(seed: int):
         fc.evaluate(in_batches(tally, slots), policy, **asked).to_dicts() for slots in (1, 10**9)
     )
     assert one == all_
+
+
+def test_runs_of_equal_values_are_numbered_from_0():
+    assert runs(np.array([5, 5, 2, 9, 9, 9])).tolist() == [0, 0, 1, 2, 2, 2]
+    assert runs(np.array([], dtype=np.int64)).tolist() == []

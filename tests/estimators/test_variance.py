@@ -1,12 +1,14 @@
-"""Candidates that are frequencies of another log."""
+"""Candidates that are frequencies of another log, and sums over cells that tell little."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.estimators import variance
 from tests.answers import NOT_ON_SPARK
 
 METRIC = fc.Metric([1.0, 0.5])
@@ -101,3 +103,38 @@ def test_two_samples_of_one_policy_differ_by_chance_only():
     between = next(r for r in found if (r["candidate"], r["against"]) == ("a", "b"))
     assert between["se"] ** 2 > 0.9 * 2 * added(log, records(rng, 50)) / 1.5
     assert between["low"] < 0 < between["high"]
+
+
+def cells_of(context, contexts, **columns):
+    """Cells with nothing but some columns."""
+    cells = SimpleNamespace(batch=SimpleNamespace(context_count=contexts))
+    return SimpleNamespace(context=np.array(context), cells=cells, **columns)
+
+
+def test_a_cell_without_weight_hides_nothing():
+    """One that the candidate shows only where nobody looks."""
+    weighed = cells_of([0, 0, 1], 2, weights=[np.array([2.0, 0.0, 3.0])])
+    found = variance._weighted(weighed, np.array([1.0, 10.0, 4.0]), np.array([5.0, 10.0, 6.0]))
+    assert {key: values.tolist() for key, values in found.items()} == {
+        (0, "ww"): [4, 36],
+        (0, "w"): [2, 12],
+        (0, "d"): [1, 4],
+        (0, "ww s²"): [20, 54],
+        (0, "w s²"): [10, 18],
+        (0, "d s²"): [5, 6],
+    }
+
+
+def test_what_was_never_logged_is_not_covered():
+    weighed = cells_of(
+        [0, 0, 0, 1],
+        2,
+        logged=np.array([0.5, 0.2, 0.0, 0.1]),
+        records=np.array([100.0, 100.0, 100.0, 10.0]),
+        wanted=np.array([0.4, 0.3, 0.3, 0.6]),
+        share=np.array([1.0, 1.0, 1.0, 0.5]),
+    )
+    enough = variance.ENOUGH_PERIODS
+    found = variance.repeated(weighed, np.array([enough, enough - 1, 0, enough]))
+    assert found["covered"] == pytest.approx([70, 3])
+    assert found["often"] == pytest.approx([40, 3])

@@ -44,6 +44,13 @@ def test_of_a_log_with_units_several_users_must_share_and_buckets_are_gone(tmp_p
     assert found.dropped_rows == 8
 
 
+def test_of_a_log_of_which_one_row_in_ten_was_kept_rows_count_and_not_what_they_stand_for(tmp_path):
+    path = tmp_path / "t.parquet"
+    log = fc.read_log(TABLE | {"w": [10] * len(RECORDS)}, context="query", period="day", weight="w")
+    fc.tally(log).write_parquet(path, min_count=3)
+    assert fc.read_tally(path).dropped_rows == 20  # the two of [2, 1], and nothing else
+
+
 def test_what_is_coarser_keeps_more_and_nothing_at_all_is_an_error(tmp_path):
     assert shared(tmp_path, 12).dropped_rows == 2
     with pytest.raises(TallyError, match=r"min_count=13: nothing would be left; .*coarser"):

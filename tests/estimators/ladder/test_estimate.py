@@ -12,8 +12,10 @@ import foreclick as fc
 from foreclick.batches import Batch, Batches, Candidate, Coding
 from foreclick.errors import ModelError
 from foreclick.estimators import Question, estimate, pair_up
+from foreclick.estimators.ladder import estimate as estimating
 from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
 from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators.ladder.rates import Rungs, candidate_cells
 from foreclick.metrics import Metric
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Policy, Record, clicks_at, dcg_at
@@ -222,6 +224,32 @@ def test_a_list_is_worth_its_rates(tally: fc.Tally, top: str):
     assert by_list.sum() == pytest.approx(found.total("credit")[0], rel=1e-12)
 
 
+def test_the_cells_of_a_candidate_are_found_once(tally: fc.Tally, monkeypatch: pytest.MonkeyPatch):
+    """For values, influence and what shrinkage hides."""
+    made = list[Candidate]()
+
+    def heard(batch: Batch, candidate: Candidate, *rest: Any) -> Any:  # noqa: ANN401
+        made.append(candidate)
+        return candidate_cells(batch, candidate, *rest)
+
+    monkeypatch.setattr(estimating, "candidate_cells", heard)
+    found = asked(tally, flat("ip"), ["clicks@2"], policy())
+    assert made == found.candidates
+
+
+def test_the_last_rungs_are_rungs_of_their_own():
+    n, c = (np.array([4.0, 6.0, 10.0]), np.array([1.0, 3.0, 5.0]))
+    below = [np.array([0, 0, 1]), np.array([0, 0]), np.array([0])]
+    all_ = Rungs.climbed((2.0, 3.0, 5.0), n, c, below, [np.array([1.0, 0.5, 0.5]), 1.0, 1.0], 1)
+    last = all_.last(1)
+    base = np.array([0.3])
+    (rates,), (expected,) = last.rates(base)
+    assert rates.tolist() == all_.rates(base)[0][-1].tolist()
+    assert expected.tolist() == all_.rates(base)[1][-1].tolist()
+    assert [each.tolist() for each in last.below] == [[0]]
+    assert len(last) == len(last.end) == 1
+
+
 def test_strata_are_logs_of_their_own(tally: fc.Tally):
     both = asked(tally, flat("prefix"), ["dcg@6"], policy(), strata="kind")
     (batch,) = both.batches
@@ -239,6 +267,11 @@ def test_marginals_say_all_that_the_top_ip_needs(tally: fc.Tally):
     marginals = asked(tally, ladder_of("ip"), ["dcg@6"], slots)
     for name in ("credit", "mass", "covered", "cells", "seen"):
         assert marginals.total(name) == pytest.approx(lists.total(name), rel=1e-12)
+    logged = {(r.context, a, k) for r in RECORDS for k, a in enumerate(r.items)}
+    known = {x: CANDIDATE[x] for x, _, _ in logged if x in CANDIDATE}
+    asked_for = {(x, a, k) for x in known for items in known[x] for k, a in enumerate(items)}
+    assert lists.total("cells") == len(asked_for)  # however seldom they are shown
+    assert lists.total("seen") == len(asked_for & logged) > 0
 
 
 def test_a_segment_with_several_values_in_a_context_is_no_class(tally: fc.Tally):

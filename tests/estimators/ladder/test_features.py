@@ -15,7 +15,11 @@ import pytest
 import foreclick as fc
 from foreclick.batches import source
 from foreclick.errors import ModelError, PolicyError
+from foreclick.estimators.ladder import features
+from foreclick.estimators.ladder.features import ItemCounts
 from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators.ladder.held_out import HeldOut
+from foreclick.estimators.ladder.sample import sampled
 from tests.answers import answer, close
 from tests.tries import LONG
 from tests.truth import features as slow
@@ -266,6 +270,34 @@ def test_what_features_say_exactly_is_found():
     note = next(note for note in told.notes if "held out" in note)
     assert "Never shown in its context: 40 items, of which ladder-ip predicts 40" in note
     assert any("predicted from features" in each for each in told.notes)
+
+
+def test_strengths_predict_best_together_with_what_features_say():
+    world = World(8)
+    tally, ladder = fc.tally(world.log()), fc.Ladder("ip", items=world.items())
+    found = fitted(tally, ladder, "clicks")
+    assert found.features is not None
+    sample = sampled(tally, "clicks", items=found.features.items)
+    tree = HeldOut(ladder, sample, sample.curve)
+    pairs = sample.pair_row, sample.pair_context, sample.pair_fold
+    counts = ItemCounts(*pairs, *tree.item_counts(found.strengths))
+    tree.lean(found.features.of_sample(counts, found.strengths[tree.item_rung]))
+    least = tree.loss(found.strengths)
+    for factor in (10 ** (1 / 3), 10 ** (-1 / 3)):  # its neighbours on the grid
+        other = list(found.strengths)
+        other[tree.item_rung] *= factor
+        assert tree.loss(other) > least
+
+
+def test_evidence_is_by_how_much_clusters_differ():
+    """Of errors 4, 4 and 2, features take away 3, 2 and 1: .6 of them, and not the same of each."""
+    found = features._evidence(7, np.array([4.0, 4.0, 2.0, 0.0]), np.array([1.0, 2.0, 1.0, 0.0]))
+    off = np.array([3 - 2.4, 2 - 2.4, 1 - 1.2])
+    error = math.sqrt(3 / 2 * (off @ off)) / 10
+    assert found is not None
+    assert found.items == 7
+    assert found.explained == pytest.approx(0.6)
+    assert found.least == pytest.approx(0.6 - features._ONE_SIDED * error)
 
 
 def test_one_context_learns_from_its_other_items():

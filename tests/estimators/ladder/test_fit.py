@@ -309,7 +309,15 @@ def test_what_is_given_is_not_learnt():
     assert found.strengths == (7.0, 3.0, 2.0, 1.0)
     assert found.stopping == 0.35
     assert list(found.examined) == P.tolist()
-    assert found.base > 0
+
+
+def test_the_base_is_the_rate_of_the_whole_sample():
+    """Nothing but contexts has a rate of its own: two of 200 slots, with 40 and with 120 clicks."""
+    shown, zeros = np.array([[0, 1], [0, 1]]), np.zeros(2, dtype=np.int64)
+    clicks = np.array([[20.0, 20.0], [60.0, 60.0]])
+    sample = sample_of(np.arange(2), zeros, shown, np.full(2, 100.0), clicks)
+    ladder = Ladder("prefix", (np.inf, np.inf, np.inf, 5), stopping=0)
+    assert learnt(ladder, sample, np.ones(2)).base == pytest.approx(160 / 400)
 
 
 @given(
