@@ -279,3 +279,11 @@ def test_items_that_only_scores_have_do_not_change_the_order_of_sums(seed: int):
 def test_runs_of_equal_values_are_numbered_from_0():
     assert runs(np.array([5, 5, 2, 9, 9, 9])).tolist() == [0, 0, 1, 2, 2, 2]
     assert runs(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_a_log_that_stays_in_memory_goes_to_no_other_process(whole: fc.Tally):
+    """Where a user's own click model could not follow, if it is a lambda."""
+    batches = batches_of(in_batches(whole, 300))
+    sizes = list(batches.map(lambda batch: len(batch.contexts), workers=2))
+    assert len(sizes) > 1
+    assert sizes == [len(batch.contexts) for batch in batches]

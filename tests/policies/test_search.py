@@ -17,7 +17,10 @@ import pytest
 import foreclick as fc
 from foreclick.errors import ForeclickWarning, SourceError
 from foreclick.policies import search
+from tests.answers import IBIS
 from tests.policies.test_runs import lists
+
+pytestmark = pytest.mark.filterwarnings(IBIS)
 
 TEMPLATE = {"query": {"multi_match": {"query": "{{query}}", "fields": ["title", "{{query}}"]}}}
 SECRET = "c2VjcmV0LXBhc3N3b3Jk"  # noqa: S105 - made up
@@ -245,8 +248,11 @@ class TestFailures:
             asked(endpoint, ["red shoe"], id="sku")
 
     def test_queries_without_hits_are_counted_and_have_no_list(self, endpoint):
-        with pytest.warns(ForeclickWarning, match="2 of 3 queries have no hits, for example 'x'"):
-            found = asked(endpoint, ["red shoe", "x", "y"])
+        with pytest.warns(
+            ForeclickWarning, match="2 of 3 queries have no hits, for example 'x'"
+        ) as w:
+            found = fc.Ranking.from_search(endpoint.url, TEMPLATE, ["red shoe", "x", "y"])
+        assert w.pop(ForeclickWarning).filename == __file__
         assert lists(found) == {"red shoe": [3, 1, 2]}
         with pytest.raises(SourceError, match="none of the 2 queries has a hit, for example 'x'"):
             asked(endpoint, ["x", "y"])
