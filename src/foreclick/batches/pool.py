@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -36,12 +37,25 @@ def pooled(
     if len(first) < 2:  # noqa: PLR2004 - a single one is done before a process has started
         yield from map(work, chain(first, rest))
         return
+    _refuse_local(work, workers)
     try:
         yield from _in_processes(work, chain(first, rest), workers)
     except BrokenProcessPool as error:
         raise EngineError(
             f"one of {workers} worker processes was killed, probably because memory ran out. Use "
             "fewer, such as workers=1."
+        ) from error
+
+
+def _refuse_local(work: Callable[[Part], Answer], workers: int) -> None:
+    """Refuse work that no other process can be told of, before any has started."""
+    try:
+        pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise EngineError(
+            f"workers={workers}: this question cannot be sent to other processes ({error}). Define "
+            "its functions (of a click model, say) in a module rather than as a lambda or within "
+            "a function; or use workers=1."
         ) from error
 
 
