@@ -9,7 +9,9 @@ import pytest
 import foreclick as fc
 from foreclick.errors import ForeclickWarning, OptionError, PolicyError, SourceError
 from foreclick.policies import runs
-from tests.answers import answer, log_of, repeated
+from tests.answers import IBIS, answer, log_of, repeated
+
+pytestmark = pytest.mark.filterwarnings(IBIS)
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), times=2, context=7),

@@ -16,6 +16,7 @@ import pytest
 from tests.tries import tries
 from tests.truth import oracle, random_logs, worlds
 from tests.truth.oracle import Record
+from tests.truth.paper import paper
 
 # Both sides of an inequality are sums of at most 60 × 3 products of size 1.
 ROUNDING = 1e-12
@@ -202,7 +203,7 @@ def test_the_library_obeys_the_propositions(theta, full):
     rows = fc.evaluate(
         log,
         candidate,
-        estimators=list(oracle.MODELS),
+        estimators=paper(oracle.MODELS),
         metrics=[fc.Metric(theta)],
         clip=list(CLIPS),
         by="world",
