@@ -13,6 +13,7 @@ from tests.answers import assert_as_oracle, settled
 from tests.real import DATA
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
+from tests.truth.paper import paper
 
 SAMPLE = DATA / "pyclick_wscd" / "trainSample"
 # Thirty-five thousand terms are added in another order than the oracle's.
@@ -80,7 +81,7 @@ def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
     found = fc.evaluate(
         log,
         fc.Ranking(random_logs.ranking_table(policy)),
-        estimators=list(oracle.MODELS),
+        estimators=paper(oracle.MODELS),
         metrics="clicks@3",
         clusters=None,
     )
@@ -105,7 +106,7 @@ def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
 
 def test_what_was_observed_is_production_by_every_model(packed, log):
     found = fc.evaluate(
-        log, fc.Observed(log), estimators=list(oracle.MODELS), metrics="clicks@3", clusters=None
+        log, fc.Observed(log), estimators=paper(oracle.MODELS), metrics="clicks@3", clusters=None
     )
     for row in settled(found):
         assert row["value"] == pytest.approx(oracle.production(packed, (1, 1, 1)), rel=MANY)
