@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from foreclick.errors import (
     ModelError,
     PolicyError,
 )
-from foreclick.estimators import Question, estimate, parse_estimators
+from foreclick.estimators import AnySums, Question, estimate, parse_estimators
 from foreclick.estimators.sums import Sums
+from foreclick.metrics import AnyMetric
 from tests.fuzz.arrays import lists_of, policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.truth import firsts, oracle, propensities, spread
@@ -43,7 +44,7 @@ def judge(case: Case) -> int:
     rows = {
         (s.estimator, s.metric.name, s.clip, s.stratum.segment.get("land", ...)): s for s in found
     }
-    expected = itertools.product(case.models, case.measures, case.clips, _strata(case))
+    expected = itertools.product(case.models, case.measures, case.clips, strata_of(case))
     compared = 0
     for model, measure, clip, land in expected:
         name = fc.Metric(measure.spelling).name
@@ -62,20 +63,25 @@ def judge(case: Case) -> int:
 def ask(case: Case, slots: int, chunk: int, times: int) -> list[Sums]:
     """What the library says."""
     tally = tally_of(case, slots=slots, chunk=chunk, times=times)
+    metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
+    return estimate(tally, question_of(case, tally, metrics)).sums  # type: ignore[return-value]
+
+
+def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Question:
+    """The question of a case, about these metrics."""
     logging: Any = case.logging
     if case.pi is not None:
         logging = lists_of(fc.Lists, case.pi, tally)
-    question = Question(
+    return Question(
         candidate=policy_of(case, tally),
         estimators=parse_estimators(case.models, case.clips),
-        metrics=tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures)),
+        metrics=metrics,
         missing=case.missing,  # type: ignore[arg-type]
         logging=logging,
         by=("land",) if case.by else (),
         clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
         fixed_mix=case.fixed,
     )
-    return estimate(tally, question).sums  # type: ignore[return-value]
 
 
 def assert_same_bits(case: Case, found: list[Sums]) -> None:
@@ -125,7 +131,8 @@ def _propensities_fit(case: Case, model: str) -> bool:
 # --- oracles --------------------------------------------------------------------------------------
 
 
-def _strata(case: Case) -> list[Any]:
+def strata_of(case: Case) -> list[Any]:
+    """The segments that answers are for."""
     return list({row.land for row in case.rows}) if case.by else [...]
 
 
@@ -143,11 +150,16 @@ def _assert_row(
     rows = [row for row in case.rows if land in (..., row.land)]
     right = expected(case, rows, model, measure, clip)
     for name, value in right.items():
-        _assert_close(name, _of(found, name), value, right, where)
+        assert_close(name, found, value, right, where)
     _assert_spread(case, found, rows, model, measure, clip, where)
 
 
-def _of(found: Sums, name: str) -> Any:  # noqa: ANN401
+def used_rows(case: Case, rows: list[Row]) -> list[Row]:
+    """The rows that an answer uses."""
+    return [row for row in rows if case.missing == "production" or row.context in case.candidate]
+
+
+def _of(found: AnySums, name: str) -> Any:  # noqa: ANN401
     match name:
         case "covered" | "clipped":
             return getattr(found, f"{name}_share")
@@ -158,7 +170,15 @@ def _of(found: Sums, name: str) -> Any:  # noqa: ANN401
     return getattr(found, name)
 
 
-def _assert_close(name: str, found: Any, right: Any, row: dict[str, Any], where: str) -> None:  # noqa: ANN401
+def assert_close(
+    name: str,
+    answer: AnySums,
+    right: Any,  # noqa: ANN401
+    row: dict[str, Any],
+    where: str,
+) -> None:
+    """One column of an answer is what an oracle says, given the whole row of it."""
+    found = _of(answer, name)
     told = f"{name} of {where}: {found!r} is not {right!r}"
     if found is None or right is None:
         if found is not right:
@@ -256,7 +276,7 @@ def _assert_spread(
         return
     if clip == 1.0 or case.kind == "Observed":
         return
-    used = [row for row in rows if case.missing == "production" or row.context in case.candidate]
+    used = used_rows(case, rows)
     periods = len({row.day for row in used})
     if sum(row.weight for row in used) <= 2 or (case.clusters == "period" and periods < 2):
         return

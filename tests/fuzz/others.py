@@ -1,4 +1,4 @@
-"""All that oracles can say of a case: of backtests and ladders too, of given strengths."""
+"""All that oracles can say of a case: of backtests, ladders of given strengths and ratios, too."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from foreclick.estimators.ladder.fit import fitted
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw
 from tests.fuzz.judge import SAME, Difference, judge
+from tests.fuzz.ratios import judge_ratios
 from tests.truth import ladder as rungs
 from tests.truth import protocol
 from tests.truth.protocol import Dated
@@ -32,8 +33,7 @@ def compared(seed: int) -> tuple[int, int, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
-            more = (judge_backtest, judge_ladder, lambda _: 0)[seed % 3]
-            return seed, judge(case) + more(case), ""
+            return seed, judge(case) + MORE[seed % len(MORE)](case), ""
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         return seed, 0, traceback.format_exc(limit=-3)
 
@@ -129,3 +129,7 @@ def judge_ladder(case: Case) -> int:
         if sums.value is None or not math.isclose(sums.value, right, rel_tol=within, abs_tol=0.0):
             raise Difference(f"{ladder.name} of {measure.spelling}: {sums.value} is not {right}")
     return len(measures)
+
+
+MORE = (judge_backtest, judge_ladder, judge_ratios)
+"""What is asked of a log besides, in turn."""

@@ -2,12 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import foreclick as fc
+from foreclick.estimators import ratios
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import judge
 from tests.fuzz.others import compared, judge_ladder
+from tests.fuzz.ratios import judge_ratios
 from tests.tries import tries
 from tests.truth import oracle
 
@@ -135,6 +138,27 @@ def test_a_ladder_tells_a_longer_list_from_a_logged_one():
     for seed in range(8):  # of the ladder
         case = Case(seed, rows, {"q": {(1, 0, 99): 1.0}}, measures=(clicks_at(2),))
         assert judge_ladder(case) == 1
+
+
+def test_a_ratio_counts_what_is_shown_where_no_item_of_it_was_ever_shown():
+    """The candidate's first item was never shown, its second was: one position is filled."""
+    rows = [Row("q", ("a", "b"), (1.0, 1.0))] * 3
+    shown = Measure("shown@1", oracle.clicks_at(1))
+    case = Case(0, rows, {"q": {("z", "b"): 1.0}}, models=("ip", "rcm"))
+    assert judge_ratios(case, [(clicks_at(2), shown)]) == 2
+
+
+@pytest.mark.parametrize("clusters", ["record", "period"])
+def test_a_ratio_over_next_to_nothing_has_a_value_and_no_interval(clusters):
+    """The square of 10⁻³⁰⁰ is 0."""
+    rows = [Row("q", ("a", "b"), (1.0, 1.0), day=day) for day in range(3)]
+    policy = {"q": {("a", "b"): 1e-300, ("z",): 1.0}}
+    case = Case(0, rows, policy, models=("ip",), clusters=clusters)
+    assert judge_ratios(case, [(Measure((1.0, 0.5), (1.0, 0.5)), clicks_at(2))]) == 1
+
+
+def test_a_variance_that_rounding_puts_below_0_has_no_correlation():
+    assert ratios._correlation(np.array([[-1e-30, 0.0], [0.0, 1.0]])) == 0.0
 
 
 # --- what tests near by would not notice ----------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,22 +102,35 @@ class _Context:
         )
 
 
-def covariance(
+class Influence(NamedTuple):
+    """How far each record that is used moves V̂ and F̂.
+
+    Attributes:
+        used: the numbers of these records.
+        moves: Shape (used, 2): ψ and φ.
+        worlds: the cells of each context that the candidate has lists for.
+        by_context: the records that are used.
+    """
+
+    used: list[int]
+    moves: Floats
+    worlds: dict[Any, _Context]
+    by_context: dict[Any, list[Record]]
+
+
+def influence(
     model: str,
     records: Sequence[Record],
     candidate: Policy,
     theta: Theta,
     clip: float = math.inf,
     *,
-    clusters: Sequence[Any] | None = None,
     fixed: bool = False,
     logging: Policy | None = None,
     missing: str = "production",
-    small: bool = True,
-) -> Floats:
-    """The covariance of V̂ and F̂; `clusters` has a label for each record, None: independent."""
+) -> Influence:
+    """ψ and φ of every record."""
     p = oracle.reciprocal_ranks(len(theta))
-    labels = list(range(len(records))) if clusters is None else list(clusters)
     used = [i for i, r in enumerate(records) if missing == "production" or r.context in candidate]
     by_context: dict[Any, list[Record]] = defaultdict(list)
     for i in used:
@@ -135,29 +148,56 @@ def covariance(
     values = {x: worlds[x].value if x in worlds else means[x] for x in by_context}
     sizes = {x: sum(r.weight for r in mine) for x, mine in by_context.items()}
     value = sum(sizes[x] * values[x] for x in by_context) / n
-    sums: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
-    squares = np.zeros((2, 2))
+    moves = []
     for i in used:
         r = records[i]
         f = oracle.reward(r, theta)
         own = worlds[r.context].psi(r) if r.context in worlds else f - means[r.context]
         psi = own if fixed else own + values[r.context] - value
-        phi = f - (means[r.context] if fixed else production)
-        both = np.array([psi, phi])
-        sums[labels[i]] += r.weight * both
-        squares += r.weight * np.outer(both, both)
+        moves.append((psi, f - (means[r.context] if fixed else production)))
+    return Influence(used, np.array(moves), worlds, by_context)
+
+
+def added_up(moves: Floats, weights: Sequence[float], clusters: Sequence[Any] | None) -> Floats:
+    """The covariance of what records move; `clusters` has a label for each, None: independent."""
+    n = sum(weights)
     if clusters is None:
-        found = squares / (n * (n - 1))
-    else:
-        stacked = np.array(list(sums.values())) / n
-        count = len(stacked)
-        found = stacked.T @ stacked * count / (count - 1)
+        squares = sum(w * np.outer(both, both) for w, both in zip(weights, moves, strict=True))
+        return np.asarray(squares / (n * (n - 1)))
+    sums: dict[Any, Floats] = defaultdict(lambda: np.zeros(moves.shape[1]))
+    for label, w, both in zip(clusters, weights, moves, strict=True):
+        sums[label] += w * both
+    stacked = np.array(list(sums.values())) / n
+    count = len(stacked)
+    return np.asarray(stacked.T @ stacked * count / (count - 1))
+
+
+def covariance(
+    model: str,
+    records: Sequence[Record],
+    candidate: Policy,
+    theta: Theta,
+    clip: float = math.inf,
+    *,
+    clusters: Sequence[Any] | None = None,
+    small: bool = True,
+    logging: Policy | None = None,
+    **options: Any,  # noqa: ANN401 - those of `influence`
+) -> Floats:
+    """The covariance of V̂ and F̂; `clusters` has a label for each record, None: independent."""
+    told = influence(model, records, candidate, theta, clip, logging=logging, **options)
+    weights = [records[i].weight for i in told.used]
+    labels = None if clusters is None else [clusters[i] for i in told.used]
+    found = added_up(told.moves, weights, labels)
     if small and logging is None and model not in ("rctr", "rcm"):
+        n = sum(weights)
         if clusters is None:
-            found = found + _small_cells(worlds, by_context) / n**2
+            found = found + _small_cells(told.worlds, told.by_context) / n**2
         else:
-            chosen = [(records[i], labels[i]) for i in used if records[i].context in worlds]
-            found = found + _few_clusters(worlds, by_context, chosen) / n**2
+            chosen = [
+                (records[i], clusters[i]) for i in told.used if records[i].context in told.worlds
+            ]
+            found = found + _few_clusters(told.worlds, told.by_context, chosen) / n**2
     return found
 
 

@@ -335,6 +335,7 @@ class Answer:
         otherwise.
         """
         doubtful = isinstance(self.question.logging, Policy) or not found.model.sees_items
+        doubtful = doubtful and not found.metric.shown  # which is known without a log
         if doubtful and not self._number(found.stratum.number, "in sight", found.metric.depth):
             found = replace(found, covered=0.0, spread=None)
         sight = self.facts.sights.get((i, found.stratum.number))

@@ -28,6 +28,8 @@ from foreclick.estimators.spread import ByCluster, Spread, clustered, covariance
 from foreclick.estimators.sums import Caps, Predicted, Sums, Unseen
 from foreclick.metrics import Metric, Ratio
 
+_LEAST = 1e-150  # its square is a number
+
 Psi = dict[tuple[int, int], Floats]
 """Shape (R,) each: ψ_t + V of the rows of a batch, by ask and clip."""
 
@@ -199,14 +201,18 @@ def _joined(variances: Sequence[float], alike: float, slopes: Floats) -> float:
 
 
 def slopes_of(metric: Ratio, parts: Sequence[Sums]) -> Floats | None:
-    """Shape (2, 2): by how much N and D move the candidate's ratio, and production's."""
+    """Shape (2, 2): by how much N and D move the candidate's ratio, and production's.
+
+    None where there is nothing to divide by, or so little that its square is no number: variances
+    are then lost.
+    """
     found = []
     for values in (
         [part.value for part in parts],
         [parts[0].stratum.production(part) for part in metric.parts],
     ):
         over, under = values
-        if over is None or not under:
+        if over is None or not under or under < _LEAST:
             return None
         found.append([1 / under, -over / under**2])
     return np.array(found)
@@ -228,7 +234,8 @@ def _moved(covariance: Floats, slopes: Floats) -> Floats:
 
 
 def _correlation(covariance: Floats) -> float:
-    scale = float(np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    one, other = (max(float(variance), 0.0) for variance in np.diag(covariance))  # by rounding, < 0
+    scale = float(np.sqrt(one * other))
     return float(covariance[0, 1]) / scale if scale > 0 else 0.0
 
 
