@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from multiprocessing import get_context
 
 from tests.fuzz.engines import ENGINES, difference, started
-from tests.fuzz.others import compared
+from tests.fuzz.others import MORE, compared
 
 SEEDS = 500
 """Logs from one report to the next."""
@@ -27,12 +28,13 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--cases", type=int, default=100_000, help="stop after so many answers")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--only", choices=MORE, help="ask only this")
     parser.add_argument("--engine", choices=ENGINES, help="tally logs there instead")
     asked = parser.parse_args()
     if asked.engine is not None:
         return _on_engine(asked)
     if asked.seed is not None:
-        _, _, wrong = compared(asked.seed)
+        _, _, wrong = compared(asked.seed, asked.only)
         print(wrong or "no difference")  # noqa: T201
         return int(bool(wrong))
     return _on_arrays(asked)
@@ -43,7 +45,9 @@ def _on_arrays(asked: argparse.Namespace) -> int:
     with get_context("spawn").Pool(asked.jobs) as pool:
         while cases < asked.cases:
             seeds = range(asked.start + logs, asked.start + logs + SEEDS)
-            for seed, count, wrong in pool.imap(compared, seeds, chunksize=10):
+            for seed, count, wrong in pool.imap(
+                partial(compared, only=asked.only), seeds, chunksize=10
+            ):
                 cases, logs = cases + count, logs + 1
                 if wrong:
                     found += 1

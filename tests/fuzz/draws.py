@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tests.truth import firsts, oracle
@@ -250,6 +250,18 @@ def _lists(
                 break
     everything = sum(found.values())
     return {one: mass / everything for one, mass in found.items()}
+
+
+def rival(case: Case) -> Case:
+    """The same question about another candidate, of lists; it may know other contexts."""
+    rng = random.Random(case.seed)  # noqa: S311 - no secret
+    pool = list(dict.fromkeys(item for row in case.rows for item in row.items))
+    known = [x for x in case.candidate if rng.random() < 0.9] or list(case.candidate)
+    found = {}
+    for x in known:
+        alike = case.kind in LISTED and rng.random() < 0.3
+        found[x] = case.candidate[x] if alike else _lists(rng, x, pool, case.rows, single=False)
+    return replace(case, candidate=found, kind="Lists")
 
 
 def _stranger(pool: Sequence[Any]) -> Any:  # noqa: ANN401

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from tests.fuzz.arrays import lists_of, policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.truth import firsts, oracle, propensities, spread
 
+T = TypeVar("T")
+
 SAME = 1e-9
 """Sums of at most a few hundred terms, in another order; weights of up to 1e9."""
 
@@ -32,15 +34,9 @@ class Difference(AssertionError):
 
 def judge(case: Case) -> int:
     """How many rows of answers were compared; raises a `Difference`."""
-    refusals = set(refused(case))
-    try:
-        found = ask(case, case.slots, case.chunk, case.times)
-    except ForeclickError as error:
-        if type(error) not in refusals:
-            raise Difference(f"refused without a reason: {error!r}") from error
+    found = answered(refused(case), lambda: ask(case, case.slots, case.chunk, case.times))
+    if found is None:
         return 1
-    if refusals:
-        raise Difference(f"not refused, but should be: {refusals}")
     rows = {
         (s.estimator, s.metric.name, s.clip, s.stratum.segment.get("land", ...)): s for s in found
     }
@@ -101,6 +97,20 @@ def assert_same_bits(case: Case, found: list[Sums]) -> None:
 
 
 # --- refusals -------------------------------------------------------------------------------------
+
+
+def answered(refusals: Iterable[type[Exception]], ask: Callable[[], T]) -> T | None:
+    """An answer; None where it was refused, as it should be."""
+    right = set(refusals)
+    try:
+        found = ask()
+    except ForeclickError as error:
+        if type(error) not in right:
+            raise Difference(f"refused without a reason: {error!r}") from error
+        return None
+    if right:
+        raise Difference(f"not refused, but should be: {right}")
+    return found
 
 
 def refused(case: Case) -> Iterator[type[Exception]]:

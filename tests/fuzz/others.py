@@ -1,4 +1,4 @@
-"""All that oracles can say of a case: of backtests, ladders of given strengths and ratios, too."""
+"""All that oracles can say of a case: backtests, ladders, ratios, baselines, comparisons too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import random
 import traceback
 import warnings
+from collections.abc import Callable
 
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, MetricError, ModelError
@@ -14,6 +15,7 @@ from foreclick.estimators.ladder.fit import fitted
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw
 from tests.fuzz.judge import SAME, Difference, judge
+from tests.fuzz.pairs import judge_baseline, judge_compare
 from tests.fuzz.ratios import judge_ratios
 from tests.truth import ladder as rungs
 from tests.truth import protocol
@@ -27,13 +29,21 @@ STRENGTHS = {
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 
 
-def compared(seed: int) -> tuple[int, int, str]:
-    """The seed, how many answers of its case agree with an oracle, and what went wrong."""
+def compared(seed: int, only: str | None = None) -> tuple[int, int, str]:
+    """The seed, how many answers of its case agree with an oracle, and what went wrong.
+
+    Args:
+        seed: the number of the log.
+        only: one of `MORE`; None: the usual, and one of those in turn.
+    """
     case = draw(seed)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
-            return seed, judge(case) + MORE[seed % len(MORE)](case), ""
+            if only is not None:
+                return seed, MORE[only](case), ""
+            more = list(MORE.values())[seed % len(MORE)]
+            return seed, judge(case) + more(case), ""
     except Exception:  # noqa: BLE001 - whatever it is, it is a finding
         return seed, 0, traceback.format_exc(limit=-3)
 
@@ -50,7 +60,7 @@ def judge_backtest(case: Case) -> int:
         found = fc.backtest(
             tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times),
             metrics=[fc.Metric(measure.spelling) for measure in measures],
-            estimators=list(case.models),
+            estimators=[told(model) for model in case.models],
             clip=list(case.clips),
             forward=forward,
             weight="records" if by_records else "pairs",
@@ -72,6 +82,11 @@ def judge_backtest(case: Case) -> int:
         )
         _assert_backtest(row, right, measure, log)
     return len(found)
+
+
+def told(model: str) -> fc.Weighted:
+    """A click model whose examination is 1/k, as the oracles have it: `pbm` would learn it."""
+    return fc.Weighted(model, examination="1/k" if model == "pbm" else None)
 
 
 def _pairs(log: list[Dated], *, forward: bool) -> bool:
@@ -131,5 +146,11 @@ def judge_ladder(case: Case) -> int:
     return len(measures)
 
 
-MORE = (judge_backtest, judge_ladder, judge_ratios)
+MORE: dict[str, Callable[[Case], int]] = {
+    "backtest": judge_backtest,
+    "ladder": judge_ladder,
+    "ratios": judge_ratios,
+    "baseline": judge_baseline,
+    "compare": judge_compare,
+}
 """What is asked of a log besides, in turn."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
+from foreclick.errors import ModelError
 from foreclick.estimators import ratios
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import judge
@@ -159,6 +160,33 @@ def test_a_ratio_over_next_to_nothing_has_a_value_and_no_interval(clusters):
 
 def test_a_variance_that_rounding_puts_below_0_has_no_correlation():
     assert ratios._correlation(np.array([[-1e-30, 0.0], [0.0, 1.0]])) == 0.0
+
+
+@pytest.mark.parametrize("clusters", ["period", "unit"])
+def test_one_cluster_cannot_pair_differences(clusters):
+    """Before, all that a comparison says of its differences was NaN."""
+    table = {"context": ["q"] * 3, "items": [["a", "b"]] * 3, "clicks": [[1, 0]] * 3}
+    log = fc.read_log(table | {clusters: [1] * 3}, **{clusters: clusters})
+    new = {"context": ["q"], "items": [["a", "z"]]}
+    with pytest.raises(ModelError, match="too few periods or units"):
+        fc.compare(log, {"new": new}, estimator="ip", clusters=clusters)
+
+
+def test_a_lift_over_next_to_nothing_has_no_interval():
+    """Its ends were one point, which the other is 10³⁰⁰ times as large as."""
+    days = list(range(5))
+    clicks = [[day % 2, 1] for day in days]
+    table = {"context": ["q"] * 5, "items": [["a", "b"]] * 5, "clicks": clicks, "day": days}
+    rare = {"context": ["q"] * 2, "items": [["a", "b"], ["z"]], "probability": [1e-300, 1.0]}
+    found = fc.evaluate(
+        fc.read_log(table, period="day"),
+        {"context": ["q"], "items": [["a", "b"]]},
+        baseline=fc.Lists(rare),
+        metrics="clicks@2",
+        estimators="ip",
+    )
+    assert found["change_low"][0] < found["change_high"][0]
+    assert found["lift_low"] == found["lift_high"] == [None]
 
 
 # --- what tests near by would not notice ----------------------------------------------------------

@@ -298,7 +298,7 @@ class _View:
         """The differences of pairs of candidates and production, which is last."""
         values = [float(side.value or 0.0) for side in self._seen]
         spreads = [self.found[side.name].spread for side in self._seen[:-1]]
-        told = [spread for spread in spreads if spread is not None and spread.parts]
+        told = [spread for spread in spreads if spread and spread.parts and spread.freedom >= 1]
         if len(told) < len(spreads):
             raise ModelError("the log has too few periods or units to pair differences.")
         if not told:

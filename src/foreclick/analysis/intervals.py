@@ -31,6 +31,8 @@ TUNED_PERIODS = 14
 TUNED_RECORDS = 10_000
 """Or, where days do not count, after so many records."""
 
+_LEAST = 1e-150  # of what a lift is over: its square is a number
+
 Ends = dict[str, float | None]
 _NAMES = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
 
@@ -142,7 +144,7 @@ def ends(
         return found
     between = inference.change(value, production, joint, reach)
     found |= {"change_low": between.low, "change_high": between.high}
-    if production > 0:
+    if production > _LEAST:
         relative = inference.lift(value, production, joint, reach)
         found |= {"lift_low": relative.low, "lift_high": relative.high}
     return found
