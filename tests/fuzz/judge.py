@@ -159,6 +159,8 @@ def _assert_row(
         raise Difference(f"no row for {where}")
     rows = [row for row in case.rows if land in (..., row.land)]
     right = expected(case, rows, model, measure, clip)
+    if pools(case, model) and found.value is None and right["value"] == 0:
+        del right["value"]  # nothing that it may show was shown, so nothing was clicked
     for name, value in right.items():
         assert_close(name, found, value, right, where)
     _assert_spread(case, found, rows, model, measure, clip, where)
@@ -226,10 +228,15 @@ def expected(
         row = oracle.evaluate(model, records, case.candidate, theta, clip, **options)
     right = row._asdict()
     del right["lift"]
-    if case.kind == "PlackettLuce" and case.pi is not None and model in ("list", "prefix"):
-        # Lists that the log never showed are one to it, though a logging policy may show them.
-        right = {name: right[name] for name in ("production", "records", "contexts")}
+    if pools(case, model):
+        # It is told nothing of what the logging policy could have shown there and never did.
+        right = {name: right[name] for name in ("value", "production", "records", "contexts")}
     return right
+
+
+def pools(case: Case, model: str) -> bool:
+    """Whether lists that the log never showed are one to it, though π may show each of them."""
+    return case.kind == "PlackettLuce" and case.pi is not None and model in ("list", "prefix")
 
 
 def _by_propensity(
