@@ -1,12 +1,14 @@
 """A short run of the fuzzer, and what the long ones have found; `make fuzz` makes a long one."""
 
 import math
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError
+from foreclick.errors import ModelError, SourceError
 from foreclick.estimators import ratios
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import judge
@@ -187,6 +189,17 @@ def test_a_lift_over_next_to_nothing_has_no_interval():
     )
     assert found["change_low"][0] < found["change_high"][0]
     assert found["lift_low"] == found["lift_high"] == [None]
+
+
+@pytest.mark.parametrize(
+    "as_frame", [dict, partial(pd.DataFrame, dtype=object)], ids=["columns", "pandas"]
+)
+@pytest.mark.parametrize("odd", [2**64, -(2**63) - 1, "\ud800"], ids=["large", "small", "half"])
+def test_what_arrow_cannot_hold_is_refused(as_frame, odd):
+    """Integers of more than 64 bits, and half a character; before, errors of Arrow and Python."""
+    columns = {"context": [odd], "items": [["a"]], "clicks": [[1]]}
+    with pytest.raises(SourceError, match="cannot be turned into Arrow"):
+        fc.read_log(as_frame(columns))
 
 
 # --- what tests near by would not notice ----------------------------------------------------------

@@ -370,10 +370,13 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
             plain = source is None or isinstance(source, int | float)
             what = repr(source) if plain else f"a {type(source).__name__}"
             raise SourceError(f"cannot read {what}; give {_ACCEPTED}.")
-    except (pa.ArrowException, TypeError, AttributeError) as error:
+    except ForeclickError:
+        raise
+    except (pa.ArrowException, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise SourceError(
             f"the {type(source).__name__} cannot be turned into Arrow: {error}. A column of lists "
-            "must hold lists of one type (all integers, or all strings)."
+            "must hold lists of one type (all integers, or all strings); integers have 64 bits, "
+            "so write larger ids as text."
         ) from error
     if not table.num_columns:
         what = type(source).__name__
