@@ -159,15 +159,23 @@ def difference(seed: int, load: Load) -> str:
         here, there = outcome(log, lambda table: table), outcome(log, load)
     except Exception:  # noqa: BLE001 - an error that is not foreclick's is a finding
         return traceback.format_exc(limit=-3)
-    if load is FRAMES["pandas"]:  # to which NaN is None: only the cause of a fault has another name
+    if load in (FRAMES["columns"], FRAMES["rows"], FRAMES["pandas"]):
         here, there = (
-            each[:1] if len(each) == 2 else (each[0], *each[2:]) for each in (here, there)
+            _untyped(each, causes=load is not FRAMES["pandas"]) for each in (here, there)
         )
     same = len(here) == len(there) and all(
         one.equals(other) if isinstance(one, pa.Table | pa.Schema) else one == other
         for one, other in zip(here, there, strict=True)
     )
     return "" if same else f"{log.roles}\nhere:  {here}\nthere: {there}"
+
+
+def _untyped(found: tuple[Any, ...], *, causes: bool) -> tuple[Any, ...]:
+    """An outcome without types: a column of None alone has none. To pandas, NaN is None, too."""
+    if isinstance(found[-1], pa.Table):
+        shape, dropped, count, _, rows = found
+        return shape, dropped if causes else None, count, rows.to_pylist()
+    return found if causes else found[:1]
 
 
 @contextlib.contextmanager
