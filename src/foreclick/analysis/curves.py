@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from foreclick import inference
 from foreclick.analysis.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.analysis.trends import Drift, drift_of
-from foreclick.batches import Batches, Bools, batches_of, count_periods
+from foreclick.batches import Batches, Bools, batches_of, count_periods, some_contexts
 from foreclick.errors import ModelError
 from foreclick.estimators import Clusters, Ladder, Weighted
 from foreclick.estimators.examination import Examined, Segment, Spread, examine
@@ -39,6 +39,8 @@ DIFFER = 0.1
 _SURE_SE = 3.0  # standard errors from which they differ
 _MUCH = 4  # times the variance, for which moves across periods are worth their doubts
 _FACTOR = math.log(2.0)  # a standard error of log p; what is known to less than that is not known
+_SAMPLE_ROWS = 300_000  # of the tally, of the contexts from which an estimator's curve is learnt
+_MORE = 4  # times as many contexts, where a curve from some is not sharp
 _MISSED = 10  # clicks of the same items elsewhere, from which none here is no chance
 
 
@@ -66,14 +68,14 @@ def learnt_curves(
         clusters: whose records vary together.
     """
     varying, doubts = clusters_of(counted, clusters)
-    found, said = _found(counted, places, reward, by, within, varying)
+    found, said = _found(batches_of(counted), places, reward, by, within, varying)
     if not any(one.graph.told.sum() > 1 for one in found.values()):
         raise ModelError(_NOTHING)
     return found, doubts + said + _undated(batches_of(counted), within, varying)
 
 
 def _found(
-    counted: Tally,
+    batches: Batches,
     places: tuple[int, ...],
     reward: str,
     by: tuple[str, ...],
@@ -81,13 +83,12 @@ def _found(
     varying: Sequence[Clusters],
 ) -> tuple[Answer, list[str]]:
     """The curves, whether they tell anything or not, and notes on which moves they rest on."""
-    batches = batches_of(counted)
 
     def ask(*, dated: bool) -> Answer:
         kinds = [kind for kind in varying if kind != "record"]
         return examine(batches, reward=reward, places=places, by=by, dated=dated, clusters=kinds)
 
-    found, said = _asked(counted, within, ask, _drifting(batches, reward, places))
+    found, said = _asked(batches, within, ask, _drifting(batches, reward, places))
     return {code: _between_contexts(one) for code, one in found.items()}, said
 
 
@@ -111,14 +112,14 @@ def _drifting(batches: Batches, reward: str, places: Sequence[int]) -> Callable[
 
 
 def _asked(
-    counted: Tally, within: str, ask: Callable[..., Answer], drift: Callable[[Floats], Drift]
+    batches: Batches, within: str, ask: Callable[..., Answer], drift: Callable[[Floats], Drift]
 ) -> tuple[Answer, list[str]]:
     """The answer, from moves within periods if those do, and a note where they do not.
 
     Where click rates change over time, moves across periods are taken only if there are no others,
     and their errors allow for the change.
     """
-    if within == "auto" and not counted.shape.period:
+    if within == "auto" and not batches.shape.period:
         said = (
             "The log has no periods, so whatever changed while items moved (taste, season, the "
             "ranker) counts as examination, which no interval here allows for. Read it with "
@@ -127,7 +128,7 @@ def _asked(
         return ask(dated=False), [said]
     if within == "context":
         return ask(dated=False), []
-    if not counted.shape.period:
+    if not batches.shape.period:
         raise ModelError(
             "within='period', but the log was read without. Name the column: "
             "read_log(…, period='…')."
@@ -290,15 +291,31 @@ def _known(counted: Tally) -> _Known:
     key = "examination", counted.stored.op()
     if key not in counted.learnt:
         say("Learning how much positions are examined")
-        varying: list[Clusters] = []
-        if counted.shape.period and FEW_PERIODS <= count_periods(counted) <= TOO_MANY_PERIODS:
-            varying.append("period")
-        varying += ["unit"] if counted.shape.unit else []
-        places = tuple(range(counted.shape.depth))
-        found, _ = _found(counted, places, counted.shape.rewards[0], (), "auto", varying)
-        none = _Known(None, np.zeros(len(places), dtype=np.bool_))
-        counted.learnt[key] = next(map(_usable, found.values()), none)
+        none = _Known(None, np.zeros(counted.shape.depth, dtype=np.bool_))
+        counted.learnt[key] = next(map(_usable, _from_some_contexts(counted)), none)
     return counted.learnt[key]  # type: ignore[no-any-return]
+
+
+def _from_some_contexts(counted: Tally) -> list[Examined]:
+    """One curve, or none of a log without records: from some contexts, if it is sharp; or from all.
+
+    Of a log of 5.3 million rows, the contexts of 330,000 gave intervals of `pbm` that were as wide
+    as those by all contexts, in a twentieth of the time.
+    """
+    varying: list[Clusters] = []
+    if counted.shape.period and FEW_PERIODS <= count_periods(counted) <= TOO_MANY_PERIODS:
+        varying.append("period")
+    varying += ["unit"] if counted.shape.unit else []
+    places, reward = tuple(range(counted.shape.depth)), counted.shape.rewards[0]
+    batches = batches_of(counted)
+    share = _SAMPLE_ROWS / max(batches.rows, 1)
+    while True:
+        some = some_contexts(batches, share)
+        answer, _ = _found(some, places, reward, (), "auto", varying)
+        found = list(answer.values())
+        if share >= 1 or (found and all(map(_sharp, found))):
+            return found
+        share *= _MORE
 
 
 def _usable(found: Examined) -> _Known:

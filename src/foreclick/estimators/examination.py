@@ -18,7 +18,7 @@ Sizes: M pairs that moved, S places, R rows, L lists, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +26,14 @@ import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import accumulate, numbered
-from foreclick.estimators.moves import Fit, Moves, graphs_of, information_at, maximum
+from foreclick.estimators.moves import (
+    Fit,
+    Gradients,
+    Moves,
+    graphs_of,
+    information_at,
+    maximum,
+)
 from foreclick.estimators.places import Graph, bradley_terry_information
 
 KEPT_NUMBERS = 50_000_000
@@ -250,9 +257,20 @@ class _Log:
         if self._kept is not None:
             yield from self._kept
             return
-        for whole in self.batches:
-            batch, stratum = self.split(whole)
-            yield _Part(batch, stratum, self._moves(batch, stratum))
+        for batch, stratum in self._split():
+            yield self._part(batch, stratum)
+
+    def _split(self) -> Iterator[tuple[Batch, Ints]]:
+        return map(self.split, self.batches)
+
+    def _part(self, batch: Batch, stratum: Ints) -> _Part:
+        moves = self._moves(batch, stratum)
+        context = batch.pair_context[moves.pair]
+        period: Ints = np.zeros(0, dtype=np.int64)
+        if self.dated:
+            first = batch.context_rows[:-1][context]  # all rows of a split context are of a period
+            period = batch.clusters["period"][first]
+        return _Part(moves, len(batch.contexts), batch.context_value[context], period)
 
     def graphs(self) -> list[Graph]:
         """Of each segment, how places exchanged items; counts what else is counted once."""
@@ -262,15 +280,16 @@ class _Log:
         """The pairs, kept for the next pass as long as they are few."""
         kept: list[_Part] = []
         numbers = 0
-        for part in self._parts():
-            batch, stratum, moves = part
+        for batch, stratum in self._split():
             of_pair = stratum[batch.pair_context]
             accumulate(self.records, of_pair, self._by_place(batch.shown))
             self.filled[of_pair[(batch.shown[:, : len(self.places)] > 0).any(axis=1)]] = True
-            numbers += 2 * moves.n.size + batch.lists.size + batch.shown.size
-            if numbers <= KEPT_NUMBERS:
-                kept.append(part)
-            yield moves
+            part = self._part(batch, stratum)
+            numbers += 2 * part.moves.n.size + 4 * len(part.context)
+            kept.append(part)
+            if numbers > KEPT_NUMBERS:
+                kept.clear()
+            yield part.moves
         if numbers <= KEPT_NUMBERS:
             self._kept = kept
 
@@ -304,14 +323,13 @@ class _Log:
         p, strata = np.stack([fit.p for fit in fits]), len(self.codes)
         scatter, between = np.zeros((strata, 3)), np.zeros((self.size, strata, self.size))
         lean = np.zeros((strata, 4, self.size))
-        for batch, _, moves in self._parts():
+        for moves, contexts, context, _ in self._parts():
             if not len(moves.pair):
                 continue
             total, rate = moves.rates(p)
             q = ratio(p[moves.stratum] * moves.n, total[:, None])
             expected = (rate * total)[:, None] * q
-            context = batch.context_value[batch.pair_context[moves.pair]]
-            groups, group = numbered(context * strata + moves.stratum, len(batch.contexts) * strata)
+            groups, group = numbered(context * strata + moves.stratum, contexts * strata)
             beyond, chance = np.where(q > 0, moves.w - expected, 0.0), expected * (1 - q)
             x = np.log(np.where(rate > 0, rate, 1.0))[:, None]
             accumulate(
@@ -338,12 +356,10 @@ class _Log:
         strata, width = len(self.codes), 2 * self.size
         found = {kind: np.zeros((strata * counts[kind], width)) for kind in self.clusters}
         there = {kind: np.zeros(strata * counts[kind], np.bool_) for kind in self.clusters}
-        for part in self._parts() if self.clusters else ():
-            for kinds, influence, cluster, stratum in self._influences(part, fits):
-                for kind in kinds:
-                    group = stratum * counts[kind] + cluster[kind]
-                    accumulate(found[kind], group, influence)
-                    there[kind][group] = True
+        for kind, influence, cluster, stratum in self._influences(fits):
+            group = stratum * counts[kind] + cluster
+            accumulate(found[kind], group, influence)
+            there[kind][group] = True
         return [
             [
                 mine[some]
@@ -356,29 +372,25 @@ class _Log:
             for kind in self.clusters
         ]
 
-    def _influences(
-        self, part: _Part, fits: Sequence[Fit]
-    ) -> Iterator[tuple[list[Cluster], Floats, Mapping[Cluster, Ints], Ints]]:
-        """Kinds of clusters, influence (N, 2 S), and the clusters and segments it belongs to, (N,).
+    def _influences(self, fits: Sequence[Fit]) -> Iterator[tuple[Cluster, Floats, Ints, Ints]]:
+        """A kind of clusters, influence (N, 2 S), and the cluster and segment it belongs to, (N,).
 
         Where moves are those within a period, a pair is of one period, and a period's influence is
         that of its pairs. Otherwise it is that of rows.
         """
-        batch, stratum, moves = part
-        gradients = _Gradients(moves, fits)
-        by_pair: list[Cluster] = [kind for kind in self.clusters if self.dated and kind == "period"]
+        by_pair: list[Cluster] = ["period"] if self.dated and "period" in self.clusters else []
         by_row = [kind for kind in self.clusters if kind not in by_pair]
-        if by_pair:
-            period = np.zeros(batch.context_count, dtype=np.int64)
-            period[batch.row_context] = batch.clusters["period"]
-            clusters: dict[Cluster, Ints] = {"period": period[batch.pair_context[moves.pair]]}
-            yield by_pair, gradients.of_pairs(), clusters, moves.stratum
-        if by_row:
+        for part in self._parts() if by_pair else ():
+            moves = part.moves
+            yield "period", Gradients(moves, fits).of_pairs(), part.period, moves.stratum
+        for batch, stratum in self._split() if by_row else ():
+            gradients = Gradients(self._moves(batch, stratum), fits)
             influence, concerned = self._influence(batch, gradients)
-            clusters = {kind: batch.clusters[kind][concerned] for kind in by_row}
-            yield by_row, influence[concerned], clusters, stratum[batch.row_context[concerned]]
+            for kind in by_row:
+                cluster = batch.clusters[kind][concerned]
+                yield kind, influence[concerned], cluster, stratum[batch.row_context[concerned]]
 
-    def _influence(self, batch: Batch, gradients: _Gradients) -> tuple[Floats, Bools]:
+    def _influence(self, batch: Batch, gradients: Gradients) -> tuple[Floats, Bools]:
         """What each row adds to both scores, shape (R, 2 S), and the rows with pairs that moved.
 
         A row adds what its clicks add, less what its list was expected to earn.
@@ -405,69 +417,19 @@ class _Log:
 
 
 class _Part(NamedTuple):
-    """A batch whose contexts are split, the segment of each of them (X,), and its moves."""
+    """The pairs of a batch that moved, and what is kept of them between passes.
 
-    batch: Batch
-    stratum: Ints
-    moves: Moves
-
-
-class _Gradients:
-    """What one click, and one record, of a pair at a place add to the scores of all places.
-
-    A click at place i adds flows f_k to the score of i and takes them from those of the other
-    places k: q_k = p_k n_k / D by the likelihood, and by AllPairs the share p_k / (p_i + p_k)
-    times n_k / (n_i + n_k). A record there is expected to earn μ p_i clicks; for AllPairs it is
-    the derivative of its sums.
+    Attributes:
+        moves: the pairs.
+        contexts: how many the batch has.
+        context: Shape (M,): the context of each pair, in the numbers of its batch.
+        period: Shape (M,): the period of each pair, where moves are those within one.
     """
 
-    def __init__(self, moves: Moves, fits: Sequence[Fit]) -> None:
-        p = np.stack([fit.p for fit in fits])
-        total, rate = moves.rates(p)
-        self.moves, self.p = moves, p[moves.stratum]
-        self.expected = rate[:, None] * self.p
-        self.q = ratio(self.p * moves.n, total[:, None])
-        self.shares = np.stack([fit.graph.share(fit.allpairs) for fit in fits])
-
-    def at(self, place: int) -> tuple[Ints, Floats, Floats]:
-        """Of the G pairs that stood at a place, the gradients by a click and by a record.
-
-        Returns:
-            Shape (M + 1,): the number of each pair among them, G for the others and for none; and
-            the two gradients by the likelihood and by AllPairs, shape (G + 1, 2 S), of which the
-            last row is 0.
-        """
-        some = np.flatnonzero(self.moves.n[:, place] > 0)
-        number = np.full(len(self.moves.pair) + 1, len(some))
-        number[some] = np.arange(len(some))
-        n, w, s = self.moves.n[some], self.moves.w[some], self.moves.stratum[some]
-        theirs, ours = self.shares[s, :, place], self.shares[s, place, :]
-        q, apart = self.q[some], ratio(n, n + n[:, [place]])
-        of_click = q * (self.p[some, place] > 0)[:, None], apart * theirs
-        lost = apart / (n + n[:, [place]]) * (w[:, [place]] * theirs + w * ours)
-        of_record = -self.expected[some, place][:, None] * q, -lost
-        return number, _balanced(of_click, place), _balanced(of_record, place)
-
-    def of_pairs(self) -> Floats:
-        """Shape (M, 2 S): what all clicks and records of each pair add to both scores."""
-        n, w = self.moves.n, self.moves.w
-        found = np.zeros((len(n), 2 * n.shape[1]))
-        for place in range(n.shape[1]):
-            at, click, record = self.at(place)
-            some = np.flatnonzero(n[:, place] > 0)
-            here = at[some]
-            found[some] += w[some, place, None] * click[here] + n[some, place, None] * record[here]
-        return found
-
-
-def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
-    """Shape (G + 1, 2 S): what a place gets from the others, it gains and they lose."""
-    count, size = flows[0].shape
-    found = np.zeros((count + 1, 2, size))
-    for which, flow in enumerate(flows):
-        found[:-1, which] = -flow
-        found[:-1, which, place] += flow.sum(axis=1)
-    return found.reshape(count + 1, 2 * size)
+    moves: Moves
+    contexts: int
+    context: Ints
+    period: Ints
 
 
 def _result(

@@ -1,4 +1,4 @@
-"""The likelihood of examination over pairs that moved, and Newton's method for its maximum.
+"""The likelihood of examination over pairs that moved: its maximum by Newton's method, gradients.
 
 Sizes: M pairs that moved, S places.
 """
@@ -140,3 +140,61 @@ def _pass(parts: Iterable[Moves], p: Floats) -> tuple[Floats, Floats]:
             each = (over[some] * moves.n[some, j])[:, None] * moves.n[some]
             accumulate(h[j], moves.stratum[some], each)
     return g, h
+
+
+class Gradients:
+    """What one click, and one record, of a pair at a place add to the scores of all places.
+
+    A click at place i adds flows f_k to the score of i and takes them from those of the other
+    places k: q_k = p_k n_k / D by the likelihood, and by AllPairs the share p_k / (p_i + p_k)
+    times n_k / (n_i + n_k). A record there is expected to earn μ p_i clicks; for AllPairs it is
+    the derivative of its sums.
+    """
+
+    def __init__(self, moves: Moves, fits: Sequence[Fit]) -> None:
+        p = np.stack([fit.p for fit in fits])
+        total, rate = moves.rates(p)
+        self.moves, self.p = moves, p[moves.stratum]
+        self.expected = rate[:, None] * self.p
+        self.q = ratio(self.p * moves.n, total[:, None])
+        self.shares = np.stack([fit.graph.share(fit.allpairs) for fit in fits])
+
+    def at(self, place: int) -> tuple[Ints, Floats, Floats]:
+        """Of the G pairs that stood at a place, the gradients by a click and by a record.
+
+        Returns:
+            Shape (M + 1,): the number of each pair among them, G for the others and for none; and
+            the two gradients by the likelihood and by AllPairs, shape (G + 1, 2 S), of which the
+            last row is 0.
+        """
+        some = np.flatnonzero(self.moves.n[:, place] > 0)
+        number = np.full(len(self.moves.pair) + 1, len(some))
+        number[some] = np.arange(len(some))
+        n, w, s = self.moves.n[some], self.moves.w[some], self.moves.stratum[some]
+        theirs, ours = self.shares[s, :, place], self.shares[s, place, :]
+        q, apart = self.q[some], ratio(n, n + n[:, [place]])
+        of_click = q * (self.p[some, place] > 0)[:, None], apart * theirs
+        lost = apart / (n + n[:, [place]]) * (w[:, [place]] * theirs + w * ours)
+        of_record = -self.expected[some, place][:, None] * q, -lost
+        return number, _balanced(of_click, place), _balanced(of_record, place)
+
+    def of_pairs(self) -> Floats:
+        """Shape (M, 2 S): what all clicks and records of each pair add to both scores."""
+        n, w = self.moves.n, self.moves.w
+        found = np.zeros((len(n), 2 * n.shape[1]))
+        for place in range(n.shape[1]):
+            at, click, record = self.at(place)
+            some = np.flatnonzero(n[:, place] > 0)
+            here = at[some]
+            found[some] += w[some, place, None] * click[here] + n[some, place, None] * record[here]
+        return found
+
+
+def _balanced(flows: tuple[Floats, Floats], place: int) -> Floats:
+    """Shape (G + 1, 2 S): what a place gets from the others, it gains and they lose."""
+    count, size = flows[0].shape
+    found = np.zeros((count + 1, 2, size))
+    for which, flow in enumerate(flows):
+        found[:-1, which] = -flow
+        found[:-1, which, place] += flow.sum(axis=1)
+    return found.reshape(count + 1, 2 * size)

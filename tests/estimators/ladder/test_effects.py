@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import batches_of
+from foreclick.batches import batches_of, context_hashes
 from foreclick.estimators.ladder import effects
 from foreclick.estimators.ladder.effects import item_effects
-from foreclick.estimators.ladder.items import FOLDS, UNKNOWN, context_hashes
+from foreclick.estimators.ladder.items import FOLDS, UNKNOWN
 from foreclick.estimators.ladder.sample import sampled
 from foreclick.tallies.base import settle
 

@@ -20,12 +20,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.batches import Batch, Bools, Floats, Ints, batches_of, ratio, sums
+from foreclick.batches import (
+    Batch,
+    Bools,
+    Floats,
+    Ints,
+    batches_of,
+    context_hashes,
+    ratio,
+    sums,
+)
 from foreclick.engines import HASHES
 from foreclick.estimators.ladder.items import (
     FOLDS,
     UNKNOWN,
-    context_hashes,
     item_folds,
     numbers_of,
     plain,

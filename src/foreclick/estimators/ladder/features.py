@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Candidate, Floats, Ints, ratio, sums
-from foreclick.estimators.ladder.items import FOLDS, UNKNOWN, Items, context_hashes
+from foreclick.batches import Batch, Candidate, Floats, Ints, context_hashes, ratio, sums
+from foreclick.estimators.ladder.items import FOLDS, UNKNOWN, Items
 from foreclick.estimators.ladder.shrinkage import borrowed
 
 if TYPE_CHECKING:

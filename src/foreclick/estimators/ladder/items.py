@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -184,16 +184,6 @@ def as_items(items: Any) -> Items | Literal["id"] | None:  # noqa: ANN401 - what
     if items is None or isinstance(items, Items):
         return items
     return ID if isinstance(items, str) and items == ID else Items(items)
-
-
-def context_hashes(batch: Batch) -> Ints:
-    """The hash of each context's text, below `HASHES`."""
-
-    def make() -> Ints:
-        text = batch.contexts.cast(pa.string()).fill_null("").to_pylist()
-        return np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
-
-    return cast("Ints", batch.keep("hashes", make))
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -13,12 +13,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Batches, Bools, Cluster, Floats, Ints, batches_of, sums
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Batches,
+    Bools,
+    Cluster,
+    Floats,
+    Ints,
+    batches_of,
+    context_hashes,
+    sums,
+)
 from foreclick.batches.arrays import numbered
 from foreclick.engines import HASHES
 from foreclick.estimators.examination import examination_curve
 from foreclick.estimators.ladder.classes import classes_of
-from foreclick.estimators.ladder.items import FOLDS, Items, context_hashes
+from foreclick.estimators.ladder.items import FOLDS, Items
 from foreclick.estimators.ladder.rates import reward_of
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
