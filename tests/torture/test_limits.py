@@ -103,7 +103,7 @@ def test_slow_work_is_announced_with_its_cause_and_a_remedy(monkeypatch, period,
     (line,) = _announced(monkeypatch, ask, SLOW=0.0)
     assert line.startswith("This takes about 0 s of one core: ")
     assert said in line
-    (_, memory) = _announced(monkeypatch, ask, HUGE_CONTEXT=1)
+    (memory,) = _announced(monkeypatch, ask, HUGE_CONTEXT=1)  # the other was said
     assert "rows, which are worked on in one piece" in memory
 
 

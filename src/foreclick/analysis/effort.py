@@ -16,10 +16,11 @@ SLOW = 30.0
 HUGE_CONTEXT = 20_000_000
 """Slots of one context, which is worked on in one piece, from which its memory is announced."""
 
-# Seconds of one core, for an estimator with intervals: for a position of a row of the tally, for
-# one of an item in a context, and for a context in a period; for the examination of 100 positions,
-# and for a pair of candidates. Rough: each from one or two runs (docs/evidence/torture.md).
-_ROW, _PAIR, _SUM = 0.15e-6, 0.55e-6, 0.14e-6
+# Seconds of one core. To read a position of a row of the tally; then, for an estimator with
+# intervals: for a position of a row, for one of an item in a context, for a context in a period;
+# for the examination of 100 positions, and for a pair of candidates. Rough: each from one or two
+# runs (docs/evidence/torture.md), so expect half as much or twice as much.
+_READ, _ROW, _PAIR, _SUM = 0.08e-6, 0.04e-6, 0.3e-6, 0.08e-6
 _EXAMINED, _COMPARED = 25.0, 1e-3
 _SLOT_BYTES = 100
 
@@ -27,7 +28,10 @@ _SLOT_BYTES = 100
 def announce_effort(
     counted: Tally, estimators: Sequence[Weighted | Ladder], candidates: int = 1
 ) -> None:
-    """Say how long the work will take, if that is long, and what would make it shorter."""
+    """Say how long the work will take, if that is long, and what would make it shorter.
+
+    It is said once of a log: the next question finds most of the work done.
+    """
     size, depth = size_of(counted), counted.shape.depth
     periods = len(batches_of(counted).codebook.periods or ())
     ladders = sum(isinstance(estimator, Ladder) for estimator in estimators)
@@ -35,7 +39,8 @@ def announce_effort(
     repeats = size.median >= FEW_RECORDS
     parts = [
         (
-            candidates * each * depth * (_ROW * size.rows + _PAIR * size.pairs),
+            depth * _READ * size.rows
+            + candidates * each * depth * (_ROW * size.rows + _PAIR * size.pairs),
             f"the tally has {size.rows:,} rows of {depth} positions. More processes (workers=) or "
             "a sample (read_log(…, sample=0.1)) are faster"
             if repeats
@@ -58,10 +63,18 @@ def announce_effort(
     seconds = sum(part for part, _ in parts)
     if seconds >= SLOW:
         _, why = max(parts)
-        announce(f"This takes about {duration(seconds)} of one core: {why}.")
+        _announce_once(counted, f"This takes about {duration(seconds)} of one core: {why}.")
     if size.largest * depth >= HUGE_CONTEXT:
         memory = size.largest * depth * _SLOT_BYTES / 1e9
-        announce(
+        _announce_once(
+            counted,
             f"One context has {size.largest:,} rows, which are worked on in one piece: about "
-            f"{memory:.0f} GB of memory. A finer context needs less."
+            f"{memory:.0f} GB of memory. A finer context needs less.",
         )
+
+
+def _announce_once(counted: Tally, text: str) -> None:
+    said: set[str] = batches_of(counted).kept.setdefault("announced", set())
+    if text not in said:
+        said.add(text)
+        announce(text)
