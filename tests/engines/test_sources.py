@@ -295,3 +295,13 @@ def test_a_function_of_a_missing_column_is_told_which_there_are(where):
 def test_a_filter_that_is_no_condition_is_explained(where):
     with pytest.raises(SourceError, match="the filter"):
         fc.read_log(table(), where=where)
+
+
+@pytest.mark.parametrize("empty", [{}, [{}], [[{}]]])
+def test_a_column_of_objects_without_fields_is_left_out(empty):
+    """DuckDB has no such type, and there is nothing in it."""
+    rows = [{"context": "q", "items": ["a"], "clicks": [1], "extra": empty}]
+    arrow = pa.Table.from_pylist(rows)
+    for source in (rows, arrow, pl.from_arrow(arrow)):
+        log = fc.read_log(source)
+        assert fc.tally(log).to_arrow()["n"].to_pylist() == [1]

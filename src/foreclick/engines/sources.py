@@ -378,10 +378,20 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
             "must hold lists of one type (all integers, or all strings); integers have 64 bits, "
             "so write larger ids as text."
         ) from error
+    table = table.select(
+        [i for i, kind in enumerate(table.schema.types) if not _holds_nothing(kind)]
+    )
     if not table.num_columns:
         what = type(source).__name__
         raise SourceError(f"the {what} is empty: it has no columns. Check how it was made.")
     return table.cast(_plain_schema(table.schema))
+
+
+def _holds_nothing(kind: pa.DataType) -> bool:
+    """Whether it is of objects without fields, `{}`, which DuckDB refuses."""
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    return pa.types.is_struct(kind) and not kind.num_fields
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
