@@ -110,9 +110,32 @@ class TestClickedIds:
         assert same(log, None) is False
         assert log.rows == 3
 
+    @pytest.mark.parametrize(("items", "ids"), [("int32", "int32"), ("int32", "int64")])
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_may_have_other_widths(self, items, ids, turned):
+        kinds = dict(zip(("items", "ids"), (ids, items) if turned else (items, ids), strict=True))
+        schema = pa.schema(
+            {"context": pa.string()}
+            | {name: pa.list_(pa.type_for_alias(kind)) for name, kind in kinds.items()}
+        )
+        log = fc.read_log(pa.table(self.TABLE, schema=schema), clicked_ids="ids")
+        other = {"context": ["q", "q", "r"], "items": self.TABLE["items"]}
+        assert same(log, other | {"clicks": [[0, 1], [0, 0], [0]]})
+
     def test_must_be_of_the_items_type(self):
         with pytest.raises(SourceError, match="Make them the same"):
             fc.read_log(self.TABLE | {"ids": [["2"], [], None]}, clicked_ids="ids")
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "uint8", "uint16", "uint32"])
+def test_narrow_integers_make_the_same_tally(kind):
+    table = {"context": [1, 1, 2], "items": [[1, 2], [2], [2]], "clicks": [[0, 1], [1], [1]]}
+    kind = pa.type_for_alias(kind)
+    schema = pa.schema({"context": kind, "items": pa.list_(kind), "clicks": pa.list_(kind)})
+    narrow = fc.tally(fc.read_log(pa.table(table, schema=schema))).to_arrow()
+    wide = fc.tally(fc.read_log(table)).to_arrow()
+    assert narrow.equals(wide)
+    assert narrow.schema.field("context").type == pa.int64()
 
 
 def test_wide_columns_by_a_pattern():

@@ -17,6 +17,7 @@ from operator import add, or_
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from foreclick.engines import Engine, whole
@@ -172,6 +173,13 @@ def key_of(column: ir.Column, role: str) -> ir.Column:
     return column.cast("string")
 
 
+def _grouped_key(column: ir.Column, role: str) -> ir.Column:
+    """The same while raw rows are grouped: integers of fewer bits are grouped in less memory."""
+    kind = column.type()
+    narrow = kind.is_integer() and kind.nbytes < dt.int64.nbytes
+    return column if narrow else key_of(column, role)
+
+
 def _reward(column: ir.Column, name: str) -> ir.Column:
     kind = column.type()
     if kind.is_boolean():
@@ -188,7 +196,7 @@ def _reward(column: ir.Column, name: str) -> ir.Column:
 def _slot_value(value: ir.Value, name: str) -> ir.Value:
     """What stands at a position: an item, a propensity, or the reward of this name."""
     if name == ITEM:
-        return key_of(value, ITEM)
+        return _grouped_key(value, ITEM)
     return value.cast("float64") if name == PROPENSITY else _reward(value, name)
 
 
@@ -201,7 +209,9 @@ class _Reader:
     def list_columns(self) -> dict[str, ir.Value]:
         table, roles = self.table, self.roles
         columns: dict[str, ir.Value] = {
-            CONTEXT: whole(0) if roles.context is None else key_of(table[roles.context], CONTEXT)
+            CONTEXT: whole(0)
+            if roles.context is None
+            else _grouped_key(table[roles.context], CONTEXT)
         }
         if roles.period is not None:
             columns[PERIOD] = period_of(table[roles.period])
@@ -256,11 +266,14 @@ class _Listed(_Reader):
     def _marks(self, column: str) -> Callable[[int], ir.Value | None]:
         """A function from the position to whether its item is among those that were clicked."""
         ids = self._array(column)
+        if ids.type().value_type.is_integer():
+            ids = ids.cast("array<int64>")
 
         def mark(k: int) -> ir.Value | None:
             item = self.items(k)
             if item is None:
                 return None
+            item = key_of(item, ITEM)
             if item.type() != ids.type().value_type:
                 raise SourceError(
                     f"clicked_ids={column!r} are of type {ids.type().value_type}, and the items of "
