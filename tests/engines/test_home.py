@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.engines import default_engine
+from foreclick.engines import default_engine, laptop
 from foreclick.engines.duckdb import DuckDB
 from foreclick.tallies import settle
 
@@ -87,3 +87,18 @@ def test_what_a_log_observed_still_moves_with_it_at_home(log):
         for source in (log, fc.read_log(LOG, period="day"))
     )
     assert there["se"] == here["se"]
+
+
+def test_an_engine_with_a_limit_puts_its_tables_on_disk():
+    engine = laptop(memory_limit="300MB")
+    run = engine.backend.con.execute
+    run("CREATE TEMP TABLE many AS SELECT range AS a FROM range(20_000_000)")
+
+    def held() -> float:
+        return float(run("SELECT sum(memory_usage_bytes) FROM duckdb_memory()").fetchone()[0])
+
+    before, limit = held(), run("SELECT current_setting('memory_limit')").fetchone()
+    engine.release()
+    assert held() < min(101e6, before)
+    assert run("SELECT current_setting('memory_limit')").fetchone() == limit
+    assert run("SELECT sum(a) FROM many").fetchone() == (19_999_999 * 10_000_000,)

@@ -261,6 +261,9 @@ class Engine:
         """The files that a URL or a glob names, for an engine that `reaches` them."""
         raise NotImplementedError
 
+    def release(self) -> None:
+        """Give back memory that is kept for tables which are not needed soon."""
+
     def drop(self, name: str) -> None:
         """Forget a table made by `materialise` or `show`."""
         self.backend.drop_table(name, force=True)

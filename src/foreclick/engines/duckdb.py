@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
@@ -35,6 +36,8 @@ _BATCH = 100_000
 _EXTENSIONS = dict.fromkeys(("s3", "s3a", "gs", "gcs", "http", "https"), "httpfs")
 _EXTENSIONS |= dict.fromkeys(("az", "abfs", "abfss"), "azure")
 _TEMPORARY = ops.Namespace(catalog="temp", database="main")
+_LIMIT = "_foreclick_limit"  # of memory, as an attribute of the backend
+_LITTLE = "100MB"  # it cannot do without
 _COMPILED = Kept()
 _SHOWN: dict[pa.Schema, tuple[Schema, ops.Namespace]] = {}
 
@@ -220,6 +223,17 @@ class DuckDB(Engine):
         with self._alone():
             return self._owned(name, register)
 
+    def release(self) -> None:
+        """Put what it keeps in memory on disk, if it has a limit that we gave it."""
+        limit = self.backend.__dict__.get(_LIMIT)
+        if limit is None:
+            return
+        with self._alone(), suppress(duckdb.OutOfMemoryException):
+            try:
+                self.backend.con.execute(f"SET memory_limit = '{_LITTLE}'")
+            finally:
+                self.backend.con.execute("SET memory_limit = ?", [limit])
+
     def drop(self, name: str) -> None:
         """Forget a table, or an Arrow table that was shown."""
         if "_source_" in name:
@@ -260,7 +274,9 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
         settings["memory_limit"] = memory_limit
     if threads is not None:
         settings["threads"] = threads
-    return DuckDB(ibis.duckdb.connect(**settings))
+    engine = DuckDB(ibis.duckdb.connect(**settings))
+    engine.backend.__dict__[_LIMIT] = memory_limit
+    return engine
 
 
 @cache
