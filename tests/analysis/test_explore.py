@@ -88,7 +88,7 @@ def served(site, plan, records, seed):
 
 
 def test_the_standard_error_is_that_of_logs_of_the_plan(site, log):
-    plan, logs = fc.explore(log, site.policy, effect=0.1), tries(24, 60)
+    plan, logs = fc.explore(log, site.policy, effect=0.1), tries(14, 60)
     found = [
         fc.evaluate(
             served(site, plan, math.ceil(plan.records), seed),

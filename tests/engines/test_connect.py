@@ -8,12 +8,15 @@ import pytest
 import foreclick as fc
 from foreclick.engines import engine_of
 from tests.engines.random_roles import LOGS
+from tests.tries import LONG
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    "log", [log for log in LOGS if log.name in ("times", "everything")], ids=str
+    "log",
+    [log for log in LOGS if log.name == "everything" or (LONG and log.name == "times")],
+    ids=str,
 )
 def test_the_tally_is_the_same_to_the_last_bit(spark_client, log):
     there = fc.tally(fc.read_log(spark_client.createDataFrame(log.table), **log.roles))
