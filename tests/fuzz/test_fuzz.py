@@ -226,3 +226,9 @@ def test_rows_of_a_cell_share_what_a_clip_cuts_off(model):
             propensity="list" if model == "list" else "slot",
         )
     )
+
+
+@pytest.mark.parametrize("seed", [5004449, 5005089])
+def test_a_candidate_is_itself_beside_a_production_that_varies_far_more(seed):
+    """Production's variance was 10¹² times the candidate's, by days and users at once."""
+    assert compared(seed, "compare")[2] == ""

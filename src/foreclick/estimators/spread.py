@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Floats, Ints
+from foreclick.batches import Bools, Floats, Ints
 
 BOTH = "both"
 """The kind of clusters that share a period and a unit."""
@@ -200,12 +200,22 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
         hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
     scale = np.sqrt(np.diag(shown)[:last])
     both = np.outer(scale, scale)
+    # Beside a production that varies far more, rounding would tell apart what is the same.
+    shown[:last, :last] = np.where(_same(spreads), both, shown[:last, :last])
     alike = shown[:last, :last] / np.where(both > 0, both, 1.0)
     np.fill_diagonal(alike, 1.0)
     found = shown.copy()
     found[:last, :last] += alike * np.sqrt(np.outer(hidden, hidden))
     found[:last, :last] += np.diag([spread.alone for spread in spreads]) + slips
     return np.asarray(found, dtype=np.float64)
+
+
+def _same(spreads: Sequence[Spread]) -> Bools:
+    """Shape (C, C): whether two candidates have the same sums over all clusters."""
+    keys = [b"".join(part.sums[:, 0].tobytes() for part in spread.parts) for spread in spreads]
+    numbers = {key: number for number, key in enumerate(keys)}
+    number = np.array([numbers[key] for key in keys])
+    return np.asarray(number[:, None] == number)
 
 
 def _slips(spreads: Sequence[Spread]) -> Floats:
