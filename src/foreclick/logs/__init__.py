@@ -375,9 +375,9 @@ class _Pass:
         guess = self.depth or self._longest(_SOME)
         masked = self._with_masks(guess) if self.roles.rewards else None
         shape, table = masked or self._with_columns(guess)
-        wide = {name: key_of(table[name], name) for name in (CONTEXT, *shape.items)}
-        narrow = {name for name, key in wide.items() if key.type() != table[name].type()}
-        return shape, table.mutate(**{name: wide[name] for name in narrow}) if narrow else table
+        keys = {name: key_of(table[name], name) for name in (CONTEXT, *shape.items)}
+        wider = {name: key for name, key in keys.items() if key.type() != table[name].type()}
+        return shape, table.mutate(**wider) if wider else table
 
     def _with_masks(self, depth: int) -> tuple[Shape, ir.Table] | None:
         """Group by masks; None if some row has rewards that do not fit in one."""

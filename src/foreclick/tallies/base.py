@@ -175,7 +175,7 @@ class Tally:
         if key not in self.learnt:
             scratch = ScratchFile("sorted.parquet")
             self._write(scratch.path, {}, quick=True)
-            self._here()[0].release()  # from here on, the file is read
+            self.engine.release()  # from here on, the file is read
             self._refuse_changed()
             self.learnt[key] = self.stored, scratch
         found: ScratchFile = self.learnt[key][1]
