@@ -112,14 +112,21 @@ def _joint(
         for side in sides
     ]
     labels = {"period": [row.day for row in rows], "unit": [row.unit for row in rows]}
-    stacked = np.column_stack([*(each[:, 0] for each in moves), moves[0][:, 1]])
+    candidates = np.column_stack([each[:, 0] for each in moves])
+    # Who is compared twice counts once.
+    candidates, whose = np.unique(candidates, axis=1, return_inverse=True)
+    whose = np.append(whose, candidates.shape[1])
+    stacked = np.column_stack([candidates, moves[0][:, 1]])
     weights = [row.weight for row in rows]
-    found = sum(spread.added_up(stacked, weights, labels[kind]) for kind in kinds)
-    if len(kinds) == 1:
-        return np.asarray(found)
-    twice = list(zip(labels["period"], labels["unit"], strict=True))
-    values, vectors = np.linalg.eigh(found - spread.added_up(stacked, weights, twice))
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    found = np.asarray(sum(spread.added_up(stacked, weights, labels[kind]) for kind in kinds))
+    if len(kinds) > 1:
+        twice = list(zip(labels["period"], labels["unit"], strict=True))
+        unit = np.sqrt(np.diag(found))
+        unit[unit == 0] = 1.0
+        scaled = (found - spread.added_up(stacked, weights, twice)) / np.outer(unit, unit)
+        values, vectors = np.linalg.eigh(scaled)
+        found = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(unit, unit)
+    return found[np.ix_(whose, whose)]
 
 
 # --- compare --------------------------------------------------------------------------------------
@@ -193,17 +200,36 @@ def _assert_errors(case: Case, found: Answer, clusters: str, where: str) -> spre
     seen = {n: side for n, side in named if found[n, "production"]["value"] is not None}
     if not seen:
         return None
-    theta = case.measures[0].theta
-    joint = _joint(list(seen.values()), case.rows, case.models[0], theta, case.clips[0], kinds)
+
+    def covariance(sides: list[Case]) -> spread.Floats:
+        theta = case.measures[0].theta
+        return _joint(sides, case.rows, case.models[0], theta, case.clips[0], kinds)
+
+    joint, last = covariance(list(seen.values())), len(seen)
+    # Of periods and units, what is cut at 0 depends on who else is compared. A candidate never
+    # differs from production by less than it does alone.
+    more = [
+        max(_of_difference(covariance([side]), 0, 1) - _of_difference(joint, i, last), 0.0)
+        for i, side in enumerate(seen.values())
+    ]
     for (i, one), (j, other) in itertools.combinations(enumerate([*seen, "production"]), 2):
         pair = one, other
-        right = float(joint[i, i] + joint[j, j] - 2 * joint[i, j])
+        right = _of_difference(joint, i, j)
         size = float(joint[i, i] + joint[j, j])
         size += 0.1 * max(found[pair]["value"], found[pair]["other"]) ** 2
         within = 4e-12 * size + 1e-14 * float(np.trace(joint))
+        if j == last:
+            right += more[i]
+        else:
+            within += (math.sqrt(more[i]) + math.sqrt(more[j])) ** 2
         if not math.isclose(found[pair]["se"] ** 2, right, rel_tol=1e-7, abs_tol=within):
             raise Difference(f"se of {pair}, {where}: {found[pair]['se']} is not √{right}")
     return joint if len(seen) == len(NAMES) else None
+
+
+def _of_difference(covariance: spread.Floats, i: int, j: int) -> float:
+    """The variance of the difference of two."""
+    return float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
 
 
 def _assert_itself(found: Answer, where: str) -> None:

@@ -354,6 +354,27 @@ class TestProcess:
             assert capsys.readouterr().err == f"foreclick: {said}.\n"
         assert signal.getsignal(signal.SIGTERM) is before
 
+    @pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_the_first_signal_has_the_last_word(self, first, code):
+        """Others come while Python ends."""
+        code_of_run = f"""
+import os, signal, sys, time
+from foreclick.cli.process import guarded
+def run():
+    os.kill(os.getpid(), {first:d})
+    time.sleep(5)
+code = guarded(run, last=True)
+for number in (signal.SIGINT, signal.SIGTERM):
+    os.kill(os.getpid(), number)
+time.sleep(0.1)
+sys.exit(code)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code_of_run], capture_output=True, text=True, check=False
+        )
+        said = "interrupted" if code == 130 else "terminated"
+        assert (done.returncode, done.stderr) == (code, f"foreclick: {said}.\n")
+
     def test_an_engine_that_is_terminated_at_work_stops(self, capsys):
         """DuckDB turns the signal into an error of its own."""
 

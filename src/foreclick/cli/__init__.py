@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from foreclick.cli.process import guarded
 
     words = list(sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(words))
+    return guarded(lambda: _run(words), last=argv is None)
 
 
 def _run(words: list[str]) -> int:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 BAD_OUTPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143
 
 
-def guarded(run: Callable[[], int]) -> int:
+def guarded(run: Callable[[], int], *, last: bool = False) -> int:
     """Runs a command; interrupted, terminated or without a reader, it ends without a traceback.
 
     Args:
         run: gives the exit code.
+        last: whether the process ends with it: what the first signal said is then the last word.
     """
-    with _closed_streams(), _signals() as seen:
+    with _closed_streams(), _signals(last=last) as seen:
         try:
             return _heeded(_flushed(run()), seen)
         except BrokenPipeError:
@@ -30,6 +31,8 @@ def guarded(run: Callable[[], int]) -> int:
             return BROKEN_PIPE
         except KeyboardInterrupt:
             terminated = signal.SIGTERM in seen
+            if last:
+                _ignore_signals()
             with suppress(OSError):
                 sys.stderr.write(
                     "foreclick: terminated.\n" if terminated else "foreclick: interrupted.\n"
@@ -81,7 +84,7 @@ def _closed_streams() -> Iterator[None]:
 
 
 @contextmanager
-def _signals() -> Iterator[list[int]]:
+def _signals(*, last: bool) -> Iterator[list[int]]:
     """SIGTERM ends the work like Ctrl-C, so that nothing is left behind; gives the signals so far.
 
     Engines know Ctrl-C and stop their own work for it. Where Ctrl-C is ignored, it still is.
@@ -102,5 +105,15 @@ def _signals() -> Iterator[list[int]]:
     try:
         yield seen
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if last and seen:
+            _ignore_signals()
+        else:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _ignore_signals() -> None:
+    """A second Ctrl-C while Python ends would print a traceback and give another exit code."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)

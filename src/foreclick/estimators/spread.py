@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Bools, Floats, Ints
+from foreclick.batches import Floats, Ints
 
 BOTH = "both"
 """The kind of clusters that share a period and a unit."""
@@ -187,11 +187,14 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
     of a candidate's own sample it shares with nobody. Production borrows nothing.
     """
     last, slips = len(spreads), _slips(spreads)
+    number = _numbers(spreads)
+    each = [spreads[j] for j in np.unique(number, return_index=True)[1]]
     columns = [
-        (part, np.stack([*(s.parts[j].sums[:, 0] for s in spreads), part.sums[:, 1]], axis=1))
+        (part, np.stack([*(s.parts[j].sums[:, 0] for s in each), part.sums[:, 1]], axis=1))
         for j, part in enumerate(spreads[0].parts)
     ]
-    shown = covariance_of(columns)
+    whose = np.append(number, len(each))
+    shown = covariance_of(columns)[np.ix_(whose, whose)]
     hidden = np.zeros(last)
     for j, spread in enumerate(spreads):
         extra = spread.covariance - shown[np.ix_([j, last], [j, last])]
@@ -200,8 +203,6 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
         hidden[j] = max(float(extra[0, 0] - 2 * extra[0, 1] + extra[1, 1]), 0.0)
     scale = np.sqrt(np.diag(shown)[:last])
     both = np.outer(scale, scale)
-    # Beside a production that varies far more, rounding would tell apart what is the same.
-    shown[:last, :last] = np.where(_same(spreads), both, shown[:last, :last])
     alike = shown[:last, :last] / np.where(both > 0, both, 1.0)
     np.fill_diagonal(alike, 1.0)
     found = shown.copy()
@@ -210,12 +211,11 @@ def joint_covariance(spreads: Sequence[Spread]) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
-def _same(spreads: Sequence[Spread]) -> Bools:
-    """Shape (C, C): whether two candidates have the same sums over all clusters."""
-    keys = [b"".join(part.sums[:, 0].tobytes() for part in spread.parts) for spread in spreads]
-    numbers = {key: number for number, key in enumerate(keys)}
-    number = np.array([numbers[key] for key in keys])
-    return np.asarray(number[:, None] == number)
+def _numbers(spreads: Sequence[Spread]) -> Ints:
+    """Shape (C,): from 0; candidates that have the same sums over all clusters have the same."""
+    numbers: dict[bytes, int] = {}
+    keys = (b"".join(part.sums[:, 0].tobytes() for part in spread.parts) for spread in spreads)
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
 def _slips(spreads: Sequence[Spread]) -> Floats:
@@ -227,12 +227,22 @@ def _slips(spreads: Sequence[Spread]) -> Floats:
 
 
 def covariance_of(columns: Sequence[tuple[ByCluster, Floats]]) -> Floats:
-    """Σ ± G / (G − 1) Σ_c s_c s_cᵀ over kinds of clusters; of several, no variance is below 0."""
-    found = np.sum([part.sign * _outer(sums) for part, sums in columns], axis=0)
-    if len(columns) == 1:
+    """Σ ± G / (G − 1) Σ_c s_c s_cᵀ over kinds of clusters; of several, no variance is below 0.
+
+    Where one would be, eigenvalues below 0 are cut. Estimates are scaled alike before, so that none
+    is rounded, or cut, as one is that varies far more.
+    """
+    parts = [(part.sign, _outer(sums)) for part, sums in columns]
+    found = np.sum([sign * outer for sign, outer in parts], axis=0)
+    if len(parts) == 1:
         return np.asarray(found)
-    values, vectors = np.linalg.eigh(found)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    size = np.sqrt(np.sum([np.diag(outer) for sign, outer in parts if sign > 0], axis=0))
+    unit = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(found / unit / unit[:, None])
+    if values[0] >= 0:
+        return np.asarray(found)
+    root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(root @ root.T)
 
 
 def _outer(sums: Floats) -> Floats:
