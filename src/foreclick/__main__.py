@@ -1,7 +1,6 @@
 """`python -m foreclick`: the command line."""
 
-import sys
-
 from foreclick.cli import main
+from foreclick.cli.process import end
 
-sys.exit(main())
+end(main())

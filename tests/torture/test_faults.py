@@ -375,6 +375,20 @@ sys.exit(code)
         said = "interrupted" if code == 130 else "terminated"
         assert (done.returncode, done.stderr) == (code, f"foreclick: {said}.\n")
 
+    def test_a_signal_while_python_executes_a_string(self, tmp_path):
+        """Python would end with that of SIGINT, if the module was run by `-m`."""
+        (tmp_path / "run_me.py").write_text("""
+import atexit, os, signal, sys
+from foreclick.cli.process import end, guarded
+open(sys.argv[1], "w").close()
+atexit.register(os.unlink, sys.argv[1])
+end(guarded(lambda: exec("os.kill(os.getpid(), signal.SIGTERM)"), last=True))
+""")
+        words = [sys.executable, "-m", "run_me", str(tmp_path / "scratch")]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (143, "foreclick: terminated.\n")
+        assert not (tmp_path / "scratch").exists()
+
     def test_an_engine_that_is_terminated_at_work_stops(self, capsys):
         """DuckDB turns the signal into an error of its own."""
 

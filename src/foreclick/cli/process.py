@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +39,18 @@ def guarded(run: Callable[[], int], *, last: bool = False) -> int:
                     "foreclick: terminated.\n" if terminated else "foreclick: interrupted.\n"
                 )
             return TERMINATED if terminated else INTERRUPTED
+
+
+def end(code: int) -> NoReturn:
+    """End this process with an exit code.
+
+    After `python -m`, Python kills itself with SIGINT in place of the exit code if a signal ever
+    came while it executed a string, as it does for every dataclass that is imported.
+    """
+    if code in (INTERRUPTED, TERMINATED):
+        atexit._run_exitfuncs()  # noqa: SLF001 - scratch files are removed there
+        os._exit(code)
+    sys.exit(code)
 
 
 def _heeded(code: int, seen: list[int]) -> int:
