@@ -57,6 +57,22 @@ def test_no_direction_has_a_negative_variance():
     assert clustered(parts).covariance == pytest.approx(np.zeros((2, 2)))
 
 
+def test_what_is_cut_does_not_depend_on_the_scale_of_an_estimate():
+    rng = np.random.default_rng(5)
+    day, user, z = rng.integers(0, 4, 40), rng.integers(0, 30, 40), rng.normal(size=(40, 2))
+    z[:, 1] = z[:, 0] + 0.1 * z[:, 1]
+    found = {}
+    for scale in (1.0, 1e-9):
+        values = (z - z.mean(axis=0)) * [scale, 1.0]
+        codes = [("period", day), ("unit", user), ("both", day * 30 + user)]
+        parts = [part(kind, code, values) for kind, code in codes]
+        found[scale] = clustered(parts).covariance / np.outer([scale, 1.0], [scale, 1.0])
+        raw = sum(p.sign * p.sums.T @ p.sums * len(p.sums) / (len(p.sums) - 1) for p in parts)
+        assert np.linalg.eigvalsh(raw)[0] < 0  # so that there is something to cut
+    assert found[1e-9] == pytest.approx(found[1.0], rel=1e-9)
+    assert np.linalg.eigvalsh(found[1.0])[0] > -1e-12
+
+
 def test_memory_is_newey_and_wests_of_days_in_order():
     s = DAYS.sums[:, 0] - DAYS.sums[:, 0].mean()
     expected = sum(max(1 - abs(i - j) / 5, 0) * s[i] * s[j] for i in range(12) for j in range(12))
@@ -84,3 +100,14 @@ def test_two_candidates_are_joined_over_all_kinds():
     # The other is half of production in every record, and so is all that follows.
     assert joint[1] == pytest.approx(0.5 * joint[2])
     assert joint[np.ix_([0, 2], [0, 2])] == pytest.approx(mine.covariance)
+
+
+def test_who_is_compared_twice_counts_once():
+    mine = clustered([DAYS, USERS, BOTH])
+    other = Z[:, ::-1] * [[0.5, 1.0]]
+    codes = [("period", DAY), ("unit", USER), ("both", DAY * 30 + USER)]
+    values = np.stack([other[:, 0], Z[:, 1]], axis=1)
+    theirs = clustered([part(kind, code, values) for kind, code in codes])
+    twice, once = joint_covariance([mine, theirs, mine]), joint_covariance([mine, theirs])
+    assert (twice[np.ix_([0, 1, 3], [0, 1, 3])] == once).all()
+    assert (twice[2] == twice[0]).all()

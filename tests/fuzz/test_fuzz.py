@@ -232,3 +232,9 @@ def test_rows_of_a_cell_share_what_a_clip_cuts_off(model):
 def test_a_candidate_is_itself_beside_a_production_that_varies_far_more(seed):
     """Production's variance was 10¹² times the candidate's, by days and users at once."""
     assert compared(seed, "compare")[2] == ""
+
+
+@pytest.mark.parametrize("seed", [6000333, 6000605, 6002804])
+def test_what_days_and_users_share_is_rounded_as_each_candidate_varies(seed):
+    """The order of a pair, a candidate beside itself, and production beside three candidates."""
+    assert compared(seed, "compare")[2] == ""
