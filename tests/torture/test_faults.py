@@ -360,6 +360,7 @@ class TestProcess:
         code_of_run = f"""
 import os, signal, sys, time
 from foreclick.cli.process import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a shell, whatever runs the tests
 def run():
     os.kill(os.getpid(), {first:d})
     time.sleep(5)
