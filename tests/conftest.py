@@ -20,6 +20,7 @@ from tests.engines import elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ibis.backends import BaseBackend
     from pyspark.sql import SparkSession
@@ -37,6 +38,12 @@ SHUFFLED = os.environ.get("FORECLICK_SHUFFLED")
 # How long an example takes depends on what else the machine does; it is no property of the code.
 settings.register_profile("foreclick", deadline=None)
 settings.load_profile("foreclick")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Whether to look for no tests there: what tests share has no doctests, and takes seconds."""
+    name = collection_path.name
+    return True if name.endswith(".py") and not name.startswith(("test_", "__init__")) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

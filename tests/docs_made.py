@@ -10,7 +10,7 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,20 +21,22 @@ from tests import docs
 NOTEBOOKS = {"docs/tutorial.ipynb": "docs/tutorial.md"}
 
 
-@functools.cache
-def made() -> dict[Path, str]:
-    """What these files should hold."""
-    files = {docs.ROOT / "docs" / "cli.md": command_line()}
+def made() -> dict[Path, Callable[[], str]]:
+    """What these files should hold, worked out when it is asked for."""
+    files: dict[Path, Callable[[], str]] = {docs.ROOT / "docs" / "cli.md": command_line}
     for notebook, page in NOTEBOOKS.items():
-        files[docs.ROOT / notebook] = as_notebook((docs.ROOT / page).read_text())
+        files[docs.ROOT / notebook] = functools.partial(_notebook_of, docs.ROOT / page)
     return files
 
 
 def write() -> None:
     """Write all of them."""
-    made.cache_clear()
     for path, text in made().items():
-        path.write_text(text)
+        path.write_text(text())
+
+
+def _notebook_of(page: Path) -> str:
+    return as_notebook(page.read_text())
 
 
 # --- the command line -----------------------------------------------------------------------------

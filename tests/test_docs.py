@@ -125,7 +125,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.mark.parametrize("path", docs_made.made(), ids=lambda path: path.name)
 def test_made_files_are_in_step(path: Path) -> None:
-    assert path.read_text() == docs_made.made()[path], "python -m tests.docs --write"
+    assert path.read_text() == docs_made.made()[path](), "python -m tests.docs --write"
 
 
 def test_the_notebook_runs_what_the_page_runs() -> None:

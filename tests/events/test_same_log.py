@@ -67,7 +67,10 @@ def test_the_log_is_the_same_everywhere(engine):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in ("clickhouse", "datafusion")],
+    [
+        pytest.param(name, marks=pytest.mark.xdist_group(name))
+        for name in (("clickhouse", "datafusion") if LONG else ("clickhouse",))
+    ],
 )
 def test_the_log_is_the_same_where_nothing_is_created(name):
     here, did = events(lists=30)
