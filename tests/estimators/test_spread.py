@@ -22,7 +22,15 @@ def part(kind, code, values=Z):
     return ByCluster(kind, sums, present)
 
 
-DAYS, USERS, BOTH = part("period", DAY), part("unit", USER), part("both", DAY * 30 + USER)
+def parts(values, day=DAY, user=USER):
+    """Sums by days, by users, and by both at once."""
+    codes = [("period", day), ("unit", user), ("both", day * 30 + user)]
+    return [part(kind, code, values) for kind, code in codes]
+
+
+DAYS, USERS, BOTH = parts(Z)
+HALF = clustered(parts(Z[:, [1, 1]] * [0.5, 1.0]))
+"""A candidate that is half of production in every record."""
 
 
 def pairs(share):
@@ -53,8 +61,7 @@ def test_no_direction_has_a_negative_variance():
     """Days and users whose sums are 0, so that only what they share is left."""
     z = np.array([[1.0, 0.5], [-1.0, -0.5], [-1.0, -0.5], [1.0, 0.5]])
     day, user = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    parts = [part("period", day, z), part("unit", user, z), part("both", day * 2 + user, z)]
-    assert clustered(parts).covariance == pytest.approx(np.zeros((2, 2)))
+    assert clustered(parts(z, day, user)).covariance == pytest.approx(np.zeros((2, 2)))
 
 
 def test_what_is_cut_does_not_depend_on_the_scale_of_an_estimate():
@@ -64,10 +71,9 @@ def test_what_is_cut_does_not_depend_on_the_scale_of_an_estimate():
     found = {}
     for scale in (1.0, 1e-9):
         values = (z - z.mean(axis=0)) * [scale, 1.0]
-        codes = [("period", day), ("unit", user), ("both", day * 30 + user)]
-        parts = [part(kind, code, values) for kind, code in codes]
-        found[scale] = clustered(parts).covariance / np.outer([scale, 1.0], [scale, 1.0])
-        raw = sum(p.sign * p.sums.T @ p.sums * len(p.sums) / (len(p.sums) - 1) for p in parts)
+        kinds = parts(values, day, user)
+        found[scale] = clustered(kinds).covariance / np.outer([scale, 1.0], [scale, 1.0])
+        raw = sum(p.sign * p.sums.T @ p.sums * len(p.sums) / (len(p.sums) - 1) for p in kinds)
         assert np.linalg.eigvalsh(raw)[0] < 0  # so that there is something to cut
     assert found[1e-9] == pytest.approx(found[1.0], rel=1e-9)
     assert np.linalg.eigvalsh(found[1.0])[0] > -1e-12
@@ -91,23 +97,14 @@ def test_a_few_days_say_nothing_of_memory():
 
 
 def test_two_candidates_are_joined_over_all_kinds():
-    other = Z[:, ::-1] * [[0.5, 1.0]]
     mine = clustered([DAYS, USERS, BOTH])
-    values = np.stack([other[:, 0], Z[:, 1]], axis=1)  # production is the same for both
-    codes = [("period", DAY), ("unit", USER), ("both", DAY * 30 + USER)]
-    theirs = clustered([part(kind, code, values) for kind, code in codes])
-    joint = joint_covariance([mine, theirs])
-    # The other is half of production in every record, and so is all that follows.
+    joint = joint_covariance([mine, HALF])
     assert joint[1] == pytest.approx(0.5 * joint[2])
     assert joint[np.ix_([0, 2], [0, 2])] == pytest.approx(mine.covariance)
 
 
 def test_who_is_compared_twice_counts_once():
     mine = clustered([DAYS, USERS, BOTH])
-    other = Z[:, ::-1] * [[0.5, 1.0]]
-    codes = [("period", DAY), ("unit", USER), ("both", DAY * 30 + USER)]
-    values = np.stack([other[:, 0], Z[:, 1]], axis=1)
-    theirs = clustered([part(kind, code, values) for kind, code in codes])
-    twice, once = joint_covariance([mine, theirs, mine]), joint_covariance([mine, theirs])
+    twice, once = joint_covariance([mine, HALF, mine]), joint_covariance([mine, HALF])
     assert (twice[np.ix_([0, 1, 3], [0, 1, 3])] == once).all()
     assert (twice[2] == twice[0]).all()
