@@ -1,0 +1,580 @@
+"""Slots and cells: what a log has of each, and what candidates show of them.
+
+A **slot** is anything that a displayed position can be counted under: a pair at a position, a
+context at a position, a prefix, a whole list, or the position of a single row. What the log shows
+and earns is counted once per slot (`SlotCounts`). A click model groups slots into **cells**. An
+**atom** is a slot of the candidates' cells: it has a position (so θ_k and e_k), each candidate's
+probability of it, and its number among the log's slots. For `ip`, `prefix` and `list` every atom is
+its own cell.
+
+Sizes: R rows, K positions of the log, D of candidates, W of a line of slots, J atoms, G cells, A
+asks, C candidates, E = A · C columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Bools,
+    Candidate,
+    Cluster,
+    Floats,
+    Ints,
+    Reward,
+    padded,
+    sums,
+)
+from foreclick.batches.arrays import expanded, numbered, parted, starts_of, summed
+from foreclick.batches.encode import Codes
+from foreclick.batches.matching import begin_alike, matched_prefixes
+from foreclick.estimate.question import Ask
+from foreclick.metrics import Metric
+from foreclick.models import ClickModel, Slots
+
+T = TypeVar("T")
+
+
+def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
+    """Shape (count, …): the sums of rows of values, shape (N, …), by group, shape (N,)."""
+    if values.ndim == 1:
+        return sums(group, values, count)
+    width = int(np.prod(values.shape[1:]))
+    flat = np.ascontiguousarray(values).reshape(len(values), width)
+    if width <= 2:  # noqa: PLR2004 - up to here, counting column by column is faster
+        found = np.stack([sums(group, column, count) for column in flat.T], axis=1)
+    else:
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        ends = np.arange(len(values) + 1, dtype=np.int32)
+        inside = group.astype(np.int32)
+        ones = np.ones(len(values))
+        if len(group) and int(inside.max()) >= count:
+            ones, inside = 1.0 * (inside < count), np.minimum(inside, count - 1)
+        found = sparse.csc_array((ones, inside, ends), shape=(count, len(values))) @ flat
+    return np.asarray(found).reshape(count, *values.shape[1:])
+
+
+# --- what the log has of slots ----------------------------------------------------------------------
+
+
+class RewardCounts(NamedTuple):
+    """What is counted in slots: a reward, and the records that could have earned it.
+
+    Attributes:
+        name: tells it from others of the same batch.
+        reward: the entries that are not 0.
+        at_risk: Shape (R, K): which positions of a row could have earned it; None: all shown.
+    """
+
+    name: object
+    reward: Reward
+    at_risk: Bools | None = None
+
+
+def reward_counts(batch: Batch, metric: Metric, *, hazard: bool = False) -> RewardCounts:
+    """What a metric counts: the log's reward, or the first of each row.
+
+    Of a hazard, only records that come as far as a slot could have clicked there.
+    """
+    if metric.shown:
+        return RewardCounts(metric.reward, batch.filled())
+    if not metric.first:
+        return RewardCounts(metric.reward, batch.rewards[metric.reward])
+    risk = batch.at_risk(metric.source) if hazard else None
+    return RewardCounts((metric.reward, hazard), batch.first(metric.source), risk)
+
+
+def row_credit(batch: Batch, metric: Metric) -> Floats:
+    """Shape (R,): Σ_k θ_k w_k of each row."""
+
+    def make() -> Floats:
+        reward = reward_counts(batch, metric).reward
+        theta = padded(metric.theta, batch.depth)
+        return sums(reward.row, theta[reward.position] * reward.value, len(batch.n))
+
+    return batch.keep(("credit", metric), make)  # type: ignore[return-value]
+
+
+class Entries(NamedTuple):
+    """Slots by cluster: those that have any records, position after position.
+
+    Attributes:
+        start: Shape (size + 1,): the first entry of each slot.
+        count: Shape (size + 1,): how many entries each slot has; 0 for the last.
+        key: for each position, Shape (E_k,): unit * T + cluster, rising.
+        cluster: Shape (E,).
+        n: Shape (E,): records.
+    """
+
+    start: Ints
+    count: Ints
+    key: list[Ints]
+    cluster: Ints
+    n: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SlotCounts:
+    """The slots of a batch, under numbers of their own.
+
+    Attributes:
+        batch: the log's records.
+        line: Shape (R,): the line of `slot` that a row has.
+        slot: Shape (lines, W): the slot of each position, `size` where nothing is shown.
+        size: how many slots there are.
+        columns: the slots of each position: one for every unit (a pair, a context) that can stand
+            there.
+    """
+
+    batch: Batch
+    line: Ints
+    slot: Ints
+    size: int
+    columns: tuple[slice, ...]
+    _kept: dict[object, Any] = field(default_factory=dict)
+
+    def _keep(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives, made once."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]  # type: ignore[no-any-return]
+
+    def n(self, counts: RewardCounts) -> Floats:
+        """Shape (size + 1,): how many records show a slot, or are at risk there; the last is 0."""
+
+        def make() -> Floats:
+            if counts.at_risk is None:
+                line_n = sums(self.line, self.batch.n, len(self.slot))
+                weights = np.repeat(line_n, self.slot.shape[1])
+                return self._ended(sums(self.slot, weights, self.size + 1))
+            weights = self.batch.n[:, None] * counts.at_risk
+            return self._ended(sums(self.slot[self.line], weights, self.size + 1))
+
+        return self._keep(("n", counts.at_risk is None or counts.name), make)
+
+    def earned(self, counts: RewardCounts, power: int = 1) -> Floats:
+        """Shape (size + 1,): the sum of the reward (or its square) of each slot; the last is 0."""
+
+        def make() -> Floats:
+            reward = counts.reward
+            value = self.batch.n[reward.row] * reward.value**power
+            at = self.slot[self.line[reward.row], reward.position]
+            return self._ended(sums(at, value, self.size + 1))
+
+        return self._keep(("earned", counts.name, power), make)
+
+    def _ended(self, found: Floats) -> Floats:
+        found[self.size] = 0.0
+        return found
+
+    def entries(self, kind: Cluster, counts: RewardCounts) -> Entries:
+        """The slots that have records in a cluster, or records at risk."""
+
+        def make() -> Entries:
+            batch, clusters = self.batch, self.batch.cluster_count[kind]
+            line, cluster, n = self.line, batch.clusters[kind], batch.n
+            if counts.at_risk is None:  # rows that differ in clicks alone are one
+                line, cluster, n = self._lines(kind)
+            start = np.zeros(self.size + 1, dtype=np.int32)
+            count = np.zeros(self.size + 1, dtype=np.int32)
+            keys, found, before = [], [], 0
+            for k, column in enumerate(self.columns):
+                here = n if counts.at_risk is None else n * counts.at_risk[:, k]
+                key = self._units(k)[line] * clusters + cluster
+                key, total = summed(key, here, len(range(self.size)[column]) * clusters)
+                unit, of = parted(key, clusters)
+                count[column] = size = np.bincount(unit, minlength=len(count[column]))
+                start[column] = before + np.cumsum(size) - size
+                before += len(key)
+                keys.append(key)
+                found.append((of.astype(np.int16), total))
+            each, records = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            return Entries(start, count, keys, each, records)
+
+        return self._keep(("entries", kind, counts.at_risk is None or counts.name), make)
+
+    def _units(self, k: int) -> Ints:
+        """Shape (lines,): which of the units each line has at a position; one beyond, for none."""
+        column = self.columns[k]
+        units, step = len(range(self.size)[column]), column.step or 1
+        unit = (self.slot[:, k].astype(np.int64) - column.start + step - 1) // step
+        return np.asarray(np.minimum(unit, units))
+
+    def entry_earned(self, kind: Cluster, counts: RewardCounts) -> Floats:
+        """Shape (E,): the sum of the reward of each entry."""
+
+        def make() -> Floats:
+            entries, reward, batch = self.entries(kind, counts), counts.reward, self.batch
+            order = np.argsort(reward.position.astype(np.int16), kind="stable")
+            ends = np.cumsum(np.bincount(reward.position, minlength=len(entries.key)))
+            row = reward.row[order]
+            line, cluster = self.line[row], batch.clusters[kind][row]
+            value, clusters = batch.n[row] * reward.value[order], batch.cluster_count[kind]
+            found = []
+            for k, (key, end) in enumerate(zip(entries.key, ends.tolist(), strict=True)):
+                some = slice(ends[k - 1] if k else 0, end)
+                own = self._units(k)[line[some]] * clusters + cluster[some]
+                found.append(sums(np.searchsorted(key, own), value[some], len(key)))
+            return np.concatenate(found)
+
+        return self._keep(("entry earned", kind, counts.name), make)
+
+    def _lines(self, kind: Cluster) -> tuple[Ints, Ints, Floats]:
+        """Line, cluster and records of the lines that have records in a cluster."""
+
+        def make() -> tuple[Ints, Ints, Floats]:
+            batch, count = self.batch, self.batch.cluster_count[kind]
+            key = self.line.astype(np.int64) * count + batch.clusters[kind]
+            found, n = summed(key, batch.n, len(self.slot) * count)
+            return (*parted(found, count), n)
+
+        if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
+            return self.batch.keep(("lines", kind), make)  # type: ignore[return-value]
+        return self._keep(("lines", kind), make)
+
+
+def log_slots(batch: Batch, unit: str, depth: int = 0) -> SlotCounts:
+    """The slots of a batch by unit, kept with it.
+
+    Args:
+        batch: the log's records.
+        unit: "pair" or "context", each at its positions; "prefix", an item with all that stands
+            above it; "list", a whole list.
+        depth: the position down to which lists are told apart.
+    """
+
+    def make() -> SlotCounts:
+        k, shown = batch.depth, batch.lists != EMPTY
+        if unit == "list":
+            at = batch.prefix[:, depth - 1 : depth].astype(np.int64)
+            size = int(at[-1, 0]) + 1 if len(at) else 0
+            return SlotCounts(batch, batch.row_list, at, size, (slice(0, size),))
+        if unit == "prefix":
+            counts = batch.prefix[-1] + 1 if len(shown) else np.zeros(k, dtype=int)
+            end = np.cumsum(counts)
+            first, size = end - counts, int(counts.sum())
+            at = np.where(shown, batch.prefix + first, size)
+            columns = tuple(map(slice, first.tolist(), end.tolist()))
+            return SlotCounts(batch, batch.row_list, at, size, columns)
+        if unit == "pair":
+            size, slot = batch.pair_count * k, batch.slot
+        else:
+            size = batch.context_count * k
+            first = batch.list_context * np.int64(k)
+            slot = np.where(shown.T, first + np.arange(k)[:, None], size).T
+        return SlotCounts(batch, batch.row_list, slot, size, side_by_side(size, k))
+
+    depth = min(depth, batch.depth)
+    return batch.keep(("slots", unit, depth), make)  # type: ignore[return-value]
+
+
+def side_by_side(size: int, depth: int) -> tuple[slice, ...]:
+    """The slots of each position, if those of a unit are side by side."""
+    return tuple(slice(k, size, depth) for k in range(depth))
+
+
+# --- the candidates' cells --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of candidates by one click model, in one batch.
+
+    Attributes:
+        counts: the log's slots.
+        slot: Shape (J,): the log's slot of each atom; `counts.size` if it was never shown.
+        position: Shape (J,), from 0; 0 for whole lists.
+        cell: Shape (J,): the cell of each atom.
+        mass: Shape (J, C): how likely each candidate shows the atom.
+        context: Shape (G,): of each cell.
+        key: Shape (J,), rising: what tells atoms apart, by which other policies are matched.
+        filled: Shape (J, D): for whole lists, which positions show something.
+    """
+
+    counts: SlotCounts
+    slot: Ints
+    position: Ints
+    cell: Ints
+    mass: Floats
+    context: Ints
+    key: Ints
+    filled: Bools | None = None
+
+    @property
+    def size(self) -> int:
+        """G."""
+        return len(self.context)
+
+    @property
+    def batch(self) -> Batch:
+        """The log's records."""
+        return self.counts.batch
+
+    def along(self, values: tuple[float, ...]) -> Floats:
+        """Shape (J,): the value of each atom's position; of a whole list, the sum along it."""
+        if self.filled is None:
+            width = int(self.position.max(initial=0)) + 1
+            return padded(values, max(width, len(values)))[self.position]
+        return np.asarray(self.filled @ padded(values, self.filled.shape[1]))
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether every atom is its own cell, under the same number."""
+        return self.size == len(self.cell) and bool(np.all(self.cell == np.arange(self.size)))
+
+    def by_cell(self, values: Floats) -> Floats:
+        """Shape (G, …): the sum over the atoms of each cell."""
+        return values if self.alone else group_sums(self.cell, values, self.size)
+
+    def reward_counts(self, ask: Ask) -> RewardCounts:
+        """What an ask counts in these cells; of a whole list, what the list is worth."""
+        if self.filled is None:
+            return reward_counts(self.batch, ask.metric, hazard=ask.hazard)
+        worth = row_credit(self.batch, ask.metric)
+        row = np.flatnonzero(worth)
+        at = np.zeros(len(row), dtype=np.int64)
+        return RewardCounts(ask.metric, Reward(row, at, worth[row]))
+
+    def theta(self, ask: Ask) -> Floats:
+        """Shape (J,): θ of each atom; what a whole list is worth already has it."""
+        return self.along(ask.theta) if self.filled is None else np.ones(len(self.slot))
+
+
+def cells_of(policies: Candidate, ask: Ask, depth: int | None = None) -> Cells:
+    """The cells of candidates for an ask, and for all asks of the same group.
+
+    Args:
+        policies: one policy, or several, in the numbers of the batch.
+        ask: says the click model.
+        depth: where the lists of `list` cells end, if not where the metric does.
+    """
+    model = ask.model
+    if model.cell == "list":
+        return _list_cells(policies, depth or ask.metric.depth)
+    if model.cell == "prefix":
+        return _prefix_cells(policies)
+    if callable(model.cell) or not model.sees_items:
+        return _cells_by_function(policies, model)
+    return _pair_cells(policies, alone="position" in model.cell)
+
+
+def _pair_cells(policies: Candidate, *, alone: bool) -> Cells:
+    """An item: at each position alone (`ip`), or wherever it stands (`item`, `pbm`)."""
+    counts, slots = log_slots(policies.batch, "pair"), policies.slots
+    if alone:
+        unit, position = np.nonzero(slots.mass > 0)
+        cell, context = np.arange(len(unit)), slots.context[unit]
+    else:
+        unit, position = (index.ravel() for index in np.indices(slots.mass.shape))
+        cell, context = unit, slots.context
+    slot = _slot_of(counts, slots.pair[unit], position, policies.batch.depth)
+    key = slots.pair[unit] * policies.depth + position
+    mass = policies.slot_mass[:, unit, position].T
+    return Cells(counts, slot, position, cell, mass, context, key)
+
+
+def _slot_of(counts: SlotCounts, unit: Ints, position: Ints, depth: int) -> Ints:
+    """The log's slot of a unit at a position; none for new pairs, and below the log's last one."""
+    at = unit.astype(np.int64) * depth + position
+    return np.where((position < depth) & (at < counts.size), at, counts.size)
+
+
+def _cells_by_function(policies: Candidate, model: ClickModel) -> Cells:
+    """Cells by position, by nothing, or by a user's function of item and position."""
+    batch, slots, depth = policies.batch, policies.slots, policies.depth
+    each = policies.slot_mass  # (C, Q, D)
+    if model.sees_items:
+        counts = log_slots(batch, "pair")
+        unit = np.union1d(np.arange(batch.pair_count), slots.pair)
+        context = np.empty(len(unit), dtype=np.int64)
+        logged = unit < batch.pair_count
+        context[logged] = batch.pair_context[unit[logged]]
+        own = np.searchsorted(unit, slots.pair)
+        context[own] = slots.context
+        items = policies.coding.values(policies.coding.items_of(unit))
+    else:
+        counts = log_slots(batch, "context")
+        unit = context = np.arange(batch.context_count)
+        own = slots.context
+        items = np.zeros(len(unit), dtype=np.int64)
+    mass = np.stack([group_sums(own, of, len(unit)) for of in each], axis=2)  # (U, D, C)
+    row, position = (index.ravel() for index in np.indices(mass.shape[:2]))
+    code = slot_codes(model, items, depth)[row, position]
+    key = context[row] * (int(code.max(initial=0)) + 1) + code
+    wanted = np.unique(key[mass[row, position].max(axis=1, initial=0.0) > 0])
+    cell = np.searchsorted(wanted, key)
+    there = cell < len(wanted)
+    there[there] = wanted[cell[there]] == key[there]
+    row, position, cell = row[there], position[there], cell[there]
+    owner = np.zeros(len(wanted), dtype=np.int64)
+    owner[cell] = context[row]
+    slot = _slot_of(counts, unit[row], position, batch.depth)
+    return Cells(
+        counts, slot, position, cell, mass[row, position], owner, unit[row] * depth + position
+    )
+
+
+def slot_codes(model: ClickModel, items: Any, depth: int) -> Ints:  # noqa: ANN401 - of any type
+    """Shape (U, depth): a number for what a click model calls the cell of item and position.
+
+    Numbers rise with the values, so they are in the same order whichever items a batch has. None
+    and NaN are a value like any other.
+    """
+    row, position = (index.ravel() for index in np.indices((len(items), depth)))
+    code: Ints = np.zeros(len(row), dtype=np.int64)
+    for column in model.cell_of(Slots(items[row], position + 1)):
+        values = pa.array(np.broadcast_to(np.asarray(column), code.shape), from_pandas=True)
+        codes = Codes.of(values)
+        key = code * max(len(codes), 1) + codes.number(values)
+        code = numbered(key, int(key.max(initial=-1)) + 1)[1]
+    return code.reshape(len(items), depth)
+
+
+def _prefix_cells(policies: Candidate) -> Cells:
+    """An item below the same items."""
+    batch, lists, depth = policies.batch, policies.lists, policies.depth
+    counts = log_slots(batch, "prefix")
+    row, position = np.nonzero(lists.pairs != EMPTY)
+    number = lists.prefix[row, position] * depth + position
+    key, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    matched = matched_prefixes(batch, lists, depth)[row[first], position[first]]
+    start = padded([column.start for column in counts.columns], depth).astype(np.int64)
+    slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
+    mass = group_sums(cell.ravel(), policies.list_mass[:, row].T, len(first))
+    own = np.arange(len(first))
+    return Cells(counts, slot, position[first], own, mass, lists.context[row[first]], key)
+
+
+def _list_cells(policies: Candidate, end: int) -> Cells:
+    """Whole lists, down to position `end`."""
+    batch, lists = policies.batch, policies.lists
+    end = min(end, policies.depth)
+    counts = log_slots(batch, "list", end)
+    number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
+    found, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    matched = matched_prefixes(batch, lists, end)[first, end - 1] if len(first) else first
+    slot = np.where(matched >= 0, matched, counts.size)
+    mass = group_sums(cell.ravel(), policies.list_mass.T, len(first))
+    filled = lists.pairs[first, :end] != EMPTY
+    own = np.arange(len(first))
+    position = np.zeros(len(first), dtype=np.int64)
+    key = found * policies.depth + end - 1
+    return Cells(counts, slot, position, own, mass, lists.context[first], key, filled)
+
+
+def list_atoms(cells: Cells, policies: Candidate, ask: Ask) -> Ints:
+    """Shape (M, W): the atom of each slot of the candidates' lists, -1 for none.
+
+    W is the depth of the lists, or 1 where a whole list is one cell.
+    """
+    lists, depth = policies.lists, policies.depth
+    if cells.filled is not None:
+        end = cells.filled.shape[1]
+        key = lists.prefix[:, end - 1 : end] * depth + end - 1
+        return _found(cells.key, key)
+    own = lists.pairs if ask.model.sees_items else lists.context[:, None]
+    own = lists.prefix if ask.model.cell == "prefix" else own
+    return np.where(lists.pairs != EMPTY, _found(cells.key, own * depth + np.arange(depth)), -1)
+
+
+def _found(keys: Ints, wanted: Ints) -> Ints:
+    """Where each wanted key is among keys that rise, -1 for none."""
+    at = np.searchsorted(keys, wanted)
+    hit = at < len(keys)
+    hit[hit] = keys[at[hit]] == wanted[hit]
+    return np.where(hit, at, -1)
+
+
+def other_mass(cells: Cells, policies: Candidate, other: Candidate, ask: Ask) -> Floats:
+    """Shape (J,): how likely another policy shows each atom of the candidates' cells."""
+    depth = policies.depth
+    if ask.model.over_lists:
+        end = depth if cells.filled is None else cells.filled.shape[1]
+        mine, theirs = policies.lists, other.lists
+        starts = starts_of(mine.context, policies.batch.context_count)
+        alike = begin_alike(starts, mine.pairs, theirs.context, theirs.pairs[:, :end])
+        row, position = np.nonzero((alike >= 0) & (theirs.pairs[:, :end] != EMPTY))
+        if cells.filled is not None:
+            row = np.flatnonzero(alike[:, end - 1] >= 0)
+            position = np.full(len(row), end - 1)
+        key = mine.prefix[alike[row, position], position] * depth + position
+        mass = theirs.mass[row]
+    else:
+        slots = other.slots
+        unit, position = np.nonzero(slots.mass > 0)
+        own = slots.pair if ask.model.sees_items else slots.context
+        key, mass = own[unit] * depth + position, slots.mass[unit, position]
+    atom = _found(cells.key, key)
+    return sums(atom[atom >= 0], mass[atom >= 0], len(cells.key))
+
+
+class CellEntries(NamedTuple):
+    """What the clusters of a log have of each cell: an entry for every cell in every cluster.
+
+    Attributes:
+        start: Shape (G + 1,): where the entries of each cell begin.
+        cell: Shape (Q,), rising.
+        cluster: Shape (Q,).
+        earned: Shape (Q, A): the credit of the cell in the cluster.
+        exposed: Shape (Q, A): its exposure there.
+    """
+
+    start: Ints
+    cell: Ints
+    cluster: Ints
+    earned: Floats
+    exposed: Floats
+
+    def by_cell(self, values: Floats) -> Floats:
+        """Shape (G, …): the sums over the clusters of each cell, of values (Q, …)."""
+        found = np.zeros((len(self.start) - 1, *values.shape[1:]))
+        some = np.flatnonzero(self.start[1:] > self.start[:-1])
+        if len(some):  # reduceat has no empty runs
+            found[some] = np.add.reduceat(values, self.start[some], axis=0)
+        return found
+
+
+def cell_entries(cells: Cells, kind: Cluster, asks: list[Ask], shown: Bools) -> CellEntries:
+    """What the clusters of a kind have of some cells.
+
+    Args:
+        cells: those of the candidates.
+        kind: of clusters.
+        asks: of one group.
+        shown: Shape (G,): the cells that are wanted.
+    """
+    counts, clusters = cells.counts, cells.batch.cluster_count[kind]
+    which = cells.reward_counts(asks[0])
+    entries = counts.entries(kind, which)
+    atoms = np.flatnonzero(shown[cells.cell])
+    slot = cells.slot[atoms]
+    count = entries.count[slot]
+    entry = expanded(entries.start[slot].astype(np.int64), count)
+    cell, cluster = np.repeat(cells.cell[atoms], count), entries.cluster[entry]
+    group = None
+    if not cells.alone:
+        key, group = numbered(cell * clusters + cluster, cells.size * clusters)
+        cell, cluster = parted(key, clusters)
+
+    def by_entry(of_log: Floats, of_atom: Floats) -> Floats:
+        values = of_log[entry]
+        values *= np.repeat(of_atom[atoms], count)
+        return values if group is None else sums(group, values, len(cell))
+
+    earned = [
+        by_entry(counts.entry_earned(kind, cells.reward_counts(ask)), cells.theta(ask))
+        for ask in asks
+    ]
+    exposed = [by_entry(entries.n, cells.along(ask.exposure)) for ask in asks]
+    start = starts_of(cell, cells.size)
+    return CellEntries(start, cell, cluster, np.stack(earned, 1), np.stack(exposed, 1))

@@ -1,0 +1,210 @@
+"""Columns: what every estimator gives for a batch, and how records move it.
+
+Every estimate is a *column*: a candidate by an estimator, a metric and a clip; production is a
+column for each metric. An estimator turns a batch and C candidates into `Scored`. From there on
+nothing depends on which estimator it was: ψ says how far each record moves a column, and sums of
+ψ over clusters are error vectors, from which all covariances follow.
+
+    ψ_t + V = common_x + Σ_slots of t (gain · reward − cost),
+
+where x is the context of record t. Sizes: R rows, X contexts, J slots that some column counts, A
+asks, C candidates, E = A · C columns, S parts of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foreclick.batches import Batch, Bools, Candidate, Coding, Floats, Ints, Several
+from foreclick.estimate.cells import RewardCounts, group_sums
+from foreclick.policies import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A batch with C candidates in its numbers.
+
+    Attributes:
+        batch: the log's records.
+        members: the candidates one by one.
+        policies: all of them together: whatever any of them shows.
+        known: Shape (X, C): the contexts that each candidate has lists for.
+        sampled: which candidates are the frequencies of another log.
+    """
+
+    batch: Batch
+    members: Sequence[Candidate]
+    policies: Candidate
+    known: Bools
+    sampled: Sequence[int]
+
+    @classmethod
+    def of(
+        cls, batch: Batch, policies: Sequence[Policy], depth: int, sampled: Sequence[int]
+    ) -> View:
+        """Candidates in the numbers of a batch, asked down to a depth."""
+        coding = Coding(batch, depth)
+        members = [Candidate(coding, policy) for policy in policies]
+        known = np.stack([member.known for member in members], axis=1)
+        every = members[0] if len(members) == 1 else Several(members)
+        return cls(batch, members, every, known, sampled)
+
+    @property
+    def count(self) -> int:
+        """C."""
+        return len(self.members)
+
+
+class Loose(NamedTuple):
+    """Errors that no record shows: independent of each other, one a row.
+
+    Attributes:
+        context: Shape (Z,): of each; None if they are of no context.
+        error: Shape (Z, E): by how much each puts the columns off, times records.
+    """
+
+    context: Ints | None
+    error: Floats
+
+
+@dataclass(eq=False)
+class Scored:
+    """Some columns in one batch; all values are times records.
+
+    Attributes:
+        value: Shape (X, E): n_x V_x; 0 in contexts that the candidate does not know.
+        facts: Shape (X, E, …) each: sums over cells, by name.
+        largest: Shape (X, E): the largest weight, before it is clipped.
+        psi: Shape (R, E) or (R, E + 1): ψ_t + V; the last is the click rate that contexts share,
+            if there is one. None: not asked for.
+        loose: errors that no record shows, with as many columns as `psi`.
+        slope: Shape (X, E): how far n_x V_x moves with the click rate that contexts share.
+        shared: Shape (X, E, D): how far n_x V_x is off by each of D errors that contexts share.
+    """
+
+    value: Floats
+    facts: dict[str, Floats]
+    largest: Floats | None = None
+    psi: Floats | None = None
+    loose: list[Loose] = field(default_factory=list)
+    slope: Floats | None = None
+    shared: Floats | None = None
+
+
+def influence(
+    batch: Batch,
+    line: Ints,
+    slot: Ints,
+    common: Floats,
+    gain: Floats,
+    cost: Floats | None,
+    rewards: Sequence[tuple[RewardCounts, Any]],
+) -> Floats:
+    """Shape (R, E): ψ_t + V of one record of each row.
+
+    Args:
+        batch: the records.
+        line: Shape (R,): the line of `slot` that each row has.
+        slot: Shape (lines, W): which of J slots stands at each position; J for none.
+        common: Shape (X, E): what all records of a context have in common.
+        gain: Shape (J + 1, E): how far a reward of 1 at a slot moves each column; the last is 0.
+        cost: Shape (J + 1, E): what a record was expected to earn there; None for nothing.
+        rewards: what is counted, and the columns that count it.
+    """
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+
+    psi = common[batch.row_context]
+    count, width = slot.shape
+    if cost is not None and rewards[0][0].at_risk is None:
+        ends = np.arange(0, count * width + 1, width, dtype=np.int64)
+        shown = sparse.csr_array((np.ones(slot.size), slot.ravel(), ends), shape=(count, len(cost)))
+        psi -= (shown @ cost)[line]
+    for counts, columns in rewards:
+        reward, risk = counts.reward, counts.at_risk
+        if cost is not None and risk is not None:
+            for k in range(width):
+                psi[:, columns] -= cost[slot[line, k]][:, columns] * risk[:, k : k + 1]
+        ends = np.searchsorted(reward.row, np.arange(len(batch.n) + 1))
+        at = slot[line[reward.row], reward.position]
+        earned = sparse.csr_array((reward.value, at, ends), shape=(len(batch.n), len(gain)))
+        psi[:, columns] += earned @ np.ascontiguousarray(gain[:, columns])
+    return np.asarray(psi)
+
+
+class Totals:
+    """Sums over contexts, by name and part of the answer.
+
+    Args:
+        strata: S, how many parts the answer has.
+        share: Shape (X, S), sparse: the share of each context's records that each part has; None
+            if there is one part.
+    """
+
+    def __init__(self, strata: int = 1, share: Any = None) -> None:  # noqa: ANN401
+        self.strata, self._share = strata, share
+        self.sums: dict[Any, Floats] = {}
+        self.largest: dict[Any, Floats] = {}
+
+    def more(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
+        """Add to a sum of any shape."""
+        before = self.sums.get(name)
+        self.sums[name] = values if before is None else before + values
+
+    def add(
+        self,
+        name: Any,  # noqa: ANN401 - a dict's key
+        values: Floats,
+        context: Ints | None = None,
+        power: int = 1,
+    ) -> None:
+        """Add values (N, …) of contexts, by default one of each: each part has its share.
+
+        With a power of 2, values are variances of errors that all records of a context share.
+        """
+        if self._share is None:
+            self.more(name, values.sum(axis=0)[None])
+            return
+        share = self._share if power == 1 else self._share.power(2)
+        if context is not None:
+            values = group_sums(context, values, share.shape[0])
+        flat = values.reshape(len(values), -1)
+        self.more(name, (share.T @ flat).reshape(self.strata, *values.shape[1:]))
+
+    def gram(
+        self,
+        name: Any,  # noqa: ANN401 - a dict's key
+        context: Ints,
+        left: Floats,
+        right: Floats,
+        power: int = 1,
+    ) -> None:
+        """Add Σ left rightᵀ of rows (N, ·) each."""
+        if self._share is None:
+            self.more(name, (left.T @ right)[None])
+        else:
+            self.add(name, left[:, :, None] * right[:, None, :], context, power)
+
+    def scatter(self, name: Any, at: Ints, values: Floats, count: int) -> None:  # noqa: ANN401
+        """Add values (N, …) to `count` places."""
+        self.more(name, group_sums(at, values, count))
+
+    def most(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
+        """Take the largest of the values (X, …) of contexts, in every part."""
+        found = values.max(axis=0, initial=0.0)
+        self.largest[name] = np.maximum(found, self.largest.get(name, 0.0))
+
+    def merge(self, other: Totals) -> None:
+        """Those of other contexts too."""
+        for name, values in other.sums.items():
+            self.more(name, values)
+        for name, values in other.largest.items():
+            self.largest[name] = np.maximum(values, self.largest.get(name, 0.0))
+
+    def get(self, name: Any, stratum: int) -> Any:  # noqa: ANN401 - an array, or 0
+        """The sum of a part; 0 for what was never added."""
+        found = self.sums.get(name)
+        return 0.0 if found is None else found[stratum]

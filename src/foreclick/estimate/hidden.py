@@ -1,0 +1,191 @@
+"""Variance that influence does not show: of small cells and few clusters.
+
+A click rate follows the records it was fitted to. What is left of them varies less than records do:
+of a cell g, the share h_c of its exposure that cluster c has is also the share of that cluster's
+variance that does not show,
+
+    E u_gc² ≈ (1 − h_c) v_gc,    u_gc = Σ_{t in c} (c_g(t) − r_g e_g(t)).
+
+A cell that was seen once shows nothing, and nor does one that was seen on a single day, however
+often. The errors of a cell are (W, 1) times one number: W for a candidate, 1 for production as far
+as the candidate shows the same, so that a candidate that shows what production did differs from it
+by nothing. Two candidates share the error of a cell, each with its own weight.
+
+The usual variance s² of a record is pooled over the cells of a context; contexts with few degrees
+of freedom take that of all contexts, which is known only when all batches are summed. All sums are
+linear in it and in the shock τ², so each is kept in three *ranks*: a constant, a factor of s², a
+factor of τ².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from foreclick.batches import Cluster, Floats, Ints, ratio, sums
+from foreclick.batches.arrays import numbered
+from foreclick.estimate.cells import CellEntries, cell_entries, group_sums
+from foreclick.estimate.columns import Totals
+from foreclick.estimate.estimates import ENOUGH_PERIODS
+from foreclick.estimate.weighted import WeighedCells
+
+FEW_FREEDOM = 10
+"""Degrees of freedom; a context with fewer takes the variance of all contexts."""
+
+_ROUNDING = 1e-14
+"""What is left of squares that cancel: rewards that are all alike vary by nothing."""
+
+
+def add_hidden(
+    totals: Totals, name: int, w: WeighedCells, kinds: Sequence[str], *, dated: bool
+) -> None:
+    """Add what the cells of a group hide, under its number.
+
+    Args:
+        totals: the sums.
+        name: the number of the group.
+        w: its cells.
+        kinds: whose records vary together.
+        dated: whether it matters in how many periods cells were seen.
+    """
+    cells, context = w.cells, w.cells.context
+    if not w.asks[0].model.sees_items:
+        return
+    shown = w.wanted.max(axis=(1, 2), initial=0.0) > 0
+    needed = [] if w.known else cluster_kinds(kinds)
+    entries = {
+        kind: cell_entries(cells, kind, w.asks, shown)
+        for kind in dict.fromkeys([*(["period"] if dated else []), *needed])
+    }
+    if dated:
+        _add_repeated(totals, name, w, entries["period"])
+    if w.known or not kinds:
+        return
+    counts = cells.counts
+    rewards = [cells.reward_counts(ask) for ask in w.asks]
+    shown = counts.n(rewards[0])[cells.slot][:, None]
+    earned, squares = (
+        np.stack([counts.earned(each, power)[cells.slot] for each in rewards], axis=1)
+        for power in (1, 2)
+    )
+    q = cells.by_cell(squares * w.theta**2)
+    x = cells.by_cell(earned * w.theta * w.exposure)
+    y = cells.by_cell(shown * w.exposure**2)
+    left = q - w.rate * (2 * x - w.rate * y)
+    left = np.where(left > _ROUNDING * q, left, 0.0)[:, :, None]  # (G, A, 1)
+    n = w.n[:, :, None]
+    there = (w.wanted > 0) & (n > 0)  # (G, A, C)
+    left = np.where(there, left, 0.0)
+    free = np.where(there, np.maximum(n - 1, 0.0), 0.0)  # of records that count less than 1
+    pool = np.stack([w.by_context(left), w.by_context(free)], axis=2)  # (X, E, 2)
+    totals.add((name, "pool"), pool)
+    own = pool[:, :, 1] >= FEW_FREEDOM
+    shape = w.wanted.shape
+    usual = np.where(own, ratio(pool[:, :, 0], pool[:, :, 1]), 0.0)[context].reshape(shape)
+    pooled = np.where(own[context].reshape(shape), 0.0, 2 * n / (n + 1))
+    weight, there_too = w.weight, 1.0 * (w.weight > 0)
+    for kind in kinds:
+        if kind == "record":
+            # As if two more records of the context's usual variance had been seen in each cell.
+            known = (2 * n * usual - left) / (n + 1)
+            _products(totals, (name, kind, 0), context, known, weight, there_too)
+            _products(totals, (name, kind, 1), context, pooled, weight, there_too)
+        else:
+            known = n * (left + 2 * usual) / (n + 1)  # n_g σ_g², but for the pooled s²
+            _few_clusters(totals, (name, kind), w, entries[kind], there, known, pooled)  # type: ignore[index]
+
+
+def _few_clusters(
+    totals: Totals,
+    name: tuple[int, str],
+    w: WeighedCells,
+    entries: CellEntries,
+    there: Any,  # noqa: ANN401 - booleans
+    known: Floats,
+    pooled: Floats,
+) -> None:
+    """What cells hide that were seen in few clusters.
+
+    The variance of a cluster in a cell is taken to be that of its records, n_gc σ_g², and that of
+    a shock which moves all click rates of a context by a share of themselves, τ² (r_g e_gc)².
+    τ² = over / under is what the residuals u have left over, all cells together.
+
+        Σ_gc (W, 1)² n_g σ_g² h_c²  +  τ² Σ_xc (A_xc A_xcᵀ − B_xc B_xcᵀ),
+        A_xc = Σ_g (W, 1) r_g e_gc,    B_xc = Σ_g (W, 1) r_g e_gc √(1 − h_c)
+    """
+    batch, context, cell = w.cells.batch, w.cells.context, entries.cell
+    exposed = entries.exposed
+    whole = entries.by_cell(exposed)[cell]
+    # Not 1 − e/whole, of which rounding leaves little where one cluster has nearly all.
+    others = ratio(np.maximum(whole - exposed, 0.0), whole)
+    square = exposed * exposed
+    expected = w.rate[cell] * exposed
+    ee, spared, apart, left = (
+        entries.by_cell(each)
+        for each in (square, square * others, exposed * others, (entries.earned - expected) ** 2)
+    )
+    shared = ratio(ee, w.exposed**2)[:, :, None]  # Σ h²
+    unshared = ratio(apart, w.exposed)[:, :, None]  # Σ h (1 − h) = 1 − Σ h²
+    tau = [
+        there * (left[:, :, None] - known * unshared),
+        -1.0 * there * pooled * unshared,
+        there * (w.rate**2 * spared)[:, :, None],
+    ]
+    totals.add((*name, "tau"), np.stack([w.by_context(each) for each in tau], axis=2))
+    weight, f = w.weight, 1.0 * (w.weight > 0)
+    _products(totals, (*name, 0), context, known * shared, weight, f)
+    _products(totals, (*name, 1), context, pooled * shared, weight, f)
+    clusters = batch.cluster_count[name[1]]  # type: ignore[index]
+    key = context[cell].astype(np.int64) * clusters + entries.cluster
+    at, group = numbered(key, batch.context_count * clusters)
+    of, f = (at // clusters).astype(np.int64), 1.0 * (w.ratio > 0)
+    for sign, part in ((1.0, expected), (-1.0, expected * np.sqrt(others))):
+        moved = [
+            group_sums(group, part[:, :, None] * factor[cell], len(at)) for factor in (weight, f)
+        ]
+        _products(totals, (*name, 2), of, sign, moved[0], moved[1])
+
+
+def _products(
+    totals: Totals,
+    name: tuple[Any, ...],
+    context: Ints,
+    hidden: Floats | float,
+    v: Floats,
+    f: Floats,
+) -> None:
+    """Add (W, 1)(W, 1)ᵀ × hidden: of all pairs of candidates, and of each with production."""
+    left = v * hidden
+    for a in range(v.shape[1]):
+        totals.gram((*name, "vv", a), context, left[:, a], v[:, a])
+    flat = (len(v), v.shape[1] * v.shape[2])
+    totals.add((*name, "vf"), (left * f).reshape(flat), context)
+    totals.add((*name, "ff"), (hidden * f * f).reshape(flat), context)
+
+
+def _add_repeated(totals: Totals, name: int, w: WeighedCells, entries: CellEntries) -> None:
+    """Add the covered exposure, and that of cells seen in `ENOUGH_PERIODS` or more.
+
+    Days differ. What a cell earned that was seen on few of them may be a day effect, and no number
+    of records on the same days tells.
+    """
+    seen = entries.exposed > 0
+    periods = entries.by_cell(1.0 * seen)
+    if w.by_row:  # rows of one cell may be of one period
+        own, shown = w.cells.key, np.flatnonzero(seen[:, 0])
+        pairs = np.stack([own[entries.cell[shown]], entries.cluster[shown]])
+        pairs = np.unique(pairs, axis=1)
+        size = int(own.max(initial=-1)) + 1
+        periods = sums(pairs[0], np.ones(pairs.shape[1]), size)[own][:, None]
+    mass = w.records[:, None, None] * w.wanted * w.share[:, None, None]
+    covered = np.where(w.logged[:, :, None] > 0, mass, 0.0)
+    often = np.where((periods >= ENOUGH_PERIODS)[:, :, None], covered, 0.0)
+    each = [w.by_context(covered), w.by_context(often)]
+    totals.add((name, "repeated"), np.stack(each, axis=2))
+
+
+def cluster_kinds(kinds: Sequence[str]) -> list[Cluster]:
+    """Those of the kinds that are clusters of records."""
+    return [kind for kind in ("period", "unit") if kind in kinds]  # type: ignore[misc]

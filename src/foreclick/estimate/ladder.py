@@ -1,0 +1,449 @@
+"""The ladder: what candidates earn by rates that climb from fine cells to coarse ones.
+
+The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells, with rates r as `Ladder` says. Strengths
+given, a rate moves with the counts of its own cell and with the rate of the rung below, which moves
+with all of its cells. So the estimate moves by A_g (c_g(t) − r_g n_g(t)) for a record t, summed over
+the cells of the top. A comes down the ladder as rates do. With H the candidate's exposure that gets
+its rate from a cell, of its own or by backing off,
+
+    A = H / (n + s) + A' s / (n + s).
+
+Below the contexts stands one rate, that of the log. It is a column of its own (the *shared* one),
+which records of all contexts move, and every estimate moves with it by its slope.
+
+What shrinkage hides: a cell differs from the rung below with variance r'/s, and what is a cell's
+own and shrinkage takes from it is wrong in every log alike. For each click that a cell has more
+than the rung below expects, the estimate is off by its *slip*: the candidate's slots miss s/(n + s)
+of it, and the rung below takes it for its own. The errors of cells are independent: one error
+vector a cell, so that two candidates that show the same are off by the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foreclick.batches import EMPTY, Batch, Floats, Ints, Reward, padded, ratio, sums
+from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.batches.matching import matched_prefixes
+from foreclick.estimate.cells import RewardCounts, group_sums
+from foreclick.estimate.columns import Loose, Scored, View, influence
+from foreclick.estimate.question import Ask
+from foreclick.estimate.spec import Ladder
+from foreclick.metrics import first_of
+
+FEWEST = 0.02
+"""At least this share of readers goes on below an item, so that no examination is 0."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A ladder with its strengths and examination, given or learnt.
+
+    Attributes:
+        strengths: s of each rung but the coarsest, finest first.
+        examined: p_1, p_2, …, down to the last position of the log, or as deep as it was given.
+        stopping: κ.
+        base: the log's rate when strengths were learnt: what the rates μ of items in the
+            examination are backed off to, so that each context has its own.
+        rounds: in how many rounds rates and examination are found.
+    """
+
+    ladder: Ladder
+    strengths: tuple[float, ...]
+    examined: tuple[float, ...]
+    stopping: float = 0.0
+    base: float = 0.0
+    rounds: int = 0
+
+
+def borrowed(n: Floats, s: float) -> Floats:
+    """Which share of a cell's rate comes from the rung below: s / (n + s)."""
+    return np.ones_like(n) if math.isinf(s) else np.asarray(s / (n + s))
+
+
+def own_weight(n: Floats, s: float) -> Floats:
+    """How far one click of a cell moves its rate: 1 / (n + s)."""
+    return np.zeros_like(n) if math.isinf(s) else np.asarray(1 / (n + s))
+
+
+def climb(
+    n: Floats, c: Floats, s: float, below: Ints, count: int, exposed: Floats | float = 1.0
+) -> tuple[Floats, Floats]:
+    """Records and clicks that the cells of a rung of strength s pass on to the rung below.
+
+    Args:
+        n, c: Shape (G,): records and clicks of each cell.
+        s: the strength of the rung.
+        below: Shape (G,): the cell of the rung below that each belongs to.
+        count: how many cells the rung below has.
+        exposed: Shape (G,): how much a record exposes the cell below.
+    """
+    share = borrowed(n, s)
+    return sums(below, n * share * exposed, count), sums(below, c * share, count)
+
+
+def descend(n: Floats, c: Floats, s: float, expected: Floats) -> Floats:
+    """The rate of each cell, from its counts and from what the rung below expects of it, r' e."""
+    return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
+
+
+def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
+    """Shape (L, K): which share of those who look at a list get as far as each position.
+
+    Args:
+        mu: Shape (Q,): the rate of each item.
+        shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
+        stopping: κ.
+    """
+    going_on = np.maximum(1 - stopping * np.clip(mu, 0, 1), FEWEST)
+    found = np.ones(shown.shape)
+    # Nobody stops at nothing: `EMPTY` is the number of the last.
+    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=found[:, 1:])
+    return found
+
+
+# --- the log's cells --------------------------------------------------------------------------------
+
+
+class Rung(NamedTuple):
+    """The log's cells of one rung.
+
+    Attributes:
+        s: the strength.
+        n, c: Shape (G,): records and clicks.
+        below: Shape (G,): the cell of the next rung that each backs off to.
+        count: how many cells the next rung has.
+        exposed: Shape (G,) or 1: how much a record of a cell exposes the cell below.
+    """
+
+    s: float
+    n: Floats
+    c: Floats
+    below: Ints
+    count: int
+    exposed: Floats | float = 1.0
+
+    def climbed(self) -> tuple[Floats, Floats]:
+        """Records and clicks of the cells of the next rung."""
+        return climb(self.n, self.c, self.s, self.below, self.count, self.exposed)
+
+    def rates(self, below: Floats) -> tuple[Floats, Floats]:
+        """Shape (G,) each: the rates, and what the rung below, of these rates, expects."""
+        expected = below[self.below] * self.exposed
+        return descend(self.n, self.c, self.s, expected), expected
+
+
+class LogRungs(NamedTuple):
+    """The cells of a batch on every rung.
+
+    Attributes:
+        rungs: finest first, down to the contexts.
+        slot: Shape (L, K): the top's cell of each slot, one beyond the last where nothing is shown.
+        position: Shape (P · K + 1,): the cell on the rung "position" of every slot, -1 for none.
+        starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
+        attraction: Shape (P,): μ of each pair, by which fewer examine what stands below it.
+        new_attraction: Shape (X,): μ of what a context never showed.
+    """
+
+    rungs: list[Rung]
+    slot: Ints
+    position: Ints
+    starts: Ints
+    attraction: Floats
+    new_attraction: Floats
+
+
+def reward_of(batch: Batch, name: str) -> Reward:
+    """A reward of the log, or the first clicks that a metric of these weighs."""
+    source = first_of(name)
+    return batch.rewards[name] if source is None else batch.first(source)
+
+
+def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
+    """The cells of a batch, kept with it."""
+
+    def make() -> LogRungs:
+        k, pairs, contexts = batch.depth, batch.pair_count, batch.context_count
+        shown, listed = batch.lists != EMPTY, fit.ladder.top == "list"
+        cells = np.flatnonzero(shown)
+        slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
+        position = np.full(pairs * k + 1, -1, dtype=np.int32)
+        position[slots] = np.arange(len(slots), dtype=np.int32)
+        earned = reward_of(batch, reward)
+        value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
+        starts = np.zeros(k, dtype=np.int64)
+        tops: list[Rung] = []
+        if listed:
+            slot = np.where(shown, np.arange(shown.size).reshape(shown.shape), shown.size)
+            size = batch.prefix.max(axis=0, initial=-1).astype(np.int64) + 1
+            starts = np.cumsum(size) - size
+            prefix = (batch.prefix + starts).ravel()
+            n = (batch.list_n[:, None] * shown).ravel()
+            c = sums(line * np.int64(k) + earned.position, value, shown.size)
+            count = int(size.sum())
+            tops.append(Rung(fit.strengths[0], n, c, prefix.astype(np.int32), count))
+            n, c = tops[0].climbed()
+            below = value_of_each(prefix[cells], cell, count)
+            one = value_of_each(prefix[cells], cells, count)  # a slot of each prefix
+        else:
+            slot = np.full(shown.shape, len(slots))
+            slot.ravel()[cells] = cell
+            n = sums(slot, np.repeat(batch.list_n, k), len(slots))
+            c = sums(slot[line, earned.position], value, len(slots))
+            below, one = np.zeros(0, dtype=np.int64), slots % k  # any slot at the same position
+        p = padded(fit.examined, k)
+        exposed = p[one % k]
+        mu = [np.zeros(pairs), np.zeros(contexts)]
+        for round_ in range(fit.rounds + 1):
+            s = fit.strengths[-3:]
+            rungs = [Rung(fit.strengths[1], n, c, below, len(slots), exposed)] if listed else []
+            counts = rungs[0].climbed() if listed else (n, c)
+            rungs.append(Rung(s[0], *counts, slots // k, pairs, 1.0 if listed else exposed))
+            rungs.append(Rung(s[1], *rungs[-1].climbed(), batch.pair_context, contexts))
+            log = np.zeros(contexts, dtype=np.int64)
+            rungs.append(Rung(s[2], *rungs[-1].climbed(), log, 1))
+            if not fit.stopping or round_ == fit.rounds:
+                break
+            of_context = rungs[-1].rates(np.array([fit.base]))[0]
+            mu = [rungs[-2].rates(of_context)[0], of_context]
+            exposed = (readers(mu[0], batch.lists, fit.stopping) * p).ravel()[one]
+        return LogRungs([*tops, *rungs], slot, position, starts, *mu)
+
+    return batch.keep(("ladder rungs", fit, reward), make)  # type: ignore[return-value]
+
+
+def slot_examination(batch: Batch, fit: Fitted, reward: str) -> Floats:
+    """Shape (L, K): e of each slot of the log; that of nothing where nothing is shown."""
+    p = padded(fit.examined, batch.depth)
+    if not fit.stopping:
+        return np.broadcast_to(p, batch.lists.shape)
+    return readers(log_rungs(batch, fit, reward).attraction, batch.lists, fit.stopping) * p
+
+
+# --- the candidates' slots --------------------------------------------------------------------------
+
+
+class _Slots(NamedTuple):
+    """Slots that candidates show, Q of them.
+
+    Attributes:
+        listed: Shape (Q,): the list of each; -1 if lists are not told apart.
+        position, pair, context: Shape (Q,).
+        mass: Shape (Q, C): how likely each candidate shows it.
+    """
+
+    listed: Ints
+    position: Ints
+    pair: Ints
+    context: Ints
+    mass: Floats
+
+
+def _slots_of(view: View, depth: int, *, by_list: bool) -> _Slots:
+    """The slots that any candidate shows down to a position, of every list apart or of all."""
+    policies = view.policies
+    if by_list:
+        lists = policies.lists
+        at, k = np.nonzero((lists.pairs[:, :depth] != EMPTY) & (lists.mass > 0)[:, None])
+        return _Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at].T)
+    slots = policies.slots
+    at, k = np.nonzero(slots.mass[:, :depth] > 0)
+    mass = policies.slot_mass[:, at, k].T
+    return _Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
+
+
+class _Path(NamedTuple):
+    """Where slots of candidates stand on one rung.
+
+    Attributes:
+        cell: Shape (Q,): the log's cell; from its count on for cells that the log never showed.
+        new: Shape (Q,): which are such cells.
+        n: Shape (Q,): records of the cell.
+        exposed: Shape (Q,) or 1: how much a record exposes the cell below.
+        expected: Shape (Q,): what the rung below expects.
+        rate: Shape (Q,).
+    """
+
+    cell: Ints
+    new: Any
+    n: Floats
+    exposed: Floats | float
+    expected: Floats
+    rate: Floats
+
+
+def _paths(
+    view: View, fit: Fitted, log: LogRungs, rates: list[Floats], base: float, slots: _Slots
+) -> list[_Path]:
+    """Where slots stand on each rung."""
+    batch, policies, k = view.batch, view.policies, slots.position
+    pair, context, depth, width = slots.pair, slots.context, batch.depth, policies.depth
+    known, inside = pair < batch.pair_count, k < depth
+    at = log.position[np.where(known & inside, pair * np.int64(depth) + k, -1)]
+    own = [at, pair, context]
+    new = [at < 0, ~known, np.zeros(len(k), dtype=np.bool_)]
+    other = [pair * np.int64(width) + k, pair, context]
+    e = padded(fit.examined, max(width, depth))[k]
+    if fit.ladder.top == "list":
+        lists, listed = policies.lists, slots.listed
+        begins = matched_prefixes(batch, lists, width)
+        begin, whole = begins[listed, k], begins[listed, -1]
+        own = [whole * depth + k, begin + log.starts[np.minimum(k, depth - 1)], *own]
+        new = [whole < 0, begin < 0, *new]
+        other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
+        if fit.stopping:
+            mu = log.attraction
+            most = max(int(lists.pairs.max(initial=-1)) + 1 - len(mu), 0)
+            row, column = np.nonzero(lists.pairs >= len(mu))
+            owner = value_of_each(lists.pairs[row, column] - len(mu), lists.context[row], most)
+            mu = np.concatenate([mu, log.new_attraction[owner]])
+            e = e * readers(mu, lists.pairs, fit.stopping)[listed, k]
+    below, found = np.full(len(k), base), []
+    for j in reversed(range(len(own))):
+        rung, fresh = log.rungs[j], new[j]
+        cell = np.where(fresh, 0, own[j])
+        exposed: Floats | float = 1.0
+        if isinstance(rung.exposed, np.ndarray):
+            exposed = np.where(fresh, e, rung.exposed[cell] if len(rung.n) else 0.0)
+        expected = below * exposed
+        n, rate = np.zeros(len(k)), expected
+        if len(rung.n):
+            n = np.where(fresh, 0.0, rung.n[cell])
+            rate = np.where(fresh, expected, rates[j][cell])
+        cell = np.where(fresh, len(rung.n) + other[j], own[j])
+        found.append(_Path(cell, fresh, n, exposed, expected, rate))
+        below = rate
+    return found[::-1]
+
+
+# --- columns ----------------------------------------------------------------------------------------
+
+
+class LogRate(NamedTuple):
+    """The click rate that all contexts share: records that reach the log's rung, and its rate."""
+
+    n: float
+    rate: float
+
+    def rates(self, log: LogRungs) -> list[tuple[Floats, Floats]]:
+        """By rung, shape (G,) each: the rates of cells, and what the rung below expects."""
+        found, below = [], np.array([self.rate])
+        for rung in reversed(log.rungs):
+            found.append(rung.rates(below))
+            below = found[-1][0]
+        return found[::-1]
+
+
+def passed_on(batch: Batch, fit: Fitted, reward: str) -> tuple[float, float]:
+    """Records and clicks that a batch passes on to the log's rung."""
+    n, c = log_rungs(batch, fit, reward).rungs[-1].climbed()
+    return float(n[0]), float(c[0])
+
+
+def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, rows: bool) -> Scored:
+    """The columns of a ladder: an ask after the other, the candidates of each side by side.
+
+    Args:
+        view: the batch and its candidates.
+        asks: metrics of one reward.
+        fit: the ladder.
+        base: the rate of the log.
+        rows: whether ψ of rows is wanted, and with it the last column, the rate of the log.
+    """
+    batch, reward = view.batch, asks[0].metric.reward
+    log = log_rungs(batch, fit, reward)
+    settled = base.rates(log)
+    count = batch.context_count
+    depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
+    slots = _slots_of(view, depth, by_list=fit.ladder.top == "list")
+    paths = _paths(view, fit, log, [rate for rate, _ in settled], base.rate, slots)
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks], axis=1)[slots.position]
+    mass = slots.mass * batch.context_n[slots.context][:, None]
+    width = len(asks) * view.count
+    h = (theta[:, :, None] * mass[:, None, :]).reshape(len(theta), width)  # (Q, E)
+    of_item = paths[-2]
+    unseen = (of_item.n <= 0)[:, None]
+    earned = h * paths[0].rate[:, None]
+    left, reach, sources = np.ones(len(h)), h, []
+    reached = []
+    for rung, path in zip(log.rungs, paths, strict=True):
+        cells, first, number = np.unique(path.cell, return_index=True, return_inverse=True)
+        reached.append((cells, first, group_sums(number.ravel(), reach, len(cells))))
+        passed = borrowed(path.n, rung.s)
+        sources.append(left * (1 - passed))
+        left = left * passed
+        reach = reach * (passed * path.exposed)[:, None]
+    sources.append(left)
+    # A cell of the top counts once, however many lists or candidates lead to it.
+    cells, first, used = reached[0]
+    facts = {
+        "mass": h,
+        "covered": np.where(unseen, 0.0, h),
+        "borrowed": np.where(unseen, earned, 0.0),
+    }
+    by_context = {k: group_sums(slots.context, each, count) for k, each in facts.items()}
+    shares = np.stack([h * source[:, None] for source in sources], axis=2)
+    by_context["rungs"] = group_sums(slots.context, shares, count)
+    found = Scored(group_sums(slots.context, earned, count), by_context)
+    if not rows:
+        return found
+    width += 1
+    found.slope = group_sums(slots.context, reach, count)
+    factor = np.zeros((1, width))
+    factor[0, -1] = 1 / base.n if base.n > 0 else 0.0
+    owner = None  # the context of each cell of the rung below; of the log, none
+    for j in reversed(range(len(log.rungs))):
+        rung, path, (cells, first, used) = log.rungs[j], paths[j], reached[j]
+        logged = int(np.searchsorted(cells, len(rung.n)))
+        mine = cells[:logged]
+        if not math.isinf(rung.s):
+            expected, n = settled[j][1], rung.n
+            error = borrowed(path.n[first], rung.s) * np.sqrt(path.expected[first] / rung.s)
+            slip = np.zeros((len(cells), width))
+            slip[:, :-1] = used
+            slip[:logged] -= factor[rung.below[mine]] * n[mine][:, None]
+            found.loose.append(Loose(slots.context[first], slip * error[:, None]))
+            # Where the candidate shows nothing, slip is - n times the factor of the cell below.
+            rest = (n * borrowed(n, rung.s)) ** 2 * expected / rung.s
+            rest[mine] = 0.0
+            rest = np.sqrt(sums(rung.below, rest, rung.count))
+            found.loose.append(Loose(owner, factor * rest[:, None]))
+        last = np.zeros((len(rung.n) + (j == 0), width))  # the top's ends with no cell
+        np.multiply(factor[rung.below], borrowed(rung.n, rung.s)[:, None], out=last[: len(rung.n)])
+        last[mine, :-1] += used[:logged] * own_weight(rung.n[mine], rung.s)[:, None]
+        factor, owner = last, _contexts_of(rung, owner)
+    top = log.rungs[0]
+    cost = factor.copy()
+    cost[:-1] *= settled[0][0][:, None]
+    common = np.zeros((count, width))
+    common[:, :-1] = ratio(found.value, batch.context_n[:, None])
+    counts = RewardCounts(reward, reward_of(batch, reward))
+    whole = [(counts, slice(None))]
+    found.psi = influence(batch, batch.row_list, log.slot, common, factor, cost, whole)
+    # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.
+    n, a, last = top.n[:, None], factor[:-1, :-1], factor[:-1, -1:]
+    each = {"weighted": n * a, "squared": n * a * a, "crossed": n * a * last}
+    each |= {"last weighted": n * last, "last squared": n * last * last}
+    context = np.arange(len(top.n)) if owner is None else owner
+    found.facts |= {name: group_sums(context, values, count) for name, values in each.items()}
+    return found
+
+
+def _contexts_of(rung: Rung, below: Ints | None) -> Ints:
+    """Shape (G,): the context of each cell, from those of the rung below."""
+    return np.arange(len(rung.n)) if below is None else below[rung.below]
+
+
+def ladder_worth(view: View, asks: list[Ask], fit: Fitted, base: LogRate) -> Floats:
+    """Shape (M, A): the value of each of the candidates' lists, Σ_k θ_k r."""
+    log = log_rungs(view.batch, fit, asks[0].metric.reward)
+    depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
+    slots = _slots_of(view, depth, by_list=True)
+    rates = [rate for rate, _ in base.rates(log)]
+    rate = _paths(view, fit, log, rates, base.rate, slots)[0].rate
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks], axis=1)[slots.position]
+    return group_sums(slots.listed, rate[:, None] * theta, len(view.policies.lists.mass))

@@ -1,0 +1,235 @@
+"""Estimators as values: a click model with the clip M of its weights, or a ladder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from foreclick import options
+from foreclick.errors import ModelError
+from foreclick.models import LEARNT, MODELS, ClickModel, Examination, click_model
+from foreclick.words import did_you_mean
+
+Top = Literal["list", "ip"]
+
+
+@dataclass(frozen=True, init=False)
+class Weighted:
+    """The paper's estimator for a click model: Σ_g r_g · min(H_g, M·P_g).
+
+    Args:
+        model: the name of a click model, or a `ClickModel`.
+        clip: M; a number, or several to see each. None: whatever `evaluate` was asked for.
+        examination: how much each position is looked at, for `pbm`: a number for each, a function
+            of the position, "1/k", or "learnt", which `pbm` is without it.
+
+    Examples:
+        >>> Weighted("ip", clip=100).name
+        'ip'
+    """
+
+    model: ClickModel
+    clip: tuple[float, ...] | None
+
+    def __init__(
+        self,
+        model: str | ClickModel,
+        clip: float | Sequence[float] | None = None,
+        examination: Examination = None,
+    ) -> None:
+        object.__setattr__(self, "model", click_model(model, examination))
+        object.__setattr__(self, "clip", None if clip is None else clips(clip))
+
+    @property
+    def name(self) -> str:
+        """What the `estimator` column shows."""
+        return self.model.name
+
+
+@dataclass(frozen=True, init=False)
+class Ladder:
+    """Click rates by as much of the circumstances as the log has seen often enough.
+
+    A slot's click rate is that of its own cell as far as the cell was seen often, and otherwise
+    backed off to cells that share fewer of its circumstances:
+
+        rung        what shares a click rate
+        list        the position of the same list
+        prefix      the item below the same items
+        position    the item at this position, times how much the slot is examined
+        item        the item at any position
+        context     any item of the context
+        log         anything
+
+    A rung of *strength* s lets the one below it count as much as s records of its own. With n
+    records and c clicks in a cell, and the rate r' of its cell on the rung below,
+
+        r = (c + s r' e) / (n + s)                                                  (downwards)
+        n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)                               (upwards)
+
+    This is the mean of every rate, given all counts, if rates vary around those of the rung below
+    with variance r'/s: belief propagation on a tree. With s = ∞ a rung has no rate of its own.
+
+    The examination e of a slot depends on its position and on what stands above it: some of those
+    who liked an item above have stopped reading. With μ the rate of an item, that of the rung
+    `item`, e = p_k Π_{j<k} (1 − κ μ_{a_j}). It is 1 on all rungs but one: `prefix`, the coarsest
+    that knows what stands above; or `position` where there is no `prefix`.
+
+    Args:
+        top: the finest cells: "list" (the same list) or "ip" (an item at the same position). A
+            candidate with marginal probabilities needs "ip".
+        strengths: for each rung from the top, as how many records the one below it counts. None:
+            those that predict parts of the log best, each from the others.
+        examination: how much each position is looked at: a number for each, a function of the
+            position, or "1/k". None, or "learnt": learnt from items that moved.
+        stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
+            0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
+            does not know what stands above.
+
+    Examples:
+        >>> Ladder().name, Ladder("ip").name
+        ('ladder', 'ladder-ip')
+        >>> Ladder("ip", strengths=[20, 5, 5]).rungs
+        ('position', 'item', 'context', 'log')
+    """
+
+    top: Top
+    strengths: tuple[float, ...] | None
+    examination: Examination
+    stopping: float | None
+
+    def __init__(
+        self,
+        top: Top = "list",
+        strengths: Sequence[float] | None = None,
+        examination: Examination = None,
+        stopping: float | None = None,
+    ) -> None:
+        if top not in ("list", "ip"):
+            raise ModelError(f"top={top!r}: say 'list' or 'ip'.")
+        if top == "ip" and stopping:
+            raise ModelError(
+                f"stopping={stopping!r}: the top 'ip' does not know what stands above an item. "
+                "Use the top 'list', or leave stopping= out."
+            )
+        if stopping is not None and not 0 <= stopping <= 1:
+            raise ModelError(f"stopping={stopping!r}: give a share of clicks, from 0 to 1.")
+        object.__setattr__(self, "top", top)
+        given = None if strengths is None else tuple(float(s) for s in strengths)
+        object.__setattr__(self, "strengths", given)
+        if isinstance(examination, list):
+            examination = tuple(examination)
+        learnt = isinstance(examination, str) and examination == LEARNT
+        object.__setattr__(self, "examination", None if learnt else examination)
+        kappa = 0.0 if top == "ip" else None if stopping is None else float(stopping)
+        object.__setattr__(self, "stopping", kappa)
+        wanted = len(self.rungs) - 1
+        if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
+            raise ModelError(
+                f"strengths={strengths!r}: give {wanted} numbers above 0, for the rungs "
+                f"{', '.join(self.rungs[:-1])}; math.inf for a rung without a rate of its own."
+            )
+
+    @property
+    def name(self) -> str:
+        """What the `estimator` column shows."""
+        return "ladder" if self.top == "list" else "ladder-ip"
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """Names of the rungs, finest first."""
+        fine = ("list", "prefix") if self.top == "list" else ()
+        return (*fine, "position", "item", "context", "log")
+
+    @property
+    def exposing(self) -> int:
+        """The number of the rung whose cells have an examination: `prefix`, else `position`."""
+        return 1 if self.top == "list" else 0
+
+    @property
+    def model(self) -> ClickModel:
+        """The click model of its finest cells, under the ladder's name."""
+        return ClickModel(self.name, cell="list" if self.top == "list" else ("item", "position"))
+
+    @property
+    def clip(self) -> tuple[float, ...]:
+        """Infinite: shrinkage does what clipping is for."""
+        return (math.inf,)
+
+
+@dataclass(frozen=True)
+class LearntCurve:
+    """An examination that was learnt from a log: a function of the position, with its errors.
+
+    Attributes:
+        p: p_1, p_2, …; further down it falls as 1/k does.
+        root: Shape (K, D): L, where L Lᵀ is the covariance of log p.
+    """
+
+    p: tuple[float, ...]
+    root: tuple[tuple[float, ...], ...]
+
+    def __call__(self, position: int) -> float:
+        """How much a position, counted from 1, is looked at."""
+        last = len(self.p)
+        return self.p[position - 1] if position <= last else self.p[-1] * last / position
+
+
+Estimator: TypeAlias = Weighted | Ladder
+EstimatorLike: TypeAlias = str | ClickModel | Weighted | Ladder
+"""An estimator, or the name of one: "ip", "pbm", "ladder", …."""
+
+LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("ip"))}
+"""The ladders that an estimator's name may request."""
+
+ESTIMATORS = (*LADDERS, *MODELS, "dctr")
+"""The names of all estimators."""
+
+_ELSEWHERE = ("cascade", "cm", "dcm", "dbn", "sdbn", "ccm", "ubm")  # click models of other packages
+
+
+def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
+    """One value of M or several, as a tuple without repeats."""
+    options.clips("clip", clip)
+    listed: Sequence[Any] = clip if isinstance(clip, list | tuple) else [clip]
+    return tuple(dict.fromkeys(float(m) for m in listed))
+
+
+def parse_estimators(
+    estimators: object, clip: float | Sequence[float] = math.inf
+) -> list[Estimator]:
+    """One estimator or several, in any accepted spelling, each with its clips filled in."""
+    if isinstance(estimators, str | ClickModel | Weighted | Ladder):
+        estimators = [estimators]
+    if not isinstance(estimators, Iterable):
+        raise ModelError(
+            f"estimators={estimators!r}: give the name of an estimator, such as 'ladder' or 'ip', "
+            "or a list of names."
+        )
+    default = clips(clip)
+    found: list[Estimator] = []
+    for one in estimators:
+        ladder = LADDERS.get(one) if isinstance(one, str) else one
+        if isinstance(ladder, Ladder):
+            found.append(ladder)
+            continue
+        if isinstance(one, str) and one not in ESTIMATORS:
+            hint = did_you_mean(one, ESTIMATORS)
+            if one.lower() in _ELSEWHERE:
+                hint = " 'ladder' and 'prefix' allow for what stands above an item."
+            raise ModelError(
+                f"there is no estimator {one!r}.{hint} There are {', '.join(ESTIMATORS)}; leave it "
+                "out for the usual ones, or declare a click model, ClickModel(name, cell=…)."
+            )
+        if not isinstance(one, str | ClickModel | Weighted):
+            raise ModelError(
+                f"{one!r} is no estimator. Give a name such as 'ip' or 'ladder', a ClickModel, "
+                "Weighted('ip', clip=100) or Ladder()."
+            )
+        weighted = one if isinstance(one, Weighted) else Weighted(one)
+        found.append(Weighted(weighted.model, weighted.clip or default))
+    if not found:
+        raise ModelError("estimators is empty. Name at least one, for instance 'ip'.")
+    return found

@@ -1,0 +1,443 @@
+"""Estimators of the paper, from cells: V = 1/n Σ_x n_x Σ_g C_g min(H_g / P_g, M).
+
+A click model puts each slot into a cell g of its context x. With n_x records in the context,
+credit C_g and exposure P_g of a cell per record, and the candidate's exposure H_g, the weight of a
+cell is W_g = min(H_g / P_g, M). With u_g = 1 where a weight is not clipped, a record t moves V by
+
+    ψ_t = Σ_g W_g (c_g(t) − u_g r_g e_g(t)) − Σ_g (1 − u_g) M C_g + V_x − V.
+
+**First clicks by slots** are a product of hazards along each list of the candidate. Whether the
+first click is at position k depends on all that stands above it, so slots have no rate of first
+clicks. They have a *hazard*: the chance of a click, given none above. With r_g the first clicks of
+a cell by its exposure at risk, and h_k = min(p_k r_g, 1) along a list A,
+
+    f(A) = Σ_k θ_k h_k Q_k,   Q_k = Π_{j<k} (1 − h_j)          V = Σ_x n_x/n Σ_A h(A|x) f(A)
+
+It assumes that a slot's hazard does not depend on *what* was passed over above it. With R_k the
+rest of the sum from k on, of those who get there, ∂f/∂h_k = Q_k (θ_k − R_{k+1}) ≥ 0; the derivative
+of V by r_g over the cell's exposure at risk is its weight W_g.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foreclick.batches import EMPTY, Batch, Candidate, Floats, ratio, sums
+from foreclick.errors import ModelError
+from foreclick.estimate.cells import (
+    Cells,
+    SlotCounts,
+    cells_of,
+    group_sums,
+    list_atoms,
+    other_mass,
+    side_by_side,
+)
+from foreclick.estimate.columns import Scored, View, influence
+from foreclick.estimate.question import Ask
+from foreclick.policies import Observed
+
+LARGEST_WEIGHT = 1e60
+"""Larger weights are refused: their squares, summed over the records of a log, may overflow."""
+
+_CERTAIN = 1 + 1e-9  # an examination times its own inverse may be above 1 by a bit
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedCells:
+    """The candidates' cells for A asks of a group, with their weights.
+
+    Attributes:
+        asks: what is asked.
+        cells: the cells themselves.
+        records: Shape (G,): n_x, the records of the cell's context.
+        theta, exposure: Shape (J, A): θ and e of each atom.
+        wanted: Shape (G, A, C): H_g, the candidate's exposure of the cell.
+        logged: Shape (G, A): P_g, the logged exposure per record of the context.
+        exposed, credit: Shape (G, A): the logged exposure Σ e, and what was earned, Σ θ w.
+        n: Shape (G, A): how many records expose the cell.
+        share: Shape (G,): which part of its cell a row stands for; 1 but for propensities.
+        ratio: Shape (G, A, C): H_g / P_g, and 0 where P_g is 0.
+        weight: Shape (G, A, C): min(H_g / P_g, M).
+        values: Shape (G, A, C): what the cell adds to the value; None: C_g W_g.
+        worth: Shape (M, A): what each list of the candidates is worth; None: its cells tell it.
+        levers: Shape (J, A, C): how much the value moves with log p of each atom's position, if the
+            cell's rate stays; None: as much as the atom adds to it.
+        given: Shape (J, A): P of each atom where the logging policy is given.
+        known: whether the logging probabilities are given, so that no rate was fitted.
+        by_row: whether every row of the log has a propensity of its own.
+    """
+
+    asks: list[Ask]
+    cells: Cells
+    records: Floats
+    theta: Floats
+    exposure: Floats
+    wanted: Floats
+    logged: Floats
+    exposed: Floats
+    credit: Floats
+    n: Floats
+    share: Floats
+    ratio: Floats
+    weight: Floats
+    values: Floats | None = None
+    worth: Floats | None = None
+    levers: Floats | None = None
+    given: Floats | None = None
+    known: bool = False
+    by_row: bool = False
+
+    @cached_property
+    def rate(self) -> Floats:
+        """Shape (G, A): r_g = C_g / P_g, 0 where nothing was exposed."""
+        return ratio(self.credit, self.exposed)
+
+    @property
+    def clip(self) -> Floats:
+        """Shape (A, 1): M."""
+        return np.array([[ask.clip] for ask in self.asks])
+
+    @cached_property
+    def free(self) -> Any:  # noqa: ANN401 - booleans
+        """Shape (G, A, C): u_g, whether the clip leaves the weight as it is."""
+        return self.ratio <= self.clip
+
+    @cached_property
+    def value(self) -> Floats:
+        """Shape (G, A, C): what each cell adds to the value, times records."""
+        return self.credit[:, :, None] * self.weight if self.values is None else self.values
+
+    def by_context(self, values: Floats) -> Floats:
+        """Shape (X, E): sums over the cells of each context, of values (G, A, C)."""
+        count = self.cells.batch.context_count
+        return group_sums(self.cells.context, values, count).reshape(count, -1)
+
+
+def weigh(view: View, asks: list[Ask], logging: Candidate | str | None) -> WeighedCells:
+    """The candidates' cells with their weights, for asks of one group."""
+    policies = view.policies
+    cells = cells_of(policies, asks[0], policies.depth if logging == "propensity" else None)
+    exposure = np.stack([cells.along(ask.exposure) for ask in asks], axis=1)
+    wanted = cells.by_cell(exposure[:, :, None] * cells.mass[:, None, :])
+    if logging == "propensity":
+        return _with_weights(_by_propensity(cells, asks, exposure, wanted))
+    found = _logged(cells, asks, exposure, wanted)
+    if asks[0].hazard:
+        return _with_hazards(found, policies)
+    if isinstance(logging, Candidate):
+        given = other_mass(cells, policies, logging, asks[0])[:, None] * exposure
+        found = replace(found, logged=cells.by_cell(given), known=True, given=given)
+    return _with_weights(found)
+
+
+def _logged(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> WeighedCells:
+    """Cells with what the log has of each, by its frequencies; without weights."""
+    theta = np.stack([cells.theta(ask) for ask in asks], axis=1)
+    counts = [cells.reward_counts(ask) for ask in asks]
+    shown = cells.counts.n(counts[0])[cells.slot][:, None]
+    earned = np.stack([cells.counts.earned(each)[cells.slot] for each in counts], axis=1)
+    records = cells.batch.context_n[cells.context]
+    exposed = cells.by_cell(shown * exposure)
+    return WeighedCells(
+        asks=asks,
+        cells=cells,
+        records=records,
+        theta=theta,
+        exposure=exposure,
+        wanted=wanted,
+        logged=ratio(exposed, records[:, None]),
+        exposed=exposed,
+        credit=cells.by_cell(earned * theta),
+        n=cells.by_cell(np.where(exposure > 0, shown, 0.0)),
+        share=np.ones(cells.size),
+        ratio=np.zeros(0),
+        weight=np.zeros(0),
+    )
+
+
+def _with_weights(found: WeighedCells) -> WeighedCells:
+    """min(H/P, M). Where P = 0: M if it is finite, else the credit is left out; 0/0 = 0."""
+    logged, clip = found.logged[:, :, None], found.clip
+    with np.errstate(over="ignore"):  # what is too large is clipped, or refused below
+        over = ratio(found.wanted, logged)
+    weight = np.minimum(over, clip)
+    if found.known:
+        impossible = (logged <= 0) & (found.wanted > 0) & np.isfinite(clip)
+        weight = np.where(impossible, np.broadcast_to(clip, weight.shape), weight)
+    if weight.max(initial=0.0) > LARGEST_WEIGHT:
+        g, a, _ = np.unravel_index(int(weight.argmax()), weight.shape)
+        batch = found.cells.batch
+        name = batch.contexts[int(batch.context_value[found.cells.context[g]])].as_py()
+        raise ModelError(
+            f"{found.asks[a].model.name!r} would weigh a record {weight.max():.3g} times: its "
+            f"context is {name!r}, and its logging probability next to nothing. Correct the "
+            "logging probabilities, or bound weights by clip=, for instance clip=100."
+        )
+    return replace(found, ratio=over, weight=weight)
+
+
+def _by_propensity(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> WeighedCells:
+    """Every row of the log weighed by its own propensity; what was never shown follows them.
+
+    A row stands for its part of the cell's records, so that rows of a cell add up to the cell.
+    """
+    batch, counts = cells.batch, cells.counts
+    rows = _row_slots(batch, whole=cells.filled is not None)
+    of_slot = np.full(counts.size + 1, -1)
+    of_slot[cells.slot] = np.arange(len(cells.slot))
+    of_slot[counts.size] = -1
+    atom = of_slot[counts.slot[counts.line]]
+    row, position = np.nonzero(atom >= 0)
+    atom = atom[row, position]
+    chance = batch.propensity
+    assert chance is not None  # noqa: S101 - whoever asks has checked it
+    given = chance[row] if chance.ndim == 1 else chance[row, position]
+    n, cell = batch.n[row], cells.cell[atom]
+    in_cell = sums(cell, n, cells.size)
+    unseen = np.flatnonzero(in_cell == 0)
+    none, last = np.zeros(len(unseen)), np.zeros(len(unseen), dtype=np.int64)
+    alone = Cells(
+        counts=rows,
+        slot=np.concatenate([rows.slot[row, position], last + rows.size]),
+        position=np.concatenate([cells.position[atom], last]),
+        cell=np.arange(len(row) + len(unseen)),
+        mass=np.concatenate([cells.mass[atom], np.zeros((len(unseen), cells.mass.shape[1]))]),
+        context=np.concatenate([cells.context[cell], cells.context[unseen]]),
+        key=np.concatenate([cell, unseen]),
+        filled=None if cells.filled is None else cells.filled[np.concatenate([atom, unseen])],
+    )
+    own = np.concatenate([exposure[atom], np.zeros((len(unseen), len(asks)))])
+    found = _logged(alone, asks, own, wanted[alone.key])
+    return replace(
+        found,
+        logged=own * np.concatenate([given, none])[:, None],
+        share=np.concatenate([n / in_cell[cell], none + 1.0]),
+        known=True,
+        by_row=True,
+    )
+
+
+def _row_slots(batch: Batch, *, whole: bool) -> SlotCounts:
+    """Every row on its own: its positions, or the whole of it."""
+    rows = np.arange(len(batch.n))
+    if whole:
+        return SlotCounts(batch, rows, rows[:, None], len(rows), (slice(0, len(rows)),))
+    size = len(rows) * batch.depth
+    at = rows[:, None] * batch.depth + np.arange(batch.depth)
+    empty = (batch.lists == EMPTY)[batch.row_list]
+    return SlotCounts(batch, rows, np.where(empty, size, at), size, side_by_side(size, batch.depth))
+
+
+def _with_hazards(logged: WeighedCells, policies: Candidate) -> WeighedCells:
+    """The cells with their weights, and the lists with what each is worth."""
+    cells, lists = logged.cells, policies.lists
+    mass = policies.list_mass.T  # (M, C)
+    records = cells.batch.context_n[lists.context]
+    shape = logged.wanted.shape
+    weight, values, worth = np.zeros(shape), np.zeros(shape), np.zeros((len(mass), shape[1]))
+    levers = np.zeros((len(cells.slot), *shape[1:]))
+    for a, ask in enumerate(logged.asks):
+        atom = list_atoms(cells, policies, ask)
+        at = np.where(atom >= 0, cells.cell[atom], cells.size)
+        rate = np.append(logged.rate[:, a], 0.0)[at]
+        product = product_of(rate, ask)
+        row, position = np.nonzero(atom >= 0)
+        of, own = at[row, position], mass[row]
+        earned, slope = (
+            group_sums(of, own * each[row, position, None], cells.size)
+            for each in (product.worth, product.slope)
+        )
+        weight[:, a] = ratio(slope, logged.logged[:, a, None])
+        values[:, a] = logged.records[:, None] * earned
+        worth[:, a] = product.total
+        lever = (records[:, None] * product.slope * rate)[row, position, None] * own
+        levers[:, a] = group_sums(atom[row, position], lever, len(cells.slot))
+    return replace(logged, ratio=weight, weight=weight, values=values, worth=worth, levers=levers)
+
+
+class Product(NamedTuple):
+    """What lists are worth by their hazards.
+
+    Attributes:
+        worth: Shape (M, D): θ_k h_k Q_k.
+        slope: Shape (M, D): p_k ∂f/∂h_k.
+        total: Shape (M,): f(A).
+    """
+
+    worth: Floats
+    slope: Floats
+    total: Floats
+
+
+def product_of(rate: Floats, ask: Ask) -> Product:
+    """What lists are worth, from the click rates r (M, D) of their slots at risk."""
+    depth = min(ask.metric.depth, rate.shape[1])
+    theta = np.array(ask.metric.theta[:depth])
+    examined = np.array(ask.model.examined(ask.metric.depth)[:depth])
+    raw = rate[:, :depth] * examined
+    hazard = np.minimum(raw, 1.0)
+    reached = np.cumprod(np.column_stack([np.ones(len(rate)), 1 - hazard]), axis=1)[:, :depth]
+    worth, slope = np.zeros(rate.shape), np.zeros(rate.shape)
+    worth[:, :depth] = theta * hazard * reached
+    rest = np.zeros(len(rate))  # R_{k+1}, from below
+    for k in range(depth - 1, -1, -1):
+        # A hazard that is cut to 1 does not move with its rate.
+        free = raw[:, k] <= _CERTAIN
+        slope[:, k] = (
+            np.where(free, np.maximum(theta[k] - rest, 0) * examined[k], 0) * reached[:, k]
+        )
+        rest = theta[k] * hazard[:, k] + (1 - hazard[:, k]) * rest
+    return Product(worth, slope, rest)
+
+
+# --- columns ----------------------------------------------------------------------------------------
+
+
+def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) -> Scored:
+    """The columns of a group: an ask after the other, the candidates of each side by side.
+
+    Args:
+        view: the batch and its candidates.
+        w: the cells.
+        rows: whether ψ of rows is wanted.
+        details: whether cells are counted, for support.
+    """
+    cells, batch = w.cells, view.batch
+    possible, records = w.logged[:, :, None] > 0, w.records[:, None, None]
+    mass = records * w.wanted * w.share[:, None, None]
+    # A logging policy that is given says what exposure to expect; otherwise the log has it.
+    expected = w.exposed if w.given is None else w.records[:, None] * w.logged
+    facts = {
+        "mass": mass,
+        "covered": np.where(possible, mass, 0.0),
+        "weighted": expected[:, :, None] * w.weight,
+    }
+    facts["squared"] = facts["weighted"] * w.weight
+    if np.isfinite(w.clip).any():
+        cut = records * (w.wanted - w.clip * w.logged[:, :, None]) * w.share[:, None, None]
+        with np.errstate(invalid="ignore"):
+            facts["clipped"] = np.where(possible & np.isfinite(w.clip) & (cut > 0), cut, 0.0)
+        facts["lost"] = facts["clipped"] * w.rate[:, :, None]
+    if w.known:
+        facts["unlogged"] = np.where((w.wanted > 0) & ~possible, w.n[:, :, None], 0.0)
+    if details:
+        facts["cells"] = np.where(w.wanted > 0, w.share[:, None, None], 0.0)
+        facts["seen"] = np.where(possible, facts["cells"], 0.0)
+    found = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
+    if details:
+        found.largest = np.zeros_like(found.value)
+        np.maximum.at(
+            found.largest, cells.context, w.ratio.reshape(cells.size, found.value.shape[1])
+        )
+    if not rows:
+        return found
+    cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
+    taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, :, None] * cut)
+    common = ratio(w.by_context(w.value - taken), batch.context_n[:, None])
+    atoms = np.flatnonzero(cells.slot < cells.counts.size)
+    number = np.full(cells.counts.size + 1, len(atoms), dtype=np.int32)
+    number[cells.slot[atoms]] = np.arange(len(atoms))
+    of = cells.cell[atoms]
+    gain = w.weight[of] * w.theta[atoms][:, :, None]
+    cost = None
+    if not w.known:
+        cost = _ended((w.weight * w.free * w.rate[:, :, None])[of] * w.exposure[atoms][:, :, None])
+    counted: dict[object, tuple[Any, list[int]]] = {}
+    for a, ask in enumerate(w.asks):
+        counts = cells.reward_counts(ask)
+        counted.setdefault(counts.name, (counts, []))[1].extend(
+            range(a * view.count, (a + 1) * view.count)
+        )
+    every = slice(None)
+    rewards = [(c, cols if len(counted) > 1 else every) for c, cols in counted.values()]
+    slot = number[cells.counts.slot]
+    line = cells.counts.line
+    found.psi = influence(batch, line, slot, common, _ended(gain), cost, rewards)
+    if not w.by_row and any(ask.curve is not None for ask in w.asks):
+        found.shared = _examination_errors(w)
+    return found
+
+
+def _ended(values: Floats) -> Floats:
+    """Shape (J + 1, E): with a row of zeros, for slots that are in no cell."""
+    found = np.zeros((len(values) + 1, math.prod(values.shape[1:])))
+    found[:-1] = values.reshape(len(values), found.shape[1])
+    return found
+
+
+def _examination_errors(w: WeighedCells) -> Floats:
+    """Shape (X, E, D): how far the value of each context is off by the errors of log p.
+
+    The more a position is examined, the more the candidate's items earn there; and the lower are
+    the rates of items that the log showed there.
+    """
+    cells, (_, asks, count) = w.cells, w.wanted.shape
+    moved = w.levers
+    if moved is None:
+        own = ratio(cells.mass[:, None, :] * w.exposure[:, :, None], w.wanted[cells.cell])
+        moved = (w.value * w.free)[cells.cell] * own
+    logged = w.given
+    if logged is None:
+        shown = cells.counts.n(cells.reward_counts(w.asks[0]))[cells.slot]
+        logged = shown[:, None] * w.exposure
+    share = ratio(logged, cells.by_cell(logged)[cells.cell])
+    moved = moved - cells.by_cell(moved)[cells.cell] * share[:, :, None]
+    contexts = cells.batch.context_count
+    curves = {a: ask.curve for a, ask in enumerate(w.asks) if ask.curve is not None}
+    width = max(len(curve.root[0]) for curve in curves.values())
+    found = np.zeros((contexts, asks, count, width))
+    for a, curve in curves.items():
+        root, depth = np.array(curve.root), w.asks[a].metric.depth
+        depth = min(depth, len(root))
+        inside = np.flatnonzero(cells.position < depth)
+        at = cells.context[cells.cell[inside]].astype(np.int64) * depth + cells.position[inside]
+        slopes = group_sums(at, moved[inside, a], contexts * depth).reshape(contexts, depth, count)
+        found[:, a, :, : root.shape[1]] = np.einsum("xkc,kd->xcd", slopes, root[:depth])
+    return found.reshape(contexts, asks * count, width)
+
+
+def list_worth(w: WeighedCells, view: View, c: int) -> Floats:
+    """Shape (M, A): Σ_g u_g r_g e_g of each of the candidates' lists, as candidate c is clipped."""
+    if w.worth is not None:
+        return w.worth
+    cells = w.cells
+    slope = w.free[:, :, c] * ratio(ratio(w.credit, w.records[:, None]), w.logged)
+    by_atom = np.concatenate([slope[cells.cell] * w.exposure, np.zeros((1, len(w.asks)))])
+    return np.asarray(by_atom[list_atoms(cells, view.policies, w.asks[0])].sum(axis=1))
+
+
+def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
+    """Shape (X, A, 4): what a candidate that is itself the frequencies of another log adds.
+
+    With m_x records s of a context there, and u_g, r_g as above, the estimate varies by
+
+        Σ_x (n_x / n)² Var_s(Σ_g u_g r_g e_g(s)) / m_x
+
+    besides what the log's own records do. A context with one record shows no variance, and is
+    given the usual one: sums of squares, degrees of freedom, and the contexts that need it follow.
+
+    Args:
+        view: the batch and its candidates.
+        c: which of them.
+        worth: Shape (M, A): what each of the candidates' lists is worth.
+    """
+    member, lists, batch = view.members[c], view.policies.lists, view.batch
+    assert isinstance(member.policy, Observed)  # noqa: S101 - see `View.sampled`
+    sizes = member.policy.records(member.coding.view)[batch.context_value][:, None]
+    mass, count, n = view.policies.list_mass[c][:, None], batch.context_count, batch.context_n
+    mean = group_sums(lists.context, mass * worth, count)
+    varied = np.maximum(group_sums(lists.context, mass * worth**2, count) - mean**2, 0.0)
+    several, nn = sizes > 1, (n * n)[:, None]
+    each = [
+        nn * np.where(several, ratio(varied, sizes - 1), 0.0),
+        np.where(several, sizes * varied, 0.0),
+        np.broadcast_to(np.where(several, sizes - 1, 0.0), varied.shape),
+        np.broadcast_to(np.where(several, 0.0, ratio(nn, sizes)), varied.shape),
+    ]
+    return np.stack(each, axis=2)

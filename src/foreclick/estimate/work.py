@@ -1,0 +1,415 @@
+"""The pass over a log: a map over batches of contexts to sums, and estimates from the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Batches,
+    Bools,
+    Candidate,
+    Floats,
+    Ints,
+    batches_of,
+    sums,
+)
+from foreclick.batches.encode import Codes
+from foreclick.estimate.cells import group_sums, reward_counts, row_credit
+from foreclick.estimate.columns import Scored, Totals, View
+from foreclick.estimate.estimates import BOTH, Estimates
+from foreclick.estimate.fit import fitted
+from foreclick.estimate.hidden import add_hidden, cluster_kinds
+from foreclick.estimate.ladder import Fitted, LogRate, ladder_worth, passed_on, score_ladder
+from foreclick.estimate.question import Ask, Question, check_question, policy_depth
+from foreclick.estimate.support import SupportDetail, support_details
+from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
+from foreclick.logs import CONTEXT, Shape
+from foreclick.policies import Observed, Policy
+from foreclick.progress import say
+from foreclick.tallies.base import Tally
+
+BLOCK = 16_000_000
+"""Slots of lists times columns that are worked on at a time."""
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The parts of an answer: by the values of some columns, or some contexts and all others.
+
+    Attributes:
+        by: the columns.
+        codes: the values of each.
+        contexts: the contexts, if these are the parts.
+    """
+
+    by: tuple[str, ...]
+    codes: tuple[Codes, ...]
+    contexts: pa.Array | None = None
+
+    @classmethod
+    def of(cls, batches: Batches, question: Question) -> Strata:
+        """The parts that a question asks for."""
+        codes = tuple(batches.codebook.column(name) for name in question.by)
+        return cls(question.by, codes, question.contexts)
+
+    @property
+    def count(self) -> int:
+        """S."""
+        if self.contexts is not None:
+            return len(self.contexts) + 1
+        return int(np.prod([len(code) for code in self.codes]))
+
+    def rows(self, batch: Batch) -> Ints:
+        """Shape (R,): the part that each row belongs to."""
+        part: Ints = np.zeros(len(batch.n), dtype=np.int64)
+        if self.contexts is not None:
+            found = pc.fill_null(pc.index_in(batch.contexts, self.contexts), len(self.contexts))
+            return np.asarray(found, dtype=np.int64)[batch.context_value][batch.row_context]
+        for name, code in zip(self.by, self.codes, strict=True):
+            part = part * len(code) + batch.codes(name)
+        return part
+
+    def segment(self, number: int) -> dict[str, Any]:
+        """The values of a part by column; None for the contexts that are not named."""
+        if self.contexts is not None:
+            named = number < len(self.contexts)
+            return {CONTEXT: self.contexts[number].as_py() if named else None}
+        found = {}
+        for name, code in reversed(list(zip(self.by, self.codes, strict=True))):
+            number, own = divmod(number, len(code))
+            found[name] = code.values[own].as_py()
+        return {name: found[name] for name in self.by}
+
+
+@dataclass(eq=False)
+class BatchResult:
+    """What a batch adds to the answer.
+
+    Attributes:
+        totals: sums over its contexts.
+        shared: for each candidate, how many contexts it has in common with the batch.
+        missing: contexts without an answer, by who has none: how many, and some of them.
+        details: what is seen of the first candidate, by ask.
+    """
+
+    totals: Totals
+    shared: Ints
+    missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
+    details: dict[Ask, SupportDetail] = field(default_factory=dict)
+
+    def note_missing(self, who: str, batch: Batch, known: Bools) -> None:
+        """Note the contexts of a batch that somebody has no answer for."""
+        values = batch.context_value[~known]
+        if len(values):
+            before, some = self.missing.get(who, (0, []))
+            some = some + [batch.contexts[int(v)].as_py() for v in values[:_EXAMPLES]]
+            self.missing[who] = before + len(values), some[:_EXAMPLES]
+
+    def merge(self, other: BatchResult) -> None:
+        """What later contexts add too."""
+        self.totals.merge(other.totals)
+        self.shared = self.shared + other.shared
+        for who, (count, some) in other.missing.items():
+            before, first = self.missing.get(who, (0, []))
+            self.missing[who] = before + count, (first + some)[:_EXAMPLES]
+        for ask, detail in other.details.items():
+            self.details[ask] = self.details[ask] + detail if ask in self.details else detail
+
+
+@dataclass(frozen=True, eq=False)
+class BatchWork:
+    """The work on one batch: from its records to sums.
+
+    Attributes:
+        question: what is asked.
+        shape: the columns of the log.
+        strata: the parts of the answer.
+        sampled: which candidates are the frequencies of another log.
+        ladders: of each group of asks, the fitted ladder and the log's rate, if it is one.
+    """
+
+    question: Question
+    shape: Shape
+    strata: Strata
+    sampled: tuple[int, ...]
+    ladders: tuple[tuple[Fitted, LogRate] | None, ...]
+
+    def __call__(self, batch: Batch) -> BatchResult:
+        """What the batch adds to the answer, some contexts at a time if there are many columns."""
+        columns = max(map(len, self.question.groups)) * len(self.question.candidates)
+        size = max(BLOCK // columns, batch.depth)
+        if batch.lists.size <= size:
+            return self._block(batch)
+        first, *others = (self._block(batch.between(*ends)) for ends in batch.portions(size))
+        for other in others:
+            first.merge(other)
+        return first
+
+    def _block(self, whole: Batch) -> BatchResult:
+        q, batch, parts = self.question, whole, self.strata.count > 1
+        view = View.of(batch, q.candidates, policy_depth(q, self.shape), self.sampled)
+        known, drops = view.known, q.missing == "drop" and not view.known.all()
+        if drops:
+            known = np.repeat(known.all(axis=1)[:, None], view.count, axis=1)
+            batch = whole.only(known[:, 0])
+            view = View.of(batch, q.candidates, view.policies.depth, self.sampled)
+        part = self.strata.rows(batch)
+        totals = Totals(self.strata.count, self._share(batch, part) if parts else None)
+        found = BatchResult(totals, np.array([member.shared for member in view.members]))
+        self._positions(totals, "all", batch, part, batch.n)
+        for c in range(view.count):
+            found.note_missing(f"candidate {c}", whole, view.members[c].known)
+            if not known[:, c].all():
+                rows = whole.n * ~known[:, c][whole.row_context]
+                self._positions(totals, f"absent {c}", whole, self.strata.rows(whole), rows)
+        self._sight(totals, view, known)
+        f = np.stack([row_credit(batch, metric) for metric in q.parts], axis=1)
+        produced = group_sums(batch.row_context, batch.n[:, None] * f, batch.context_count)
+        psi, wants_rows = [f], bool(q.clusters) or parts
+        for number, asks in enumerate(q.groups):
+            scored = self._scored(found, view, number, asks, rows=wants_rows)
+            metrics = np.repeat([q.parts.index(ask.metric) for ask in asks], view.count)
+            if not known.all() and not drops:  # there, a candidate is worth what production is
+                absent = np.tile(~known, len(asks))
+                scored.value += absent * produced[:, metrics]
+                if scored.psi is not None:
+                    scored.psi[:, : len(metrics)] += absent[batch.row_context] * f[:, metrics]
+            totals.add((number, "value"), scored.value)
+            for name, values in scored.facts.items():
+                totals.add((number, name), values)
+            if scored.largest is not None:
+                totals.most((number, "largest"), scored.largest)
+            if scored.psi is None:
+                continue
+            psi.append(scored.psi)
+            if parts:
+                own = _value_of_records(batch, scored.psi[:, : len(metrics)], scored.value)
+                totals.sums[number, "value"] = group_sums(part, own, self.strata.count)
+            if q.clusters:
+                self._add_errors(totals, number, scored)
+        if q.clusters:
+            self._add_influence(totals, batch, part, np.concatenate(psi, axis=1))
+        return found
+
+    def _share(self, batch: Batch, part: Ints) -> Any:  # noqa: ANN401 - a sparse matrix
+        """Shape (X, S): the share of each context's records that each part has."""
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        share = batch.n / batch.context_n[batch.row_context]
+        shape = batch.context_count, self.strata.count
+        return sparse.csr_array((share, (batch.row_context, part)), shape=shape)
+
+    def _positions(self, totals: Totals, which: str, batch: Batch, part: Ints, n: Floats) -> None:
+        """Add records and contexts, and by position what is shown and earned.
+
+        Args:
+            totals: the sums.
+            which: all records that count, or those a candidate has no list for.
+            batch: the records.
+            part: Shape (R,): the part of each row.
+            n: Shape (R,): how many records of each row count.
+        """
+        count, k, shown = self.strata.count, batch.depth, batch.lists != EMPTY
+
+        def by_part(rows: NDArray[Any]) -> Floats:
+            """Shape (S, K): sums of n × rows (R, K)."""
+            if count > 1:
+                return group_sums(part, n[:, None] * rows, count)
+            return np.asarray(n @ rows)[None]
+
+        totals.more((which, "records"), sums(part, n, count))
+        some = np.flatnonzero(n > 0)
+        pairs = np.unique(part[some] * np.int64(batch.context_count) + batch.row_context[some])
+        totals.more(
+            (which, "contexts"), sums(pairs // batch.context_count, np.ones(len(pairs)), count)
+        )
+        if count > 1:
+            totals.more((which, "shown"), by_part(shown[batch.row_list]))
+        else:
+            lists = sums(batch.row_list, n, len(shown))
+            totals.more((which, "shown"), (lists @ shown)[None])
+        for metric in self.question.parts:
+            counts = reward_counts(batch, metric, hazard=metric.first)
+            row, position, value = counts.reward
+            earned = sums(part[row] * k + position, n[row] * value, count * k)
+            totals.more((which, "reward", metric), earned.reshape(count, k))
+            if counts.at_risk is not None:
+                totals.more((which, "risk", metric), by_part(counts.at_risk))
+
+    def _sight(self, totals: Totals, view: View, known: Bools) -> None:
+        """Add where the log shows any item of a candidate, shape (S, C) for each depth.
+
+        Of the candidate, the positions that a metric counts: its answer must not depend on others.
+        Only where an estimator does not see that by itself.
+        """
+        q, slots, batch = self.question, view.policies.slots, view.batch
+        logging = any(isinstance(each, Policy) for each in q.loggings)
+        if not logging and all(e.model.sees_items for e in q.estimators):
+            return
+        shown = np.append((batch.shown > 0).any(axis=1), False)
+        logged = shown[np.minimum(slots.pair, batch.pair_count)]
+        for depth in {metric.depth for metric in q.parts}:
+            both = logged & (view.policies.slot_mass[:, :, :depth] > 0).any(axis=2)  # (C, Q)
+            seen = group_sums(slots.context, 1.0 * both.T, batch.context_count)
+            totals.add(("sight", depth), seen + (~known & (q.missing == "production")))
+
+    def _scored(
+        self, found: BatchResult, view: View, number: int, asks: list[Ask], *, rows: bool
+    ) -> Scored:
+        """The columns of a group, and the errors that only its cells know of."""
+        q, totals, ladder = self.question, found.totals, self.ladders[number]
+        worth: Any
+        if ladder is not None:
+            scored = score_ladder(view, asks, *ladder, rows=rows)
+            worth = lambda _: ladder_worth(view, asks, *ladder)  # noqa: E731
+        else:
+            logging: Any = None if asks[0].metric.shown else asks[0].logging
+            if isinstance(logging, Policy):
+                coding, everywhere = view.members[0].coding, view.known.any(axis=1)
+                if "logging policy" not in found.missing:  # which all groups share
+                    known = Candidate(coding, logging).known
+                    found.note_missing("logging policy", view.batch, known)
+                logging = Candidate(coding, logging, everywhere)
+                filled = group_sums(logging.slots.context, logging.slots.mass, len(everywhere))
+                totals.add((number, "filled"), filled * view.batch.context_n[:, None])
+            cells = weigh(view, asks, logging)
+            scored = score_weighted(view, cells, rows=rows, details=bool(q.top))
+            dated = self.shape.period and (bool(q.top) or "period" in q.clusters)
+            add_hidden(totals, number, cells, q.clusters, dated=dated)
+            if q.top:
+                found.details.update(support_details(cells, view, q.top))
+            worth = lambda c: list_worth(cells, view, c)  # noqa: E731
+        for c in view.sampled if q.clusters else ():
+            totals.add((number, "sample", c), sampled_errors(view, c, worth(c)))
+        return scored
+
+    def _add_errors(self, totals: Totals, number: int, scored: Scored) -> None:
+        """Add the errors of a group that no record shows.
+
+        Of a part, errors of a context count as far as the part has its records. The rate that all
+        contexts share is off for all parts alike: its products with the others count once.
+        """
+        if scored.shared is not None:
+            totals.add((number, "off by"), scored.shared)
+        if scored.slope is None:
+            return
+        totals.add((number, "slope"), scored.slope)
+        for context, error in scored.loose:
+            own, last = error[:, :-1], error[:, -1:]
+            totals.more((number, "loose last"), last.T @ last)
+            if context is not None:  # errors of no context move the shared rate alone
+                totals.gram((number, "loose"), context, own, own, power=2)
+                totals.add((number, "loose across"), own * last, context)
+
+    def _add_influence(self, totals: Totals, batch: Batch, part: Ints, psi: Floats) -> None:
+        """Add ψ + V of records by clusters, with a last column that counts records."""
+        q, count = self.question, self.strata.count
+        psi = np.concatenate([psi, np.ones((len(psi), 1))], axis=1)
+        weighted = psi * batch.n[:, None]
+        if "record" in q.clusters:
+            if count == 1:
+                totals.more("record", (weighted.T @ psi)[None])
+            else:
+                products = weighted[:, :, None] * psi[:, None, :]
+                totals.more("record", group_sums(part, products, count))
+        for kind, cluster, clusters in clusters_of_rows(batch, q.clusters):
+            at = part * np.int64(clusters) + cluster
+            size = count * clusters
+            totals.more(kind, group_sums(at, weighted, size).reshape(count, clusters, -1))
+            if count > 1:
+                totals.more((kind, "whole"), group_sums(cluster, weighted, clusters)[None])
+
+
+def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
+    """Kinds of clusters: name, the cluster of each row, and how many there are.
+
+    Where periods and units count both, a bucket of users in a period is a cluster too.
+    """
+    found = [
+        (str(kind), batch.clusters[kind].astype(np.int64), batch.cluster_count[kind])
+        for kind in cluster_kinds(kinds)
+    ]
+    if len(found) > 1:
+        (_, period, periods), (_, unit, units) = found
+        found.append((BOTH, period * units + unit, periods * units))
+    return found
+
+
+def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:
+    """Shape (R, E): what the records of each row have of n_x V_x, which they add up to."""
+    own = batch.n[:, None] * psi
+    left = value - group_sums(batch.row_context, own, batch.context_count)
+    share = batch.n / batch.context_n[batch.row_context]
+    return np.asarray(own + share[:, None] * left[batch.row_context])
+
+
+def estimate(tally: Tally, question: Question) -> Estimates:
+    """All estimates that a question asks for, in one pass over the log."""
+    check_question(tally.shape, question)
+    batches = batches_of(tally)
+    names = dict.fromkeys(e.name for e in question.estimators)
+    say(f"Estimating by {', '.join(names)}")
+    sampled = tuple(
+        c
+        for c, policy in enumerate(question.candidates)
+        if isinstance(policy, Observed) and not policy.counted.same(tally)
+    )
+    strata = Strata.of(batches, question)
+    work = BatchWork(question, tally.shape, strata, sampled, _ladders(tally, question))
+    found: BatchResult | None = None
+    for part in batches.map(work, question.workers):
+        if found is None:
+            found = part
+        else:
+            found.merge(part)
+    if found is None:
+        raise ValueError("a log without records")
+    return Estimates(question, tally.shape, strata, found)
+
+
+def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] | None, ...]:
+    """For each group of asks, a fitted ladder and the rate that all contexts share.
+
+    Contexts that a question drops take no part in either.
+    """
+    taken = None
+    if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
+        views = (View.of(batch, question.candidates, 1, ()) for batch in batches_of(tally))
+        taken = [view.known.all(axis=1) for view in views]
+        taken = None if all(each.all() for each in taken) else taken
+    found: list[tuple[Fitted, LogRate] | None] = []
+    for asks in question.groups:
+        ladder, reward = asks[0].ladder, asks[0].metric.reward
+        if ladder is None:
+            found.append(None)
+        else:
+            fit = fitted(tally, ladder, reward, question.depth, taken)
+            found.append((fit, log_rate(tally, fit, reward, taken)))
+    return tuple(found)
+
+
+def log_rate(tally: Tally, fit: Fitted, reward: str, taken: list[Bools] | None = None) -> LogRate:
+    """The rate on the log's rung, of all contexts or of some, shape (X,) by batch."""
+    batches, key = batches_of(tally), ("log rate", fit, reward)
+    if taken is None and key in batches.kept:
+        return batches.kept[key]  # type: ignore[no-any-return]
+    n = c = 0.0
+    for number, batch in enumerate(batches):
+        some = batch if taken is None else batch.only(taken[number])
+        passed = passed_on(some, fit, reward)
+        n, c = n + passed[0], c + passed[1]
+    found = LogRate(n, c / n if n > 0 else 0.0)
+    if taken is None:
+        batches.kept[key] = found
+    return found
