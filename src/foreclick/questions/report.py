@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.backtest import backtest as run_backtest
-from foreclick.analysis.check import Check, check
-from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.context_changes import ContextChanges, context_changes
 from foreclick.analysis.evaluate import LOGGING, Evaluation, evaluate, with_logging
 from foreclick.analysis.headline import usual_estimators
@@ -28,6 +26,8 @@ from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import checked, flag, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say, say
+from foreclick.questions.check import Check, check
+from foreclick.questions.clusters import clusters_of
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
