@@ -74,14 +74,15 @@ def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG00
     shape, batches = counted.shape, batches_of(counted)
     periods = batches.codebook.periods
     count = 1 if periods is None else len(periods)
-    lists, varied, moved, records = 0, 0.0, 0.0, np.zeros(count)
-    shown = np.zeros(shape.depth)
+    lists, varied, moved = 0, np.zeros(2), np.zeros(2)  # some of all records, and of all slots
+    shown, records = np.zeros(shape.depth), np.zeros(count)
     at_position = {name: np.zeros(shape.depth) for name in shape.rewards}
     in_period = {name: np.zeros(count) for name in shape.rewards}
     for batch in batches:
         lists += len(batch.lists)
-        varied += float(batch.context_n[np.diff(batch.context_lists) > 1].sum())
-        moved += float(batch.shown[(batch.shown > 0).sum(axis=1) > 1].sum())
+        several, places = np.diff(batch.context_lists) > 1, (batch.shown > 0).sum(axis=1)
+        varied += batch.context_n[several].sum(), batch.context_n.sum()
+        moved += batch.shown[places > 1].sum(), batch.shown.sum()
         shown += batch.shown.sum(axis=0)
         period = batch.clusters.get("period", np.zeros(len(batch.n), dtype=np.intp))
         records += sums(period, batch.n, count)
@@ -92,7 +93,7 @@ def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG00
     number = int if counted.stored[N].type().is_integer() else float  # records may be weighted
     contexts, median = contexts_repeat(counted)
     facts: list[Fact] = [
-        ("size", "records", number(records.sum())),
+        ("size", "records", number(varied[1])),
         ("size", "rows of the tally", batches.rows),
         ("size", "contexts", contexts),
         ("size", "records in the median context", median),
@@ -119,9 +120,10 @@ def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG00
             for name in shape.rewards
             for day, earned in zip(names, in_period[name] / records, strict=True)
         ]
-    facts.append((_VARIATION, _SEVERAL, varied / float(records.sum())))
-    moved /= float(shown.sum())
-    facts.append((_VARIATION, "slots with items seen at 2 positions or more", moved))
+    facts += [
+        (_VARIATION, _SEVERAL, float(varied[0] / varied[1])),
+        (_VARIATION, "slots with items seen at 2 positions or more", float(moved[0] / moved[1])),
+    ]
     if isinstance(log, Log) and log.roles.unit is not None:
         facts += _units(log)
     facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
