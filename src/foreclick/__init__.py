@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from foreclick import datasets, errors, events, simulate
     from foreclick.analysis.backtest import Backtest, backtest
-    from foreclick.analysis.check import Check, check
     from foreclick.analysis.compare import Comparison, compare
     from foreclick.analysis.contexts import Contexts, contexts
     from foreclick.analysis.evaluate import Evaluation, evaluate
     from foreclick.analysis.examination import Examination, examination
-    from foreclick.analysis.explore import Explored, explore
     from foreclick.analysis.judgments import Judgments, judgments
     from foreclick.analysis.optimize import Optimized, optimize
-    from foreclick.analysis.report import Report, report
     from foreclick.analysis.resample import Resampling, resample
     from foreclick.analysis.support import Support, support
     from foreclick.estimators import Items, Ladder, Weighted
@@ -28,6 +25,9 @@ if TYPE_CHECKING:
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
     from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+    from foreclick.questions.check import Check, check
+    from foreclick.questions.explore import Explored, explore
+    from foreclick.questions.report import Report, report
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.parts import Tallies, write_tallies
     from foreclick.tallies.reading import read_tally
@@ -90,16 +90,13 @@ __all__ = [
 
 _HOMES = {
     "analysis.backtest": "Backtest backtest",
-    "analysis.check": "Check check",
     "analysis.compare": "Comparison compare",
     "analysis.contexts": "Contexts contexts",
     "analysis.evaluate": "Evaluation evaluate",
     "analysis.examination": "Examination examination",
-    "analysis.explore": "Explored explore",
     "analysis.judgments": "Judgments judgments",
     "analysis.optimize.best": "optimize",
     "analysis.optimize.optimized": "Optimized",
-    "analysis.report": "Report report",
     "analysis.resample": "Resampling resample",
     "analysis.support": "Support support",
     "estimators": "Items Ladder Weighted",
@@ -108,6 +105,9 @@ _HOMES = {
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",
     "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
+    "questions.check": "Check check",
+    "questions.explore": "Explored explore",
+    "questions.report": "Report report",
     "tallies.base": "Tally tally",
     "tallies.parts": "Tallies write_tallies",
     "tallies.reading": "read_tally",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.analysis.test_report import CANDIDATE, ROWS, log_of, made
+from tests.questions.test_report import CANDIDATE, ROWS, log_of, made
 from tests.rendering import look
 from tests.rendering.test_report import HOSTILE, hostile_report
 

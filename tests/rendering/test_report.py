@@ -14,7 +14,7 @@ import pytest
 import foreclick as fc
 from foreclick.rendering.figures import Scale
 from foreclick.rendering.markup import words
-from tests.analysis.test_report import CANDIDATE, ROWS, log_of, made
+from tests.questions.test_report import CANDIDATE, ROWS, log_of, made
 from tests.rendering.samples import evaluation
 
 HOSTILE = [

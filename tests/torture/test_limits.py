@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.analysis import effort
 from foreclick.batches.encode import wide
 from foreclick.cli import main
 from foreclick.errors import ModelError, OptionError
 from foreclick.options import AT_ONCE, check
 from foreclick.progress import announce, say, working
+from foreclick.questions import effort
 
 
 def test_threads_and_processes_are_bounded(tmp_path, capsys):

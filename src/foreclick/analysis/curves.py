@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreclick import inference
-from foreclick.analysis.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.analysis.trends import Drift, drift_of
 from foreclick.batches import Batches, Bools, batches_of, count_periods, some_contexts
 from foreclick.errors import ModelError
@@ -24,6 +23,7 @@ from foreclick.estimators.examination import Examined, Segment, Spread, examine
 from foreclick.estimators.spec import LearntCurve
 from foreclick.metrics import AnyMetric
 from foreclick.progress import say
+from foreclick.questions.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.tallies import FEW_PERIODS
 from foreclick.tallies.base import Tally
 from foreclick.words import number_of

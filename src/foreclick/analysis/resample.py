@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from foreclick import inference
-from foreclick.analysis.clusters import clusters_of
 from foreclick.batches import Cluster, batches_of, reweighted
 from foreclick.engines import whole, zero
 from foreclick.errors import ForeclickWarning, ModelError, OptionError
 from foreclick.logs import BUCKET, PERIOD, N
 from foreclick.options import checked, choice
 from foreclick.progress import Say, working
+from foreclick.questions.clusters import clusters_of
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle

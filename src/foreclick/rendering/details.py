@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from foreclick.analysis.context_changes import Group, Sides
-from foreclick.analysis.report import Report
+from foreclick.questions.report import Report
 from foreclick.rendering.figures import (
     Line,
     Scale,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
-from foreclick.analysis.report import Report
+from foreclick.questions.report import Report
 from foreclick.rendering.details import activity, backtest, caveats, contexts, provenance
 from foreclick.rendering.markup import Markup, element, joined
 from foreclick.rendering.sections import answer, by_segment, clips, estimates, notes, support

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foreclick.analysis.report import Report
+from foreclick.questions.report import Report
 from foreclick.rendering.figures import (
     Line,
     Scale,

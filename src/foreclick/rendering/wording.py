@@ -8,7 +8,7 @@ from typing import Any
 from foreclick import inference
 from foreclick.analysis.answers import answering_of, is_blind
 from foreclick.analysis.evaluate import Evaluation
-from foreclick.analysis.report import Report
+from foreclick.questions.report import Report
 from foreclick.rendering.markup import words
 
 Row = Mapping[str, Any]

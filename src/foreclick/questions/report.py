@@ -7,27 +7,27 @@ import html
 import math
 import platform
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.backtest import backtest as run_backtest
-from foreclick.analysis.check import Check, check
-from foreclick.analysis.clusters import clusters_of
 from foreclick.analysis.context_changes import ContextChanges, context_changes
 from foreclick.analysis.evaluate import LOGGING, Evaluation, evaluate, with_logging
 from foreclick.analysis.headline import usual_estimators
 from foreclick.analysis.support import LATTICE, Support, support
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import EstimatorLike, Missing, Question, parse_estimators
+from foreclick.estimators import Missing, Question, parse_estimators
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import checked, flag, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say, say
+from foreclick.questions.check import Check, check
+from foreclick.questions.clusters import clusters_of
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -37,6 +37,8 @@ CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, math.inf)
 
 TOP = 5
 """So many contexts that gain and so many that lose are named."""
+
+_USUAL = {"missing": "error", "confidence": 0.95, "practical": 0.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +98,7 @@ class Report(Result):
 
 
 @checked(backtest=flag, contexts=whole(0, "how many contexts are listed", "5"), logging=LOGGING)
-def report(  # noqa: PLR0913 - all but two are keywords
+def report(  # noqa: PLR0913, PLR0915 - all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
     *,
@@ -168,185 +170,91 @@ def report(  # noqa: PLR0913 - all but two are keywords
     }
     say("evaluating")
     evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
-    parts = _Parts(counted, policy, asked, options)
+    sums = [each for each in asked if isinstance(each, Metric)]
+    all_parts = [part for each in asked for part in each.parts]
+    usual = usual_estimators(counted, policy, logging, all_parts)
+    # Where logging probabilities are known, `list` or `ip` alone answers.
+    by_model = any(str(name).startswith("ladder") for name in usual)
+    parts: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
+        if by:
+            say("evaluating each segment")
+            parts["segments"] = evaluate(counted, policy, **options, by=by, guardrails=guardrails)
+        if by_model:
+            say("asking the other click models")
+            parts["models"] = evaluate(counted, policy, **options, estimators="all")
+        clipped = [each for each in sums if not each.first]
+        if clipped and by_model:
+            say("clipping weights")
+            changed = {"metrics": clipped, "estimators": ["ip", "item", "pbm"], "clip": CLIPS}
+            parts["clips"] = evaluate(counted, policy, **(options | changed))
+    if sums:
+        say("looking for the candidate in the log")
+        models = LATTICE if not isinstance(policy, Marginals) else LATTICE[2:]
+        parts["support"] = support(
+            counted, policy, metrics=sums, estimators=models, missing=missing, cap=cap
+        )
+    if sums and contexts:
+        say("comparing contexts")
+        question = Question(
+            policy,
+            parse_estimators(usual[0]),
+            sums[:1],
+            missing,
+            baseline=None if baseline is None else as_policy(baseline, counted, "baseline"),
+            clusters=clusters_of(counted, "auto")[0],
+        )
+        question = with_logging(counted, question, logging)[0]
+        parts["contexts"] = context_changes(counted, question, contexts, confidence, cap)
+    parts["check"] = check(log if isinstance(log, Log) else counted)
+    earned = [each for each in sums if not each.shown]
+    if backtest and earned and counted.shape.period and count_periods(counted) > 1:
+        say("backtesting")
+        first = [name for name in usual if str(name) != "list"]
+        others = [name for name in ("list", "item", "rctr") if name not in first]
+        parts["backtest"] = run_backtest(counted, metrics=earned, estimators=[*first, *others])
     return Report(
         evaluation.rows,
         evaluation.columns,
         evaluation.notes,
         title or "Candidate ranking",
         evaluation=evaluation,
-        segments=parts.segments(by, guardrails),
-        models=parts.models(),
-        clips=parts.clips(),
-        support=parts.support(),
-        contexts=parts.contexts(contexts),
-        check=check(log if isinstance(log, Log) else counted),
-        backtest=parts.backtest() if backtest else None,
+        **parts,
         confidence=confidence,
-        made=_made(log, counted, asked, by, options, command),
+        made=tuple(_made(log, counted, {"by": by or None, **options}, command)),
         date=dt.datetime.now(dt.UTC),
     )
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The parts of a report beside the answer; None for those that the log cannot give.
-
-    Attributes:
-        tally: the log.
-        policy: the candidate.
-        metrics: what is counted.
-        options: of `evaluate`.
-    """
-
-    tally: Tally
-    policy: Policy
-    metrics: tuple[AnyMetric, ...]
-    options: dict[str, Any]
-
-    @property
-    def sums(self) -> list[Metric]:
-        """The metrics that are sums over positions."""
-        return [metric for metric in self.metrics if isinstance(metric, Metric)]
-
-    @property
-    def usual(self) -> list[EstimatorLike]:
-        """The estimator that answers, and those that check it."""
-        parts = [part for metric in self.metrics for part in metric.parts]
-        return list(usual_estimators(self.tally, self.policy, self.options["logging"], parts))
-
-    def _evaluate(self, **changes: Any) -> Evaluation:  # noqa: ANN401 - options of evaluate
-        with warnings.catch_warnings():
-            # The answer has given it already.
-            warnings.simplefilter("ignore", ForeclickWarning)
-            return evaluate(self.tally, self.policy, **(self.options | changes))
-
-    def segments(
-        self,
-        by: str | Sequence[str] | None,
-        guardrails: Mapping[str | AnyMetric, float] | None,
-    ) -> Evaluation | None:
-        """The answer by segment."""
-        if not by:
-            return None
-        say("evaluating each segment")
-        return self._evaluate(by=by, guardrails=guardrails)
-
-    def models(self) -> Evaluation | None:
-        """The answer by every click model; those that use propensities have no others."""
-        if self._weighs():
-            return None
-        say("asking the other click models")
-        return self._evaluate(estimators="all")
-
-    def clips(self) -> Evaluation | None:
-        """Estimates at several M, of metrics that are sums of weighted clicks."""
-        metrics = [metric for metric in self.sums if not metric.first]
-        if not metrics or self._weighs():
-            return None
-        say("clipping weights")
-        return self._evaluate(metrics=metrics, estimators=["ip", "item", "pbm"], clip=CLIPS)
-
-    def _weighs(self) -> bool:
-        """Whether logging probabilities are known, so that `list` or `ip` alone answers."""
-        return not any(str(name).startswith("ladder") for name in self.usual)
-
-    def support(self) -> Support | None:
-        """What the log has seen of the candidate."""
-        if not self.sums:
-            return None
-        say("looking for the candidate in the log")
-        models = LATTICE if not isinstance(self.policy, Marginals) else LATTICE[2:]
-        return support(
-            self.tally,
-            self.policy,
-            metrics=self.sums,
-            estimators=models,
-            missing=self.options["missing"],
-            cap=self.options["cap"],
-        )
-
-    def contexts(self, top: int) -> ContextChanges | None:
-        """Which contexts gain and lose most, by the estimator that answers."""
-        if not self.sums or not top:
-            return None
-        say("comparing contexts")
-        baseline = self.options["baseline"]
-        kinds, _ = clusters_of(self.tally, "auto")
-        question = Question(
-            self.policy,
-            parse_estimators(self.usual[0]),
-            self.sums[:1],
-            self.options["missing"],
-            baseline=None if baseline is None else as_policy(baseline, self.tally, "baseline"),
-            clusters=kinds,
-        )
-        question = with_logging(self.tally, question, self.options["logging"])[0]
-        return context_changes(
-            self.tally, question, top, self.options["confidence"], self.options["cap"]
-        )
-
-    def backtest(self) -> Backtest | None:
-        """Which estimator would have been right; None for a log of one period."""
-        metrics = [metric for metric in self.sums if not metric.shown]
-        if not self.tally.shape.period or count_periods(self.tally) < 2 or not metrics:  # noqa: PLR2004
-            return None
-        say("backtesting")
-        usual = [name for name in self.usual if str(name) != "list"]
-        others = [name for name in ("list", "item", "rctr") if name not in usual]
-        return run_backtest(self.tally, metrics=metrics, estimators=[*usual, *others])
-
-
-# --- how it was made ----------------------------------------------------------------------------
-
-_PACKAGES = ("foreclick", "numpy", "scipy", "duckdb", "ibis-framework")
-
-
 def _made(
-    log: LogLike,
-    counted: Tally,
-    metrics: Sequence[AnyMetric],
-    by: str | Sequence[str] | None,
-    options: dict[str, Any],
-    command: str | None,
-) -> tuple[tuple[str, str], ...]:
+    log: LogLike, counted: Tally, options: Mapping[str, Any], command: str | None
+) -> Iterator[tuple[str, str]]:
     """Versions, columns, counts and the call, for whoever wants to repeat it."""
-    shape, facts = counted.shape, []
     if isinstance(log, Log):
-        columns = ", ".join(f"{role}={column}" for role, column in log.roles.named())
-        facts += [("Log", f"{log.rows:,} rows in {log.source.name}"), ("Columns", columns)]
+        yield "Log", f"{log.rows:,} rows in {log.source.name}"
+        yield "Columns", ", ".join(f"{role}={column}" for role, column in log.roles.named())
     else:
+        shape = counted.shape
         has = [name for name, there in (("period", shape.period), ("unit", shape.unit)) if there]
-        facts.append(("Log", f"a tally of {counted.row_count():,} rows"))
-        facts.append(("Columns", ", ".join(["context", "items", *shape.rewards, *has])))
+        yield "Log", f"a tally of {counted.row_count():,} rows"
+        yield "Columns", ", ".join(["context", "items", *shape.rewards, *has])
     if counted.dropped_rows:
         causes = ", ".join(f"{cause}: {rows:,}" for cause, rows in counted.dropped.items())
-        facts.append(("Rows left out", f"{counted.dropped_rows:,} ({causes})"))
-    facts.append(("Call", _call(metrics, by, options)))
-    if command:
-        facts.append(("Command", command))
-    versions = [f"{name} {_version(name)}" for name in _PACKAGES]
-    facts.append(("Versions", ", ".join(["Python " + platform.python_version(), *versions])))
-    return tuple(facts)
-
-
-_USUAL = {"missing": "error", "confidence": 0.95, "practical": 0.0}
-
-
-def _call(
-    metrics: Sequence[AnyMetric], by: str | Sequence[str] | None, options: dict[str, Any]
-) -> str:
-    said = [f"metrics={[str(metric) for metric in metrics]!r}"]
-    said += [] if not by else [f"by={by!r}"]
+        yield "Rows left out", f"{counted.dropped_rows:,} ({causes})"
+    said = [f"metrics={[str(metric) for metric in options['metrics']]!r}"]
     for name, value in options.items():
-        if name == "metrics" or value is None or value == _USUAL.get(name):
+        if value is None or name == "metrics" or (name in _USUAL and value == _USUAL[name]):
             continue
-        said.append(f"{name}={value!r}" if isinstance(value, str | float | int) else f"{name}=…")
-    return f"fc.report(log, candidate, {', '.join(said)})"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a checkout
-        return "(not installed)"
+        plain = name == "by" or isinstance(value, str | float | int)
+        said.append(f"{name}={value!r}" if plain else f"{name}=…")
+    yield "Call", f"fc.report(log, candidate, {', '.join(said)})"
+    if command:
+        yield "Command", command
+    versions = [f"Python {platform.python_version()}"]
+    for package in ("foreclick", "numpy", "scipy", "duckdb", "ibis-framework"):
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:  # run from a checkout
+            versions.append(f"{package} (not installed)")
+    yield "Versions", ", ".join(versions)

@@ -230,6 +230,12 @@ def test_how_it_was_made_is_told(log):
     assert f"foreclick {fc.__version__}" in facts["Versions"]
 
 
+def test_a_baseline_in_a_data_frame_is_told_too(log):
+    frame = pa.table({"context": ["a", "b", "c"], "items": [[1, 2, 3]] * 3}).to_pandas()
+    found = made(log, CANDIDATE, baseline=frame, by=[], backtest=False, contexts=0)
+    assert dict(found.made)["Call"].endswith("metrics=['clicks@3', 'dcg@10'], baseline=…)")
+
+
 def test_progress_is_told(log):
     said: list[str] = []
     made(log, CANDIDATE, progress=said.append)

@@ -35,15 +35,15 @@ def announce_effort(
     size, depth = size_of(counted), counted.shape.depth
     periods = len(batches_of(counted).codebook.periods or ())
     ladders = sum(isinstance(estimator, Ladder) for estimator in estimators)
-    each, count = len(estimators), candidates * (candidates + 1) // 2
-    repeats = size.median >= FEW_RECORDS
+    each, pairs = len(estimators), candidates * (candidates + 1) // 2
+    read = depth * _READ * size.rows
+    read += candidates * each * depth * (_ROW * size.rows + _PAIR * size.pairs)
     parts = [
         (
-            depth * _READ * size.rows
-            + candidates * each * depth * (_ROW * size.rows + _PAIR * size.pairs),
+            read,
             f"the tally has {size.rows:,} rows of {depth} positions. More processes (workers=) or "
             "a sample (read_log(…, sample=0.1)) are faster"
-            if repeats
+            if size.median >= FEW_RECORDS
             else f"{size.contexts:,} contexts hardly repeat (records in the median one: "
             f"{size.median:g}). A coarser context is faster, and says more",
         ),
@@ -56,25 +56,21 @@ def announce_effort(
             f"lists have up to {depth} positions. Fewer (read_log(…, depth=10)) are faster",
         ),
         (
-            each * _COMPARED * count if candidates > 1 else 0.0,
-            f"{candidates} candidates are {count:,} pairs. Compare the best ten by fc.evaluate",
+            each * _COMPARED * pairs if candidates > 1 else 0.0,
+            f"{candidates} candidates are {pairs:,} pairs. Compare the best ten by fc.evaluate",
         ),
     ]
-    seconds = sum(part for part, _ in parts)
+    texts, seconds = [], sum(part for part, _ in parts)
     if seconds >= SLOW:
-        _, why = max(parts)
-        _announce_once(counted, f"This takes about {duration(seconds)} of one core: {why}.")
+        texts.append(f"This takes about {duration(seconds)} of one core: {max(parts)[1]}.")
     if size.largest * depth >= HUGE_CONTEXT:
-        memory = size.largest * depth * _SLOT_BYTES / 1e9
-        _announce_once(
-            counted,
+        texts.append(
             f"One context has {size.largest:,} rows, which are worked on in one piece: about "
-            f"{memory:.0f} GB of memory. A finer context needs less.",
+            f"{size.largest * depth * _SLOT_BYTES / 1e9:.0f} GB of memory. A finer context needs "
+            "less."
         )
-
-
-def _announce_once(counted: Tally, text: str) -> None:
     said: set[str] = batches_of(counted).kept.setdefault("announced", set())
-    if text not in said:
-        said.add(text)
-        announce(text)
+    for text in texts:
+        if text not in said:
+            said.add(text)
+            announce(text)

@@ -6,34 +6,37 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from foreclick.inference.planning import Allocation, Differences, margins, sample_size
+from foreclick.questions.plan import Traffic, margins, sample_size
 
 
-def apart(candidate, production):
+def apart(candidate, production, weight, most=0.5):
     """Contexts in which two policies share no list, with the variance of each one's rewards."""
     count = len(candidate)
-    return Differences(
+    return Traffic(
         np.repeat(np.arange(count), 2),
         np.tile([1.0, 0.0], count),
         np.tile([0.0, 1.0], count),
         np.stack([candidate, production], axis=1).ravel(),
-        count,
+        weight,
+        most,
     )
-
-
-def allocate(lists, weight, budget, most):
-    return Allocation(lists, weight, most).best(budget)
 
 
 def overlapping(rng, count):
     """Contexts with up to four lists, which both policies may show."""
     context = np.repeat(np.arange(count), 4)
     h, pi = rng.dirichlet(np.full(4, 0.5), (2, count)).reshape(2, -1)
-    return Differences(context, h, pi, rng.uniform(0.1, 2.0, len(h)), count)
+    noise, weight = rng.uniform(0.1, 2.0, len(h)), rng.dirichlet(np.ones(count))
+    return Traffic(context, h, pi, noise, weight, 0.5)
+
+
+def one(h, pi):
+    """A context with two lists."""
+    return Traffic(np.zeros(2, int), np.array(h), np.array(pi), np.ones(2), np.ones(1), 0.5)
 
 
 def test_what_both_policies_show_alike_has_no_variance():
-    alike = Differences(np.zeros(2, int), np.full(2, 0.5), np.full(2, 0.5), np.ones(2), 1)
+    alike = one([0.5, 0.5], [0.5, 0.5])
     assert alike.variances(np.array([0.3])).tolist() == [0.0]
 
 
@@ -41,8 +44,7 @@ def test_small_shares_follow_neyman():
     """Traffic in proportion to n_x · sd_x."""
     rng = np.random.default_rng(1)
     sd, weight = rng.uniform(0.1, 2, 40), rng.dirichlet(np.ones(40))
-    found = allocate(apart(sd**2, sd**2), weight, 0.001, 0.5)
-    spent = weight * found
+    spent = weight * apart(sd**2, sd**2, weight).best(0.001)
     assert spent / spent.sum() == pytest.approx(weight * sd / (weight @ sd), rel=0.005)
     assert spent.sum() == pytest.approx(0.001, rel=1e-6)
 
@@ -50,43 +52,41 @@ def test_small_shares_follow_neyman():
 def test_with_room_for_all_each_context_takes_its_own_best():
     """a / ε + b / (1 − ε) is least at ε = √a / (√a + √b)."""
     a, b = np.array([1.0, 4.0, 0.01]), np.array([1.0, 1.0, 1.0])
-    found = allocate(apart(a, b), np.full(3, 1 / 3), 0.9, 0.99)
-    assert found == pytest.approx(np.sqrt(a) / (np.sqrt(a) + np.sqrt(b)), rel=0.01)
+    shares = apart(a, b, np.full(3, 1 / 3), most=0.99).best(0.9)
+    assert shares == pytest.approx(np.sqrt(a) / (np.sqrt(a) + np.sqrt(b)), rel=0.01)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("budget", [0.02, 0.2])
 def test_no_other_shares_of_the_same_traffic_are_better(seed, budget):
-    rng = np.random.default_rng(seed)
     count = 6
-    lists, weight = overlapping(rng, count), rng.dirichlet(np.ones(count))
-    found = allocate(lists, weight, budget, 0.5)
-    assert weight @ found <= budget * (1 + 1e-6)
+    traffic = overlapping(np.random.default_rng(seed), count)
+    weight, shares = traffic.weight, traffic.best(budget)
+    assert weight @ shares <= budget * (1 + 1e-6)
     search: Any = optimize.minimize
     right = search(
-        lambda share: float(weight @ lists.variances(share)),
+        lambda share: float(weight @ traffic.variances(share)),
         np.full(count, budget),
         bounds=[(1e-7, 0.5)] * count,
         constraints=optimize.LinearConstraint(weight, 0.0, budget),
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-12},
     )
-    assert weight @ lists.variances(found) <= right.fun * 1.001
+    assert weight @ traffic.variances(shares) <= right.fun * 1.001
 
 
 def test_a_gain_is_the_slope_of_the_variance():
-    lists = overlapping(np.random.default_rng(9), 5)
-    slope = (lists.variances(np.full(5, 0.2001)) - lists.variances(np.full(5, 0.1999))) / 0.0002
-    assert lists.gains(0.2) == pytest.approx(-slope, rel=1e-5)
+    traffic = overlapping(np.random.default_rng(9), 5)
+    above, below = (traffic.variances(np.full(5, share)) for share in (0.2001, 0.1999))
+    slope = (above - below) / 0.0002
+    assert traffic.gains(0.2) == pytest.approx(-slope, rel=1e-5)
 
 
 def test_what_production_shows_often_enough_needs_no_more():
     """A list that is shown half of the time already is known as well as its opposite."""
-    lists = Differences(np.array([0, 0]), np.array([1.0, 0.0]), np.array([0.6, 0.4]), np.ones(2), 1)
-    assert allocate(lists, np.ones(1), 0.3, 0.5) == [0.0]
+    assert one([1.0, 0.0], [0.6, 0.4]).best(0.3) == [0.0]
 
 
 def test_the_size_of_a_sample_is_the_textbooks():
     z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    assert margins(0.95, 0.8) == pytest.approx(z)
-    assert sample_size(2.0, 0.1, 0.95, 0.8) == pytest.approx(2 * z**2 / 0.01)
+    assert sample_size(2.0, 0.1, margins(0.95, 0.8)) == pytest.approx(2 * z**2 / 0.01)

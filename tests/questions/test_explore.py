@@ -236,6 +236,15 @@ def test_the_bits_do_not_depend_on_the_size_of_batches(site, log):
     assert plans[0].test == plans[1].test
 
 
+@pytest.mark.parametrize("clicks", [[0, 0, 0], [1, 0, 0]])
+def test_rewards_that_never_vary_give_a_plan_too(site, clicks):
+    table = site.log(600, 3).set_column(2, "clicks", pa.array([clicks] * 600))
+    plan = fc.explore(table.drop_columns("day"), site.policy)
+    assert plan.share == pytest.approx(0.1)
+    assert math.isinf(plan.records) == (not any(clicks))
+    assert all(0 <= se < 1 for se in plan["se"])
+
+
 def test_users_who_come_again_make_an_ab_test_larger(site):
     rng = np.random.default_rng(3)
     table = site.log(20_000, 4)

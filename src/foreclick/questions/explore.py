@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from foreclick import inference
-from foreclick.analysis.ab_test import ab_test
-from foreclick.analysis.arms import Arms, arms_of
 from foreclick.analysis.evaluate import Evaluation, evaluate
-from foreclick.analysis.traffic import Plan
-from foreclick.batches import Floats, count_periods
+from foreclick.batches import Floats, count_periods, sums
 from foreclick.engines import write_readable
 from foreclick.errors import ModelError, PolicyError
-from foreclick.inference.planning import margins
+from foreclick.estimators import Clusters, Question, estimate, parse_estimators
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.options import checked, choice, whole
-from foreclick.policies import Lists, PolicyLike, as_policy
+from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
-from foreclick.results import Result
+from foreclick.questions.plan import Arms, Traffic, margins, read_arms, sample_size
+from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import number_of
@@ -33,8 +31,9 @@ from foreclick.words import number_of
 SHARE = 0.1
 """Of all traffic, that is shown the candidate unless another is asked for."""
 
-_ROUNDING = 1e-6
+_MORE = 1 + 1e-6  # beyond rounding
 _FEW = 5  # records of the candidate that a context needs, for its own mean to be used
+_STEPS = 60  # halvings of the share of traffic
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +87,7 @@ class Explored(Result):
     missing=choice("error", "production"),
     contexts=whole(1, "how many rows the table has", "10"),
 )
-def explore(  # noqa: PLR0913 - all but two are keywords
+def explore(  # noqa: PLR0913, PLR0915 - all but two are keywords
     log: LogLike,
     candidate: PolicyLike,
     *,
@@ -160,104 +159,158 @@ def explore(  # noqa: PLR0913 - all but two are keywords
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
     now = evaluate(counted, policy, metrics=what, missing=missing, confidence=confidence)
-    shown = None if production is None else as_policy(production, counted, "production")
-    arms = arms_of(counted, policy, shown, what)
-    traffic = _records_per_day(counted, arms, records_per_day)
-    if days is not None and traffic is None:
-        raise ModelError(
-            "days= needs to know how many records a day has, and the log was read without a "
-            "period. Read it with period=, or give records_per_day=."
-        )
-    goal = effect * arms.mean
-    plan = Plan(arms, arms.differences(), most, margins(confidence, power), goal)
-    if days is None or share is not None:
-        dealt = plan.best(SHARE if share is None else share)
+    old = Observed(counted) if production is None else as_policy(production, counted, "production")
+    arms = read_arms(counted, policy, old, what)
+    per_day, allowed = records_per_day, None
+    if per_day is None and counted.shape.period and (periods := count_periods(counted)):
+        per_day = float(arms.n.sum()) / periods
+    if days is not None:
+        if per_day is None:
+            raise ModelError(
+                "days= needs to know how many records a day has, and the log was read without a "
+                "period. Read it with period=, or give records_per_day=."
+            )
+        allowed = days * per_day
+    traffic, goal, margin = arms.traffic(most), effect * arms.mean, margins(confidence, power)
+    q = traffic.weight
+    change = np.where(traffic.differs > 0, arms.candidate - arms.production, 0.0)
+    between = float(q @ (change - q @ change) ** 2)
+
+    def variance(dealt: Floats) -> float:
+        """Of the change, times records."""
+        return float(q @ traffic.variances(dealt)) + between
+
+    if allowed is None or share is not None:
+        dealt = traffic.best(SHARE if share is None else share)
+    else:  # the least traffic that is enough
+        low, high = 0.0, most
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            enough = sample_size(variance(traffic.best(middle)), goal, margin) <= allowed
+            low, high = (low, middle) if enough else (middle, high)
+        dealt = traffic.best(high)
+    records = sample_size(variance(dealt), goal, margin) if allowed is None else allowed
+    se = math.sqrt(variance(dealt) / records) if records > 0 else 0.0
+    took = None if per_day is None else records / per_day
+    test = _ab_test(arms, goal, margin, _users_grow(counted, policy, what), per_day)
+    predicted = {CONTEXT: arms.contexts, "production": arms.production, "candidate": arms.candidate}
+    rows = _rows(arms, traffic, change, dealt, records, contexts)
+    if not traffic.differs.any():
+        title = "The candidate shows what production shows: there is nothing to explore."
+    elif not goal:
+        title = "Production earns nothing, so there is no share of it to tell."
     else:
-        dealt = plan.enough(days * float(traffic or 0.0))
-    records = plan.records(dealt) if days is None else days * float(traffic or 0.0)
-    test = ab_test(counted, policy, what, arms, goal, (confidence, power), traffic)
-    found: dict[str, Any] = {
-        "share": float(arms.weight @ dealt),
-        "days": None if traffic is None else records / traffic,
-        "records": records,
-        "se": plan.se(dealt, records),
-        "effect": plan.told(dealt, records),
-    }
-    promise = f"in {what.name} from none, {power:.0%} of the time at {confidence:.0%} confidence"
-    title = _sentence(found, plan, effect, promise)
+        told = margin * se / arms.mean
+        size = "no number of" if math.isinf(records) else f"{math.ceil(records):,}"
+        title = (
+            f"Show the candidate to {q @ dealt:.1%} of the traffic for "
+            f"{'' if took is None else _days(took) + ', '}{size} records: that tells a change of "
+            f"{told:.2%} in {what.name} from none, {power:.0%} of the time at {confidence:.0%} "
+            f"confidence{f', and not yet of {effect:.2%}' if told > effect * _MORE else ''}."
+        )
     return Explored(
-        tuple(plan.rows(dealt, records, contexts)),
-        _COLUMNS,
-        tuple(notes + _notes(found, plan, dealt, now, test)),
+        rows,
+        tuple(rows[0]),
+        (*notes, *_notes(now, q, dealt, records, test)),
         title,
-        **found,
+        share=float(q @ dealt),
+        days=took,
+        records=records,
+        se=se,
+        effect=margin * se,
         policy=Lists(arms.mixed(dealt)),
         production=Lists(arms.mixed(np.zeros(len(dealt)))),
         test=test,
-        predictions=_predictions(arms),
+        predictions=pa.table(predicted),
         evaluation=now,
     )
 
 
-_COLUMNS = ("context", "records", "differs", "share", "part", "change", "se")
+def _rows(
+    arms: Arms, traffic: Traffic, change: Floats, dealt: Floats, records: float, count: int
+) -> tuple[dict[str, Value], ...]:
+    """The contexts that take most of the candidate's traffic, and the others in one row."""
+    q = traffic.weight
+    order = np.lexsort((np.arange(len(q)), -q, -q * dealt))
+    size = min(count + 1, len(q))
+    row = np.empty(len(q), dtype=np.int64)
+    row[order] = np.minimum(np.arange(len(q)), count)
+    total = sums(row, q, size)
+    names = [str(arms.contexts[int(x)].as_py()) for x in order[:size]]
+    if len(q) > size:
+        names[-1] = f"{len(q) - count:,} others"
+
+    def mean(values: Floats) -> Floats:
+        return sums(row, q / total[row] * values, size)
+
+    variances = mean(traffic.variances(dealt))
+    columns: dict[str, Iterable[Value]] = {
+        "context": names,
+        "records": sums(row, arms.n, size),
+        "differs": mean(traffic.differs),
+        "share": mean(dealt),
+        "part": sums(row, q * dealt, size) / (q @ dealt or 1.0),
+        "change": mean(change),
+        "se": np.sqrt(variances / (records * total)) if records else [None] * size,
+    }
+    rows = zip(*columns.values(), strict=True)
+    return tuple(dict(zip(columns, values, strict=True)) for values in rows)
 
 
-def _records_per_day(tally: Tally, arms: Arms, given: float | None) -> float | None:
-    """How many records a period of the log has; None if that is unknown."""
-    if given is not None:
-        return given
-    periods = count_periods(tally) if tally.shape.period else 0
-    return float(arms.n.sum()) / periods if periods else None
+def _users_grow(tally: Tally, policy: Policy, metric: Metric) -> float:
+    """How much more the mean varies from user to user than independent records would; 1 without."""
+    by: dict[Clusters, float] = {}
+    kinds: tuple[Clusters, ...] = ("unit", "record") if tally.shape.unit else ()
+    for kind in kinds:
+        estimators = parse_estimators("rcm")
+        question = Question(policy, estimators, (metric,), "production", clusters=(kind,))
+        spread = estimate(tally, question).sums[0].spread
+        by[kind] = 0.0 if spread is None else float(spread.covariance[1, 1])
+    return max(by["unit"] / by["record"], 1.0) if by.get("record") else 1.0
 
 
-def _predictions(arms: Arms) -> pa.Table:
-    return pa.table(
-        {
-            CONTEXT: arms.contexts,
-            "production": pa.array(arms.production),
-            "candidate": pa.array(arms.predicted),
-        }
-    )
+def _ab_test(arms: Arms, goal: float, margin: float, grown: float, per_day: float | None) -> Result:
+    """Records in each half of an A/B test, without and with predictions as a covariate.
 
-
-# --- in words -----------------------------------------------------------------------------------
-
-
-def _sentence(found: dict[str, Any], plan: Plan, effect: float, promise: str) -> str:
-    """The answer."""
-    if not plan.lists.apart().any():
-        return "The candidate shows what production shows: there is nothing to explore."
-    if not plan.goal:
-        return "Production earns nothing, so there is no share of it to tell."
-    told = found["effect"] / plan.goal * effect
-    long = f"{_count(found['records'])} records"
-    if found["days"] is not None:
-        long = f"{_days(found['days'])}, {long}"
-    where = f"Show the candidate to {found['share']:.1%} of the traffic for {long}"
-    if told > effect * (1 + _ROUNDING):
-        return f"{where}: that tells a change of {told:.2%} {promise}, and not yet of {effect:.2%}."
-    return f"{where}: that tells a change of {told:.2%} {promise}."
+    The covariate g is what production is predicted to earn in the context of a request, which no
+    half can change. Of the reward of a record, f − β (g − ḡ) is left, with the β that leaves least.
+    """
+    q = arms.n / arms.n.sum()
+    moved = arms.candidate - float(q @ arms.candidate)
+    variance = arms.variance + float(q @ (arms.candidate_noise + moved**2))
+    g = arms.production - float(q @ arms.production)
+    taken = float(q @ (g * (g + moved))) ** 2 / (2 * float(q @ g**2)) if g.any() else 0.0
+    rows: list[dict[str, Value]] = []
+    for name, left in (("difference of means", variance), ("CUPED", variance - taken)):
+        size = sample_size(grown * left, goal, margin)
+        rows.append(
+            {
+                "test": name,
+                "variance": left / 2,
+                "reduction": 1 - left / variance if variance else 0.0,
+                "records": size if math.isinf(size) else math.ceil(size),
+                "days": None if per_day is None else 2 * size / per_day,
+            }
+        )
+    return Result(tuple(rows), tuple(rows[0]))
 
 
 def _notes(
-    found: dict[str, Any], plan: Plan, dealt: Floats, now: Evaluation, test: Result
-) -> list[str]:
+    now: Evaluation, q: Floats, dealt: Floats, records: float, test: Result
+) -> Iterator[str]:
     """What else should be known."""
-    notes = []
-    said = now["verdict"][0]
-    if said in (inference.BETTER, inference.WORSE):
-        notes.append(f"The log tells already, if its click model holds. {now.verdicts[0]}")
-    q = plan.arms.weight
+    if now["verdict"][0] in (inference.BETTER, inference.WORSE):
+        yield f"The log tells already, if its click model holds. {now.verdicts[0]}"
     used = dealt > 0
     if used.any():
-        notes.append(
+        yield (
             f"{int(used.sum()):,} of {len(q):,} contexts are randomised, with {q[used].sum():.1%} "
             "of the traffic; in the others the candidate shows what production shows, or too "
             "little would be learnt."
         )
-    thin = used & (found["records"] * q * dealt < _FEW)
+    thin = used & (q * dealt < _FEW / max(records, 1.0))
     if thin.any():
-        notes.append(
+        yield (
             f"{number_of(int(thin.sum()), 'context')}, with {q[thin].sum():.1%} of the traffic, "
             f"will show the candidate less than {_FEW} times each, too seldom for a mean of their "
             "own. Evaluate with logging='propensity' if that is much."
@@ -265,16 +318,11 @@ def _notes(
     plain, less = test.to_dicts()
     if math.isfinite(plain["records"]):
         days = "" if plain["days"] is None else f" ({_days(plain['days'])} with all the traffic)"
-        notes.append(
+        yield (
             f"An A/B test of the same promise needs {plain['records']:,} records in each half"
             f"{days}; {less['records']:,} with the predictions of this log as a covariate (CUPED), "
             f"which takes off {less['reduction']:.0%} of the variance."
         )
-    return notes
-
-
-def _count(value: float) -> str:
-    return "no number of" if math.isinf(value) else f"{math.ceil(value):,}"
 
 
 def _days(value: float) -> str:

@@ -1,0 +1,209 @@
+"""`check`: what is in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from foreclick.analysis.headline import FEW_RECORDS
+from foreclick.batches import batches_of, contexts_repeat, sums
+from foreclick.engines import total, whole
+from foreclick.logs import Log, N
+from foreclick.options import checked
+from foreclick.progress import Say, say
+from foreclick.results import Headline, Result, Value, format_value
+from foreclick.tallies import LogLike
+from foreclick.tallies.base import tally
+from foreclick.words import number_of
+
+BOT_FACTOR = 50
+BOT_RECORDS = 200
+"""A unit is bot-like with more records than BOT_FACTOR medians and than BOT_RECORDS."""
+
+MANY_PERIODS = 400
+"""With more periods than this, they are summed up: a year of days has fewer."""
+
+_POSITIONS = 6  # that a glance shows
+_VARIATION = "can be evaluated"
+_SEVERAL = "records in contexts with 2 lists or more"
+_NOBODY = "records without a unit"
+
+Fact = tuple[str, str, Value]
+
+
+@dataclass(frozen=True, repr=False)
+class Check(Result):
+    """What is in a log: one row per fact, grouped by section."""
+
+    @property
+    def headline(self) -> Headline | None:
+        """What is in it at a glance; the table has every period and position."""
+        sections: dict[str, dict[str, Value]] = {}
+        for row in self.rows:
+            sections.setdefault(str(row["section"]), {})[str(row["fact"])] = row["found"]
+        if (size := sections.pop("size", None)) is None:
+            return None
+        median, longest = size["records in the median context"], size["longest list"]
+        lines = [
+            ("records", f"{_told(size['records'])}, {_told(median)} in the median context"),
+            ("contexts", _told(size["contexts"])),
+            ("lists", f"{_told(size['different lists'])}, of up to {_told(longest)} items"),
+        ]
+        lines += [(section, _glance(section, facts)) for section, facts in sections.items()]
+        return Headline("What is in this log", tuple(lines))
+
+
+@checked()
+def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG001 - see `checked`
+    """What is in this log, and what can be evaluated with it.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+        progress: called with what is being done; by default it is shown on a terminal.
+
+    Examples:
+        >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})
+        >>> c["found"][c["fact"].index("records")]
+        2
+    """
+    counted = tally(log)
+    say("Counting")
+    shape, batches = counted.shape, batches_of(counted)
+    periods = batches.codebook.periods
+    count = 1 if periods is None else len(periods)
+    lists, varied, moved = 0, np.zeros(2), np.zeros(2)  # some of all records, and of all slots
+    shown, records = np.zeros(shape.depth), np.zeros(count)
+    at_position = {name: np.zeros(shape.depth) for name in shape.rewards}
+    in_period = {name: np.zeros(count) for name in shape.rewards}
+    for batch in batches:
+        lists += len(batch.lists)
+        several, places = np.diff(batch.context_lists) > 1, (batch.shown > 0).sum(axis=1)
+        varied += batch.context_n[several].sum(), batch.context_n.sum()
+        moved += batch.shown[places > 1].sum(), batch.shown.sum()
+        shown += batch.shown.sum(axis=0)
+        period = batch.clusters.get("period", np.zeros(len(batch.n), dtype=np.intp))
+        records += sums(period, batch.n, count)
+        for name, reward in batch.rewards.items():
+            earned = reward.value * batch.n[reward.row]
+            at_position[name] += sums(reward.position, earned, shape.depth)
+            in_period[name] += sums(period[reward.row], earned, count)
+    number = int if counted.stored[N].type().is_integer() else float  # records may be weighted
+    contexts, median = contexts_repeat(counted)
+    facts: list[Fact] = [
+        ("size", "records", number(varied[1])),
+        ("size", "rows of the tally", batches.rows),
+        ("size", "contexts", contexts),
+        ("size", "records in the median context", median),
+        ("size", "different lists", lists),
+        ("size", "different lists per context", lists / contexts),
+        ("size", "longest list", shape.depth),
+    ]
+    facts += [
+        (f"{name} by position", f"position {k + 1}", float(at_position[name][k] / shown[k]))
+        for name in shape.rewards
+        for k in np.flatnonzero(shown)
+    ]
+    if periods is not None and count > MANY_PERIODS:  # seconds since 1970, for instance
+        first, last = (periods.values[at].as_py() for at in (0, periods.known - 1))
+        facts.append(("periods", f"from {first} to {last}", count))
+        facts.append(("periods", "records in the median period", float(np.median(records))))
+    elif periods is not None:
+        names = [str(value) for value in periods.values.to_pylist()]
+        facts += [
+            ("records by period", day, number(n)) for day, n in zip(names, records, strict=True)
+        ]
+        facts += [
+            (f"{name} per list by period", day, float(earned))
+            for name in shape.rewards
+            for day, earned in zip(names, in_period[name] / records, strict=True)
+        ]
+    facts += [
+        (_VARIATION, _SEVERAL, float(varied[0] / varied[1])),
+        (_VARIATION, "slots with items seen at 2 positions or more", float(moved[0] / moved[1])),
+    ]
+    if isinstance(log, Log) and log.roles.unit is not None:
+        facts += _units(log)
+    facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
+    rows = tuple({"section": s, "fact": f, "found": v} for s, f, v in facts)
+    return Check(rows, ("section", "fact", "found"), tuple(_advice(facts)))
+
+
+def _told(value: Value) -> str:
+    return format_value("found", value)
+
+
+def _glance(section: str, facts: Mapping[str, Value]) -> str:
+    """A section in one text: periods by their range, positions one by one, else every fact."""
+    if section.endswith("by period"):
+        numbers = [float(value or 0.0) for value in facts.values()]
+        names = list(facts)
+        where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        count = f"{number_of(len(names), 'period')} ({where})"
+        return f"{_told(min(numbers))} to {_told(max(numbers))} in {count}"
+    if section.endswith("by position"):
+        told = [f"{float(value or 0.0):.3f}" for value in list(facts.values())[:_POSITIONS]]
+        return " ".join(told) + (" …" if len(facts) > _POSITIONS else "")
+    if section == _VARIATION:
+        return "; ".join(f"{format_value('share', v)} of {fact}" for fact, v in facts.items())
+    return "; ".join(f"{_told(value)} {fact}" for fact, value in facts.items())
+
+
+def _units(log: Log) -> list[Fact]:
+    """Units with far more records than others: crawlers, monitors, shared accounts."""
+    raw, roles = log.raw, log.roles
+    unit, weight = raw[roles.unit], whole(1) if roles.weight is None else raw[roles.weight]
+    lists = raw.select(unit=unit, weight=weight)
+    if roles.list_id is not None:  # one row an impression: count each list once
+        ids = {f"list_{i}": raw[name] for i, name in enumerate(roles.list_ids)}
+        lists = raw.select(unit=unit, weight=weight, **ids).distinct()
+    counts = lists.group_by("unit").aggregate(**{N: total(lists["weight"])})
+    middle = counts.aggregate(units=counts.count(), median=counts[N].cast("float64").median())
+    row = log.source.rows(middle)[0]
+    limit = max(BOT_FACTOR * (row["median"] or 0), BOT_RECORDS)
+    many = counts[N] > limit
+    bots = log.source.rows(
+        counts.aggregate(
+            bots=total(many.ifelse(1, 0)),
+            theirs=total(many.ifelse(counts[N], 0)),
+            all=total(counts[N]),
+            nobody=total(counts["unit"].isnull().ifelse(counts[N], 0)),
+        )
+    )[0]
+    facts: list[Fact] = [
+        ("units", "units", row["units"]),
+        ("units", "records of the median unit", row["median"]),
+        ("units", f"bot-like units (more than {limit:g} records)", bots["bots"]),
+        ("units", "share of records that are theirs", bots["theirs"] / bots["all"]),
+    ]
+    return facts + ([("units", _NOBODY, bots["nobody"])] if bots["nobody"] else [])
+
+
+def _advice(facts: list[Fact]) -> Iterator[str]:
+    known: dict[str, Any] = {fact: value for _, fact, value in facts}
+    if (median := known["records in the median context"]) < FEW_RECORDS:
+        yield (
+            f"The median context has {median:g} records: a coarser context (query class, or "
+            "context=None) would let the log say more."
+        )
+    if known[_SEVERAL] > 0:
+        yield (
+            f"{known[_SEVERAL]:.0%} of the records are in contexts that showed more than one list: "
+            "there another ranking can be evaluated."
+        )
+    else:
+        yield "Every context always showed the same list: this log can evaluate nothing else."
+    if _NOBODY in known:
+        yield (
+            f"{number_of(known[_NOBODY], 'record')} without a unit, counted as one user. Name "
+            "another column, or leave them out with where=."
+        )
+    if periods := next((value for section, _, value in facts if section == "periods"), None):
+        yield (
+            f"The log has {_told(periods)} periods. A period is a day or a week: everything "
+            "by period is slow with so many, and says little. Read the log with a coarser one."
+        )
+    if (bots := known.get("share of records that are theirs", 0)) > 0.01:  # noqa: PLR2004
+        yield f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."
