@@ -451,16 +451,6 @@ def test_a_log_without_clicks(run):
         (SCORES, [], lambda t: fc.Ranking.from_scores(t, context="query")),
         (SCORES, ["--k", "2"], lambda t: fc.Ranking.from_scores(t, context="query", k=2)),
         (
-            SCORES,
-            ["--temperature", "0.5"],
-            lambda t: fc.PlackettLuce(t, context="query", temperature=0.5),
-        ),
-        (
-            SCORES,
-            ["--candidate-type", "plackett-luce"],
-            lambda t: fc.PlackettLuce(t, context="query"),
-        ),
-        (
             {**CANDIDATE, "probability": [1.0, 1.0]},
             [],
             lambda t: fc.Lists(t, context="query"),
@@ -648,7 +638,6 @@ def test_bad_input_is_exit_code_2(folder, capsys, words, message):
         (["--clip", "-1"], "above 0"),
         (["--by", "country"], "country"),
         (["--k", "3"], "scored items"),
-        (["--temperature", "2"], "taken as 'ranking'"),
         (["--threads", "0"], "'0' is not a whole number above 0"),
         (["--memory-limit", "much"], "'much' is not a size"),
         (["--where", "nonsense ="], "nonsense"),

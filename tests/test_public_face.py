@@ -20,7 +20,6 @@ NAMES = {
     "Marginals",
     "Metric",
     "Observed",
-    "PlackettLuce",
     "Ranking",
     "Ratio",
     "Weighted",
@@ -159,9 +158,8 @@ def test_column_roles_default_to_their_own_names():
         assert log[name] is None
     assert (log["segments"], log["invalid"]) == ((), "error")
     assert roles(fc.Lists)["probability"] == "probability"
-    for policy in (fc.Marginals, fc.PlackettLuce):
-        assert roles(policy)["context"] == "context"
-        assert roles(policy)["item"] == "item"
+    assert roles(fc.Marginals)["context"] == "context"
+    assert roles(fc.Marginals)["item"] == "item"
 
 
 def test_evaluate_asks_what_the_design_says():

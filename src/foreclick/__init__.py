@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
-    from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+    from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.parts import Tallies, write_tallies
     from foreclick.tallies.reading import read_tally
@@ -54,7 +54,6 @@ __all__ = [
     "Observed",
     "Optimized",
     "Picker",
-    "PlackettLuce",
     "Policy",
     "Ranking",
     "Ratio",
@@ -107,7 +106,7 @@ _HOMES = {
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",
-    "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
+    "policies": "Lists Marginals Observed Picker Policy Ranking",
     "tallies.base": "Tally tally",
     "tallies.parts": "Tallies write_tallies",
     "tallies.reading": "read_tally",

@@ -272,7 +272,6 @@ OPTIONS: dict[str, Rule] = {
     "sample_by": choice("context", "unit"),
     "seed": whole(0, "the seed"),
     "share": _share("0.1", optional=True),
-    "temperature": _above("for the order by score Ranking.from_scores, else a number"),
     "threads": whole(1, "the number of threads", optional=True, most=AT_ONCE),
     "within": choice("auto", "context", "period"),
     "workers": whole(1, "the number of processes", most=AT_ONCE),

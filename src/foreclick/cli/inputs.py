@@ -152,31 +152,25 @@ def _candidate(path: str, args: Candidate) -> fc.Policy:
         return fc.Ranking.from_trec(path, depth=args.k)
     table = filter_by(open_source(path, engine)[1], args.candidate_where)
     kind = args.candidate_type or _guess(args, table)
-    scored = _scored(args, table) and kind in ("ranking", "plackett-luce")
-    if (args.k is not None and not scored) or (
-        args.temperature is not None and kind != "plackett-luce"
-    ):
+    scored = kind == "ranking" and _scored(args, table)
+    if args.k is not None and not scored:
         raise PolicyError(
-            f"--k is for scored items and --temperature for 'plackett-luce', but this is taken as "
-            f"{kind!r}. Name the columns with --score and --candidate-item."
+            f"--k is for scored items, but this is taken as {kind!r}. Name the columns with "
+            "--score and --candidate-item."
         )
-    return _policy("scores" if scored and kind == "ranking" else kind, args, table)
+    return _policy("scores" if scored else kind, args, table)
 
 
 def _guess(args: Candidate, table: ir.Table) -> str:
     """What a table with these columns is meant to be."""
     if args.probability is not None or "probability" in table.columns:
         return "marginals" if _role(args, table, "position") in table.columns else "lists"
-    if _scored(args, table) and args.temperature is not None:
-        return "plackett-luce"
     return "ranking"
 
 
 def _scored(args: Candidate, table: ir.Table) -> bool:
     """Whether rows are items with scores; a table of lists may have a score per list."""
-    if args.score is not None or args.candidate_type == "plackett-luce":
-        return True
-    return {"score", _role(args, table, "item")} <= set(table.columns)
+    return args.score is not None or {"score", _role(args, table, "item")} <= set(table.columns)
 
 
 def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
@@ -184,7 +178,6 @@ def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
         _role(args, table, role) for role in ("context", "items", "item", "position")
     )
     probability = args.probability or "probability"
-    scores = {"context": context, "item": item, "score": args.score or "score", "k": args.k}
     if kind == "observed":
         named = {"context": context, "items": items, "item": item, "position": position}
         roles = args.roles()
@@ -201,11 +194,9 @@ def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
         )
     if kind == "lists":
         return fc.Lists(table, context=context, items=items, probability=probability)
-    if kind == "plackett-luce":
-        temperature = 1.0 if args.temperature is None else args.temperature
-        return fc.PlackettLuce(table, temperature=temperature, **scores)
     if kind == "scores":
-        return fc.Ranking.from_scores(table, **scores)
+        score = args.score or "score"
+        return fc.Ranking.from_scores(table, context=context, item=item, score=score, k=args.k)
     return fc.Ranking(table, context=context, items=items)
 
 

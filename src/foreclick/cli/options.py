@@ -32,7 +32,6 @@ from foreclick.cli.values import (
     above_zero,
     candidate,
     count,
-    from_zero,
     one,
     reward,
     several,
@@ -240,9 +239,7 @@ class Log(Engined):
 class Candidate(Log):
     """The columns of candidates."""
 
-    candidate_type: Literal["ranking", "lists", "marginals", "plackett-luce", "observed"] | None = (
-        None
-    )
+    candidate_type: Literal["ranking", "lists", "marginals", "observed"] | None = None
     """by default told from its columns; observed: the frequencies of another log"""
     candidate_context: Column = None
     """the context"""
@@ -258,8 +255,6 @@ class Candidate(Log):
     """of lists and marginals; by default called so"""
     score: Column = None
     """items are ranked by it; by default called so"""
-    temperature: Annotated[float | None, one(from_zero, "T")] = None
-    """draw items by exp(score / T), Plackett–Luce, instead of ranking them"""
     k: Annotated[int | None, one(count, "K")] = None
     """how many items a list of scored items shows"""
 
