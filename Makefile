@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits min-count audit trends branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit trends branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,9 +108,6 @@ accuracy: ## How far estimators are from the truth, in simulated worlds (an hour
 torture: ## Kill every command that writes, ask a thousand times (an hour; ARGS="--moments 6")
 	$(VENV)/bin/python -m benchmarks.torture $(ARGS)
 	FORECLICK_LONG=1 $(VENV)/bin/python -m pytest -q -n 0 tests/torture
-
-min-count: ## What a tally for others loses in accuracy (5 minutes)
-	$(VENV)/bin/python -m benchmarks.min_count $(ARGS)
 
 limits: ## CPU time and memory of extreme logs (10 minutes)
 	$(VENV)/bin/python -m benchmarks.limits $(ARGS)

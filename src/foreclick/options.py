@@ -254,7 +254,6 @@ OPTIONS: dict[str, Rule] = {
     "max_error": _above("a number of grades", "1"),
     "max_lists": whole(1, "the number of lists of a context", optional=True),
     "method": choice("jackknife", "bootstrap"),
-    "min_count": whole(2, "how many records must share a row", "10", optional=True),
     "min_held": _from_zero("a number of records"),
     "min_records": _from_zero("a number of records", optional=True),
     "min_shown": _from_zero("how often an item must have been shown"),

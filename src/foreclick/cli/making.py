@@ -41,8 +41,6 @@ class Tally(Log, Output):
       foreclick tally 'logs/*.parquet' --context query --period day --into tallies
     """
 
-    min_count: Count = None
-    """for a tally that leaves the house: leave out what fewer records share, and users' buckets"""
     into: Directory = None
     """instead of -o: a tally for each file of LOG, or for each period of a single one; a run that
     was stopped goes on where it was"""
@@ -50,7 +48,6 @@ class Tally(Log, Output):
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.engines import ending, has_place, located, total
         from foreclick.logs import N
-        from foreclick.options import check
         from foreclick.results import Result
 
         if self.into:
@@ -63,9 +60,6 @@ class Tally(Log, Output):
             )
         say("Reading and counting the log")
         counted = fc.tally(self.read(files))
-        if self.min_count is not None:
-            check(min_count=self.min_count)
-            counted = counted.shared_by(self.min_count)
         say(f"Writing {Path(path).name}")
         counted.write_parquet(path)
         sums = counted.table.aggregate(records=total(counted.table[N]), rows=counted.table.count())
@@ -76,11 +70,11 @@ class Tally(Log, Output):
     def _by_part(self, files: list[str], say: "Say") -> "Result":
         from foreclick.results import Result
 
-        idle = (self.half_life, self.output, self.min_count)
+        idle = (self.half_life, self.output)
         if len(files) > 1 or any(option is not None for option in idle):
             raise SourceError(
-                "--into takes one LOG, a glob or a directory in quotes, no -o, no --half-life, "
-                "which is for reading the tallies, and no --min-count: add them up with that."
+                "--into takes one LOG, a glob or a directory in quotes, no -o, and no --half-life, "
+                "which is for reading the tallies."
             )
         found = fc.write_tallies(
             files[0], str(self.into), engine=self.engine(), progress=say, **self.roles()
