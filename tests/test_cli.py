@@ -340,19 +340,6 @@ def test_tallies_and_logs_add_up(run):
     assert grown[0]["records"] == 72
 
 
-def test_a_log_is_tallied_part_by_part(run, refuse):
-    roles = ["--context", "query", "--period", "day"]
-    assert run("tally", "log.parquet", *roles, "--into", "days") == [
-        {"tallies": "days", "made": 2, "kept": 0}
-    ]
-    (again,) = run("tally", "log.parquet", *roles, "--into", "days")
-    assert (again["made"], again["kept"]) == (0, 2)
-    whole = run("evaluate", "log.parquet", "candidate.parquet", *roles, *ASKED)
-    assert run("evaluate", "days", "candidate.parquet", "--context", "query", *ASKED) == whole
-    said = refuse("tally", "log.parquet", "log.parquet", *roles, "--into", "days")
-    assert "--into takes one LOG" in said
-
-
 def test_old_days_count_less_and_samples_are_smaller(run, refuse):
     roles = ["--context", "query", "--period", "day"]
     words = ["tally", "log.parquet", *roles, "-o", "t.parquet"]

@@ -42,7 +42,6 @@ NAMES = {
     "simulate",
     "support",
     "tally",
-    "write_tallies",
 }
 # What these return, for type hints and isinstance, and the command line's `check`.
 TYPES = {
@@ -64,7 +63,6 @@ TYPES = {
     "Report",
     "Resampling",
     "Support",
-    "Tallies",
     "Tally",
     "Window",
     "check",

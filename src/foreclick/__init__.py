@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from foreclick.models import ClickModel, Window
     from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
     from foreclick.tallies.base import Tally, tally
-    from foreclick.tallies.parts import Tallies, write_tallies
     from foreclick.tallies.reading import read_tally
 
 __version__ = "0.1.0"
@@ -60,7 +59,6 @@ __all__ = [
     "Report",
     "Resampling",
     "Support",
-    "Tallies",
     "Tally",
     "Weighted",
     "Window",
@@ -84,7 +82,6 @@ __all__ = [
     "simulate",
     "support",
     "tally",
-    "write_tallies",
 ]
 
 _HOMES = {
@@ -108,7 +105,6 @@ _HOMES = {
     "models": "ClickModel Window",
     "policies": "Lists Marginals Observed Picker Policy Ranking",
     "tallies.base": "Tally tally",
-    "tallies.parts": "Tallies write_tallies",
     "tallies.reading": "read_tally",
 }
 """The names of each module, which is imported when one of them is first used."""

@@ -28,30 +28,22 @@ if TYPE_CHECKING:
     from foreclick.results import Result
 
 World = Literal["yandex-like", "pbm-drift", "illustrative-query"]
-Directory = Annotated[str | None, Parameter(metavar="DIRECTORY")]
 
 
 @command("LOG… -o FILE", title="Output", group="Make files")
 class Tally(Log, Output):
-    """Compress logs to one small file, or part by part; add up tallies.
+    """Compress logs to one small file; add up tallies.
 
     Examples:
       foreclick tally log.parquet --context query --period day --unit user -o tally.parquet
       foreclick tally monday.parquet tuesday.parquet -o both.parquet
-      foreclick tally 'logs/*.parquet' --context query --period day --into tallies
     """
-
-    into: Directory = None
-    """instead of -o: a tally for each file of LOG, or for each period of a single one; a run that
-    was stopped goes on where it was"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.engines import ending, has_place, located, total
         from foreclick.logs import N
         from foreclick.results import Result
 
-        if self.into:
-            return self._by_part(files, say)
         path = located(self.needed())
         if ending(path) not in {".parquet", ".pq"} or not has_place(path):
             raise SourceError(
@@ -66,25 +58,6 @@ class Tally(Log, Output):
         row = {"tally": path, **counted.engine.rows(sums)[0], "dropped": counted.dropped_rows}
         notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
         return Result((row,), tuple(row), tuple(notes))
-
-    def _by_part(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.results import Result
-
-        idle = (self.half_life, self.output)
-        if len(files) > 1 or any(option is not None for option in idle):
-            raise SourceError(
-                "--into takes one LOG, a glob or a directory in quotes, no -o, and no --half-life, "
-                "which is for reading the tallies."
-            )
-        found = fc.write_tallies(
-            files[0], str(self.into), engine=self.engine(), progress=say, **self.roles()
-        )
-        row: dict[str, str | int] = {
-            "tallies": str(found.directory),
-            "made": len(found.made),
-            "kept": len(found.kept),
-        }
-        return Result((row,), tuple(row), (f"{found}.",))
 
 
 @command("DATASET PATH [OUT]", title="Dataset", group="Make files")

@@ -118,11 +118,6 @@ def _replaceable(path: str) -> Path:
     return final
 
 
-def sweep_partial(directory: Path) -> None:
-    """Remove what processes of this machine were writing when they were killed."""
-    _sweep(abandoned(directory, f".{machine()}.", _PARTIAL))
-
-
 def _sweep(paths: Iterable[Path]) -> None:
     """Remove what can be removed; on a read-only disk, what failed is more worth saying."""
     for path in paths:

@@ -238,20 +238,13 @@ class Tally:
         kept = weighed.filter(weighed[N] > 0).select(stored.columns)
         return self._with_rows(kept, decayed=True)
 
-    @checked()
-    def write_parquet(
-        self,
-        path: str | Path,
-        *,
-        origin: dict[str, Any] | None = None,
-    ) -> None:
+    def write_parquet(self, path: str | Path) -> None:
         """Write the compact rows in order to one Parquet file, with its schema version.
 
         Integers are written as 32 bits where all of a column fit.
 
         Args:
             path: of the file, or its URL. It is there completely or not at all.
-            origin: what the tally was made from, if that matters to somebody who finds it.
         """
         meta = {
             "version": SCHEMA_VERSION,
@@ -263,7 +256,6 @@ class Tally:
             "decayed": self.decayed,
             "inflation": self.inflation,
             "names": self.names,
-            "origin": origin,
         }
         self._write(path, meta)
 
