@@ -46,7 +46,6 @@ NAMES = {
 # What these return, for type hints and isinstance, and the command line's `check`.
 TYPES = {
     "Backtest",
-    "Bots",
     "Check",
     "Comparison",
     "Contexts",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from foreclick.analysis.resample import Resampling, resample
     from foreclick.analysis.support import Support, support
     from foreclick.estimators import Items, Ladder, Weighted
-    from foreclick.events import Bots, from_events
+    from foreclick.events import from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
@@ -35,7 +35,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Backtest",
-    "Bots",
     "Check",
     "ClickModel",
     "Comparison",
@@ -99,7 +98,7 @@ _HOMES = {
     "analysis.resample": "Resampling resample",
     "analysis.support": "Support support",
     "estimators": "Items Ladder Weighted",
-    "events": "Bots from_events",
+    "events": "from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",

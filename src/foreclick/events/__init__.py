@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from foreclick.events.bots import Bots
 from foreclick.events.events import from_events
 from foreclick.events.ledger import Ledger
 from foreclick.events.readers import algolia, baidu_ultr, ga4, snowplow, ubi
@@ -15,7 +14,6 @@ READERS: dict[str, Callable[..., Log]] = {
 
 __all__ = [
     "READERS",
-    "Bots",
     "Ledger",
     "algolia",
     "baidu_ultr",
