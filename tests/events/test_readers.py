@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import SourceError
-from foreclick.events import algolia, baidu_ultr, ga4, snowplow, ubi
+from foreclick.events import algolia, ga4, snowplow, ubi
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
 
@@ -207,21 +205,6 @@ def test_algolia():
     log = algolia(searches, events)
     assert clicked(log) == LISTS
     assert log.ledger.losses == {"actions of other kinds": 1}
-
-
-def test_baidu_ultr():
-    rows = {
-        "query_md5": ["shoe", "hat", "hat"],
-        "url_md5": [["a", "b", "c"], ["d", "e"], ["d", "e"]],
-        "position": [[1, 2, 3], [1, 3], [1, 3]],
-        "click": [[0, 1, 0], [1, 1], [1, 1]],
-    }
-    log = baidu_ultr(rows)
-    twice = LISTS + Counter({("hat", ("d", "e"), (1, 1)): 1})
-    assert clicked(log) == twice
-    assert log.shape.depth == 3
-    with pytest.raises(SourceError, match="url_md5, position, click is not in the table"):
-        baidu_ultr({"query_md5": ["q"]})
 
 
 def test_the_command_line_knows_them(tmp_path, capsys):

@@ -65,7 +65,7 @@ class Convert(Run, Output):
     """Write a public dataset, or the events of a tracker, as a log.
 
     DATASET is yandex, relevance_prediction, pyclick, trivago or open_bandit; or the tracker of the
-    events: ubi, ga4, snowplow, algolia or baidu_ultr. Of events, OUT is a tally.
+    events: ubi, ga4, snowplow or algolia. Of events, OUT is a tally.
 
     Examples:
       foreclick convert yandex clicklog.txt.gz -o log.parquet
