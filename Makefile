@@ -117,11 +117,11 @@ audit: ## Known vulnerabilities of what is locked (asks a public service), and a
 	$(VENV)/bin/uv tool run pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
-	$(VENV)/bin/foreclick reproduce -o docs/images/paper --seed 700
+	$(VENV)/bin/python -m experiments.reproduce -o docs/images/paper --seed 700
 
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA
-	$(VENV)/bin/python benchmarks/real.py $(DATA)
+	$(VENV)/bin/python -m benchmarks.real $(DATA)
 
 OBP_PYTHON ?= python3.10
 obp: ## Values, times and memory beside obp, which OBP_PYTHON has

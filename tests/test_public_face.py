@@ -26,7 +26,6 @@ NAMES = {
     "backtest",
     "compare",
     "contexts",
-    "datasets",
     "errors",
     "evaluate",
     "events",

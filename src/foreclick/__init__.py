@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from foreclick import datasets, errors, events, simulate
+    from foreclick import errors, events, simulate
     from foreclick.analysis.backtest import Backtest, backtest
     from foreclick.analysis.check import Check, check
     from foreclick.analysis.compare import Comparison, compare
@@ -65,7 +65,6 @@ __all__ = [
     "check",
     "compare",
     "contexts",
-    "datasets",
     "errors",
     "evaluate",
     "events",
@@ -108,7 +107,7 @@ _HOMES = {
 }
 """The names of each module, which is imported when one of them is first used."""
 
-_ROOMS = ("datasets", "errors", "events", "simulate")
+_ROOMS = ("errors", "events", "simulate")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 

@@ -218,3 +218,5 @@ def test_the_command_line_knows_them(tmp_path, capsys):
     assert sum(row["n"] * (row[c] or 0) for row in rows for c in marks) == clicks
     assert main(["convert", "ubi", path, out]) == 2
     assert "have two tables" in capsys.readouterr().err
+    assert main(["convert", "snowplough", path, out]) == 2
+    assert "no tracker 'snowplough', but ubi, ga4, snowplow" in capsys.readouterr().err

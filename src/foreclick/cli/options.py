@@ -55,7 +55,7 @@ Title = Literal[
     "Protocol",
     "Uncertainty",
     "Simulation",
-    "Dataset",
+    "Events",
     "Output",
     "Log",
 ]
