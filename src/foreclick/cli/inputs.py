@@ -13,7 +13,7 @@ from foreclick.secrets import unsigned
 from foreclick.tallies.reading import is_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import ibis.expr.types as ir
 
@@ -48,19 +48,18 @@ def with_items(estimators: list[str] | None, item_table: str | None, *usual: str
 # --- logs ---------------------------------------------------------------------------------------
 
 
-def read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tally:
+def read_logs(args: Log, paths: Sequence[str]) -> fc.Log | fc.Tally:
     """The log that the paths make together: raw ones are read in one pass, tallies are added.
 
     Args:
         args: the options.
         paths: files, directories or globs.
-        usual: columns of roles that no option names.
     """
-    found = _read_logs(args, paths, **usual)
+    found = _read_logs(args, paths)
     return found if args.half_life is None else fc.tally(found).weigh(half_life=args.half_life)
 
 
-def _read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tally:
+def _read_logs(args: Log, paths: Sequence[str]) -> fc.Log | fc.Tally:
     engine = args.engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
@@ -70,7 +69,7 @@ def _read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tal
     if not raw:
         return sum(counted[1:], counted[0])
     with unchanged(raw):
-        log = fc.read_log(_stacked(raw, engine), **{**usual, **args.roles()})
+        log = fc.read_log(_stacked(raw, engine), **args.roles())
     return sum(counted, fc.tally(log)) if counted else log
 
 
@@ -98,13 +97,6 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
                 f"({len(differ)} such columns). Tally each by itself, then add the tallies."
             )
     return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
-
-
-def refuse_idle(idle: Iterable[str], why: str) -> None:
-    """Complain about options that would change nothing."""
-    words = [f"--{'reward' if name == 'rewards' else name.replace('_', '-')}" for name in idle]
-    if words:
-        raise SourceError(f"{why}: {', '.join(words)} would change nothing. Leave it out.")
 
 
 # --- candidates ---------------------------------------------------------------------------------

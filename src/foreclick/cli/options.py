@@ -228,11 +228,11 @@ class Log(Engined):
                 found[role] = None
         return found | ({"rewards": dict(found["rewards"])} if "rewards" in found else {})
 
-    def read(self, files: "Sequence[str]", **usual: str) -> "fc.Log | fc.Tally":
-        """The log that files make together; `usual`: columns of roles that no option names."""
+    def read(self, files: "Sequence[str]") -> "fc.Log | fc.Tally":
+        """The log that files make together."""
         from foreclick.cli.inputs import read_logs
 
-        return read_logs(self, files, **usual)
+        return read_logs(self, files)
 
 
 @options("Candidate")
