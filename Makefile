@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits min-count audit trends branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit trends branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,9 +109,6 @@ torture: ## Kill every command that writes, ask a thousand times (an hour; ARGS=
 	$(VENV)/bin/python -m benchmarks.torture $(ARGS)
 	FORECLICK_LONG=1 $(VENV)/bin/python -m pytest -q -n 0 tests/torture
 
-min-count: ## What a tally for others loses in accuracy (5 minutes)
-	$(VENV)/bin/python -m benchmarks.min_count $(ARGS)
-
 limits: ## CPU time and memory of extreme logs (10 minutes)
 	$(VENV)/bin/python -m benchmarks.limits $(ARGS)
 
@@ -120,11 +117,11 @@ audit: ## Known vulnerabilities of what is locked (asks a public service), and a
 	$(VENV)/bin/uv tool run pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
-	$(VENV)/bin/foreclick reproduce -o docs/images/paper --seed 700
+	$(VENV)/bin/python -m experiments.reproduce -o docs/images/paper --seed 700
 
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA
-	$(VENV)/bin/python benchmarks/real.py $(DATA)
+	$(VENV)/bin/python -m benchmarks.real $(DATA)
 
 OBP_PYTHON ?= python3.10
 obp: ## Values, times and memory beside obp, which OBP_PYTHON has

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import foreclick as fc
-from foreclick import datasets
+from experiments import datasets
 
 LADDERS = ["ladder", "ladder-prefix", "ladder-ip"]
 ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *LADDERS]

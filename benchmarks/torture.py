@@ -24,7 +24,6 @@ from pathlib import Path
 CODES = {signal.SIGKILL: {-9}, signal.SIGTERM: {143, -15}, signal.SIGINT: {130, -2}}
 COMMANDS = {
     "tally": "tally ../log.parquet --context query --period day --unit user -o {0}/t.parquet",
-    "tally --into": "tally ../log.parquet --context query --period day --into {0}/parts",
     "evaluate": "evaluate ../tally.parquet ../candidate.parquet -o {0}/e.csv",
     "report": "report ../tally.parquet ../candidate.parquet -o {0}/r.html",
     "optimize": "optimize ../tally.parquet -m clicks@3 -o {0}/p.parquet --workers 2",

@@ -266,60 +266,6 @@ def test_simulate_writes_one_file(run, folder, world):
     assert pq.read_table("logs/one.parquet").equals(drawn)
 
 
-@pytest.mark.slow
-def test_reproduce_asks_the_paper_s_questions_of_a_log(run, folder):
-    run("simulate", "log.parquet", "--records", "4000", "--queries", "5", "--seed", "3")
-    rows = run("reproduce", "log.parquet", "--output", "figures", "--threads", "2")
-    assert [row["experiment"] for row in rows[::6]][:2] == [
-        "illustrative query",
-        "100 most frequent queries",
-    ]
-    assert (folder / "figures" / "drift.png").stat().st_size
-
-
-@pytest.fixture
-def asked(monkeypatch) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """What `reproduce` was asked, which has its own tests and takes its time."""
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-
-    def reproduce(*args: object, progress: object, **options: object) -> fc.Check:
-        calls.append((args, options))
-        return fc.Check((), ())
-
-    monkeypatch.setattr("foreclick.reproduce.reproduce", reproduce)
-    return calls
-
-
-def test_reproduce_reads_logs_and_tallies_as_convert_writes_them(run, asked):
-    run("simulate", "usual.parquet", "--records", "400", "--queries", "2")
-    renamed = pq.read_table("usual.parquet").rename_columns(["q", "d", "user", "items", "clicks"])
-    pq.write_table(renamed, "renamed.parquet")
-    run("tally", "renamed.parquet", "--context", "q", "--period", "d", "-o", "tally.parquet")
-    run("reproduce", "usual.parquet")
-    run("reproduce", "renamed.parquet", "--context", "q", "--period", "d")
-    run("reproduce", "tally.parquet")
-    first, *others = [fc.tally(log).to_arrow() for (log,), _ in asked]
-    assert all(other.equals(first) for other in others)
-
-
-def test_reproduce_without_a_log_simulates_one(run, asked):
-    run("reproduce")
-    run("reproduce", "--world", "pbm-drift", "--records", "20000", "--seed", "0", "--output", "x")
-    assert asked == [
-        ((), {"out": None, "engine": None}),
-        (
-            (),
-            {
-                "out": "x",
-                "engine": None,
-                "world": simulate.pbm_drift,
-                "records": 20_000,
-                "seed": 0,
-            },
-        ),
-    ]
-
-
 def test_a_tally_is_recognised_and_answers_as_the_log(run):
     roles = ["--context", "query"]
     raw = run("evaluate", "log.parquet", "candidate.parquet", *roles, *ASKED)
@@ -338,19 +284,6 @@ def test_tallies_and_logs_add_up(run):
     assert both[0]["records"] == 72
     grown = run("tally", "one.parquet", "two.parquet", "-o", "one.parquet")
     assert grown[0]["records"] == 72
-
-
-def test_a_log_is_tallied_part_by_part(run, refuse):
-    roles = ["--context", "query", "--period", "day"]
-    assert run("tally", "log.parquet", *roles, "--into", "days") == [
-        {"tallies": "days", "made": 2, "kept": 0}
-    ]
-    (again,) = run("tally", "log.parquet", *roles, "--into", "days")
-    assert (again["made"], again["kept"]) == (0, 2)
-    whole = run("evaluate", "log.parquet", "candidate.parquet", *roles, *ASKED)
-    assert run("evaluate", "days", "candidate.parquet", "--context", "query", *ASKED) == whole
-    said = refuse("tally", "log.parquet", "log.parquet", *roles, "--into", "days")
-    assert "--into takes one LOG" in said
 
 
 def test_old_days_count_less_and_samples_are_smaller(run, refuse):
@@ -450,16 +383,6 @@ def test_a_log_without_clicks(run):
     [
         (SCORES, [], lambda t: fc.Ranking.from_scores(t, context="query")),
         (SCORES, ["--k", "2"], lambda t: fc.Ranking.from_scores(t, context="query", k=2)),
-        (
-            SCORES,
-            ["--temperature", "0.5"],
-            lambda t: fc.PlackettLuce(t, context="query", temperature=0.5),
-        ),
-        (
-            SCORES,
-            ["--candidate-type", "plackett-luce"],
-            lambda t: fc.PlackettLuce(t, context="query"),
-        ),
         (
             {**CANDIDATE, "probability": [1.0, 1.0]},
             [],
@@ -619,12 +542,6 @@ def test_limits_of_the_engine(run):
             ["simulate", "new", "--world", "illustrative-query", "--queries", "2"],
             "is one query: --queries would change nothing",
         ),
-        (["reproduce", "none.parquet"], "no file matches 'none.parquet'"),
-        (["reproduce", "log.parquet"], "10 positions"),
-        (["reproduce", "log.parquet", "--seed", "0"], "--seed would change nothing"),
-        (["reproduce", "--where", "day = 1"], "--where would change nothing"),
-        (["reproduce", "--output", "log.parquet"], "log.parquet"),
-        (["reproduce", "--world", "illustrative-query"], "Invalid value"),
         (["gamble"], 'Unknown command "gamble"'),
         (["evalaute"], 'Did you mean "evaluate"?'),
         (["check", "log.parquet", "--contxt", "q"], "Did you mean --context?"),
@@ -648,7 +565,6 @@ def test_bad_input_is_exit_code_2(folder, capsys, words, message):
         (["--clip", "-1"], "above 0"),
         (["--by", "country"], "country"),
         (["--k", "3"], "scored items"),
-        (["--temperature", "2"], "taken as 'ranking'"),
         (["--threads", "0"], "'0' is not a whole number above 0"),
         (["--memory-limit", "much"], "'much' is not a size"),
         (["--where", "nonsense ="], "nonsense"),

@@ -65,7 +65,6 @@ def _fields(command):
 def test_defaults_are_found_in_the_source():
     assert defaults_of("optimize")["folds"] == 2
     assert defaults_of("evaluate")["clip"] == float("inf")
-    assert defaults_of("reproduce:reproduce")["seed"] == 500
     for verb in ("evaluate", "backtest", "optimize", "read_log", "support"):
         real = inspect.signature(getattr(fc, verb)).parameters
         assert all(real[name].default == value for name, value in defaults_of(verb).items())

@@ -20,14 +20,12 @@ NAMES = {
     "Marginals",
     "Metric",
     "Observed",
-    "PlackettLuce",
     "Ranking",
     "Ratio",
     "Weighted",
     "backtest",
     "compare",
     "contexts",
-    "datasets",
     "errors",
     "evaluate",
     "events",
@@ -43,12 +41,10 @@ NAMES = {
     "simulate",
     "support",
     "tally",
-    "write_tallies",
 }
 # What these return, for type hints and isinstance, and the command line's `check`.
 TYPES = {
     "Backtest",
-    "Bots",
     "Check",
     "Comparison",
     "Contexts",
@@ -65,7 +61,6 @@ TYPES = {
     "Report",
     "Resampling",
     "Support",
-    "Tallies",
     "Tally",
     "Window",
     "check",
@@ -159,9 +154,8 @@ def test_column_roles_default_to_their_own_names():
         assert log[name] is None
     assert (log["segments"], log["invalid"]) == ((), "error")
     assert roles(fc.Lists)["probability"] == "probability"
-    for policy in (fc.Marginals, fc.PlackettLuce):
-        assert roles(policy)["context"] == "context"
-        assert roles(policy)["item"] == "item"
+    assert roles(fc.Marginals)["context"] == "context"
+    assert roles(fc.Marginals)["item"] == "item"
 
 
 def test_evaluate_asks_what_the_design_says():

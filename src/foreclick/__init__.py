@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from foreclick import datasets, errors, events, simulate
+    from foreclick import errors, events, simulate
     from foreclick.analysis.backtest import Backtest, backtest
     from foreclick.analysis.compare import Comparison, compare
     from foreclick.analysis.contexts import Contexts, contexts
@@ -20,23 +20,21 @@ if TYPE_CHECKING:
     from foreclick.analysis.resample import Resampling, resample
     from foreclick.analysis.support import Support, support
     from foreclick.estimators import Items, Ladder, Weighted
-    from foreclick.events import Bots, from_events
+    from foreclick.events import from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
-    from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+    from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
     from foreclick.questions.check import Check, check
     from foreclick.questions.explore import Explored, explore
     from foreclick.questions.report import Report, report
     from foreclick.tallies.base import Tally, tally
-    from foreclick.tallies.parts import Tallies, write_tallies
     from foreclick.tallies.reading import read_tally
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Backtest",
-    "Bots",
     "Check",
     "ClickModel",
     "Comparison",
@@ -54,14 +52,12 @@ __all__ = [
     "Observed",
     "Optimized",
     "Picker",
-    "PlackettLuce",
     "Policy",
     "Ranking",
     "Ratio",
     "Report",
     "Resampling",
     "Support",
-    "Tallies",
     "Tally",
     "Weighted",
     "Window",
@@ -69,7 +65,6 @@ __all__ = [
     "check",
     "compare",
     "contexts",
-    "datasets",
     "errors",
     "evaluate",
     "events",
@@ -85,7 +80,6 @@ __all__ = [
     "simulate",
     "support",
     "tally",
-    "write_tallies",
 ]
 
 _HOMES = {
@@ -100,21 +94,20 @@ _HOMES = {
     "analysis.resample": "Resampling resample",
     "analysis.support": "Support support",
     "estimators": "Items Ladder Weighted",
-    "events": "Bots from_events",
+    "events": "from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",
-    "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
+    "policies": "Lists Marginals Observed Picker Policy Ranking",
     "questions.check": "Check check",
     "questions.explore": "Explored explore",
     "questions.report": "Report report",
     "tallies.base": "Tally tally",
-    "tallies.parts": "Tallies write_tallies",
     "tallies.reading": "read_tally",
 }
 """The names of each module, which is imported when one of them is first used."""
 
-_ROOMS = ("datasets", "errors", "events", "simulate")
+_ROOMS = ("errors", "events", "simulate")
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 

@@ -50,13 +50,6 @@ def test_marginals_do_not_say_what_stands_above():
     assert answer(LOG, marginals, "rctr", "success@2")["value"] is not None
 
 
-def test_plackett_luce_tells_only_logged_lists_apart():
-    scores = {"context": ["q"] * 3, "item": [1, 2, 3], "score": [1.0, 0.5, 0.0]}
-    with pytest.raises(ModelError, match=r"PlackettLuce does not say.*Observed"):
-        answer(LOG, fc.PlackettLuce(scores), "item", "mrr@3")
-    assert answer(LOG, fc.PlackettLuce(scores), "prefix", "mrr@3")["value"] is not None
-
-
 def test_there_is_nothing_to_clip():
     with pytest.raises(ModelError, match=r"no weights that clip=10 could bound.*Weighted\('pbm'"):
         answer(LOG, CANDIDATE, "pbm", "success@3", clip=10)

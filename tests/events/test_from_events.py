@@ -1,7 +1,7 @@
 """From events to a log, against a slow reading of the same events in plain Python."""
 
 from collections import Counter, defaultdict
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.errors import SourceError
-from foreclick.events import Bots, from_events
+from foreclick.events import from_events
 
 START = datetime(2026, 3, 1, 23, 59)  # noqa: DTZ001 - as in most logs
 
@@ -373,31 +373,6 @@ class TestExclude:
             "impressions that are excluded": 3,
             "clicks on lists that are excluded": 1,
         }
-
-    def test_programs(self):
-        lists = [*[("robot", n) for n in range(12)], ("greedy", 12), ("person", 13)]
-        shown = {
-            "list_id": [n for _, n in lists for _ in range(2)],
-            "user": [user for user, _ in lists for _ in range(2)],
-            "context": ["q"] * 28,
-            "item": [1, 2] * 14,
-            "position": [1, 2] * 14,
-            "day": [date(2026, 1, 1)] * 28,
-        }
-        clicks = {"list_id": [12, 12, 13, 0], "item": [1, 2, 1, 1], "action": ["click"] * 4}
-        rule = Bots(lists=10, share=0.9, at_least=2)
-        log = from_events(shown, clicks, unit="user", period="day", exclude=[rule])
-        assert log.rows == 1
-        assert log.ledger.losses == {
-            "users who behave like programs": 2,
-            "lists of such users": 13,
-            "clicks of such users": 3,
-        }
-        assert dict(zip(log.ledger["fact"], log.ledger["found"], strict=True))["clicks"] == 1
-
-    def test_programs_need_users(self):
-        with pytest.raises(SourceError, match="name the column of users"):
-            from_events(SHOWN, CLICKS, exclude=Bots())
 
 
 def test_a_tally_of_events_equals_that_of_the_log():

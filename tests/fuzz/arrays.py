@@ -144,11 +144,6 @@ def _place(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a key
 
 def policy_of(case: Case, tally: fc.Tally) -> Policy:
     """The candidate of a case, as what the case calls it."""
-    if case.kind == "PlackettLuce":
-        rows = [(x, a, s) for x, scores in case.scores.items() for a, s in scores.items()]
-        found = _made(fc.PlackettLuce, rows, ("context", "item", "score"))
-        found.__dict__.update(temperature=case.temperature, k=case.shows)
-        return found
     if case.kind == "Marginals":
         return marginals_of(case.candidate)
     kind = {"Lists": fc.Lists, "Ranking": fc.Ranking, "Observed": fc.Observed}[case.kind]

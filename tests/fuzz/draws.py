@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tests.truth import firsts, oracle
@@ -24,7 +23,7 @@ TEXTS = (
 NUMBERS = (0, 1, -1, 2, 7, 10, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63 - 1, -(2**63))
 LANDS = ("NL", "BE", "", None)
 LISTED = ("Lists", "Ranking", "Observed")
-KINDS = (*LISTED, *LISTED, "Marginals", "PlackettLuce")
+KINDS = (*LISTED, *LISTED, "Marginals", "Lists")
 BUCKETS = 30
 
 
@@ -62,8 +61,6 @@ class Case:
     Attributes:
         candidate: by context, lists and their probabilities.
         kind: the policy that the library is given for it.
-        scores: of a Plackett–Luce policy, by context and item.
-        shows: how many items it shows.
         pi: the logging policy, where it is given.
         slots, chunk, times: how the log is dealt to batches and files.
     """
@@ -87,9 +84,6 @@ class Case:
     slots: int = 4_000_000
     chunk: int = 250_000
     times: int = 1
-    scores: dict[Any, dict[Any, float]] = field(default_factory=dict)
-    temperature: float = 1.0
-    shows: int | None = None
 
     @property
     def records(self) -> list[Record]:
@@ -110,14 +104,8 @@ def draw(seed: int) -> Case:
     if rng.random() < 0.97 and not known:
         known = logged[:1]
     known += contexts[len(logged) :][: rng.randint(0 if known else 1, 1)]
-    scores: dict[Any, dict[Any, float]] = {}
-    temperature, shows = rng.choice((1.0, 0.3, 5.0)), rng.choice((None, 1, 2, 3))
-    if kind == "PlackettLuce":
-        scores = {x: {a: rng.uniform(-2, 2) for a in pool[:4] if rng.random() < 0.8} for x in known}
-        scores = {x: of or {pool[0]: 0.0} for x, of in scores.items()}
-        candidate = {x: plackett_luce(of, temperature, shows) for x, of in scores.items()}
-    else:
-        candidate = {x: _lists(rng, x, pool, rows, single=kind == "Ranking") for x in known}
+    rng.randrange(3), rng.randrange(4)  # of no use now; without them all seeds would be other cases
+    candidate = {x: _lists(rng, x, pool, rows, single=kind == "Ranking") for x in known}
     logging, pi = _logging(rng, rows, pool, candidate)
     depth = max(len(row.items) for row in rows)
     measures = tuple(dict.fromkeys(_measure(rng, depth) for _ in range(rng.randint(1, 4))))
@@ -146,9 +134,6 @@ def draw(seed: int) -> Case:
         slots=rng.choice((1, 7, 50, 4_000_000, 4_000_000, 4_000_000)),
         chunk=rng.choice((1, 3, 250_000)),
         times=rng.choice((1, 2, 5)),
-        scores=scores,
-        temperature=temperature,
-        shows=shows,
     )
 
 
@@ -267,21 +252,6 @@ def rival(case: Case) -> Case:
 def _stranger(pool: Sequence[Any]) -> Any:  # noqa: ANN401
     """An item that no log shows."""
     return "an item never shown" if isinstance(pool[0], str) else 123_456_789
-
-
-def plackett_luce(
-    scores: dict[Any, float], temperature: float, shows: int | None
-) -> dict[tuple[Any, ...], float]:
-    """All lists of a Plackett–Luce policy and their probabilities, from the definition."""
-    weight = {a: math.exp(s / temperature) for a, s in scores.items()}
-    found = {}
-    for one in itertools.permutations(scores, min(shows or len(scores), len(scores))):
-        left, mass = sum(weight.values()), 1.0
-        for a in one:
-            mass *= weight[a] / left
-            left = sum(w for b, w in weight.items() if b not in one[: one.index(a) + 1])
-        found[one] = mass
-    return found
 
 
 def _logging(

@@ -125,7 +125,7 @@ def refused(case: Case) -> Iterator[type[Exception]]:
         if not _propensities_fit(case, model):
             yield ModelError
         if model in firsts.SLOTS and any(measure.first for measure in case.measures):
-            whole = case.kind not in ("Marginals", "PlackettLuce")
+            whole = case.kind != "Marginals"
             if case.logging or not whole or any(map(math.isfinite, case.clips)):
                 yield ModelError
 
@@ -159,8 +159,6 @@ def _assert_row(
         raise Difference(f"no row for {where}")
     rows = [row for row in case.rows if land in (..., row.land)]
     right = expected(case, rows, model, measure, clip)
-    if pools(case, model) and found.value is None and right["value"] == 0:
-        del right["value"]  # nothing that it may show was shown, so nothing was clicked
     for name, value in right.items():
         assert_close(name, found, value, right, where)
     _assert_spread(case, found, rows, model, measure, clip, where)
@@ -228,15 +226,7 @@ def expected(
         row = oracle.evaluate(model, records, case.candidate, theta, clip, **options)
     right = row._asdict()
     del right["lift"]
-    if pools(case, model):
-        # It is told nothing of what the logging policy could have shown there and never did.
-        right = {name: right[name] for name in ("value", "production", "records", "contexts")}
     return right
-
-
-def pools(case: Case, model: str) -> bool:
-    """Whether lists that the log never showed are one to it, though π may show each of them."""
-    return case.kind == "PlackettLuce" and case.pi is not None and model in ("list", "prefix")
 
 
 def _by_propensity(
@@ -260,7 +250,7 @@ def _by_propensity(
         "production": oracle.production(used, theta),
         "records": sum(r.weight for r in used),
     }
-    if model in ("list", "prefix", "ip") and case.kind != "PlackettLuce":
+    if model in ("list", "prefix", "ip"):
         both = propensities.shares(model, used, chances, case.candidate, theta, clip)
         right |= dict(zip(("covered", "clipped"), both, strict=True))
     return right

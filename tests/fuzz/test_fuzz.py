@@ -234,7 +234,7 @@ def test_a_candidate_is_itself_beside_a_production_that_varies_far_more(seed):
     assert compared(seed, "compare")[2] == ""
 
 
-@pytest.mark.parametrize("seed", [6000333, 6000605, 6002804])
+@pytest.mark.parametrize("seed", [6000605, 6002804])
 def test_what_days_and_users_share_is_rounded_as_each_candidate_varies(seed):
     """The order of a pair, a candidate beside itself, and production beside three candidates."""
     assert compared(seed, "compare")[2] == ""

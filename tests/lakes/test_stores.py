@@ -18,7 +18,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.engines import stores
-from foreclick.errors import MissingDependency, SourceError, TallyError
+from foreclick.errors import MissingDependency, SourceError
 from foreclick.tallies.files import write_sorted
 from tests.lakes import KEY, SECRET, needed
 from tests.logs.samples import LISTS, counted, reference, table
@@ -171,27 +171,12 @@ def test_a_tally_there_and_back(days, bucket, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_tallies_part_by_part(days, bucket, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where once a directory s3: was made
-    into = f"{bucket}/tallies"
-    found = fc.write_tallies(days, into, period="day")
-    names = [f"{into}/day={day}__part.parquet" for day in (1, 2, 3)]
-    assert list(found.made) == names
+def test_a_tally_a_day(days, bucket):
+    for day in (1, 2, 3):
+        log = fc.read_log(f"{days}/day={day}/part.parquet", period="day")
+        fc.tally(log).write_parquet(f"{bucket}/tallies/{day}.parquet")
     whole = fc.tally(fc.read_log(days, period="day")).to_arrow()
-    assert found.read().to_arrow().equals(whole)
-    assert fc.read_tally(into).to_arrow().equals(whole)
-    again = fc.write_tallies(days, Path(f"{into}/"), period="day")
-    assert list(again.kept) == names
-    assert not again.made
-    put(table(LISTS[5:6]), f"{days}/day=3/part.parquet")
-    changed = fc.write_tallies(days, into, period="day")
-    assert list(changed.made) == names[2:]
-    fewer = fc.write_tallies([f"{days}/day=1", f"{days}/day=2"], into, period="day")
-    assert list(fewer.others) == names[2:]
-    assert str(fewer).endswith("for instance day=3__part.parquet")
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(TallyError, match="made in another way"):
-        fc.write_tallies(days, into)
+    assert fc.read_tally(f"{bucket}/tallies").to_arrow().equals(whole)
 
 
 @pytest.mark.filterwarnings(WARNED)
@@ -206,9 +191,7 @@ def test_results(days, bucket):
 
 def test_the_command_line(days, bucket, capsys):
     assert main(["tally", days, "-o", f"{bucket}/t.parquet"]) == 0
-    assert main(["tally", days, "--into", f"{bucket}/parts", "--period", "day"]) == 0
     assert main(["check", f"{bucket}/t.parquet"]) == 0
-    assert len(there(f"{bucket}/parts")) == 3
     assert "s3://" in capsys.readouterr().out
 
 
@@ -250,7 +233,6 @@ def test_a_missing_package_is_named_with_its_extra(url, package, extra, tmp_path
         lambda: fc.read_log(url),
         lambda: fc.read_tally(url),
         lambda: tally.write_parquet(url),
-        lambda: fc.write_tallies(table(), url.removesuffix(".parquet"), period="day"),
         lambda: fc.check(tally).save(url),
     ):
         with pytest.raises(MissingDependency, match=rf"{package} is not .*foreclick\[{extra}\]"):
@@ -270,10 +252,10 @@ def _said(error):
 def test_credentials_are_never_shown(days, bucket, caplog, capsys, monkeypatch):
     caplog.set_level(logging.DEBUG, logger="foreclick")
     log = fc.read_log(days)
-    found = fc.write_tallies(days, f"{bucket}/tallies")
-    shown = [repr(log), repr(log.engine), str(log.table), repr(found.read())]
-    shown += [repr(found), str(found)]
-    with stores.opened(f"{bucket}/tallies/day=1__part.parquet") as file:
+    fc.tally(log).write_parquet(f"{bucket}/tally.parquet")
+    found = fc.read_tally(f"{bucket}/tally.parquet")
+    shown = [repr(log), repr(log.engine), str(log.table), repr(found)]
+    with stores.opened(f"{bucket}/tally.parquet") as file:
         shown.append(file.read().decode("latin1"))
     with pytest.raises(SourceError) as error:
         fc.read_log(f"s3://{KEY}:{SECRET}@bucket/log.parquet")

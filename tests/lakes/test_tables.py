@@ -134,14 +134,6 @@ def test_a_broken_delta_table_is_named(delta):
         fc.read_log(delta)
 
 
-def test_parts_of_a_delta_table_are_its_periods_not_its_files(tmp_path):
-    days = table().append_column("day", [[1, 1, 1, 2, 2, 3, 3]])
-    deltalake.write_deltalake(str(tmp_path / "log"), days, partition_by=["day"])
-    deltalake.DeltaTable(str(tmp_path / "log")).delete("day = 2")
-    found = fc.write_tallies(tmp_path / "log", tmp_path / "tallies", period="day")
-    assert [Path(path).name for path in found.made] == ["period=1.parquet", "period=3.parquet"]
-
-
 # --- Iceberg --------------------------------------------------------------------------------------
 
 

@@ -37,10 +37,7 @@ def test_lists_of_a_file_are_those_of_a_table(low: int, high: int, text: bool):
     found.close()
     items = pa.array(list(range(10)))
     contexts = pa.array(range(low, high), pa.int64())
-    views = [
-        LogView(contexts, items.cast(pa.string()) if text else items, 3, lambda: None)  # type: ignore[arg-type, return-value]
-        for _ in range(2)
-    ]
+    views = [LogView(contexts, items.cast(pa.string()) if text else items, 3) for _ in range(2)]
     assert (len(found), found.context_count()) == (8, whole.context_count())
     assert found.first_contexts() == whole.first_contexts()[:1] == [0]
     assert found.known(views[0]).tolist() == whole.known(views[1]).tolist()

@@ -340,9 +340,6 @@ class TestTypes:
                 "probability": [1.0, 1.0],
             }
         )
-        yield fc.PlackettLuce(
-            {"context": [context] * 2, "item": [first, second], "score": [500.0, 0.0]}
-        )
 
     def test_integers_are_cast_to_the_texts_of_the_log(self):
         log = log_of(self.TEXT)

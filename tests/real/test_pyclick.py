@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import foreclick as fc
+from experiments import datasets
 from tests.answers import assert_as_oracle, settled
 from tests.real import DATA
 from tests.truth import oracle, random_logs
@@ -53,7 +54,7 @@ def packed(records: list[Record]) -> list[Record]:
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> fc.Log:
     out = tmp_path_factory.mktemp("pyclick") / "log.parquet"
-    return fc.datasets.convert("pyclick", SAMPLE, out).log()
+    return datasets.convert("pyclick", SAMPLE, out).log()
 
 
 def most_frequent(records: list[Record]) -> dict[str, dict[tuple[int, ...], float]]:

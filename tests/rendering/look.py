@@ -21,7 +21,7 @@ import pyarrow as pa
 from PIL import Image, ImageOps
 
 import foreclick as fc
-from foreclick import datasets
+from experiments import datasets
 
 MODULES = Path(os.environ.get("LOOK_MODULES", ".cache/look/node_modules"))
 SCRIPT = Path(__file__).with_name("look.cjs")

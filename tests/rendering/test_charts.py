@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 import foreclick as fc
 from foreclick.errors import ReportError
-from foreclick.rendering.charts import lines_by_period
 from foreclick.rendering.style import Chart
 from foreclick.results import Result
 from tests.rendering.samples import (
@@ -422,18 +421,6 @@ class TestOptimized:
             for text in (*axes.texts, axes.xaxis.label):
                 box = text.get_window_extent()
                 assert 0 <= box.x0 <= box.x1 <= chart.bbox.width, text.get_text()
-
-
-def test_lines_by_period_start_at_zero():
-    numbers = {"position 1": [0.5, 0.2, 0.4], "all positions": [0.9, 0.8, 1.0]}
-    chart = lines_by_period(DAYS[:3], numbers, title="Clicks by day", label="clicks a record")
-    (axes,) = chart.axes
-    found = {name: list(line.get_ydata()) for name, line in curves(axes).items()}
-    assert found == numbers
-    assert set(numbers) <= set(texts(axes))
-    assert axes.get_ylim()[0] == 0
-    assert axes.get_title(loc="left") == "Clicks by day"
-    assert list(ticks(axes.xaxis).values()) == [str(day) for day in DAYS[:3]]
 
 
 @pytest.mark.parametrize(

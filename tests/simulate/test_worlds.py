@@ -5,8 +5,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import MetricError, PolicyError, SimulationError
-from foreclick.policies.race import list_probabilities
-from foreclick.simulate import DBN, DCM, DCTR, PBM, ListSpecific, item_ids
+from foreclick.simulate import DBN, DCTR, PBM, ListSpecific, item_ids
 from tests.simulate.small import (
     CONTEXTS,
     ITEMS,
@@ -159,19 +158,6 @@ class TestValue:
         found = WORLDS[name].value(fc.Lists(table), METRIC, FREQUENCIES)
         assert found == pytest.approx(by_hand(WORLDS[name], policy, METRIC), abs=EXACT)
 
-    def test_of_plackett_luce(self, name):
-        scores = np.random.default_rng(1).normal(size=(CONTEXTS, ITEMS))
-        x = np.repeat(np.arange(CONTEXTS), ITEMS)
-        a = np.tile(np.arange(ITEMS), CONTEXTS)
-        table = {"context": x, "item": item_ids(x, a), "score": scores.ravel()}
-        policy: dict[tuple[int, tuple[int, ...]], float] = {}
-        for context in range(CONTEXTS):
-            chances = list_probabilities(scores[context], every_list())[:, -1]
-            policy |= {(context, a): p for a, p in zip(every_list(), chances, strict=True)}
-        candidate = fc.PlackettLuce({k: v.tolist() for k, v in table.items()})
-        found = WORLDS[name].value(candidate, METRIC, FREQUENCIES)
-        assert found == pytest.approx(by_hand(WORLDS[name], policy, METRIC), abs=1e-10)
-
     def test_of_marginals_where_slots_are_enough(self, name):
         policy = {(0, (2, 0, 3)): 0.3, (0, (1, 2, 0)): 0.7, (1, (0, 1, 2)): 1.0}
         slots: dict[tuple[int, int, int], float] = {}
@@ -227,12 +213,6 @@ class TestRefusals:
     def test_rewards_that_nobody_gives(self):
         with pytest.raises(MetricError, match="click and do nothing else"):
             WORLDS["dbn"].value({"context": [0, 1], "items": [[0], [1000]]}, "orders@2")
-
-    def test_more_lists_than_can_be_enumerated(self):
-        world = DCM(np.full((1, 20), 0.1), np.full(10, 0.5))
-        scores = {"context": [0] * 20, "item": list(range(20)), "score": [0.0] * 20}
-        with pytest.raises(PolicyError, match="too many to enumerate"):
-            world.value(fc.PlackettLuce(scores), "clicks@2")
 
     def test_frequencies_of_other_contexts(self):
         with pytest.raises(SimulationError, match="one a context"):

@@ -158,7 +158,6 @@ def test_policies_and_tallies_answer_after_pickling(tally, tmp_path):
         fc.Ranking(CANDIDATE),
         fc.Lists(CANDIDATE | {"probability": [1.0, 1.0]}),
         fc.Marginals(ids | {"position": [1, 2, 1, 2], "probability": [1.0] * 4}),
-        fc.PlackettLuce(ids | {"score": [1.0, 2.0, 1.0, 2.0]}, k=2),
         fc.Observed(
             {"context": ["q", "r", "q"], "items": [[2, 1], [1, 2], [1, 2]], "clicks": [[0, 0]] * 3}
         ),

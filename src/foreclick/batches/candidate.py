@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from foreclick.batches.arrays import (
     sums,
 )
 from foreclick.batches.batch import EMPTY, Batch
-from foreclick.policies import NO_ITEM, ListRows, LogView, Policy, SlotRows
+from foreclick.policies import ListRows, LogView, Policy, SlotRows
 
 Rows = TypeVar("Rows", ListRows, SlotRows)
 _ITEMS = 2**32  # more than there are items of a context
@@ -86,7 +86,7 @@ class Coding:
 
     def __init__(self, batch: Batch, depth: int) -> None:
         self.batch, self.depth = batch, depth
-        self.view = LogView(batch.contexts, batch.items, depth, partial(_logged, batch))
+        self.view = LogView(batch.contexts, batch.items, depth)
         self._starts = starts_of(batch.context_value, len(batch.contexts))
         self._keys: Ints = np.zeros(0, dtype=np.int64)
         self._numbers: Ints = np.zeros(0, dtype=np.int64)
@@ -135,10 +135,9 @@ class Coding:
         which the values of pairs are added up must not.
         """
         items, at = np.unique(keys % _ITEMS, return_inverse=True)
-        values = self.view.values
-        known = items[items < len(values)]  # not the one that stands for all unseen ones
-        rank = np.arange(len(items))
-        rank[np.asarray(pc.sort_indices(values.take(pa.array(known))))] = np.arange(len(known))
+        rank = np.empty(len(items), dtype=np.int64)
+        by_value = pc.sort_indices(self.view.values.take(pa.array(items)))
+        rank[np.asarray(by_value)] = np.arange(len(items))
         return keys[np.lexsort((rank[at], keys // _ITEMS))]
 
     def items_of(self, pair: Ints) -> Ints:
@@ -155,12 +154,6 @@ class Coding:
     def values(self, item: Ints) -> NDArray[Any]:
         """The values of items: an array of integers, or of text."""
         return plain_values(self.view.values)[item]
-
-
-def _logged(batch: Batch) -> tuple[Ints, Ints]:
-    """The contexts and the items of the logged lists, in the numbers of a view."""
-    items = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
-    return batch.context_value[batch.list_context], items
 
 
 class Candidate:

@@ -13,7 +13,7 @@ from foreclick.secrets import unsigned
 from foreclick.tallies.reading import is_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import ibis.expr.types as ir
 
@@ -48,19 +48,18 @@ def with_items(estimators: list[str] | None, item_table: str | None, *usual: str
 # --- logs ---------------------------------------------------------------------------------------
 
 
-def read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tally:
+def read_logs(args: Log, paths: Sequence[str]) -> fc.Log | fc.Tally:
     """The log that the paths make together: raw ones are read in one pass, tallies are added.
 
     Args:
         args: the options.
         paths: files, directories or globs.
-        usual: columns of roles that no option names.
     """
-    found = _read_logs(args, paths, **usual)
+    found = _read_logs(args, paths)
     return found if args.half_life is None else fc.tally(found).weigh(half_life=args.half_life)
 
 
-def _read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tally:
+def _read_logs(args: Log, paths: Sequence[str]) -> fc.Log | fc.Tally:
     engine = args.engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
@@ -70,7 +69,7 @@ def _read_logs(args: Log, paths: Sequence[str], **usual: str) -> fc.Log | fc.Tal
     if not raw:
         return sum(counted[1:], counted[0])
     with unchanged(raw):
-        log = fc.read_log(_stacked(raw, engine), **{**usual, **args.roles()})
+        log = fc.read_log(_stacked(raw, engine), **args.roles())
     return sum(counted, fc.tally(log)) if counted else log
 
 
@@ -98,13 +97,6 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
                 f"({len(differ)} such columns). Tally each by itself, then add the tallies."
             )
     return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
-
-
-def refuse_idle(idle: Iterable[str], why: str) -> None:
-    """Complain about options that would change nothing."""
-    words = [f"--{'reward' if name == 'rewards' else name.replace('_', '-')}" for name in idle]
-    if words:
-        raise SourceError(f"{why}: {', '.join(words)} would change nothing. Leave it out.")
 
 
 # --- candidates ---------------------------------------------------------------------------------
@@ -152,31 +144,25 @@ def _candidate(path: str, args: Candidate) -> fc.Policy:
         return fc.Ranking.from_trec(path, depth=args.k)
     table = filter_by(open_source(path, engine)[1], args.candidate_where)
     kind = args.candidate_type or _guess(args, table)
-    scored = _scored(args, table) and kind in ("ranking", "plackett-luce")
-    if (args.k is not None and not scored) or (
-        args.temperature is not None and kind != "plackett-luce"
-    ):
+    scored = kind == "ranking" and _scored(args, table)
+    if args.k is not None and not scored:
         raise PolicyError(
-            f"--k is for scored items and --temperature for 'plackett-luce', but this is taken as "
-            f"{kind!r}. Name the columns with --score and --candidate-item."
+            f"--k is for scored items, but this is taken as {kind!r}. Name the columns with "
+            "--score and --candidate-item."
         )
-    return _policy("scores" if scored and kind == "ranking" else kind, args, table)
+    return _policy("scores" if scored else kind, args, table)
 
 
 def _guess(args: Candidate, table: ir.Table) -> str:
     """What a table with these columns is meant to be."""
     if args.probability is not None or "probability" in table.columns:
         return "marginals" if _role(args, table, "position") in table.columns else "lists"
-    if _scored(args, table) and args.temperature is not None:
-        return "plackett-luce"
     return "ranking"
 
 
 def _scored(args: Candidate, table: ir.Table) -> bool:
     """Whether rows are items with scores; a table of lists may have a score per list."""
-    if args.score is not None or args.candidate_type == "plackett-luce":
-        return True
-    return {"score", _role(args, table, "item")} <= set(table.columns)
+    return args.score is not None or {"score", _role(args, table, "item")} <= set(table.columns)
 
 
 def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
@@ -184,7 +170,6 @@ def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
         _role(args, table, role) for role in ("context", "items", "item", "position")
     )
     probability = args.probability or "probability"
-    scores = {"context": context, "item": item, "score": args.score or "score", "k": args.k}
     if kind == "observed":
         named = {"context": context, "items": items, "item": item, "position": position}
         roles = args.roles()
@@ -201,11 +186,9 @@ def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
         )
     if kind == "lists":
         return fc.Lists(table, context=context, items=items, probability=probability)
-    if kind == "plackett-luce":
-        temperature = 1.0 if args.temperature is None else args.temperature
-        return fc.PlackettLuce(table, temperature=temperature, **scores)
     if kind == "scores":
-        return fc.Ranking.from_scores(table, **scores)
+        score = args.score or "score"
+        return fc.Ranking.from_scores(table, context=context, item=item, score=score, k=args.k)
     return fc.Ranking(table, context=context, items=items)
 
 

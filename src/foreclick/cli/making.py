@@ -28,33 +28,22 @@ if TYPE_CHECKING:
     from foreclick.results import Result
 
 World = Literal["yandex-like", "pbm-drift", "illustrative-query"]
-Directory = Annotated[str | None, Parameter(metavar="DIRECTORY")]
 
 
 @command("LOG… -o FILE", title="Output", group="Make files")
 class Tally(Log, Output):
-    """Compress logs to one small file, or part by part; add up tallies.
+    """Compress logs to one small file; add up tallies.
 
     Examples:
       foreclick tally log.parquet --context query --period day --unit user -o tally.parquet
       foreclick tally monday.parquet tuesday.parquet -o both.parquet
-      foreclick tally 'logs/*.parquet' --context query --period day --into tallies
     """
-
-    min_count: Count = None
-    """for a tally that leaves the house: leave out what fewer records share, and users' buckets"""
-    into: Directory = None
-    """instead of -o: a tally for each file of LOG, or for each period of a single one; a run that
-    was stopped goes on where it was"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.engines import ending, has_place, located, total
         from foreclick.logs import N
-        from foreclick.options import check
         from foreclick.results import Result
 
-        if self.into:
-            return self._by_part(files, say)
         path = located(self.needed())
         if ending(path) not in {".parquet", ".pq"} or not has_place(path):
             raise SourceError(
@@ -63,9 +52,6 @@ class Tally(Log, Output):
             )
         say("Reading and counting the log")
         counted = fc.tally(self.read(files))
-        if self.min_count is not None:
-            check(min_count=self.min_count)
-            counted = counted.shared_by(self.min_count)
         say(f"Writing {Path(path).name}")
         counted.write_parquet(path)
         sums = counted.table.aggregate(records=total(counted.table[N]), rows=counted.table.count())
@@ -73,79 +59,40 @@ class Tally(Log, Output):
         notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
         return Result((row,), tuple(row), tuple(notes))
 
-    def _by_part(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.results import Result
 
-        idle = (self.half_life, self.output, self.min_count)
-        if len(files) > 1 or any(option is not None for option in idle):
-            raise SourceError(
-                "--into takes one LOG, a glob or a directory in quotes, no -o, no --half-life, "
-                "which is for reading the tallies, and no --min-count: add them up with that."
-            )
-        found = fc.write_tallies(
-            files[0], str(self.into), engine=self.engine(), progress=say, **self.roles()
-        )
-        row: dict[str, str | int] = {
-            "tallies": str(found.directory),
-            "made": len(found.made),
-            "kept": len(found.kept),
-        }
-        return Result((row,), tuple(row), (f"{found}.",))
-
-
-@command("DATASET PATH [OUT]", title="Dataset", group="Make files")
+@command("TRACKER PATH [OUT]", title="Events", group="Make files")
 class Convert(Run, Output):
-    """Write a public dataset, or the events of a tracker, as a log.
+    """Tally the events of a tracker.
 
-    DATASET is yandex, relevance_prediction, pyclick, trivago or open_bandit; or the tracker of the
-    events: ubi, ga4, snowplow, algolia or baidu_ultr. Of events, OUT is a tally.
+    TRACKER is ubi, ga4, snowplow or algolia.
 
     Examples:
-      foreclick convert yandex clicklog.txt.gz -o log.parquet
+      foreclick convert ga4 events.parquet -o tally.parquet
       foreclick convert ubi queries.parquet --events events.parquet -o tally.parquet
     """
 
     events: Annotated[str | None, Parameter(metavar="PATH")] = None
     """of ubi and algolia: the table of events; PATH is then that of searches"""
-    day_length: Count = None
-    """of relevance_prediction: how many units of time make a day (Naver: 86400000)"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        dataset, path, out = files if len(files) == 3 else (*files, self.needed())  # noqa: PLR2004
-        _refuse_unknown(dataset)
-        say(f"Reading {path}")
-        if dataset in fc.events.READERS:
-            return self._tallied(dataset, path, out)
-        if self.events is not None:
-            raise SourceError(f"--events: {dataset} has one table, {path}.")
-        return fc.datasets.convert(dataset, path, out, day_length=self.day_length, progress=say)
+        from foreclick.words import did_you_mean
 
-    def _tallied(self, dataset: str, path: str, out: str) -> "Result":
-        """A tally of the events of a tracker, and their ledger."""
-        from foreclick.results import Result
-
+        tracker, path, out = files if len(files) == 3 else (*files, self.needed())  # noqa: PLR2004
+        readers = fc.events.READERS
+        if tracker not in readers:
+            hint = did_you_mean(tracker, readers)
+            raise SourceError(f"there is no tracker {tracker!r}, but {', '.join(readers)}.{hint}")
         tables = [path] if self.events is None else [path, self.events]
-        reader = fc.events.READERS[dataset]
-        parameters = inspect.signature(reader).parameters.values()
+        parameters = inspect.signature(readers[tracker]).parameters.values()
         if len(tables) != sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
             raise SourceError(
                 "ubi and algolia have two tables, PATH and --events; other trackers have one."
             )
-        log = reader(*tables)
+        say(f"Reading {path}")
+        log = readers[tracker](*tables)
         fc.tally(log).write_parquet(out)
-        row: dict[str, str | int] = {"fact": "records", "found": log.rows}
-        found: Result = log.ledger or Result((row,), tuple(row))
-        return replace(found, notes=(*found.notes, f"{out} is a tally."))
-
-
-def _refuse_unknown(dataset: str) -> None:
-    from difflib import get_close_matches
-
-    known = [*fc.datasets.FORMATS, *fc.events.READERS]
-    if dataset not in known:
-        near = get_close_matches(dataset, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise SourceError(f"there is no dataset {dataset!r}, but {', '.join(known)}.{hint}")
+        ledger: Result = log.ledger
+        return replace(ledger, notes=(*ledger.notes, f"{out} is a tally."))
 
 
 @command("LOG… -o FILE", group="Make files")
@@ -246,42 +193,3 @@ class Simulate(Run, Output):
         from foreclick.cli.simulated import write_simulation
 
         return write_simulation(self, files[0] if files else self.needed(), say)
-
-
-@command("[LOG…]", title="Simulation", group="Start here")
-class Reproduce(Log, Output):
-    """The experiments of the paper, on your log or a simulated one.
-
-    With -o, the figures go to a directory (needs foreclick[charts]).
-
-    Examples:
-      foreclick reproduce -o figures
-      foreclick reproduce yandex.parquet
-    """
-
-    verb = "reproduce:reproduce"
-    world: Literal["yandex-like", "pbm-drift"] | None = None
-    """which world; by default the first"""
-    records: Count = None
-    """how many records"""
-    seed: Whole = None
-    """another is another world"""
-
-    def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.cli.inputs import refuse_idle
-        from foreclick.reproduce import reproduce
-
-        made_up = {
-            name: value
-            for name in ("world", "records", "seed")
-            if (value := getattr(self, name)) is not None
-        }
-        if files:
-            refuse_idle(made_up, "LOG is a log, and nothing is simulated")
-            say("Reading the log")
-            log = self.read(files, context="query", period="day")
-            return reproduce(log, out=self.output, progress=say)
-        refuse_idle(self.roles(), "without a LOG one is simulated")
-        if "world" in made_up:
-            made_up["world"] = fc.simulate.PRESETS[str(self.world)]
-        return reproduce(out=self.output, engine=self.engine(), progress=say, **made_up)

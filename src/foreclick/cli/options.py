@@ -32,7 +32,6 @@ from foreclick.cli.values import (
     above_zero,
     candidate,
     count,
-    from_zero,
     one,
     reward,
     several,
@@ -56,7 +55,7 @@ Title = Literal[
     "Protocol",
     "Uncertainty",
     "Simulation",
-    "Dataset",
+    "Events",
     "Output",
     "Log",
 ]
@@ -229,20 +228,18 @@ class Log(Engined):
                 found[role] = None
         return found | ({"rewards": dict(found["rewards"])} if "rewards" in found else {})
 
-    def read(self, files: "Sequence[str]", **usual: str) -> "fc.Log | fc.Tally":
-        """The log that files make together; `usual`: columns of roles that no option names."""
+    def read(self, files: "Sequence[str]") -> "fc.Log | fc.Tally":
+        """The log that files make together."""
         from foreclick.cli.inputs import read_logs
 
-        return read_logs(self, files, **usual)
+        return read_logs(self, files)
 
 
 @options("Candidate")
 class Candidate(Log):
     """The columns of candidates."""
 
-    candidate_type: Literal["ranking", "lists", "marginals", "plackett-luce", "observed"] | None = (
-        None
-    )
+    candidate_type: Literal["ranking", "lists", "marginals", "observed"] | None = None
     """by default told from its columns; observed: the frequencies of another log"""
     candidate_context: Column = None
     """the context"""
@@ -258,8 +255,6 @@ class Candidate(Log):
     """of lists and marginals; by default called so"""
     score: Column = None
     """items are ranked by it; by default called so"""
-    temperature: Annotated[float | None, one(from_zero, "T")] = None
-    """draw items by exp(score / T), Plackett–Luce, instead of ranking them"""
     k: Annotated[int | None, one(count, "K")] = None
     """how many items a list of scored items shows"""
 

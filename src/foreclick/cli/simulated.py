@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from foreclick.cli.inputs import refuse_idle
 from foreclick.engines import checked_file, local_path, write_rows
 from foreclick.errors import SourceError
 from foreclick.results import Result
@@ -51,7 +50,9 @@ def _checked(args: Simulate, target: str) -> Path:
             "a day, or a file that ends in .parquet."
         )
     if args.world == "illustrative-query" and args.queries is not None:
-        refuse_idle(["queries"], "illustrative-query is one query")
+        raise SourceError(
+            "illustrative-query is one query: --queries would change nothing. Leave it out."
+        )
     if args.candidate is not None:
         checked_file(args.candidate)
         if local_path(args.candidate).parent.resolve() == out.resolve():

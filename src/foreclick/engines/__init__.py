@@ -9,7 +9,6 @@ from foreclick.engines.files import (
     ending,
     has_place,
     local_path,
-    sweep_partial,
     whole_directory,
     whole_file,
     write_rows,
@@ -19,7 +18,6 @@ from foreclick.engines.sources import (
     TableLike,
     bring,
     engine_of,
-    files_of,
     filter_by,
     flag_by,
     open_source,
@@ -27,7 +25,7 @@ from foreclick.engines.sources import (
     unchanged,
 )
 from foreclick.engines.statements import Statement
-from foreclick.engines.stores import exists, is_remote, located, matches, no_file, opened, state
+from foreclick.engines.stores import is_remote, located, no_file, opened, state
 from foreclick.engines.values import absent, count_of, force, real, total, unordered, whole, zero
 
 __all__ = [
@@ -45,8 +43,6 @@ __all__ = [
     "default_engine",
     "ending",
     "engine_of",
-    "exists",
-    "files_of",
     "filter_by",
     "flag_by",
     "force",
@@ -56,14 +52,12 @@ __all__ = [
     "laptop",
     "local_path",
     "located",
-    "matches",
     "no_file",
     "open_source",
     "opened",
     "read_schemas",
     "real",
     "state",
-    "sweep_partial",
     "total",
     "unchanged",
     "unordered",

@@ -118,11 +118,6 @@ def _replaceable(path: str) -> Path:
     return final
 
 
-def sweep_partial(directory: Path) -> None:
-    """Remove what processes of this machine were writing when they were killed."""
-    _sweep(abandoned(directory, f".{machine()}.", _PARTIAL))
-
-
 def _sweep(paths: Iterable[Path]) -> None:
     """Remove what can be removed; on a read-only disk, what failed is more worth saying."""
     for path in paths:
@@ -187,13 +182,13 @@ def write_file(rows: pa.Table, path: str | Path, file: Path) -> None:
         pq.write_table(rows, file, compression="zstd")
 
 
-def checked_file(path: str | Path, endings: Sequence[str] = _TABLES) -> str:
+def checked_file(path: str | Path) -> str:
     """A path that a table can be written to; to be known before the work, not after."""
     target = stores.located(path)
-    if ending(target) not in endings or not has_place(target):
+    if ending(target) not in _TABLES or not has_place(target):
         raise SourceError(
             f"a table cannot be written to {str(path)!r}: give a file that ends in "
-            f"{' or '.join(endings)}, in a directory that exists."
+            f"{' or '.join(_TABLES)}, in a directory that exists."
         )
     return target
 

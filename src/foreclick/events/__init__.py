@@ -2,23 +2,18 @@
 
 from collections.abc import Callable
 
-from foreclick.events.bots import Bots
 from foreclick.events.events import from_events
 from foreclick.events.ledger import Ledger
-from foreclick.events.readers import algolia, baidu_ultr, ga4, snowplow, ubi
+from foreclick.events.readers import algolia, ga4, snowplow, ubi
 from foreclick.logs import Log
 
-READERS: dict[str, Callable[..., Log]] = {
-    f.__name__: f for f in (ubi, ga4, snowplow, algolia, baidu_ultr)
-}
+READERS: dict[str, Callable[..., Log]] = {f.__name__: f for f in (ubi, ga4, snowplow, algolia)}
 """Readers of trackers' tables by their names."""
 
 __all__ = [
     "READERS",
-    "Bots",
     "Ledger",
     "algolia",
-    "baidu_ultr",
     "from_events",
     "ga4",
     "snowplow",

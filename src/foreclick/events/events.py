@@ -12,7 +12,6 @@ import ibis.expr.types as ir
 from foreclick.engines import Engine, TableLike, bring, open_source
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.actions import Rewards, account_lost, earned, match
-from foreclick.events.bots import Bots, without_bots
 from foreclick.events.columns import Name, in_shown, microseconds
 from foreclick.events.ledger import Entries
 from foreclick.events.shown import (
@@ -56,7 +55,7 @@ def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the sa
     unit: str | None = None,
     segments: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
-    exclude: Any = None,  # noqa: ANN401 - Bots, SQL text, a function of the table, or several
+    exclude: Any = None,  # noqa: ANN401 - SQL text, a function of the table, or several
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
     engine: Any = None,  # noqa: ANN401 - an Ibis connection
@@ -97,8 +96,8 @@ def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the sa
         unit: the user or session of `shown`, as in `read_log`; by default the `session`.
         segments: as in `read_log`; or a mapping from names to columns.
         propensity: the probability of an item at its position.
-        exclude: `Bots`, or SQL or a function that says which rows of `shown` to leave out; or
-            several of them.
+        exclude: SQL or a function that says which rows of `shown` to leave out; or several of
+            them.
         invalid: as in `read_log`.
         depth: as in `read_log`.
         engine: as in `read_log`.
@@ -119,7 +118,6 @@ def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the sa
         {'clicks without a list': 1}
     """
     rules = exclude if isinstance(exclude, list | tuple) else [exclude]
-    bots = [rule for rule in rules if isinstance(rule, Bots)]
     one_row_an_item = "item" if items is None else items
     parts = Parts(
         list_id=list_id,
@@ -137,7 +135,7 @@ def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the sa
         unit=in_shown(session) if unit is None and session is not None else unit,
         segments=_segments(segments),
         propensity=propensity,
-        exclude=tuple(r for r in rules if r is not None and not isinstance(r, Bots)),
+        exclude=tuple(rule for rule in rules if rule is not None),
     )
     wanted = _rewards(action, rewards, values)
     lasts = None if window is None else microseconds(window, "window")
@@ -146,8 +144,6 @@ def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the sa
     entries = Entries()
     lists = open_shown(table, parts, home, entries)
     hits = match(bring(did, other, home), lists, parts, wanted, lasts, home, entries)
-    for rule in bots:
-        lists = without_bots(lists, hits, rule, next(iter(wanted.kinds)), home, entries)
     log = _log(lists, hits, wanted, home, entries, invalid, depth)
     entries.count("records", log.rows)
     return replace(log, ledger=entries.closed())

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ibis
-
 from foreclick.engines import TableLike, open_source
-from foreclick.errors import SourceError
 from foreclick.events.columns import column_of
 from foreclick.events.events import from_events
-from foreclick.logs import Log, read_log
+from foreclick.logs import Log
 
-_ROW, _PLACE = "row_of_source", "place_of_row"
 _Wanted = Mapping[str, str | Sequence[str]]
 
 
@@ -147,35 +143,6 @@ def algolia(
         "rewards": rewards,
     }
     return from_events(searches, events, **(named | options))
-
-
-def baidu_ultr(
-    source: TableLike,
-    *,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
-    **options: Any,  # noqa: ANN401 - those of read_log
-) -> Log:
-    """A log of Baidu-ULTR: one row a list, with `query_md5`, `url_md5`, `position` and `click`.
-
-    Positions are those of the page, so places of results that were left out stay empty.
-
-    Args:
-        source: the files.
-        engine: as in `read_log`.
-        **options: of `read_log`.
-    """
-    home, table = open_source(source, engine)
-    missing = [c for c in ("query_md5", "url_md5", "position", "click") if c not in table.columns]
-    if missing:
-        raise SourceError(
-            f"{', '.join(missing)} is not in the table, which has {', '.join(table.columns)}. "
-            "Is it Baidu-ULTR?"
-        )
-    rows = table.mutate(**{_ROW: ibis.row_number()}).unnest("position", offset=_PLACE)
-    place = rows[_PLACE]
-    long = rows.mutate(item=rows["url_md5"][place], click=rows["click"][place])
-    named = {"context": "query_md5", "layout": "long", "list_id": _ROW, "engine": home}
-    return read_log(long, **(named | options))  # type: ignore[arg-type]
 
 
 def _of_one_table(

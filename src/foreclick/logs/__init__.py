@@ -39,7 +39,7 @@ from foreclick.logs.shape import (
     numbered,
     numbered_all,
 )
-from foreclick.logs.times import in_a_second, period_of
+from foreclick.logs.times import in_a_second
 from foreclick.logs.validate import (
     BAD_WEIGHT,
     ROWS,
@@ -76,7 +76,6 @@ __all__ = [
     "numbered",
     "numbered_all",
     "packed",
-    "period_of",
     "read_log",
     "rewards_of",
     "spread",

@@ -1,9 +1,8 @@
-"""Policies: tables of lists, of marginals, or of scores, and what they would show."""
+"""Policies: tables of lists or of marginals, and what they would show."""
 
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, SlotRows
 from foreclick.policies.lists import Lists, Observed, PolicyLike, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
-from foreclick.policies.plackett_luce import PlackettLuce
 from foreclick.policies.serving import Picker
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "Marginals",
     "Observed",
     "Picker",
-    "PlackettLuce",
     "Policy",
     "PolicyLike",
     "Ranking",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -66,14 +66,12 @@ class LogView:
         contexts: (X,) values, rising: integers or text.
         items: (I,) values, rising: what these contexts have shown. Other items get higher numbers.
         depth: D, down to which position the policy is asked.
-        logged: gives the logged lists: (L,) their contexts, and (L, K) their items by number.
         extra: the values of items that only policies show, in the order of their numbers.
     """
 
     contexts: pa.Array
     items: pa.Array
     depth: int
-    logged: Callable[[], tuple[Ints, Ints]]
     extra: list[pa.Array] = field(default_factory=list)
 
     def within(self, sorted_contexts: pa.Array) -> slice:
@@ -221,7 +219,7 @@ class Policy:
     """A conditional distribution of lists, given the context.
 
     A child has its rows in `_arrow`, and says either `list_rows` (then `slot_rows` follows) or
-    `slot_rows`, or both.
+    `slot_rows`.
     """
 
     @cached_property
@@ -243,7 +241,7 @@ class Policy:
 
     @property
     def complete(self) -> bool:
-        """Whether `list_rows` tells all lists apart: its slots then follow from them."""
+        """Whether there are `list_rows`: slots then follow from them."""
         return type(self).slot_rows is Policy.slot_rows
 
     def context_count(self) -> int:

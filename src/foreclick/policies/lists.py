@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import ibis
@@ -15,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Engine, TableLike, checked_file, local_path, open_source, total
+from foreclick.engines import Engine, TableLike, open_source, total
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
 from foreclick.options import checked
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
-from foreclick.policies.runs import is_run, lists_of_hits, lists_of_run, queries_of
+from foreclick.policies.runs import is_run, lists_of_run
 from foreclick.policies.scores import refuse, scored
-from foreclick.policies.search import Tries, answers, checked_search
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -255,58 +253,6 @@ class Ranking(Lists):
             Ranking(1 context, lists of up to 2 items)
         """
         return cls(lists_of_run(run, depth))
-
-    @classmethod
-    def from_search(  # noqa: PLR0913 - all but the first three are keywords
-        cls,
-        url: str,
-        template: Mapping[str, Any] | str,
-        queries: Mapping[Any, str] | Iterable[str],
-        *,
-        size: int | None = None,
-        id: str = "_id",  # noqa: A002 - what it is called in a hit
-        cache: str | Path | None = None,
-        headers: Mapping[str, str] | None = None,
-        concurrency: int = 4,
-        timeout: float = 30.0,
-        retries: int = 4,
-        backoff: float = 0.5,
-    ) -> Ranking:
-        """What an Elasticsearch or OpenSearch ``_search`` endpoint answers to queries.
-
-        A request that gets no answer, one in part, no JSON, or an error that may pass (HTTP 429,
-        503, …) is made again, after `backoff` seconds and then twice as many each time, or after
-        as many as the server asks for. Redirects are not followed.
-
-        Args:
-            url: of the endpoint, such as ``https://host:9200/products/_search``.
-            template: the body of a request, as a dict or JSON text, with ``{{query}}`` wherever the
-                text of the query belongs.
-            queries: texts of queries, which are the log's contexts; or from the context to the
-                text. A text that several contexts have is asked for once.
-            size: how many hits; by default as the template says, or 10.
-            id: where a hit has the id that the log calls it by: "_id", or a field of ``_source`` or
-                ``fields``, such as "product.sku".
-            cache: a Parquet file of the answers. A call that was interrupted goes on from there; a
-                cache does not grow old: remove it for fresh answers.
-            headers: sent with every request, for instance ``{"Authorization": "ApiKey …"}``. They
-                are neither kept nor shown.
-            concurrency: how many requests are made at a time.
-            timeout: of a request, in seconds.
-            retries: how often a request that failed is made again.
-            backoff: seconds before the second try.
-
-        Returns:
-            A ranking without the queries that have no hits, which a warning counts; `missing=` of
-            `evaluate` says what these count as.
-        """
-        file = None if cache is None else local_path(checked_file(cache, (".parquet",)))
-        if concurrency < 1:
-            raise PolicyError(f"concurrency={concurrency}: make at least one request at a time.")
-        tries = Tries(timeout, retries, backoff)
-        search = checked_search(url, template, size, id, headers, tries)
-        texts = queries_of(queries)
-        return cls(lists_of_hits(texts, answers(search, list(texts.values()), file, concurrency)))
 
     @classmethod
     @checked()

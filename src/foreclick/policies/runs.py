@@ -62,13 +62,13 @@ def lists_of_run(run: Any, depth: int | None = None) -> pa.Table:  # noqa: ANN40
         raise SourceError("the run is empty: there is no list in it. Check what wrote it.")
     _check_scores(table)
     for name in (CONTEXT, "item"):
-        table = table.set_column(table.column_names.index(name), name, plain_ids(table[name]))
+        table = table.set_column(table.column_names.index(name), name, _plain_ids(table[name]))
     table = table.sort_by([*_KEYS, ("item", "ascending")]).combine_chunks()
     _warn_of_ranks(table)
     return _listed(table, depth)
 
 
-def plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Ids that are text as integers, if that loses nothing: they then match either in a log.
 
     What is written "007" stays text, and so do all ids beside it.
@@ -77,51 +77,6 @@ def plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     same = pc.all(pc.match_substring_regex(column, _INTEGER)).as_py()
     return column.cast(pa.int64()) if same else column
-
-
-# --- hits of a search -----------------------------------------------------------------------------
-
-
-def queries_of(queries: Mapping[Any, str] | Iterable[str]) -> dict[Any, str]:
-    """The text of the query of each context."""
-    if isinstance(queries, str):
-        raise SourceError(f"queries={queries!r} is one text. Give a list of them: [{queries!r}].")
-    found = dict(queries) if isinstance(queries, Mapping) else {query: query for query in queries}
-    wrong = [text for text in found.values() if not isinstance(text, str)]
-    if wrong or not found:
-        raise SourceError(
-            f"{len(wrong):,} of {len(found):,} queries are no text, for example {wrong[0]!r}."
-            if wrong
-            else "there are no queries. Give their texts, or a dict from the context to the text."
-        )
-    return found
-
-
-def lists_of_hits(texts: Mapping[Any, str], hits: Mapping[str, Sequence[str]]) -> pa.Table:
-    """`context` and `items` of contexts whose query has hits; a warning counts the others."""
-    there = [context for context, text in texts.items() if hits[text]]
-    without = [context for context, text in texts.items() if not hits[text]]
-    if not there:
-        raise SourceError(
-            f"none of the {len(without):,} queries has a hit, for example {texts[without[0]]!r}. "
-            "Check the index and the template."
-        )
-    if without:
-        warnings.warn(
-            f"{len(without):,} of {len(texts):,} queries have no hits, for example "
-            f"{texts[without[0]]!r}, so that the ranking has no list for them. Say with missing= "
-            "what these contexts count as.",
-            ForeclickWarning,
-            stacklevel=3,
-        )
-    lists = [hits[texts[context]] for context in there]
-    offsets = np.cumsum([0, *map(len, lists)])
-    items = plain_ids(pa.chunked_array([pa.array(chain(*lists), pa.string())]))
-    table = {
-        CONTEXT: plain_ids(pa.chunked_array([_ids(there, "queries")])),
-        ITEMS: pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items.combine_chunks()),
-    }
-    return pa.table(table)
 
 
 # --- forms ----------------------------------------------------------------------------------------

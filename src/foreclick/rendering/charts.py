@@ -313,36 +313,6 @@ def _column(rows: Rows, column: str) -> tuple[float, ...]:
 # --- by period, whatever it is ------------------------------------------------------------------
 
 
-def lines_by_period(
-    periods: Sequence[Any], lines: Mapping[str, Sequence[float]], *, title: str = "", label: str
-) -> Chart:
-    """One panel with a line per name over the periods, from 0 up.
-
-    Args:
-        periods: in their order.
-        lines: a number for each period, by name.
-        title: above the panel.
-        label: what the numbers are.
-    """
-    width, height = 7.4, 2.6
-    with styled():
-        chart, (axes,) = panels(1, columns=1, width=width, height=height)
-        places = tuple(float(i) for i in range(len(periods)))
-        look = looks(lines)
-        curves = [
-            Curve(name, places, tuple(float(y) for y in ys), look[name])
-            for name, ys in lines.items()
-        ]
-        over_periods(axes, curves, periods, [])
-        scale_y(axes, curves, [], powers=False)
-        axes.set_ylim(bottom=min(0.0, *(y for curve in curves for y in curve.ys)))
-        name_lines(axes, curves, [], (width - _SIDES, height - _HEAD), len(periods) - 1.0)
-        head(axes, title)
-        axes.set_ylabel(label)
-        axes.set_xlabel("period")
-    return chart
-
-
 # --- what charts share --------------------------------------------------------------------------
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from foreclick.errors import MetricError, PolicyError, SimulationError
 from foreclick.metrics import CLICKS, Metric
-from foreclick.policies import NO_ITEM, LogView, PlackettLuce, Policy, PolicyLike, as_policy
+from foreclick.policies import NO_ITEM, LogView, Policy, PolicyLike, as_policy
 
 if TYPE_CHECKING:
     from foreclick.simulate.worlds import World
@@ -22,13 +20,6 @@ Integers = NDArray[np.integer[Any]]
 
 ITEMS_APART = 1000
 """Item a of context x has the id 1000 x + a, so that no two contexts share an item."""
-
-MOST_LISTS = 1_000_000
-"""So many lists of a Plackett–Luce policy are enumerated at most."""
-
-ROUNDING = 1e-14
-"""What is less likely is taken to be a difference of sums: Plackett–Luce gives the probability that
-its lists leave over to an item that no log has."""
 
 
 def item_ids(contexts: Integers, items: Integers) -> NDArray[np.int64]:
@@ -82,12 +73,7 @@ def _rows(
     """
     size = world.size
     own = item_ids(np.arange(size.contexts)[:, None], np.arange(size.items)).ravel()
-    view = LogView(
-        pa.array(np.arange(size.contexts)),
-        pa.array(own),
-        size.positions,
-        lambda: _logged(world, policy, by_slot=by_slot),
-    )
+    view = LogView(pa.array(np.arange(size.contexts)), pa.array(own), size.positions)
     known = np.flatnonzero(policy.known(view))
     _refuse_missing(known, weights)
     if by_slot:
@@ -96,7 +82,7 @@ def _rows(
         shown[np.arange(len(contexts)), position] = item
     else:
         contexts, shown, mass = policy.list_rows(view)
-    here = mass > ROUNDING
+    here = mass > 0
     return contexts[here], _items(world, view, contexts[here], shown[here]), mass[here]
 
 
@@ -121,25 +107,3 @@ def _items(world: World, view: LogView, contexts: Integers, shown: Integers) -> 
             f"has the id {ITEMS_APART} x + a, with a from 0 to {world.size.items - 1}."
         )
     return np.where(shown == NO_ITEM, -1, local)
-
-
-def _logged(world: World, policy: Policy, *, by_slot: bool) -> tuple[Integers, Integers]:
-    """The lists of every context that a policy is told of, only if the policy needs them.
-
-    Plackett–Luce gives the probabilities of the lists that it is shown, so it is shown them all.
-    """
-    contexts, items, positions = world.size
-    lists = np.zeros((1, 1), dtype=np.int64)
-    if isinstance(policy, PlackettLuce) and not by_slot:
-        length = min(positions, items)
-        count = math.perm(items, length) * contexts
-        if count > MOST_LISTS:
-            raise PolicyError(
-                f"PlackettLuce has {count:,} lists in this world, too many to enumerate (at most "
-                f"{MOST_LISTS:,}). Draw lists from it and evaluate those, as Observed or Lists."
-            )
-        lists = np.array(list(itertools.permutations(range(items), length)))
-    context = np.repeat(np.arange(contexts), len(lists))
-    shown = np.full((len(context), positions), NO_ITEM)
-    shown[:, : lists.shape[1]] = context[:, None] * items + np.tile(lists, (contexts, 1))
-    return context, shown

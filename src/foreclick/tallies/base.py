@@ -42,8 +42,7 @@ from foreclick.tallies.files import (
     write_sorted,
 )
 from foreclick.tallies.metadata import SCHEMA_VERSION
-from foreclick.tallies.shared import cause_of, shared_rows
-from foreclick.tallies.sums import all_causes, sum_of
+from foreclick.tallies.sums import sum_of
 from foreclick.tallies.weights import weights_of
 from foreclick.words import number_of
 
@@ -239,28 +238,14 @@ class Tally:
         kept = weighed.filter(weighed[N] > 0).select(stored.columns)
         return self._with_rows(kept, decayed=True)
 
-    @checked()
-    def write_parquet(
-        self,
-        path: str | Path,
-        *,
-        min_count: int | None = None,
-        origin: dict[str, Any] | None = None,
-    ) -> None:
+    def write_parquet(self, path: str | Path) -> None:
         """Write the compact rows in order to one Parquet file, with its schema version.
 
         Integers are written as 32 bits where all of a column fit.
 
         Args:
             path: of the file, or its URL. It is there completely or not at all.
-            min_count: for a tally that leaves the house: leave out what fewer records share (the
-                same context, list, period and segments), and the buckets of users. `dropped` of
-                the tally that is read says how many records that were.
-            origin: what the tally was made from, if that matters to somebody who finds it.
         """
-        if min_count is not None:
-            self.shared_by(min_count).write_parquet(path, origin=origin)
-            return
         meta = {
             "version": SCHEMA_VERSION,
             "sorted": True,
@@ -271,26 +256,8 @@ class Tally:
             "decayed": self.decayed,
             "inflation": self.inflation,
             "names": self.names,
-            "origin": origin,
         }
         self._write(path, meta)
-
-    def shared_by(self, least: int) -> Tally:
-        """The tally without what fewer records share, and without buckets of users.
-
-        See `write_parquet(min_count=)`.
-        """
-        home, here = self._here()
-        shape, rows, left_out = shared_rows(home, here, self.shape, least, self.inflation)
-        dropped = all_causes([self.dropped, {cause_of(self.shape, least): left_out}])
-        return self._with_rows(
-            rows,
-            engine=home,
-            shape=shape,
-            dropped={cause: count for cause, count in dropped.items() if count},
-            dropped_rows=self.dropped_rows + left_out,
-            learnt={},
-        )
 
     def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
         """The compact rows in order, to a file that is there completely or not at all."""

@@ -141,9 +141,8 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "names": lambda v: (
         isinstance(v, dict) and all(x is None or isinstance(x, str) for x in v.values())
     ),
-    "origin": lambda v: v is None or isinstance(v, dict),
 }
-_OPTIONAL = ("sorted", "periods", "decayed", "inflation", "names", "origin")
+_OPTIONAL = ("sorted", "periods", "decayed", "inflation", "names")
 _SHAPE: dict[str, Callable[[Any], bool]] = {
     "depth": lambda v: _count(v) and 1 <= v <= DEEPEST,
     "rewards": _texts,

@@ -13,7 +13,7 @@ from foreclick.batches import EMPTY, Batch, Bools, Coding, Floats, Ints, sums
 from foreclick.batches.batch import paired
 from foreclick.optimization.cells import Context, ListCounts, Model, Rates
 from foreclick.optimization.ladder import SlotCounts
-from foreclick.policies import Policy
+from foreclick.policies import NO_ITEM, Policy
 
 ALL = -1
 """The fold of policies that are chosen from all records."""
@@ -230,7 +230,8 @@ def with_lists(batch: Batch, policy: Policy) -> tuple[Batch, Bools]:
     order = pc.sort_indices(view.values)
     rank = np.full(len(order) + 1, EMPTY)  # the last is that of no item
     rank[np.asarray(order)] = np.arange(len(order))
-    items = rank[np.concatenate([view.logged()[1], given.items])]
+    logged = np.where(batch.lists == EMPTY, NO_ITEM, batch.pair_item[batch.lists])
+    items = rank[np.concatenate([logged, given.items])]
     context = np.concatenate([batch.list_context, given.context])
     by_list = np.lexsort((*items.T[::-1], context))
     new = np.ones(len(by_list), dtype=np.bool_)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from foreclick.datasets.formats import CLICKS, ITEMS, Format
-from foreclick.datasets.ledger import Oddity, ids
+from experiments.datasets.formats import CLICKS, ITEMS, Format
+from experiments.datasets.ledger import Oddity, ids
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from foreclick.datasets.formats import Record
-    from foreclick.datasets.ledger import Ledger
-    from foreclick.datasets.source import Source
+    from experiments.datasets.formats import Record
+    from experiments.datasets.ledger import Ledger
+    from experiments.datasets.source import Source
 
 _DAY = 86_400  # seconds
 _EPOCH = dt.date(1970, 1, 1).toordinal()

@@ -10,8 +10,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from foreclick.datasets.ledger import Ledger
-    from foreclick.datasets.source import Source
+    from experiments.datasets.ledger import Ledger
+    from experiments.datasets.source import Source
 
     Record = tuple[Any, ...]
     """The values of a row, in the order of the schema."""

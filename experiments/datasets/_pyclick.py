@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from foreclick.datasets.formats import CLICKS, ITEMS, Format
-from foreclick.datasets.ledger import ids
+from experiments.datasets.formats import CLICKS, ITEMS, Format
+from experiments.datasets.ledger import ids
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from foreclick.datasets.formats import Record
-    from foreclick.datasets.ledger import Ledger
-    from foreclick.datasets.source import Source
+    from experiments.datasets.formats import Record
+    from experiments.datasets.ledger import Ledger
+    from experiments.datasets.source import Source
 
 _CHUNK = 1 << 20
 """Bytes read at once. A record is much shorter."""

@@ -10,7 +10,7 @@ from foreclick.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from foreclick.datasets.source import Source
+    from experiments.datasets.source import Source
 
 _FEW = 1_000
 """Malformed lines, from which on a conversion stops if they are most lines."""

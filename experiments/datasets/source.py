@@ -20,7 +20,7 @@ from foreclick.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from foreclick.datasets.ledger import Ledger
+    from experiments.datasets.ledger import Ledger
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 _BUFFER = 1 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foreclick import datasets
-from foreclick.datasets import sessions
+from experiments import datasets
+from experiments.datasets import sessions
 from foreclick.errors import SourceError
 
 CLEAN = """\

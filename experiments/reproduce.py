@@ -3,13 +3,15 @@
 Every experiment is one backtest. The table says by how much `ip` errs less than `list` and `rctr`,
 at least, for any M ≥ 100, as the paper words its results, beside the paper's own number.
 
-    foreclick reproduce -o figures
+    python -m experiments.reproduce -o figures
+    python -m experiments.reproduce train.parquet    # as `experiments.datasets` converts it
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -23,11 +25,13 @@ import numpy as np
 from foreclick import simulate
 from foreclick.analysis.backtest import Backtest, backtest
 from foreclick.engines import total, whole_file
-from foreclick.errors import BacktestError, optional
+from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
+from foreclick.rendering.curves import Curve, name_lines, over_periods, scale_y
+from foreclick.rendering.style import Chart, head, looks, panels, styled
 from foreclick.results import Result
-from foreclick.tallies.base import Tally, tally
+from foreclick.tallies import Tally, is_tally, read_tally, tally
 
 ESTIMATORS = ("list", "ip", "item", Weighted("pbm", examination="1/k"), "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")
@@ -107,8 +111,8 @@ def reproduce(
     An experiment for which the log has too few queries is left out, and a note says so.
 
     Args:
-        log: the Yandex log, as `datasets.yandex` reads it, or its tally. Without it, a simulated
-            one.
+        log: the Yandex log, as `experiments.datasets.yandex` reads it, or its tally. Without it, a
+            simulated one.
         out: a directory for the figures; none are drawn without it.
         records: how many records are simulated.
         seed: of the simulation.
@@ -119,7 +123,9 @@ def reproduce(
     Raises:
         BacktestError: the log has no periods, or lists of fewer than ten items.
     """
-    folder = None if out is None else _folder(out)  # before the work, not after
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)  # before the work, not after
     one: dict[str, Any]
     if log is None:
         progress(f"Simulating {records:,} records")
@@ -157,14 +163,6 @@ def _ten_positions(counted: Tally) -> Tally:
             f"{counted.shape.depth}. Use fc.backtest with the metrics that suit it."
         )
     return counted
-
-
-def _folder(out: str | Path) -> Path:
-    """The directory of the figures, made if need be, once it is sure that they can be drawn."""
-    optional("matplotlib", "pip install 'foreclick[charts]'")
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _experiments(
@@ -261,8 +259,6 @@ def _illustrative(counted: Tally) -> tuple[Any, list[str]]:
 
 
 def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Path, ...]:
-    from foreclick.rendering.charts import lines_by_period  # noqa: PLC0415 - matplotlib is an extra
-
     files = []
     for name, result in found.items():
         file = out / f"{name.replace(' ', '-').replace(',', '')}.png"
@@ -310,3 +306,55 @@ def _drift(counted: Tally) -> tuple[Any, list[Any], list[float], list[float]]:
     query = max(queries, key=lambda q: np.ptp(rates(q, "first")) - np.ptp(rates(q, "every")))
     days = [day[PERIOD] for day in queries[query]]
     return query, days, rates(query, "first"), rates(query, "every")
+
+
+def lines_by_period(
+    periods: Sequence[Any], lines: Mapping[str, Sequence[float]], *, title: str = "", label: str
+) -> Chart:
+    """One panel with a line per name over the periods, from 0 up.
+
+    Args:
+        periods: in their order.
+        lines: a number for each period, by name.
+        title: above the panel.
+        label: what the numbers are.
+    """
+    width, height = 7.4, 2.6
+    sides, top = 1.3, 0.75  # inches that titles, axes and names take
+    with styled():
+        chart, (axes,) = panels(1, columns=1, width=width, height=height)
+        places = tuple(float(i) for i in range(len(periods)))
+        look = looks(lines)
+        curves = [
+            Curve(name, places, tuple(float(y) for y in ys), look[name])
+            for name, ys in lines.items()
+        ]
+        over_periods(axes, curves, periods, [])
+        scale_y(axes, curves, [], powers=False)
+        axes.set_ylim(bottom=min(0.0, *(y for curve in curves for y in curve.ys)))
+        name_lines(axes, curves, [], (width - sides, height - top), len(periods) - 1.0)
+        head(axes, title)
+        axes.set_ylabel(label)
+        axes.set_xlabel("period")
+    return chart
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("log", nargs="?", help="a log with query and day, or a tally")
+    parser.add_argument("-o", "--out", help="a directory for the figures")
+    parser.add_argument("--world", choices=("yandex-like", "pbm-drift"), default="yandex-like")
+    parser.add_argument("--records", type=int, default=9_000_000)
+    parser.add_argument("--seed", type=int, default=500)
+    args = parser.parse_args()
+    log: Any = None
+    if args.log is not None:
+        path = args.log
+        log = read_tally(path) if is_tally(path) else read_log(path, context="query", period="day")
+    world = simulate.PRESETS[args.world]
+    print(reproduce(log, out=args.out, records=args.records, seed=args.seed, world=world))
+
+
+if __name__ == "__main__":
+    main()

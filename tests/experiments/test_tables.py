@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from foreclick import datasets
+from experiments import datasets
 from foreclick.errors import InvalidLogError, SourceError
 
 HEAD = "user_id,session_id,timestamp,step,action_type,reference,platform,city,device,impressions\n"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick import simulate
-from foreclick.errors import BacktestError
-from foreclick.reproduce import (
+from experiments.reproduce import (
     ALL_POSITIONS,
     CLIPS,
     DRIFTING,
@@ -23,8 +22,12 @@ from foreclick.reproduce import (
     Reproduction,
     _drift,
     _illustrative,
+    lines_by_period,
+    main,
     reproduce,
 )
+from foreclick import simulate
+from foreclick.errors import BacktestError
 
 # One worker: what the module simulates takes twenty seconds.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("reproduce")]
@@ -192,3 +195,26 @@ def test_short_lists_and_logs_without_days_are_refused():
     ten = {**rows, "items": [list(range(10))] * 2, "clicks": [[1] + [0] * 9] * 2}
     with pytest.raises(BacktestError, match="period='…'"):
         reproduce(fc.read_log(pa.table(ten), context="query"))
+
+
+def test_lines_by_period_start_at_zero():
+    numbers = {"position 1": [0.5, 0.2, 0.4], "all positions": [0.9, 0.8, 1.0]}
+    chart = lines_by_period([1, 2, 3], numbers, title="Clicks by day", label="clicks a record")
+    (axes,) = chart.axes
+    found = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axes.lines}
+    assert {name: found[name] for name in numbers} == numbers
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_title(loc="left") == "Clicks by day"
+
+
+def test_the_command_takes_a_log_or_a_tally(tmp_path, monkeypatch, capsys):
+    simulate.yandex_like(records=4_000, queries=5, seed=3).write_parquet(tmp_path / "log.parquet")
+    log = fc.read_log(tmp_path / "log.parquet", context="query", period="day")
+    fc.tally(log).write_parquet(tmp_path / "tally.parquet")
+    printed = []
+    for name in ("log.parquet", "tally.parquet"):
+        monkeypatch.setattr("sys.argv", ["reproduce", str(tmp_path / name)])
+        main()
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert "100 most frequent queries" in printed[0]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from foreclick.datasets.formats import CLICKS, ITEMS, Format
-from foreclick.datasets.ledger import Click, Oddity, ids
+from experiments.datasets.formats import CLICKS, ITEMS, Format
+from experiments.datasets.ledger import Click, Oddity, ids
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from foreclick.datasets.formats import Record
-    from foreclick.datasets.ledger import Ledger
-    from foreclick.datasets.source import Source
+    from experiments.datasets.formats import Record
+    from experiments.datasets.ledger import Ledger
+    from experiments.datasets.source import Source
 
 _ENDLESS = 100_000
 """Lines with one session id, from which on it is no session and would fill the memory."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import tracemalloc
 import warnings
 
@@ -11,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick import datasets
-from foreclick.cli import main
-from foreclick.datasets import conversion
+from experiments import datasets
+from experiments.datasets import conversion
+from experiments.datasets.__main__ import main
 from foreclick.errors import ForeclickWarning, SourceError
 
 RECORD = "9_0\t1,2,3 : 2;"
@@ -181,27 +180,10 @@ def test_progress_reaches_the_end(write, tmp_path, monkeypatch):
 # --- the command --------------------------------------------------------------------------------
 
 
-def test_the_command_reports_as_the_library_does(write, tmp_path, capsys):
-    path, out = str(write(ODD)), str(tmp_path / "out.parquet")
-    assert main(["convert", "pyclick", path, out, "--format", "json"]) == 0
-    printed, complained = capsys.readouterr()
-    assert complained == ""
-    again = datasets.convert("pyclick", path, tmp_path / "again.parquet")
-    assert json.loads(printed)["rows"] == again.to_dicts()
-    assert main(["check", out, "--context", "query"]) == 0
-
-
-def test_the_command_takes_the_length_of_a_day(write, tmp_path, capsys):
+def test_the_command(write, tmp_path, monkeypatch, capsys):
     path, out = str(write("0\t250\tQ\t1\t0\t11\n")), str(tmp_path / "out.parquet")
-    assert main(["convert", "relevance_prediction", path, out, "--day-length", "100"]) == 0
+    words = ["datasets", "relevance_prediction", path, out, "--day-length", "100"]
+    monkeypatch.setattr("sys.argv", words)
+    main()
+    assert "records" in capsys.readouterr().out
     assert pq.read_table(out)["day"].to_pylist() == [2]
-
-
-def test_the_command_refuses_bad_input(write, tmp_path, capsys):
-    assert main(["convert", "yandex", str(write(RECORD)), str(tmp_path / "out.parquet")]) == 2
-    printed, complained = capsys.readouterr()
-    assert printed == ""
-    assert complained.startswith("foreclick: ")
-    assert "not in this format" in complained
-    assert main(["convert", "netflix", "a", "b.parquet"]) == 2
-    assert "there is no dataset 'netflix'" in capsys.readouterr().err

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foreclick.datasets.formats import ITEMS
-from foreclick.datasets.ledger import Ledger, Oddity
-from foreclick.datasets.source import Source
+from experiments.datasets.formats import ITEMS
+from experiments.datasets.ledger import Ledger, Oddity
+from experiments.datasets.source import Source
 from foreclick.engines import whole_file
 from foreclick.errors import SourceError
 from foreclick.logs import Log, read_log
@@ -23,7 +23,7 @@ from foreclick.results import Result, Value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreclick.datasets.formats import Format, Record
+    from experiments.datasets.formats import Format, Record
     from foreclick.progress import Say, Voice
 
 _BATCH = 2_000

@@ -16,18 +16,18 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foreclick.datasets import conversion
-from foreclick.datasets._pyclick import PYCLICK
-from foreclick.datasets.conversion import Conversion
-from foreclick.datasets.sessions import YANDEX
-from foreclick.datasets.sessions import relevance_prediction as _relevance_prediction
-from foreclick.datasets.tables import OPEN_BANDIT, TRIVAGO
+from experiments.datasets import conversion
+from experiments.datasets._pyclick import PYCLICK
+from experiments.datasets.conversion import Conversion
+from experiments.datasets.sessions import YANDEX
+from experiments.datasets.sessions import relevance_prediction as _relevance_prediction
+from experiments.datasets.tables import OPEN_BANDIT, TRIVAGO
 from foreclick.errors import ForeclickWarning, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from foreclick.datasets.formats import Format
+    from experiments.datasets.formats import Format
     from foreclick.logs import Log
 
 __all__ = [

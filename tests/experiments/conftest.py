@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
-from foreclick import datasets
+from experiments import datasets
 
 
 class Written(NamedTuple):

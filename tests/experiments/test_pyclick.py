@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from foreclick import datasets
-from foreclick.datasets import _pyclick
+from experiments import datasets
+from experiments.datasets import _pyclick
 from foreclick.errors import SourceError
 
 TEXT = "9_0\t1,2,3 : 2 , 1; 9_0\t1,2,3 :;\n 8_1\t3,1\n : 3 , 3 , 7; "

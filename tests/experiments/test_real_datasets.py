@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick import datasets
+from experiments import datasets
 from tests.real import DATA
 
 YANDEX = DATA / "yandex_kaggle_head100" / "train_head100.tsv"

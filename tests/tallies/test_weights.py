@@ -1,0 +1,119 @@
+"""A tally for each day: together they are the whole log's, and days may count differently."""
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import foreclick as fc
+from foreclick.errors import OptionError, TallyError
+
+ROLES: dict[str, Any] = {"context": "query", "period": "day"}
+
+
+def day(number, count=40, deep=3):
+    rng = np.random.default_rng(number)
+    return pa.table(
+        {
+            "query": rng.integers(0, 4, count),
+            "items": [list(rng.permutation(5)[:deep]) for _ in range(count)],
+            "clicks": rng.integers(0, 2, (count, deep)).tolist(),
+            "day": [number] * count,
+        }
+    )
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Four days, a file each, of which the third has longer lists."""
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    for number in range(4):
+        pq.write_table(day(number, deep=4 if number == 2 else 3), directory / f"{number}.parquet")
+    return directory
+
+
+def write_days(logs, target):
+    target.mkdir()
+    for file in logs.iterdir():
+        fc.tally(fc.read_log(file, **ROLES)).write_parquet(target / file.name)
+
+
+def test_a_tally_for_each_file_of_a_log_adds_up_to_it(logs, tmp_path):
+    write_days(logs, tmp_path / "t")
+    whole = fc.tally(fc.read_log(logs, **ROLES)).to_arrow()
+    assert fc.read_tally(tmp_path / "t").to_arrow().equals(whole)
+    each = [fc.read_tally(file) for file in sorted((tmp_path / "t").iterdir())]
+    assert (each[0] + each[1] + each[2] + each[3]).to_arrow().equals(whole)
+
+
+class TestWeights:
+    def test_a_period_counts_as_often_as_it_weighs(self, logs):
+        found = fc.tally(fc.read_log(logs, **ROLES)).weigh(weights={1: 3, 2: 0})
+        days = [pq.read_table(logs / f"{n}.parquet") for n in (0, 1, 1, 1, 3)]
+        twice = fc.tally(fc.read_log(pa.concat_tables(days), **ROLES))
+        candidate = {"context": range(4), "items": [[0, 1, 2]] * 4}
+        asked: dict[str, Any] = {
+            "estimators": ["ip", "item"],
+            "metrics": "clicks@3",
+            "clusters": "period",
+        }
+        ours, theirs = (fc.evaluate(t, candidate, **asked).to_dicts() for t in (found, twice))
+        for mine, expected in zip(ours, theirs, strict=True):
+            assert mine["value"] == pytest.approx(expected["value"], rel=1e-12)
+            assert mine["records"] == expected["records"]
+            assert mine["se"] > 0
+
+    def test_half_lives_of_days_and_of_numbers(self, logs, tmp_path):
+        write_days(logs, tmp_path / "t")
+        faded = fc.read_tally(tmp_path / "t", half_life=2)
+        rows = faded.to_arrow().to_pylist()
+        by_day = {n: sum(r["n"] for r in rows if r["period"] == n) for n in range(4)}
+        assert by_day == pytest.approx({n: 40 * 0.5 ** ((3 - n) / 2) for n in range(4)})
+        dates = [dt.date(2026, 10, 31), dt.date(2026, 11, 1)]
+        two = {"context": ["q"] * 2, "items": [[1]] * 2, "clicks": [[1]] * 2, "day": dates}
+        dated = fc.tally(fc.read_log(two, period="day")).weigh(half_life=1)
+        assert dated.to_arrow()["n"].to_pylist() == [0.5, 1.0]
+        steps = fc.tally(fc.read_log(two | {"day": [0.5, 1.75]}, period="day")).weigh(half_life=2.5)
+        assert steps.to_arrow()["n"].to_pylist() == [0.5**0.5, 1.0]
+
+    def test_added_to_a_tally_that_does_not_fade_it_still_does(self, logs):
+        counted = fc.tally(fc.read_log(logs, **ROLES))
+        faded = counted.weigh(half_life=1)
+        assert not (counted + counted).decayed
+        assert (counted + faded).decayed
+        assert (faded + counted).decayed
+
+    def test_it_survives_a_file(self, logs, tmp_path):
+        fc.tally(fc.read_log(logs, **ROLES)).weigh(half_life=1).write_parquet(
+            tmp_path / "t.parquet"
+        )
+        assert fc.read_tally(tmp_path / "t.parquet").decayed
+
+    def test_what_cannot_be_weighed_is_refused(self, logs):
+        counted = fc.tally(fc.read_log(logs, **ROLES))
+        cases: list[tuple[dict[str, Any], str]] = [
+            ({"weights": {9: 1}}, "9 is no period of the tally, which has for instance"),
+            ({"weights": {1: -1}}, "-1 is no weight"),
+            ({"weights": dict.fromkeys(range(4), 0)}, "nothing is left"),
+            ({"half_life": 0}, "half_life=0: give a number"),
+        ]
+        for wrong, said in cases:
+            with pytest.raises((TallyError, OptionError), match=said):
+                counted.weigh(**wrong)
+        with pytest.raises(TallyError, match="about periods"):
+            fc.tally(fc.read_log(logs, context="query")).weigh(half_life=1)
+        text = {"context": ["q"], "items": [[1]], "clicks": [[1]], "day": ["monday"]}
+        with pytest.raises(TallyError, match=r"dates or numbers, not 'monday'.*weights="):
+            fc.tally(fc.read_log(text, period="day")).weigh(half_life=1)
+
+    def test_records_that_count_less_are_not_taken_for_fewer_records(self, logs):
+        faded = fc.tally(fc.read_log(logs, **ROLES)).weigh(half_life=1)
+        candidate = {"context": range(4), "items": [[0, 1, 2]] * 4}
+        with pytest.raises(fc.errors.ModelError, match="do not vary alike"):
+            fc.evaluate(faded, candidate, clusters="record")
+        with pytest.raises(fc.errors.ModelError, match="do not count alike"):
+            fc.evaluate(faded.weigh(weights={0: 0}), candidate)
