@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit trends branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit trends branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ newest: ## Tests with the highest versions, those before their release included,
 
 fuzz: ## Random logs and questions beside oracles: 100,000 answers (half an hour; ARGS="--seed 7")
 	$(VENV)/bin/python -m tests.fuzz $(ARGS)
+
+goldens: ## Some 440 questions, and the answers they had before (a minute; ARGS="--only shop", --write)
+	$(VENV)/bin/python -m tests.goldens $(ARGS)
 
 docs: ## Build the site into site/
 	@bash .ci/run docs

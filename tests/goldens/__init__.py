@@ -1,0 +1,1 @@
+"""Questions through the public API, and the answers that they must keep."""
