@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from foreclick.analysis.judgments import Judgments, judgments
     from foreclick.analysis.optimize import Optimized, optimize
     from foreclick.analysis.report import Report, report
-    from foreclick.analysis.resample import Resampling, resample
     from foreclick.analysis.support import Support, support
     from foreclick.estimators import Items, Ladder, Weighted
     from foreclick.events import Bots, from_events
@@ -59,7 +58,6 @@ __all__ = [
     "Ranking",
     "Ratio",
     "Report",
-    "Resampling",
     "Support",
     "Tallies",
     "Tally",
@@ -81,7 +79,6 @@ __all__ = [
     "read_log",
     "read_tally",
     "report",
-    "resample",
     "simulate",
     "support",
     "tally",
@@ -100,7 +97,6 @@ _HOMES = {
     "analysis.optimize.best": "optimize",
     "analysis.optimize.optimized": "Optimized",
     "analysis.report": "Report report",
-    "analysis.resample": "Resampling resample",
     "analysis.support": "Support support",
     "estimators": "Items Ladder Weighted",
     "events": "Bots from_events",

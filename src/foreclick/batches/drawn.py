@@ -39,6 +39,6 @@ class _Drawn:
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._batches:
             drawn = context_hashes(batch) < self._limit
-            found = batch.reweighted(drawn[batch.context_value[batch.row_context]])
+            found = batch.among(drawn[batch.context_value[batch.row_context]])
             if len(found.n):
                 yield found
