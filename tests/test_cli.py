@@ -804,10 +804,6 @@ class TestGate:
         assert main([*words, "--interval", "anytime"]) == 3
         assert "at every look" in capsys.readouterr().out
 
-    def test_guarantees_need_known_weights(self, shown, refuse):
-        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
-        assert "estimated by frequencies" in refuse(*words, "--interval", "bernstein")
-
     @pytest.mark.parametrize("two", [["-m", "clicks@1,clicks@2"], ["-e", "ip,item"], ["--by", "x"]])
     def test_has_one_answer(self, shown, refuse, two):
         assert "one answer" in refuse("gate", "shown.parquet", "best.parquet", *two)

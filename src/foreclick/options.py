@@ -246,7 +246,7 @@ OPTIONS: dict[str, Rule] = {
     "forward": flag,
     "guardrails": guardrails,
     "half_life": _above("a number of days or steps", "30", optional=True),
-    "interval": choice("sampling", "anytime", "bernstein", "hoeffding"),
+    "interval": choice("sampling", "anytime"),
     "invalid": choice("error", "drop"),
     "k": whole(1, "how many items a list shows", "10", optional=True),
     "layout": choice("lists", "long"),

@@ -86,19 +86,6 @@ def test_the_other_verbs_refuse_with_a_remedy():
             verb("revenue@2/clicks@2")
         with pytest.raises(MetricError, match="denominator of a ratio"):
             verb("shown@2")
-    for interval in ("hoeffding", "bernstein"):
-        with pytest.raises(MetricError, match="a ratio of two"):
-            fc.evaluate(
-                log,
-                NEW,
-                metrics="ctr@2",
-                interval=interval,
-                estimators="ip",
-                clusters="record",
-                logging=fc.Lists(
-                    {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.5] * 2}
-                ),
-            )
     with pytest.raises(MetricError, match="two rewards"):
         fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", cap=0.5)
     with pytest.raises(MetricError, match="two rewards"):

@@ -19,13 +19,7 @@ from foreclick.analysis.headline import (
     all_estimators,
     usual_estimators,
 )
-from foreclick.analysis.intervals import (
-    Ends,
-    IntervalKind,
-    check_interval,
-    check_rewards,
-    in_words,
-)
+from foreclick.analysis.intervals import Ends, IntervalKind, check_interval, in_words
 from foreclick.analysis.notes import (
     chosen_note,
     coverage_notes,
@@ -227,9 +221,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
             does not; the verdicts hold for all metrics at once.
         interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
-            as it grows, until the answer pleases; "bernstein" or "hoeffding" for a guarantee that
-            needs no large numbers, but a known `logging`, rewards up to 1, independent records,
-            and much patience. Those two bound `value` and `change`; `lift` has no such bound.
+            as it grows, until the answer pleases.
         backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
             far each estimator was off there, beyond the noise of clicks.
         workers: how many processes work on a log too large for memory. In a script, more than one
@@ -258,6 +250,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
+    check_interval(interval, kinds)
     policy = as_policy(candidate, counted)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
@@ -275,8 +268,6 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         workers=workers,
     )
     questions = with_logging(counted, question, logging)
-    check_interval(interval, kinds, mix, questions)
-    check_rewards(interval, counted, question)
     notes += (
         doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
     )

@@ -139,9 +139,8 @@ class Guarded(Unseen, Practical):
 class Verdicts(Uncertainty, Guarded):
     """What an evaluation's verdict rests on."""
 
-    interval: Literal["sampling", "anytime", "bernstein", "hoeffding"] | None = None
-    """anytime: of a log that is looked at as it grows; bernstein, hoeffding: guarantees, with \
---logging propensity and --clip"""
+    interval: Literal["sampling", "anytime"] | None = None
+    """anytime: of a log that is looked at as it grows"""
 
 
 @options("Protocol")

@@ -154,13 +154,6 @@ class Sums:
         return (self,)
 
     @property
-    def steepest(self) -> float:
-        """The largest weight that a record can have, after it is clipped."""
-        # Records with logging probability 0 get weight M, if they happen all the same.
-        found = self.clip if self.unlogged else min(self.clip, self.largest)
-        return max(found, 1.0) if self.stratum.used and self.stratum.unknown.records else found
-
-    @property
     def covered_share(self) -> float:
         """The share of the candidate's exposure that was ever logged."""
         return self.covered / self.mass if self.mass else 0.0

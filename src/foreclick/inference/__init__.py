@@ -1,6 +1,5 @@
 """From a covariance to what can be said: intervals of a value, a change and a lift. NumPy only."""
 
-from foreclick.inference.bounds import Guarantee, bernstein, bounded, hoeffding, selection_loss
 from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contrasts, holm
 from foreclick.inference.intervals import (
     Interval,
@@ -39,20 +38,16 @@ __all__ = [
     "WORSE",
     "Contrasts",
     "Evidence",
-    "Guarantee",
     "Interval",
     "Trend",
     "Verdict",
     "anytime",
     "benjamini_hochberg",
-    "bernstein",
-    "bounded",
     "change",
     "contrasts",
     "excess",
     "guard",
     "guarded",
-    "hoeffding",
     "holm",
     "jackknife",
     "judge",
@@ -60,7 +55,6 @@ __all__ = [
     "pareto_k",
     "quantile",
     "rate_intervals",
-    "selection_loss",
     "trend",
     "value",
 ]
