@@ -354,7 +354,6 @@ class Answer:
                 for _, row in sight.heaviest.rows
             ],
             darkest=[_shared(row, "dark", row["dark"] / dark) for _, row in sight.darkest.rows],
-            tail=sight.tail,
         )
 
     # --- variance ---------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from foreclick.estimators.cells import Ask
 from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.question import Stratum
 from foreclick.estimators.spread import Spread
-from foreclick.estimators.support import Tail
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 
@@ -28,7 +27,6 @@ class Seen:
             their share of Σ E W².
         darkest: the contexts that hold most of the uncovered exposure: context, records, covered,
             and their share of it.
-        tail: the largest weights of all.
     """
 
     repeated: float | None
@@ -36,7 +34,6 @@ class Seen:
     records: float
     heaviest: list[dict[str, Any]]
     darkest: list[dict[str, Any]]
-    tail: Tail
 
 
 class Predicted(NamedTuple):

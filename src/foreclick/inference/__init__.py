@@ -10,7 +10,6 @@ from foreclick.inference.intervals import (
     quantile,
     value,
 )
-from foreclick.inference.pareto import pareto_k
 from foreclick.inference.rates import rate_intervals
 from foreclick.inference.trend import Trend, excess, trend
 from foreclick.inference.verdict import (
@@ -52,7 +51,6 @@ __all__ = [
     "jackknife",
     "judge",
     "lift",
-    "pareto_k",
     "quantile",
     "rate_intervals",
     "trend",
