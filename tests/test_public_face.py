@@ -52,7 +52,6 @@ TYPES = {
     "Comparison",
     "Contexts",
     "Evaluation",
-    "Items",
     "Judgments",
     "Ladder",
     "Examination",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from foreclick.analysis.optimize import Optimized, optimize
     from foreclick.analysis.report import Report, report
     from foreclick.analysis.support import Support, support
-    from foreclick.estimators import Items, Ladder, Weighted
+    from foreclick.estimators import Ladder, Weighted
     from foreclick.events import Bots, from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
@@ -43,7 +43,6 @@ __all__ = [
     "Evaluation",
     "Examination",
     "Explored",
-    "Items",
     "Judgments",
     "Ladder",
     "Lists",
@@ -98,7 +97,7 @@ _HOMES = {
     "analysis.optimize.optimized": "Optimized",
     "analysis.report": "Report report",
     "analysis.support": "Support support",
-    "estimators": "Items Ladder Weighted",
+    "estimators": "Ladder Weighted",
     "events": "Bots from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",

@@ -153,7 +153,7 @@ def arms_of(tally: Tally, candidate: Policy, production: Policy | None, metric: 
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     fit = fitted(tally, LADDERS["ladder"], metric.reward, depth)
-    ladder = LadderEstimate(fit, [metric], batches)
+    ladder = LadderEstimate(fit, [metric])
     for number, batch in enumerate(batches):
         ladder.count(number, batch)
     columns, lists, contexts, before = [], [], [], 0

@@ -23,7 +23,6 @@ from foreclick.analysis.intervals import Ends, IntervalKind, check_interval, in_
 from foreclick.analysis.notes import (
     chosen_note,
     coverage_notes,
-    feature_notes,
     repetition_note,
     rung_notes,
     sample_note,
@@ -68,7 +67,7 @@ class Evaluation(Result):
     | value | the estimate of V(h); None where the log shows nothing of the candidate |
     | se | its standard error, if the click model holds |
     | low, high | its interval, for chance and for what the log cannot see |
-    | borrowed | what items never shown were given, and features leave open; `low` is without it |
+    | borrowed | what items never shown were given; `low` is without it |
     | margin | what else the log cannot see, at most; `high` is with it |
     | production | the mean reward of the records that `value` uses, or the baseline's estimate |
     | change, lift | value − production, and that over production, with intervals of this kind |
@@ -289,7 +288,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by, answering) + in_words(interval)
         notes += trends
-    notes += assumed + rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
+    notes += assumed + rung_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(
         tuple(rows),
         tuple(rows[0]),

@@ -124,9 +124,7 @@ def within_periods(
         return list(estimators)
     p = padded(trends.examined, max(counted.shape.depth, *(part.depth for part in parts))).tolist()
     return [
-        Ladder(by.top, by.strengths, p, by.segments, by.stopping, by.items)
-        if isinstance(by, Ladder) and learns
-        else by
+        Ladder(by.top, by.strengths, p, by.stopping) if isinstance(by, Ladder) and learns else by
         for by, learns in zip(estimators, learning, strict=True)
     ]
 

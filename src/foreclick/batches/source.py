@@ -256,10 +256,6 @@ class Totals:
         found = self._sums.setdefault(name, np.zeros((self.strata, size)))
         np.add.at(found.reshape(-1), at, values)
 
-    def more(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
-        """Add what does not come from contexts, shape (strata,)."""
-        self._sums[name] = self.sum(name) + values
-
     def most(self, name: Any, values: Floats, stratum: Ints) -> None:  # noqa: ANN401 - a dict's key
         """Take the largest of the values of contexts, shape (X,), which are at least 0."""
         found = self._largest.setdefault(name, np.zeros(self.strata))

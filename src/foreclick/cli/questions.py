@@ -81,14 +81,6 @@ class MissingOrDropped:
     """what to do with contexts that the candidate lacks"""
 
 
-@options("Question")
-class ItemTable:
-    """Features for ladders."""
-
-    item_table: File = None
-    """features of items, for ladders: columns item, perhaps context, and numbers; or id"""
-
-
 @options("Uncertainty")
 class Confidence:
     """How sure intervals are."""

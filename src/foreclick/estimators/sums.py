@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.question import Stratum
 from foreclick.estimators.spread import Spread
 from foreclick.metrics import Metric
@@ -34,20 +33,6 @@ class Seen:
     records: float
     heaviest: list[dict[str, Any]]
     darkest: list[dict[str, Any]]
-
-
-class Predicted(NamedTuple):
-    """What a table of items says of items never shown in their context.
-
-    Attributes:
-        items: how many features tell of.
-        others: how many they do not.
-        evidence: how well features predicted items that were held out; None if they were of no use.
-    """
-
-    items: int
-    others: int
-    evidence: Evidence | None
 
 
 class Unseen(NamedTuple):
@@ -88,10 +73,7 @@ class Sums:
         sight: what of the candidate the log sees, if that was asked.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
-        borrowed: of a ladder, the part of the credit that went to items never shown in the context;
-            of that predicted from features, as much as their errors on held-out items leave open.
-        doubted: of a ladder with a table of items, the exposure of items never shown, likewise.
-        predicted: how many of these features tell of, and how well.
+        borrowed: of a ladder, the part of the credit that went to items never shown in the context.
     """
 
     ask: Ask
@@ -115,8 +97,6 @@ class Sums:
     rungs: dict[str, float] | None = None
     sight: Seen | None = None
     borrowed: float = 0.0
-    doubted: float | None = None
-    predicted: Predicted | None = None
 
     @property
     def model(self) -> ClickModel:
@@ -174,8 +154,7 @@ class Sums:
             cap = cap.get(self.metric)
         if cap is None:
             cap = self.stratum.best_rate(self.model, self.metric)
-        open_ = self.mass - self.covered if self.doubted is None else self.doubted
-        new = cap * max(open_, 0.0)
+        new = cap * max(self.mass - self.covered, 0.0)
         more = self.lost + max(new - self.borrowed, 0.0)
         return Unseen(self.borrowed / self.stratum.records, more / self.stratum.records)
 

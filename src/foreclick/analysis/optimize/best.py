@@ -280,7 +280,7 @@ def _judging(tally: Tally, judge: EstimatorLike, model: Model, metric: Metric) -
     if not isinstance(by, Ladder):
         return by
     if by.examination is None and model.drift and model.ladder is not None:
-        by = Ladder(by.top, by.strengths, model.ladder.examined, by.segments, items=by.items)
+        by = Ladder(by.top, by.strengths, model.ladder.examined)
     fitted(tally, by, metric.reward, metric.depth)  # stays with the tally
     return by
 
