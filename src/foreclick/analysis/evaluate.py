@@ -29,7 +29,7 @@ from foreclick.analysis.notes import (
     verdict_notes,
 )
 from foreclick.analysis.tracking import flat_metrics
-from foreclick.analysis.trends import with_drift, within_periods
+from foreclick.analysis.trends import trend_notes
 from foreclick.analysis.unseen import check_cap
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
 from foreclick.batches import contexts_repeat
@@ -44,6 +44,7 @@ from foreclick.estimators import (
     Question,
     RatioSums,
     Weighted,
+    check_metrics,
     estimate,
     pair_up,
     parse_estimators,
@@ -254,7 +255,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
-    wanted, assumed = with_curves(counted, within_periods(counted, wanted, asked), asked)
+    check_metrics(counted.shape, [part for metric in asked for part in metric.parts])
+    wanted, assumed = with_curves(counted, wanted, asked)
     question = Question(
         candidate=policy,
         estimators=wanted,
@@ -272,10 +274,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     )
     announce_effort(counted, wanted, 1 if baseline is None else 2)
     answer, baselines = _answers(counted, questions)
-    answer.sums[:], trends = with_drift(counted, question, answer.sums)
-    against: list[AnySums | None] = [None] * len(answer.sums)
-    if baselines:
-        against = [*with_drift(counted, question.turned, baselines)[0]]
+    against: list[AnySums | None] = [*baselines] or [None] * len(answer.sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
@@ -287,7 +286,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by, answering) + in_words(interval)
-        notes += trends
+        notes += trend_notes(counted, question)
     notes += assumed + rung_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(
         tuple(rows),

@@ -8,7 +8,6 @@ before, the strength of the top, is then learnt from buckets of users, or tenths
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from foreclick.batches import Floats
 from foreclick.estimators.ladder.held_out import HeldOut
-from foreclick.estimators.ladder.sample import Sample, sample_counts, sampled
+from foreclick.estimators.ladder.sample import Sample, sampled
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
 from foreclick.progress import say
@@ -54,18 +53,6 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
         say(f"Learning {ladder.name} from a sample of contexts")
         tally.learnt[key] = learnt(ladder, sampled(tally, reward), given)
     return cast("Fitted", tally.learnt[key])
-
-
-# --- examination ----------------------------------------------------------------------------------
-
-
-def period_counts(tally: Tally, reward: str) -> tuple[Floats, Floats]:
-    """Shape (P, K) each: the same of pairs that are others in each period.
-
-    Where click rates change over time, an item that moved from one period to the next says nothing
-    about positions.
-    """
-    return sample_counts(sampled(tally, reward, parts=sys.maxsize), apart=True)
 
 
 # --- strengths and κ ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -73,30 +73,28 @@ class Sample:
         return replace(self, part=self.row_list)
 
 
-def sampled(tally: Tally, reward: str, parts: int = PARTS) -> Sample:
+def sampled(tally: Tally, reward: str) -> Sample:
     """Contexts with about `SAMPLE_ROWS` rows of a tally, or all of a small one; kept with it.
 
     Args:
         tally: the log.
         reward: whose clicks are counted.
-        parts: how many parts periods or buckets of units make up, at most.
     """
-    key = "ladder sample", tally.stored.op(), reward, parts
+    key = "ladder sample", tally.stored.op(), reward
     if key not in tally.learnt:
-        make = _Drawing(reward, _parts_of(batches_of(tally)), parts)
-        tally.learnt[key] = _draw(batches_of(tally), make)
+        tally.learnt[key] = _draw(batches_of(tally), reward)
     return cast("Sample", tally.learnt[key])
 
 
-def _draw(batches: Batches, make: _Drawing) -> Sample:
-    apart = make.apart
+def _draw(batches: Batches, reward: str) -> Sample:
+    apart = _parts_of(batches)
     share = SAMPLE_ROWS / max(batches.rows, 1)
     while share < 1:
-        found = _gather(batches, make, round(share * HASHES))
+        found = _gather(batches, reward, apart, round(share * HASHES))
         if found is not None and len(found.n) >= SAMPLE_ROWS / 20:
             return found if apart else _dealt(found)
         share *= 4  # a few contexts may have most of the log
-    found = _gather(batches, make, HASHES)
+    found = _gather(batches, reward, apart, HASHES)
     if found is None:
         raise ValueError("a log without records")
     return found if apart else _dealt(found)
@@ -110,15 +108,7 @@ def _parts_of(batches: Batches) -> Cluster | None:
     return "unit" if batches.shape.unit else None
 
 
-class _Drawing(NamedTuple):
-    """What is drawn of the contexts of a sample: see `sampled`; and which clusters are parts."""
-
-    reward: str
-    apart: Cluster | None
-    parts: int
-
-
-def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
+def _gather(batches: Batches, reward: str, apart: Cluster | None, limit: int) -> Sample | None:
     """The contexts whose hash is below the limit, of all batches; None where there are none."""
     found: list[Sample] = []
     before = dict.fromkeys(("list", "pair", "context"), 0)
@@ -127,7 +117,7 @@ def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
         if limit < HASHES:
             drawn = context_hashes(batch)[batch.context_value] < limit
         if drawn.any():
-            found.append(_of_batch(batch, drawn, what, before))
+            found.append(_of_batch(batch, drawn, reward, apart, before))
         before["list"] += int(drawn[batch.list_context].sum())
         before["pair"] += batch.pair_count
         before["context"] += batch.context_count
@@ -139,18 +129,19 @@ def _gather(batches: Batches, what: _Drawing, limit: int) -> Sample | None:
             for name in Sample.__dataclass_fields__
             if name != "dated"
         },
-        dated=what.apart == "period",
+        dated=apart == "period",
     )
 
 
-def _of_batch(batch: Batch, drawn: Bools, what: _Drawing, before: dict[str, int]) -> Sample:
+def _of_batch(
+    batch: Batch, drawn: Bools, reward: str, apart: Cluster | None, before: dict[str, int]
+) -> Sample:
     """The drawn contexts of a batch; numbers go on from those of the batches before it."""
     inside = drawn[batch.list_context]
     number = np.cumsum(inside) - 1
     rows = np.flatnonzero(inside[batch.row_list])
     some = batch.take(rows, batch.n[rows])
-    reward, apart = what.reward, what.apart
-    grouped = _by_part(some, reward, apart, what.parts) if apart else _by_pattern(some, reward)
+    grouped = _by_part(some, reward, apart) if apart else _by_pattern(some, reward)
     row_list, part, n, clicks = grouped
     lists, context = batch.lists[inside], batch.list_context[inside]
     return Sample(
@@ -171,14 +162,12 @@ def _renumbered(prefix: Ints) -> Ints:
     return np.cumsum(new, axis=0)
 
 
-def _by_part(
-    batch: Batch, reward: str, apart: Cluster, parts: int
-) -> tuple[Ints, Ints, Floats, Floats]:
+def _by_part(batch: Batch, reward: str, apart: Cluster) -> tuple[Ints, Ints, Floats, Floats]:
     """List, part, records and rewards of each list in each part.
 
     Of more than ten periods or buckets of units, say, every tenth is of the same one of ten parts.
     """
-    count = min(max(batch.cluster_count[apart], 1), parts)
+    count = min(max(batch.cluster_count[apart], 1), PARTS)
     part = batch.clusters[apart].astype(np.int64) % count
     key = batch.row_list.astype(np.int64) * count + part
     groups, row = numbered(key, len(batch.lists) * count)
@@ -231,18 +220,11 @@ def dealt(rows: Ints, n: Floats) -> tuple[Ints, Ints, Floats]:
     return row, part, share[row, part]
 
 
-def sample_counts(sample: Sample, *, apart: bool = False) -> tuple[Floats, Floats]:
-    """Shape (P, K) each: the records and the clicks of every pair of the sample.
-
-    Args:
-        sample: some contexts.
-        apart: whether a pair is another one in each part of the records.
-    """
+def sample_counts(sample: Sample) -> tuple[Floats, Floats]:
+    """Shape (P, K) each: the records and the clicks of every pair of the sample."""
     depth = sample.lists.shape[1]
     row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
     pair = sample.lists[sample.row_list[row], k].astype(np.int64)
-    if apart:
-        pair = pair * (int(sample.part.max(initial=0)) + 1) + sample.part[row]
     pairs, number = numbered(pair, int(pair.max(initial=-1)) + 1)
     shape = len(pairs), depth
     n, w = (
