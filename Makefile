@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder features optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit trends branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,9 +77,6 @@ coverage: ## How often intervals hold the truth, in simulated worlds (an hour; A
 verdicts: ## How often verdicts are wrong, and what pairing gains (an hour; ARGS="--worlds PBM")
 	$(VENV)/bin/python -m benchmarks.verdicts $(ARGS)
 
-trends: ## Intervals where click rates of items change over time (minutes; ARGS="--logs 20")
-	$(VENV)/bin/python -m benchmarks.trends $(ARGS)
-
 headline: ## What the default answer says of candidates of known worth (minutes; ARGS="null --logs 20")
 	$(VENV)/bin/python -m benchmarks.headline $(ARGS)
 
@@ -91,9 +88,6 @@ success: ## How well "at least one click" is known, in simulated worlds (2 minut
 
 ladder: ## The ladder in six worlds: ARGS="accuracy --logs 30", "coverage --logs 150" (hours), "judge --logs 6"
 	$(VENV)/bin/python -m benchmarks.ladder $(or $(ARGS),accuracy)
-
-features: ## Items never shown, predicted from features, RMSE and coverage (10 minutes; ARGS="--logs 20")
-	$(VENV)/bin/python -m benchmarks.features $(ARGS)
 
 optimize: ## How good optimised policies really are, in simulated worlds (15 minutes)
 	$(VENV)/bin/python -m benchmarks.optimize $(ARGS)

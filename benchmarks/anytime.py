@@ -1,6 +1,6 @@
-"""Do anytime intervals hold at sixty looks together, and how wide are the guarantees?
+"""Do anytime intervals hold at sixty looks together?
 
-python -m benchmarks.anytime --parts record period widths
+python -m benchmarks.anytime --parts record period
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.replications import HOLDS, METRIC, Floats, Integers, Scene, make_scene, policy_of
+from benchmarks.replications import METRIC, Integers, Scene, make_scene
 from foreclick import inference
 from foreclick.simulate import item_ids
 from foreclick.tallies.base import FEW_PERIODS
@@ -139,86 +138,18 @@ def _read(
     )
 
 
-# --- how wide the guarantees are ----------------------------------------------------------------
-
-
-def widths(sizes: list[int], seeds: tuple[int, ...] = (1, 2, 3)) -> Iterator[str]:
-    """Widths against the sampling interval of the same estimate: six worlds, three seeds.
-
-    Each scene is a context of its own, and each of its sizes a segment of one log.
-    """
-    scenes = [make_scene(name, seed) for name, seed in itertools.product(HOLDS, seeds)]
-    rng = np.random.default_rng(seeds)
-    parts = []
-    for (x, scene), n in itertools.product(enumerate(scenes), sizes):
-        which, clicks, chances = scene.outcomes
-        often = rng.multinomial(n, chances)
-        seen = np.flatnonzero(often)
-        same = np.full((2, len(seen)), [[x], [n]])
-        parts.append((same[0], scene.lists[which[seen]], clicks[seen], often[seen], same[1]))
-    *columns, size = (np.concatenate(p) for p in zip(*parts, strict=True))
-    log = _read(*columns, {"scene": columns[0], "size": size})
-    asked: dict[str, Any] = {"metrics": METRIC, "estimators": ESTIMATORS}
-    asked |= {"by": ["scene", "size"], "clusters": "record"}
-    pi = _policy([(scene.lists, scene.logged) for scene in scenes])
-    one_list = _policy([(s.lists[10:11], np.ones(1)) for s in scenes])
-    yield "| candidate | estimator | records | Hoeffding | Bernstein | Bernstein / frequencies |"
-    yield "|---|---|---|---|---|---|"
-    pairs = (("hoeffding", "sampling"), ("bernstein", "sampling"), ("bernstein", "frequency"))
-    for what, candidate in (("stochastic", _shifted(scenes)), ("deterministic", one_list)):
-        wide = {
-            kind: _widths(fc.evaluate(log, candidate, **asked, logging=pi, interval=kind))
-            for kind in ("sampling", "hoeffding", "bernstein")
-        }
-        wide["frequency"] = _widths(fc.evaluate(log, candidate, **asked, logging="frequency"))
-        for estimator, n in itertools.product(ESTIMATORS, sizes):
-            spans = []
-            for one, other in pairs:
-                ratios = [
-                    wide[one][estimator, n, x] / wide[other][estimator, n, x]
-                    for x in range(len(scenes))
-                ]
-                middle = np.median(ratios)
-                spans.append(f"{min(ratios):.1f}–{max(ratios):.1f}, median {middle:.1f}")
-            yield f"| {what} | `{estimator}` | {n:,} | {' | '.join(spans)} |"
-
-
-def _shifted(scenes: list[Scene]) -> fc.Lists:
-    """The stochastic candidates of all scenes, whose lists are the scene's, in its order."""
-    tables = [scene.candidates[CANDIDATE].table for scene in scenes]
-    return _policy(
-        [(s.lists, t["probability"].to_numpy()) for s, t in zip(scenes, tables, strict=True)]
-    )
-
-
-def _policy(parts: list[tuple[Integers, Floats]]) -> fc.Lists:
-    lists, mass = (np.concatenate(p) for p in zip(*parts, strict=True))
-    return policy_of(lists, mass, np.repeat(np.arange(len(parts)), [len(p[1]) for p in parts]))
-
-
-def _widths(found: fc.Evaluation) -> dict[tuple[str, int, int], float]:
-    keys = ("estimator", "size", "scene")
-    return {tuple(row[k] for k in keys): row["high"] - row["low"] for row in found}
-
-
 def main() -> None:
     """Run the parts that are asked for, and print their tables as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parts = ("record", "period", "widths")
+    parts = ("record", "period")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--worlds", nargs="+", choices=["PBM", "ItemPosition"], default=["PBM"])
     parser.add_argument("--replications", type=int, default=400)
     parser.add_argument("--daily", type=int, default=300, help="records a day")
-    parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000, 100_000])
     options = parser.parse_args()
-    chosen = [part for part in ("record", "period") if part in options.parts]
-    if chosen:
-        print(f"{HEAD}\n|---|---|---|---|---|---|---|---|---|")
-    for clusters, world in itertools.product(chosen, options.worlds):
+    print(f"{HEAD}\n|---|---|---|---|---|---|---|---|---|")
+    for clusters, world in itertools.product(options.parts, options.worlds):
         for line in looks(clusters, world, options.replications, options.daily):
-            print(line, flush=True)
-    if "widths" in options.parts:
-        for line in widths(options.sizes):
             print(line, flush=True)
 
 

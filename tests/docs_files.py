@@ -48,9 +48,6 @@ def _made() -> Path:
         best = scores.sort_values("score", ascending=False).groupby("query").head(6)
         ranked = best.groupby("query")["item"].agg(list).rename("items").reset_index()
         ranked.to_parquet(directory / f"{name}.parquet")
-    sku = names["scores"]["item"]
-    features = pd.DataFrame({"sku": sku, "price": sku % 7, "rating": sku % 5})
-    features.to_parquet(directory / "items.parquet")
     return directory
 
 

@@ -720,10 +720,6 @@ class TestGate:
         assert main([*words, "--interval", "anytime"]) == 3
         assert "at every look" in capsys.readouterr().out
 
-    def test_guarantees_need_known_weights(self, shown, refuse):
-        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1"]
-        assert "estimated by frequencies" in refuse(*words, "--interval", "bernstein")
-
     @pytest.mark.parametrize("two", [["-m", "clicks@1,clicks@2"], ["-e", "ip,item"], ["--by", "x"]])
     def test_has_one_answer(self, shown, refuse, two):
         assert "one answer" in refuse("gate", "shown.parquet", "best.parquet", *two)
@@ -903,30 +899,3 @@ class TestOptimize:
     def test_bad_input_is_exit_code_2(self, refuse, folder, words, message):
         assert message in refuse("optimize", *self.WORDS, *words)
         assert not (folder / "p.csv").exists()
-
-
-def test_an_item_table_is_for_ladders(run: Callable[..., Rows], refuse: Callable[..., str]):
-    pq.write_table(pa.table({"item": [1, 2, 3], "price": [1.0, 2.5, 2.0]}), "items.parquet")
-    log = ["log.parquet", "--context", "query", "--period", "day"]
-    asked = [*log, "candidate.parquet", "-m", "clicks@2"]
-    candidate = fc.Ranking("candidate.parquet", context="query")
-    read = fc.read_log("log.parquet", context="query", period="day")
-    ladders: list[Any] = [fc.Ladder(items="items.parquet"), "ip"]
-    right = fc.evaluate(read, candidate, metrics="clicks@2", estimators=ladders)
-    rows = run("evaluate", *asked, "--item-table", "items.parquet")
-    assert [row["value"] for row in rows] == right["value"]
-    held = run("backtest", *log, "-m", "clicks@2", "--item-table", "items.parquet")
-    assert [row["estimator"] for row in held] == ["ladder", "ip"]
-    named = [
-        "compare",
-        *log,
-        "--unit",
-        "user",
-        "--candidate",
-        "new=candidate.parquet",
-        "-m",
-        "clicks@2",
-    ]
-    assert run(*named, "--item-table", "items.parquet")
-    said = refuse("evaluate", *asked, "-e", "ip", "--item-table", "items.parquet")
-    assert "--item-table is for ladders, not for ip. Add --estimator ladder." in said

@@ -417,10 +417,6 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda log: fc.explore(log, CANDIDATE, effect=2),
         "effect=2: give a share of production above 0 and up to 1. Did you mean 0.02?",
     ),
-    "a statistic that is none": (
-        lambda log: fc.resample(log, 3),  # type: ignore[arg-type]
-        "statistic=3: give a function of a Tally that returns a number, or numbers by name.",
-    ),
     "no tally": (
         lambda _: fc.read_tally("tallies/*.parquet"),
         "no tally: no file matches 'tallies/*.parquet'. Check the path.",

@@ -27,13 +27,12 @@ VERBS: dict[str, Callable[..., Any]] = {
         fc.optimize,
         fc.read_log,
         fc.read_tally,
-        fc.resample,
         fc.support,
     )
 }
 # What is no plain value: tables, policies, estimators, metrics and mappings have parsers.
 PARSED = {
-    *("log", "candidate", "candidates", "source", "path", "statistic", "engine", "where"),
+    *("log", "candidate", "candidates", "source", "path", "engine", "where"),
     *("metric", "metrics", "estimator", "estimators", "judge", "baseline", "production"),
     *("rewards", "weights", "pinned", "banned", "at_least", "lists", "slots", "examination"),
     *("reward", "block", "ranks", "contexts"),
@@ -89,7 +88,7 @@ def test_an_option_has_one_default(option):
 
 
 @pytest.mark.parametrize(
-    "verb", ["evaluate", "compare", "support", "explore", "examination", "judgments", "resample"]
+    "verb", ["evaluate", "compare", "support", "explore", "examination", "judgments"]
 )
 def test_confidence_and_progress_are_everywhere(verb):
     assert "progress" in options_of(VERBS[verb])

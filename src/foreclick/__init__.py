@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from foreclick.analysis.examination import Examination, examination
     from foreclick.analysis.judgments import Judgments, judgments
     from foreclick.analysis.optimize import Optimized, optimize
-    from foreclick.analysis.resample import Resampling, resample
     from foreclick.analysis.support import Support, support
-    from foreclick.estimators import Items, Ladder, Weighted
+    from foreclick.estimators import Ladder, Weighted
     from foreclick.events import from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
@@ -42,7 +41,6 @@ __all__ = [
     "Evaluation",
     "Examination",
     "Explored",
-    "Items",
     "Judgments",
     "Ladder",
     "Lists",
@@ -56,7 +54,6 @@ __all__ = [
     "Ranking",
     "Ratio",
     "Report",
-    "Resampling",
     "Support",
     "Tally",
     "Weighted",
@@ -76,7 +73,6 @@ __all__ = [
     "read_log",
     "read_tally",
     "report",
-    "resample",
     "simulate",
     "support",
     "tally",
@@ -91,9 +87,8 @@ _HOMES = {
     "analysis.judgments": "Judgments judgments",
     "analysis.optimize.best": "optimize",
     "analysis.optimize.optimized": "Optimized",
-    "analysis.resample": "Resampling resample",
     "analysis.support": "Support support",
-    "estimators": "Items Ladder Weighted",
+    "estimators": "Ladder Weighted",
     "events": "from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",

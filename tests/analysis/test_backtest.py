@@ -92,7 +92,7 @@ class TestBatches:
             lambda slot: [np.array(["b" if a > 1 else None for a in slot.item]), slot.position > 1],
         ),
     )
-    LADDERS = (fc.Ladder(segments="kind"), fc.Ladder("prefix"))
+    LADDERS = ("ladder", "ladder-prefix")
 
     @pytest.fixture
     def log(self):
@@ -101,12 +101,7 @@ class TestBatches:
         rows = pa.concat_tables(
             [table([1, 2, 3, 4], contexts), table([1, 2], ["alone"], per_day=1)]
         )
-        kind = [len(context) + int(context[-1] in "123") for context in rows["context"].to_pylist()]
-        return fc.tally(
-            fc.read_log(
-                rows.append_column("kind", pa.array(kind)), period="period", segments="kind"
-            )
-        )
+        return fc.tally(fc.read_log(rows, period="period"))
 
     @pytest.mark.parametrize("forward", [False, True])
     @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.analysis.intervals import TUNED_PERIODS, TUNED_RECORDS
-from foreclick.errors import MetricError, ModelError, OptionError
-from foreclick.inference import anytime, bounded, student
+from foreclick.errors import ModelError, OptionError
+from foreclick.inference import anytime, student
 
-GUARANTEES = ["bernstein", "hoeffding"]
 METRIC = fc.Metric([1, 0.5])
 LISTS = [["a", "b"], ["b", "a"], ["c", "a"]]
 PI = [0.5, 0.3, 0.2]
@@ -47,102 +46,13 @@ def ask(log, candidate=None, read=None, **options):
     return fc.evaluate(source, table(H) if candidate is None else candidate, **asked).to_dicts()[0]
 
 
-def assert_ends(row, expected, name=""):
-    """The ends by chance, and at the upper one what the clip cut off."""
-    found = row[f"{name}low"], row[f"{name}high"] - row["margin"]
-    assert found == pytest.approx(expected[1:], rel=1e-10)
-
-
-@pytest.mark.parametrize("kind", GUARANTEES)
-@pytest.mark.parametrize("clip", [math.inf, 2.0])
-def test_guarantees_against_records(kind, clip):
-    log = records()
-    x, f = weighed(log, clip=clip)
-    row = ask(log, interval=kind, clip=clip)
-    most = min(3.0, clip) * 1.5
-    n = len(x)
-    assert row["value"] == pytest.approx(x.mean())
-    assert row["se"] == pytest.approx(x.std(ddof=1) / math.sqrt(n))
-    assert_ends(row, bounded(kind, x.mean(), x.std(ddof=1) / math.sqrt(n), n, (0, most), 0.95))
-    d, limits = x - f, (-1.5, most - 1.5)
-    expected = bounded(kind, d.mean(), d.std(ddof=1) / math.sqrt(n), n, limits, 0.95)
-    assert_ends(row, expected, "change_")
-    assert (row["lift_low"], row["lift_high"]) == (None, None)
-
-
-def test_the_range_is_of_all_that_might_have_been_shown():
-    """The list of weight 3 was never shown, but the policy might have."""
-    log = records()
-    kept = [i for i, items in enumerate(log["items"]) if items[0] != "c"]
-    log = {name: [column[i] for i in kept] for name, column in log.items()}
-    x, _ = weighed(log)
-    expected = bounded("hoeffding", x.mean(), 0, len(x), (0, 4.5), 0.95)
-    assert_ends(ask(log, interval="hoeffding"), expected)
-
-
-@pytest.mark.parametrize("kind", GUARANTEES)
-def test_a_baseline_is_bounded_on_its_own_at_half_the_risk(kind):
-    log, other = records(), [0.2, 0.2, 0.6]
-    n = len(log["items"])
-    mine, theirs = (weighed(log, h)[0] for h in (H, other))
-    ends = [
-        bounded(kind, x.mean(), x.std(ddof=1) / math.sqrt(n), n, (0, 4.5), 0.975)
-        for x in (mine, theirs)
-    ]
-    row = ask(log, interval=kind, baseline=table(other))
-    expected = (None, ends[0].low - ends[1].high, ends[0].high - ends[1].low)
-    assert_ends(row, expected, "change_")
-
-
-def test_contexts_without_a_list_weigh_one():
-    log = records()
-    log["context"] = ["q" if i < 40 else "other" for i in range(60)]
-    names = ["q"] * 3 + ["other"] * 3
-    pi = fc.Lists({"context": names, "items": LISTS * 2, "probability": PI * 2})
-    asked = {"missing": "production", "logging": pi, "interval": "hoeffding", "clip": 0.5}
-    row = ask(log, **asked)
-    x, f = weighed(log, clip=0.5)
-    value = np.concatenate([x[:40], f[40:]]).mean()
-    assert_ends(row, bounded("hoeffding", value, 0, 60, (0, 1.5), 0.95))
-
-
-@pytest.mark.parametrize("kind", GUARANTEES)
-def test_propensities_need_a_clip(kind):
-    log = records()
-    chance = {tuple(a): p for a, p in zip(LISTS, PI, strict=True)}
-    log["propensity"] = [chance[tuple(a)] for a in log["items"]]
-    asked = {"logging": "propensity", "interval": kind, "read": {"propensity": "propensity"}}
-    with pytest.raises(ModelError, match="clip=100"):
-        ask(log, **asked)
-    row = ask(log, clip=10, **asked)
-    x, _ = weighed(log)
-    se = x.std(ddof=1) / math.sqrt(60)
-    assert_ends(row, bounded(kind, x.mean(), se, 60, (0, 15), 0.95))
-
-
-@pytest.mark.parametrize("kind", GUARANTEES)
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"logging": "frequency"}, "logging policy is estimated"),
-        ({"logging": fc.Observed(fc.read_log(records()))}, "logging policy is estimated"),
-        ({"read": {"period": "day"}}, "clusters='record'"),
-        ({"read": {"unit": "user"}, "clusters": "unit"}, "independent records"),
-        ({"mix": "fixed"}, "Leave mix= out"),
-        ({"clusters": None}, "no intervals"),
-        (
-            {"read": {"rewards": {"score": "score"}}, "metrics": "score@2"},
-            "'score' reaches 4",
-        ),
-    ],
-)
-def test_what_cannot_be_guaranteed_is_refused(kind, options, match):
-    with pytest.raises((ModelError, MetricError), match=match):
-        ask(records(), interval=kind, **options)
+def test_an_interval_is_not_asked_for_together_with_none():
+    with pytest.raises(ModelError, match="no intervals"):
+        ask(records(), interval="anytime", clusters=None)
 
 
 def test_no_such_interval():
-    with pytest.raises(OptionError, match="'sampling', 'anytime', 'bernstein' or 'hoeffding'"):
+    with pytest.raises(OptionError, match="'sampling' or 'anytime'"):
         ask(records(), interval="bayes")
 
 

@@ -49,7 +49,6 @@ class TestSupport:
             "seen",
             "largest",
             "ess",
-            "pareto_k",
             "lowest",
             "highest",
             "out_of_sight",

@@ -30,11 +30,11 @@ EVERY = (
         "own", lambda slot: [slot.item % 3, slot.position > 1], examination=lambda k: 1 / k
     ),
 )
-LADDERS = ("ladder", "ladder-prefix", fc.Ladder("ip", segments="kind"))
+LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
 
 
 def random_log(seed: int) -> pa.Table:
-    """Ragged lists of up to 4 of 7 items; days, users and a class that each context keeps."""
+    """Ragged lists of up to 4 of 7 items; days, users and halves."""
     rng = np.random.default_rng(seed)
     context = np.minimum(rng.geometric(0.1, RECORDS), CONTEXTS)
     shown = [rng.permutation(7)[: rng.integers(1, 5)].tolist() for _ in range(RECORDS)]
@@ -47,7 +47,6 @@ def random_log(seed: int) -> pa.Table:
             "day": rng.integers(0, DAYS, RECORDS),
             "user": rng.integers(0, 40, RECORDS),
             "half": rng.choice(["a", "b"], RECORDS),
-            "kind": [f"kind {x % 3}" for x in context],
         }
     )
 
@@ -59,7 +58,7 @@ def read(table: pa.Table, where: str | None = None) -> fc.Tally:
             rewards={"price": "price"},
             period="day",
             unit="user",
-            segments=("half", "kind"),
+            segments="half",
             where=where,
         )
     )

@@ -134,7 +134,7 @@ def judge_ladder(case: Case) -> int:
     question = Question(policy_of(case, tally), [ladder], metrics, missing="drop")
     found = estimate(tally, question).sums
     fit = fitted(tally, ladder, "clicks", len(P))
-    truth = rungs.Truth(top, fit.strengths, P, None, fit.stopping, fit.base, fit.rounds)
+    truth = rungs.Truth(top, fit.strengths, P, fit.stopping, fit.base, fit.rounds)
     # Least squares over counts of 10^12 and strengths of 2 lose half of their digits.
     within = SAME * max(1.0, max(record.weight for record in records) * 1e-8)
     for sums, measure in zip(found, measures, strict=True):

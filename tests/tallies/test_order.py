@@ -252,7 +252,6 @@ def test_weights_keep_the_masks():
 
 
 def test_replaced_rows_are_seen_wide():
-    """As the bootstrap does: other counts, the same columns."""
     tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
     assert tally.table.columns == tuple(tally.shape.columns)
     fewer = replace(tally, stored=tally.stored.filter(tally.stored["period"] == 0))

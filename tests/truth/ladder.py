@@ -5,15 +5,12 @@ The library climbs up and down; here the same rates are the least squares
     Σ_l n_l (c_l/n_l − r_l)² / e  +  Σ_l s (r_l − r_g)² / e  +  Σ_g s' (r_g − e r_ak)² / e
         +  Σ_ak s'' (r_ak − μ_a)²  +  Σ_a s''' (μ_a − m_x)²  +  Σ_x s'''' (m_x − m)²
 
-over the rates of every rung: slots of lists, prefixes, items at positions, items, contexts, the log
-(or classes of contexts, and so on). The division by e, how much the slot is examined, says that
-clicks vary as Poisson's do: of a slot that is examined half as much, half as much.
+over the rates of every rung: slots of lists, prefixes, items at positions, items, contexts, the
+log. The division by e, how much the slot is examined, says that clicks vary as Poisson's do: of a
+slot that is examined half as much, half as much.
 
 The examination of a slot, e = p_k Π (1 − κ μ) over what stands above it, needs the rates of items,
 which are solved for so many times, beginning with e = p_k.
-
-With a table of items, μ_a is tied to e_a m_x instead, with e_a what features say of the item, and
-whatever is finer than an item varies e_a times as much (`tests.truth.features`).
 """
 
 from __future__ import annotations
@@ -28,7 +25,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from tests.truth.features import Features
 from tests.truth.oracle import Policy, Record
 
 FINE = {"list": ("list", "prefix"), "prefix": ("prefix",), "ip": ()}
@@ -41,27 +37,23 @@ class Truth:
     """A ladder over some records, as slowly as it can be said.
 
     Attributes:
-        strengths: from the top to the class, or to the context.
+        strengths: from the top to the context.
         p: how much positions are examined.
-        classes: the class of each context, if there are any.
         stopping: κ.
         base: what the rates of contexts are tied to while the examination is found.
         rounds: how often rates and examination are found in turn.
         own_base: whether that is the rate of these records' own log, instead.
         examination: that of slots, where it is not to be found from the records.
-        features: what a table says of items.
     """
 
     top: str
     strengths: Sequence[float]
     p: Sequence[float]
-    classes: Mapping[Any, Any] | None = None
     stopping: float = 0.0
     base: float = 0.0
     rounds: int = 0
     own_base: bool = False
     examination: Examination | None = None
-    features: Features | None = None
 
     def cells(self, context: Any, items: tuple[Any, ...], k: int) -> list[Any]:  # noqa: ANN401
         """The cells of position k of a list, finest first."""
@@ -69,8 +61,6 @@ class Truth:
         path: list[Any] = [(name, *names[name]) for name in FINE[self.top]]
         item = items[k - 1]
         path += [("position", context, item, k), ("item", context, item), ("context", context)]
-        if self.classes:
-            path.append(("class", self.classes[context]))
         return [*path, ("log",)]
 
     def examined(self, records: Sequence[Record], candidate: Policy) -> Examination:
@@ -81,9 +71,7 @@ class Truth:
         begins = {(x, items[:k]) for x, items in lists for k in range(1, len(items) + 1)}
         found = {(x, begin): self.p[len(begin) - 1] for x, begin in begins}
         for _ in range(self.rounds if self.stopping else 0):
-            tied = replace(self, examination=found, classes=None)
-            if self.classes:
-                tied = replace(tied, strengths=self.strengths[:-1])
+            tied = replace(self, examination=found)
             solved = tied.solve(records, candidate, tied_to=None if self.own_base else self.base)
             mu = {(x, item): solved.rate["item", x, item] for x, begin in begins for item in begin}
             found = {
@@ -102,18 +90,15 @@ class Truth:
         """The rates of all cells, of the log and of the candidate, that fit best."""
         examination = self.examination or self.examined(records, candidate)
         exposing = "position" if self.top == "ip" else "prefix"
-        told = defaultdict(lambda: 1.0, self._told(records, candidate, examination))
         terms: list[tuple[float, dict[Any, float], float]] = []  # weight, coefficients, target
         priors: dict[int, tuple[Any, Any, float, float]] = {}
         tied: set[Any] = set()
 
         def tie(context: Any, items: tuple[Any, ...], k: int) -> None:  # noqa: ANN401
             path, e = self.cells(context, items, k), examination[context, items[:k]]
-            relative = told[context, items[k - 1]]
             for s, cell, below in zip(self.strengths, path, path[1:], strict=False):
-                factor = {exposing: e, "item": relative}.get(cell[0], 1.0)
+                factor = e if cell[0] == exposing else 1.0
                 scale = e if cell[0] in ("list", "prefix", exposing) else 1.0
-                scale *= relative if cell[0] in (*FINE["list"], "position", "item") else 1.0
                 if cell not in tied:
                     tied.add(cell)
                     priors[len(terms)] = (cell, below, factor, s)
@@ -132,49 +117,12 @@ class Truth:
                 n[cell] += record.weight
                 c[cell] += record.weight * record.clicks[k - 1]
                 scales[cell] = examination[record.context, record.items[:k]]
-                scales[cell] *= told[record.context, record.items[k - 1]]
         for context in {record.context for record in records} & set(candidate):
             for items in candidate[context]:
                 for k in range(1, len(items) + 1):
                     tie(context, items, k)
         terms += [(n[cell] / scales[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
         return Solved.of(terms, priors)
-
-    def _told(
-        self, records: Sequence[Record], candidate: Policy, examination: Examination
-    ) -> dict[tuple[Any, Any], float]:
-        """What features say of every item of the log and of the candidate."""
-        if self.features is None:
-            return {}
-        counts = self.item_counts(records, examination)
-        shown = {(x, item) for x in candidate for items in candidate[x] for item in items}
-        s = self.strengths[len(FINE[self.top]) + 1]
-        return self.features.relative(counts, s, shown)
-
-    def item_counts(
-        self, records: Sequence[Record], examination: Examination
-    ) -> dict[tuple[Any, Any], tuple[float, float]]:
-        """Records and clicks of items in contexts, as they climb there from the top."""
-        exposing = "position" if self.top == "ip" else "prefix"
-        counts: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        paths: dict[Any, tuple[list[Any], float]] = {}
-        for r in records:
-            for k in range(1, len(r.items) + 1):
-                path = self.cells(r.context, r.items, k)
-                counts[path[0]][0] += r.weight
-                counts[path[0]][1] += r.weight * r.clicks[k - 1]
-                paths[path[0]] = path, examination[r.context, r.items[:k]]
-        for rung in range(len(FINE[self.top]) + 1):
-            passed: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])
-            below = {}
-            for cell, (n, c) in counts.items():
-                path, e = paths[cell]
-                share = self.strengths[rung] / (n + self.strengths[rung])
-                passed[path[rung + 1]][0] += n * share * (e if cell[0] == exposing else 1.0)
-                passed[path[rung + 1]][1] += c * share
-                below[path[rung + 1]] = path, e
-            counts, paths = passed, below
-        return {(x, item): (n, c) for (_, x, item), (n, c) in counts.items()}
 
     def value(self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]) -> float:
         """Σ_x n_x/n Σ_A h(A) Σ_k θ_k r; contexts that the candidate does not know are left out."""
@@ -207,19 +155,10 @@ class Truth:
         moves = solved.moves(shown)
         return float(
             sum(
-                moves[row] ** 2 * factor * solved.rate[below] * self._variance(s, cell, records)
-                for row, (cell, below, factor, s) in solved.priors.items()
+                moves[row] ** 2 * factor * solved.rate[below] / s
+                for row, (_, below, factor, s) in solved.priors.items()
             )
         )
-
-    def _variance(self, s: float, cell: Any, records: Sequence[Record]) -> float:  # noqa: ANN401
-        """The variance of a cell's rate around the one below, over that one."""
-        new = cell[0] == "item" and not any(
-            (r.context, item) == cell[1:] for r in records for item in r.items
-        )
-        if not new or self.features is None or not self.features.has(cell[2]):
-            return 1 / s
-        return self.features.spread
 
     def _shown(
         self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]

@@ -13,7 +13,7 @@ import numpy as np
 from foreclick import inference
 from foreclick.analysis.curves import with_curves
 from foreclick.analysis.headline import contradicts, usual_estimators
-from foreclick.analysis.trends import with_drift, within_periods
+from foreclick.analysis.trends import trend_notes
 from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
@@ -23,6 +23,7 @@ from foreclick.estimators import (
     Question,
     Unseen,
     Weighted,
+    check_metrics,
     estimate,
     joint_covariance,
     pair_up,
@@ -157,15 +158,14 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     check_cap(cap, asked)
     policies = [as_policy(p, counted, f"candidate {name!r}") for name, p in candidates.items()]
     wanted = _estimators(counted, policies, asked, estimator, clip)
-    by, assumed = with_curves(counted, within_periods(counted, wanted, asked), asked)
+    check_metrics(counted.shape, [part for each in asked for part in each.parts])
+    by, assumed = with_curves(counted, wanted, asked)
     questions = [
         Question(policy, by, asked, missing=missing, clusters=kinds) for policy in policies
     ]
     announce_effort(counted, by, len(policies))
     answers = pair_up(counted, questions, [estimate(counted, q) for q in questions])
-    for question, answer in zip(questions, answers, strict=True):
-        answer.sums[:], trends = with_drift(counted, question, answer.sums)
-    notes += trends + assumed
+    notes += trend_notes(counted, questions[0]) + assumed
     views = []
     for sums in zip(*(answer.sums for answer in answers), strict=True):
         found = dict(zip(candidates, sums, strict=True))

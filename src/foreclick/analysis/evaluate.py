@@ -17,24 +17,17 @@ from foreclick.analysis.headline import (
     all_estimators,
     usual_estimators,
 )
-from foreclick.analysis.intervals import (
-    Ends,
-    IntervalKind,
-    check_interval,
-    check_rewards,
-    in_words,
-)
+from foreclick.analysis.intervals import Ends, IntervalKind, check_interval, in_words
 from foreclick.analysis.notes import (
     chosen_note,
     coverage_notes,
-    feature_notes,
     repetition_note,
     rung_notes,
     sample_note,
     verdict_notes,
 )
 from foreclick.analysis.tracking import flat_metrics
-from foreclick.analysis.trends import with_drift, within_periods
+from foreclick.analysis.trends import trend_notes
 from foreclick.analysis.unseen import check_cap
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
 from foreclick.batches import contexts_repeat
@@ -49,6 +42,7 @@ from foreclick.estimators import (
     Question,
     RatioSums,
     Weighted,
+    check_metrics,
     estimate,
     pair_up,
     parse_estimators,
@@ -74,7 +68,7 @@ class Evaluation(Result):
     | value | the estimate of V(h); None where the log shows nothing of the candidate |
     | se | its standard error, if the click model holds |
     | low, high | its interval, for chance and for what the log cannot see |
-    | borrowed | what items never shown were given, and features leave open; `low` is without it |
+    | borrowed | what items never shown were given; `low` is without it |
     | margin | what else the log cannot see, at most; `high` is with it |
     | production | the mean reward of the records that `value` uses, or the baseline's estimate |
     | change, lift | value − production, and that over production, with intervals of this kind |
@@ -227,9 +221,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
             {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
             does not; the verdicts hold for all metrics at once.
         interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
-            as it grows, until the answer pleases; "bernstein" or "hoeffding" for a guarantee that
-            needs no large numbers, but a known `logging`, rewards up to 1, independent records,
-            and much patience. Those two bound `value` and `change`; `lift` has no such bound.
+            as it grows, until the answer pleases.
         backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
             far each estimator was off there, beyond the noise of clicks.
         workers: how many processes work on a log too large for memory. In a script, more than one
@@ -258,11 +250,13 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, clusters)
+    check_interval(interval, kinds)
     policy = as_policy(candidate, counted)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
-    wanted, assumed = with_curves(counted, within_periods(counted, wanted, asked), asked)
+    check_metrics(counted.shape, [part for metric in asked for part in metric.parts])
+    wanted, assumed = with_curves(counted, wanted, asked)
     question = Question(
         candidate=policy,
         estimators=wanted,
@@ -275,17 +269,12 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         workers=workers,
     )
     questions = with_logging(counted, question, logging)
-    check_interval(interval, kinds, mix, questions)
-    check_rewards(interval, counted, question)
     notes += (
         doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
     )
     announce_effort(counted, wanted, 1 if baseline is None else 2)
     answer, baselines = _answers(counted, questions)
-    answer.sums[:], trends = with_drift(counted, question, answer.sums)
-    against: list[AnySums | None] = [None] * len(answer.sums)
-    if baselines:
-        against = [*with_drift(counted, question.turned, baselines)[0]]
+    against: list[AnySums | None] = [*baselines] or [None] * len(answer.sums)
     pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
@@ -297,8 +286,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         notes += verdict_notes(rows, verdicts, question.by, answering) + in_words(interval)
-        notes += trends
-    notes += assumed + rung_notes(answer) + feature_notes(answer) + coverage_notes(rows, answer)
+        notes += trend_notes(counted, question)
+    notes += assumed + rung_notes(answer) + coverage_notes(rows, answer)
     return Evaluation(
         tuple(rows),
         tuple(rows[0]),

@@ -10,8 +10,7 @@ from foreclick import inference
 from foreclick.analysis.headline import FEW_RECORDS
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import Estimate, Ladder, Predicted, Question
-from foreclick.estimators.ladder.items import ID
+from foreclick.estimators import Estimate, Ladder, Question
 from foreclick.policies import Lists, Policy
 from foreclick.tallies import Tally
 from foreclick.words import few, number_of, plural
@@ -151,15 +150,9 @@ _RUNGS = {
     "prefix": "seen below the same items",
     "position": "seen at this position",
     "item": "inferred from other positions",
-    "features": "predicted from features",
     "context": "from the context's mean",
     "log": "from the mean of all contexts",
 }
-
-
-def _order(rung: str) -> int:
-    """Where a rung stands; a user's own stand above that of the whole log."""
-    return list(_RUNGS).index(rung if rung in _RUNGS else "log") * 2 - (rung not in _RUNGS)
 
 
 def rung_notes(answer: Estimate) -> list[str]:
@@ -167,61 +160,17 @@ def rung_notes(answer: Estimate) -> list[str]:
     notes = []
     for name in dict.fromkeys(s.estimator for s in answer.sums if s.rungs):
         mine = [s for s in answer.sums if s.estimator == name and s.rungs]
-        names = sorted({rung for s in mine for rung in s.rungs or {}}, key=_order)
+        names = sorted({rung for s in mine for rung in s.rungs or {}}, key=list(_RUNGS).index)
         totals = {rung: sum((s.rungs or {}).get(rung, 0.0) for s in mine) for rung in names}
         whole = sum(totals.values())
         shares = [
-            f"{total / whole:.1%} {_RUNGS.get(rung, f'from the mean of its {rung}')}"
+            f"{total / whole:.1%} {_RUNGS[rung]}"
             for rung, total in totals.items()
             if whole and total / whole >= _WORTH_SAYING
         ]
         if shares:
             notes.append(f"Where {name} looked: {', '.join(shares)}.")
     return notes
-
-
-def feature_notes(answer: Estimate) -> list[str]:
-    """Of each ladder with a table of items, what it says of items never shown, and how well."""
-    notes = []
-    for name in dict.fromkeys(s.estimator for s in answer.sums if s.predicted):
-        mine = [s for s in answer.sums if s.estimator == name and s.predicted]
-        by_metric: dict[str, list[Predicted]] = {}
-        for s in mine:
-            by_metric.setdefault(s.metric.name, []).append(s.predicted)  # type: ignore[arg-type]
-        counts = [
-            (sum(p.items for p in parts), sum(p.others for p in parts))
-            for parts in by_metric.values()
-        ]
-        ladder = mine[0].parts[0].ask.ladder
-        by_id = ladder is not None and ladder.items == ID
-        notes.append(_predictions(name, *max(counts, key=sum), mine[0].predicted, by_id=by_id))
-    return notes
-
-
-def _predictions(
-    name: str, items: int, others: int, found: Predicted | None, *, by_id: bool
-) -> str:
-    """How many items never shown are predicted, and how well others were."""
-    source = "other contexts" if by_id else "features"
-    if found is None or found.evidence is None:
-        return (
-            f"{name} makes no use of {'ids of items' if by_id else 'the item table'}: {source} "
-            "predicted items that were held out no better than the mean of their context did."
-        )
-    told = (
-        f"Never shown in its context: {number_of(items + others, 'item')}, of which {name} "
-        f"predicts {items:,} from {source}"
-    )
-    if others:
-        where = "in no other context" if by_id else "not in the item table"
-        told += f" ({others:,} are {where}, or are the first such item in their context)"
-    evidence = found.evidence
-    return (
-        f"{told}. Of {number_of(evidence.items, 'item')} held out, {source} explained "
-        f"{evidence.explained:.0%} of the squared error of click rates (at least "
-        f"{evidence.least:.0%}), so that {evidence.doubt:.0%} of what these items may be worth is "
-        "still open, and is in low and high."
-    )
 
 
 def _silent(name: str, rows: list[dict[str, Any]]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from foreclick import inference
 from foreclick.analysis.curves import with_curves
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import (
@@ -41,10 +40,8 @@ _SHOWN = {
     "ip": "the item at its position",
     "item": "the item anywhere",
 }
-_UNTOLD = ("repeated", "pareto_k")
-_IDLE = (*_UNTOLD, "out_of_sight", "out_share", "missing_contexts")
+_IDLE = ("repeated", "out_of_sight", "out_share", "missing_contexts")
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
-_HEAVY = 0.7  # Pareto k, above which the largest weights rule an estimate
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +55,6 @@ class Support(Result):
     | cells, seen | how many cells (lists, prefixes, …) the candidate would use, and were logged |
     | largest | the largest weight, candidate's exposure over logged exposure |
     | ess | the number of records that the weighted ones are worth |
-    | pareto_k | how heavy the tail of the weights is: above 0.7, the largest are yet to be seen |
     | lowest, highest | what V(h) can be if what was never shown earns nothing, or all it can |
     | out_of_sight, out_share | the contexts of which nothing is covered; their share of records |
     | contexts, records | what it rests on |
@@ -105,7 +101,7 @@ class Support(Result):
         """Without what the log cannot tell, and without counts of nothing."""
 
         def idle(column: str) -> bool:
-            nothing = (None,) if column in _UNTOLD else (None, 0)
+            nothing = (None,) if column == "repeated" else (None, 0)
             return column in _IDLE and all(value in nothing for value in self[column])
 
         return tuple(column for column in self.columns if not idle(column))
@@ -201,7 +197,6 @@ def _answerable(policy: Policy, asked: list[Weighted | Ladder]) -> tuple[list[We
 def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
     stratum, sight = sums.stratum, sums.sight
     lowest = sums.value or 0.0
-    tail = sight.tail if sight is not None and sums.covered > 0 else None
     out, records, repeated = 0, 0.0, None
     if sums.covered <= 0:  # a model that is blind to items might say otherwise
         out, records = stratum.contexts, stratum.records
@@ -217,7 +212,6 @@ def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
         "seen": round(sums.seen),
         "largest": sums.largest,
         "ess": sums.ess,
-        "pareto_k": tail and inference.pareto_k(tail.weights, tail.counts, tail.shown),
         "lowest": lowest,
         "highest": lowest + sums.unseen(cap).more,
         "out_of_sight": out,
@@ -268,12 +262,6 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
         notes.append(
             f"{1 - float(often):.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: what "
             "it earned there may be the day's doing."
-        )
-    heavy = max((float(row["pareto_k"]) for row in mine if row["pareto_k"] is not None), default=0)
-    if heavy > _HEAVY:
-        notes.append(
-            f"The weights have a heavy tail (Pareto k {heavy:.2f}): a few cells rule the estimate, "
-            "see .weights; a finite clip or a coarser click model would help."
         )
     dark = max(mine, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:

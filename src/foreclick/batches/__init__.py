@@ -14,7 +14,7 @@ from foreclick.batches.facts import (
     size_of,
 )
 from foreclick.batches.pool import pooled
-from foreclick.batches.source import Batches, Remembered, Totals, batches_of, regrouped, reweighted
+from foreclick.batches.source import Batches, Remembered, Totals, batches_of, regrouped
 
 __all__ = [
     "EMPTY",
@@ -45,7 +45,6 @@ __all__ = [
     "ratio",
     "records_without_period",
     "regrouped",
-    "reweighted",
     "row_schema",
     "size_of",
     "some_contexts",

@@ -274,14 +274,10 @@ class Batch:
             kept={},
         )
 
-    def reweighted(self, times: NDArray[Any]) -> Batch:
-        """The records of each row so many times; what is left without records is gone.
-
-        Args:
-            times: Shape (R,).
-        """
-        rows = np.flatnonzero(times > 0)
-        found = self.take(rows, self.n[rows] * times[rows])
+    def among(self, some: Bools) -> Batch:
+        """Some of the rows, shape (R,); what is left without records is gone."""
+        rows = np.flatnonzero(some)
+        found = self.take(rows, self.n[rows])
         used, row_list = numbered(found.row_list, len(self.lists))
         lists = self.lists[used]
         context, list_context = numbered(self.list_context[used], self.context_count)

@@ -107,7 +107,7 @@ class _Drawn:
 
     def __iter__(self) -> Iterator[Batch]:
         for batch, draws in zip(self._batches, self._draws, strict=True):
-            found = batch.reweighted((draws < self._share)[batch.row_context])
+            found = batch.among((draws < self._share)[batch.row_context])
             if len(found.n):
                 yield found
 

@@ -48,10 +48,6 @@ class Codes:
         """How many values there are besides NULL, whose number is this one."""
         return len(self.values) - int(self.values.null_count)
 
-    def only(self, some: Bools) -> Codes:
-        """Some of the values, numbered anew in the same order."""
-        return Codes(self.values.filter(pa.array(some)))
-
     def number(self, column: pa.ChunkedArray) -> Ints:
         """Shape (R,): the number of each row's value."""
         found = pc.index_in(column, value_set=self.values)

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
 from foreclick.batches.arrays import Floats, Ints
-from foreclick.batches.batch import Batch, Cluster
-from foreclick.batches.encode import Codebook, Codes, encode, refuse_falling, wide
+from foreclick.batches.batch import Batch
+from foreclick.batches.encode import Codebook, Codes, encode, refuse_falling
 from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
@@ -166,75 +165,12 @@ def _limit(slots: int, tally: Tally, codebook: Codebook) -> int:
     return max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
 
 
-class _Reweighted:
-    """Batches of a log that has each cluster so many times, from those of the log as it is.
-
-    They are those that its tally would give: contexts, lists, periods and segments that are left
-    without records are gone. Nothing is read, sorted or encoded again.
-    """
-
-    def __init__(self, batches: Batches, kind: Cluster, times: Ints) -> None:
-        self._batches, self._kind, self._times, self.rows = batches, kind, times, 0
-        whole = batches.codebook
-        occurs = {name: np.zeros(len(codes), np.bool_) for name, codes in whole.segments.items()}
-        periods = np.zeros(len(whole.periods or ()), np.bool_)
-        for batch in batches:
-            left = times[batch.clusters[kind]] > 0
-            self.rows += int(left.sum())
-            for name, there in occurs.items():
-                there[batch.segments[name][left]] = True
-            if whole.periods is not None:
-                periods[batch.clusters["period"][left]] = True
-        self.codebook = Codebook(
-            whole.periods and whole.periods.only(periods),
-            {name: whole.segments[name].only(there) for name, there in occurs.items()},
-        )
-        self._periods = np.cumsum(periods) - 1
-        self._segments = {name: np.cumsum(there) - 1 for name, there in occurs.items()}
-
-    def __iter__(self) -> Iterator[Batch]:
-        for batch in self._batches:
-            found = batch.reweighted(self._times[batch.clusters[self._kind]])
-            if len(found.n):
-                yield self._recoded(found)
-
-    def _recoded(self, batch: Batch) -> Batch:
-        """The batch in the numbers of the codebook."""
-        clusters = dict(batch.clusters)
-        if "period" in clusters:
-            clusters["period"] = self._periods[clusters["period"]]
-        return replace(
-            batch,
-            clusters=clusters,
-            cluster_count={
-                kind: wide(self.codebook.clusters(kind), len(batch.n) * self._batches.shape.depth)
-                for kind in clusters
-            },
-            segments={name: self._segments[name][code] for name, code in batch.segments.items()},
-        )
-
-
 def batches_of(tally: Tally) -> Batches:
     """The batches of a tally, which stay with it."""
     key = _key(tally)
     if key not in tally.learnt:
         tally.learnt[key] = Batches(tally)
     return tally.learnt[key]  # type: ignore[no-any-return]
-
-
-def reweighted(tally: Tally, table: ir.Table, kind: Cluster, times: Ints) -> Tally:
-    """The tally of a log that has each cluster so many times, with its batches.
-
-    Args:
-        tally: of the log as it is.
-        table: its compact rows with the other counts, without those that count 0.
-        kind: whether the clusters are periods or buckets of units.
-        times: Shape (clusters,): by the number of the cluster.
-    """
-    found = replace(tally, stored=table, files=(), in_order=False, learnt={})
-    source = _Reweighted(batches_of(tally), kind, times)
-    found.learnt[_key(found)] = Batches(found, source=source)
-    return found
 
 
 def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
@@ -319,10 +255,6 @@ class Totals:
         """
         found = self._sums.setdefault(name, np.zeros((self.strata, size)))
         np.add.at(found.reshape(-1), at, values)
-
-    def more(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
-        """Add what does not come from contexts, shape (strata,)."""
-        self._sums[name] = self.sum(name) + values
 
     def most(self, name: Any, values: Floats, stratum: Ints) -> None:  # noqa: ANN401 - a dict's key
         """Take the largest of the values of contexts, shape (X,), which are at least 0."""

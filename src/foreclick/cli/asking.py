@@ -15,7 +15,6 @@ from foreclick.cli.questions import (
     Confidence,
     Exploring,
     Guarded,
-    ItemTable,
     Metrics,
     Missing,
     MissingOrDropped,
@@ -53,18 +52,15 @@ class Check(Log, Written):
 
 
 @options("Uncertainty")
-class _Judged(Candidate, Question, Split, MissingOrDropped, ItemTable, Clip, Verdicts):
+class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
     """What `evaluate` and `gate` share."""
 
     backtest: Flag = None
     """let the verdict allow for how far off the estimator is in a backtest of the log"""
 
     def evaluated(self, files: list[str], say: "Say", **usual: Any) -> "Result":  # noqa: ANN401
-        from foreclick.cli.inputs import with_items
-
         log, candidate = self.read_both(files, say)
         options = usual | self.given(Question, Split, MissingOrDropped, Clip, Verdicts)
-        options |= with_items(self.estimators, self.item_table, "ladder", "ip")
         guardrails = dict(options.pop("guardrails", ()))
         if self.backtest:
             log = fc.tally(log)
@@ -171,9 +167,7 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
 
 
 @command("LOG… --candidate NAME=FILE…")
-class Compare(
-    Candidates, Question, Missing, ItemTable, Clip, Uncertainty, Practical, Unseen, Written
-):
+class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Unseen, Written):
     """Several candidates against each other and against production.
 
     Examples:
@@ -184,10 +178,10 @@ class Compare(
     verb = "compare"
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.cli.inputs import read_candidates, with_items, with_names
+        from foreclick.cli.inputs import read_candidates, with_names
 
         one = {"metrics": "metric", "estimators": "estimator", "clip": "clip"}
-        asked = self.given(Question, Clip) | with_items(self.estimators, self.item_table, "ladder")
+        asked = self.given(Question, Clip)
         if any(len(value) > 1 for value in asked.values()):
             raise SourceError(
                 "candidates are compared by one number: give one --metric, one --estimator and at "
@@ -250,7 +244,7 @@ class Explore(Candidate, Exploring, Missing, Output, Picture):
 
 
 @command("LOG…", title="Protocol")
-class Backtest(Log, Question, ItemTable, Clip, Protocol, Written):
+class Backtest(Log, Question, Clip, Protocol, Written):
     """Which estimator would have been right on this log.
 
     Examples:
@@ -263,12 +257,9 @@ class Backtest(Log, Question, ItemTable, Clip, Protocol, Written):
     """every context and period counts alike, or by its records"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.cli.inputs import with_items
-
         say("Reading the log")
         log = self.read(files)
         options = self.given(Question, Clip, Protocol)
-        options |= with_items(self.estimators, self.item_table, "ladder", "ip")
         if self.count_by is not None:  # --weight is a column of the log
             options["weight"] = self.count_by
         return fc.backtest(log, **options, progress=say)

@@ -27,24 +27,6 @@ _COUNTED = (
 """Roles that a tally has settled, and that a candidate has no use for."""
 
 
-def with_items(estimators: list[str] | None, item_table: str | None, *usual: str) -> dict[str, Any]:
-    """The estimators that were given, ladders with the item table; by default the usual ones.
-
-    Nothing if neither was given: the library has defaults of its own.
-    """
-    found: dict[str, Any] = {} if estimators is None else {"estimators": estimators}
-    if item_table is None:
-        return found
-    tops = {"ladder": "list", "ladder-prefix": "prefix", "ladder-ip": "ip"}
-    names = found.get("estimators", usual)
-    if not set(names) & set(tops):
-        raise SourceError(
-            f"--item-table is for ladders, not for {', '.join(names)}. Add --estimator ladder."
-        )
-    table = item_table if item_table == "id" else fc.Items(item_table)
-    return {"estimators": [fc.Ladder(tops[n], items=table) if n in tops else n for n in names]}  # type: ignore[arg-type]
-
-
 # --- logs ---------------------------------------------------------------------------------------
 
 

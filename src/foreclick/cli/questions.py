@@ -81,14 +81,6 @@ class MissingOrDropped:
     """what to do with contexts that the candidate lacks"""
 
 
-@options("Question")
-class ItemTable:
-    """Features for ladders."""
-
-    item_table: File = None
-    """features of items, for ladders: columns item, perhaps context, and numbers; or id"""
-
-
 @options("Uncertainty")
 class Confidence:
     """How sure intervals are."""
@@ -139,9 +131,8 @@ class Guarded(Unseen, Practical):
 class Verdicts(Uncertainty, Guarded):
     """What an evaluation's verdict rests on."""
 
-    interval: Literal["sampling", "anytime", "bernstein", "hoeffding"] | None = None
-    """anytime: of a log that is looked at as it grows; bernstein, hoeffding: guarantees, with \
---logging propensity and --clip"""
+    interval: Literal["sampling", "anytime"] | None = None
+    """anytime: of a log that is looked at as it grows"""
 
 
 @options("Protocol")

@@ -1,7 +1,6 @@
 """Estimators: one kernel on arrays, and the values that say how it is used."""
 
 from foreclick.estimators.answer import Estimate, estimate
-from foreclick.estimators.ladder.items import Items
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.paired import pair_up
 from foreclick.estimators.question import (
@@ -16,7 +15,7 @@ from foreclick.estimators.question import (
 from foreclick.estimators.ratios import AnySums, RatioSums
 from foreclick.estimators.spec import EstimatorLike, Weighted, clips, parse_estimators
 from foreclick.estimators.spread import Spread, between, joint_covariance
-from foreclick.estimators.sums import Caps, Predicted, Seen, Sums, Unseen
+from foreclick.estimators.sums import Caps, Seen, Sums, Unseen
 from foreclick.estimators.variance import ENOUGH_PERIODS
 
 __all__ = [
@@ -26,10 +25,8 @@ __all__ = [
     "Clusters",
     "Estimate",
     "EstimatorLike",
-    "Items",
     "Ladder",
     "Missing",
-    "Predicted",
     "Question",
     "RatioSums",
     "Seen",

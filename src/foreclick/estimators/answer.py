@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from foreclick.errors import PolicyError
 from foreclick.estimators import variance
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.ladder.estimate import LadderEstimate
-from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
 from foreclick.estimators.ladder.work import LadderWork
@@ -32,7 +31,7 @@ from foreclick.estimators.ratios import (
     spread_of,
 )
 from foreclick.estimators.spread import BOTH, ByCluster, Spread, clustered
-from foreclick.estimators.sums import Predicted, Seen, Sums
+from foreclick.estimators.sums import Seen, Sums
 from foreclick.estimators.support import Sight
 from foreclick.estimators.work import BatchWork, Both, Facts, Found, Strata
 from foreclick.logs import Shape
@@ -128,7 +127,7 @@ def _climb(
     say(f"Estimating by {ladder.name}")
     key = "ladder counts", fit, metrics[0].reward, question.by
     counts = batches.kept.setdefault(key, {})
-    estimate = LadderEstimate(fit, metrics, batches, work.strata.apart, counts)
+    estimate = LadderEstimate(fit, metrics, work.strata.apart, counts)
     drops = question.missing == "drop"
     sample = tally.shape.sample
     drawn = sample is not None and sample[0] == "context"
@@ -150,12 +149,6 @@ def _climb(
         found.add_to(totals)
         if question.products:
             psi.add(turn % len(psi.batches), rows)
-    if question.clusters and work.strata.apart == work.strata.count:
-        shared = estimate.shared_unsettled()
-        for j, (i, _) in enumerate(asks):
-            totals.more((i, 0, "borrowed variance"), shared[:, j])
-    if fit.features is not None:
-        answer.evidence.update((i, fit.features.evidence) for i, _ in asks)
 
 
 # --- from sums to estimates ---------------------------------------------------------------------
@@ -163,18 +156,13 @@ def _climb(
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Sums over all contexts, and what follows from them.
-
-    Attributes:
-        evidence: by ask of a ladder with a table of items, how well it predicted held-out items.
-    """
+    """Sums over all contexts, and what follows from them."""
 
     question: Question
     shape: Shape
     strata: Strata
     totals: Totals
     facts: Facts
-    evidence: dict[int, Evidence | None] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse contexts that have no answer."""
@@ -312,14 +300,8 @@ class Answer:
             # As if all positions counted alike: then production is worth as many as it has.
             found["squared"] *= stratum.known.unevenness(ask.metric)
             found["borrowed"] = self._number(s, i, 0, "borrowed")
-            if ask.ladder.items is not None:
-                told, others = (
-                    round(self._number(s, i, name)) for name in ("predicted", "unpredicted")
-                )
-                found["predicted"] = Predicted(told, others, self.evidence[i])
-                found["doubted"] = self._number(s, i, 0, "doubted")
             shares = self.totals.sum((i, "rungs"))[s].tolist()
-            rungs = dict(zip(ask.ladder.sources, shares, strict=True))
+            rungs = dict(zip(ask.ladder.rungs, shares, strict=True))
         if stratum.used:
             shown, absent = stratum.unknown.exposure(ask), stratum.unknown.counted(ask)
             added = {"mass": shown, "covered": shown, "weighted": absent, "squared": absent}
@@ -354,7 +336,6 @@ class Answer:
                 for _, row in sight.heaviest.rows
             ],
             darkest=[_shared(row, "dark", row["dark"] / dark) for _, row in sight.darkest.rows],
-            tail=sight.tail,
         )
 
     # --- variance ---------------------------------------------------------------------------------

@@ -160,18 +160,6 @@ def examination_curve(n: Floats, w: Floats) -> Floats:
     return np.asarray(p / scale if scale > 0 else np.ones(len(p)))
 
 
-def all_comparable(n: Floats, w: Floats) -> bool:
-    """Whether items that moved say of every position how much it is examined.
-
-    Args:
-        n: Shape (P, K): how many records show each pair at each position.
-        w: Shape (P, K): the clicks there.
-    """
-    moves = Moves.of(n, w, np.zeros(len(n), dtype=np.intp))
-    (graph,) = graphs_of([moves], 1, n.shape[1])
-    return bool(graph.told[(n > 0).any(axis=0)].all())
-
-
 def curve_information(n: Floats, w: Floats, p: Floats) -> Floats:
     """Shape (K, K): what pairs that moved say about log p; nothing about parts they do not connect.
 

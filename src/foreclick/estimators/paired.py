@@ -103,7 +103,7 @@ class _Pairing:
         kept = self._batches.kept.setdefault(
             ("ladder counts", fit, metrics[0].reward, question.by), {}
         )
-        self._estimate = LadderEstimate(fit, metrics, self._batches, strata.apart, kept)
+        self._estimate = LadderEstimate(fit, metrics, strata.apart, kept)
 
     def covariance(self) -> Floats:
         """Shape (strata, N, N): of n V̂ of all candidates and metrics, by what was borrowed."""
@@ -122,8 +122,6 @@ class _Pairing:
                 sums = whole[:, some].copy()
                 accumulate(sums, stratum, products)
                 whole[:, some] = sums
-        if self._strata.apart == count:
-            whole += self._estimate.shared_unsettled(pairs)
         found = np.zeros((count, self._rows, self._rows))
         found[:, pairs[0], pairs[1]] = found[:, pairs[1], pairs[0]] = whole
         return found

@@ -25,7 +25,7 @@ from foreclick.estimators.influence import Counting
 from foreclick.estimators.kernel import context_rows
 from foreclick.estimators.question import Question, Stratum
 from foreclick.estimators.spread import ByCluster, Spread, clustered, covariance_of
-from foreclick.estimators.sums import Caps, Predicted, Sums, Unseen
+from foreclick.estimators.sums import Caps, Sums, Unseen
 from foreclick.metrics import Metric, Ratio
 
 _LEAST = 1e-150  # its square is a number
@@ -106,11 +106,6 @@ class RatioSums:
         """The share of what is covered that was seen in several periods, of the part seen least."""
         known = [part.repeated for part in self.parts if part.repeated is not None]
         return min(known, default=None)
-
-    @property
-    def predicted(self) -> Predicted | None:
-        """What features tell of items never shown, for the numerator."""
-        return self.over.predicted
 
     @property
     def rungs(self) -> dict[str, float] | None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from foreclick.estimators.cells import Ask
-from foreclick.estimators.ladder.features import Evidence
 from foreclick.estimators.question import Stratum
 from foreclick.estimators.spread import Spread
-from foreclick.estimators.support import Tail
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 
@@ -28,7 +26,6 @@ class Seen:
             their share of Σ E W².
         darkest: the contexts that hold most of the uncovered exposure: context, records, covered,
             and their share of it.
-        tail: the largest weights of all.
     """
 
     repeated: float | None
@@ -36,21 +33,6 @@ class Seen:
     records: float
     heaviest: list[dict[str, Any]]
     darkest: list[dict[str, Any]]
-    tail: Tail
-
-
-class Predicted(NamedTuple):
-    """What a table of items says of items never shown in their context.
-
-    Attributes:
-        items: how many features tell of.
-        others: how many they do not.
-        evidence: how well features predicted items that were held out; None if they were of no use.
-    """
-
-    items: int
-    others: int
-    evidence: Evidence | None
 
 
 class Unseen(NamedTuple):
@@ -91,10 +73,7 @@ class Sums:
         sight: what of the candidate the log sees, if that was asked.
         repeated: the share of what is covered that was seen in several periods, if they were asked.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
-        borrowed: of a ladder, the part of the credit that went to items never shown in the context;
-            of that predicted from features, as much as their errors on held-out items leave open.
-        doubted: of a ladder with a table of items, the exposure of items never shown, likewise.
-        predicted: how many of these features tell of, and how well.
+        borrowed: of a ladder, the part of the credit that went to items never shown in the context.
     """
 
     ask: Ask
@@ -118,8 +97,6 @@ class Sums:
     rungs: dict[str, float] | None = None
     sight: Seen | None = None
     borrowed: float = 0.0
-    doubted: float | None = None
-    predicted: Predicted | None = None
 
     @property
     def model(self) -> ClickModel:
@@ -154,13 +131,6 @@ class Sums:
         return (self,)
 
     @property
-    def steepest(self) -> float:
-        """The largest weight that a record can have, after it is clipped."""
-        # Records with logging probability 0 get weight M, if they happen all the same.
-        found = self.clip if self.unlogged else min(self.clip, self.largest)
-        return max(found, 1.0) if self.stratum.used and self.stratum.unknown.records else found
-
-    @property
     def covered_share(self) -> float:
         """The share of the candidate's exposure that was ever logged."""
         return self.covered / self.mass if self.mass else 0.0
@@ -184,8 +154,7 @@ class Sums:
             cap = cap.get(self.metric)
         if cap is None:
             cap = self.stratum.best_rate(self.model, self.metric)
-        open_ = self.mass - self.covered if self.doubted is None else self.doubted
-        new = cap * max(open_, 0.0)
+        new = cap * max(self.mass - self.covered, 0.0)
         more = self.lost + max(new - self.borrowed, 0.0)
         return Unseen(self.borrowed / self.stratum.records, more / self.stratum.records)
 

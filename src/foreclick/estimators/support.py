@@ -12,32 +12,7 @@ from foreclick.estimators.cells import Cells
 from foreclick.estimators.kernel import WeighedCells
 from foreclick.models import ClickModel, Slots
 
-TAIL = 10_000
-"""Cells that are kept; 3 √n of n records, the tail to look at, is below it up to 10 million."""
-
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Tail:
-    """The largest weights, before they are clipped.
-
-    Attributes:
-        weights: by cell, falling.
-        counts: how many logged slots (lists, for `list`) have each.
-        shown: how many there are of all weights above 0.
-    """
-
-    weights: Floats
-    counts: Floats
-    shown: float
-
-    def __add__(self, other: Tail) -> Tail:
-        """Those of other contexts too."""
-        weights = np.concatenate([self.weights, other.weights])
-        counts = np.concatenate([self.counts, other.counts])
-        order = np.argsort(-weights, kind="stable")[:TAIL]
-        return Tail(weights[order], counts[order], self.shown + other.shown)
 
 
 @dataclass
@@ -66,18 +41,15 @@ class Sight:
     Attributes:
         heaviest: the cells with the largest weights.
         darkest: the contexts that hold most of the uncovered exposure.
-        tail: the largest weights.
     """
 
     heaviest: Ranked
     darkest: Ranked
-    tail: Tail
 
     def add(self, other: Sight) -> None:
         """What is seen of other contexts too."""
         self.heaviest.add(other.heaviest)
         self.darkest.add(other.darkest)
-        self.tail = self.tail + other.tail
 
 
 def context_support(weighed: WeighedCells) -> dict[Any, Floats]:
@@ -104,7 +76,6 @@ def sights(weighed: WeighedCells, candidate: Candidate, top: int) -> dict[int, S
         int(s): Sight(
             _heaviest(weighed, candidate, np.flatnonzero(of_cell == s), top),
             _darkest(weighed, np.flatnonzero(batch.stratum == s), top),
-            _tail(weighed, of_cell == s),
         )
         for s in np.unique(batch.stratum)
     }
@@ -146,15 +117,6 @@ def _darkest(weighed: WeighedCells, some: Ints, top: int) -> Ranked:
         }
         rows.append((row["dark"], row))
     return Ranked(top, rows)
-
-
-def _tail(weighed: WeighedCells, mine: Any) -> Tail:  # noqa: ANN401 - (G,) booleans
-    """The largest weights of some cells; slots are counted whether or not a metric counts them."""
-    cells = weighed.cells
-    shown = cells.by_cell(cells.counts.n(weighed.counted)[cells.slot])
-    there = np.flatnonzero(mine & (shown > 0) & (weighed.ratio > 0))
-    order = there[np.argsort(-weighed.ratio[there], kind="stable")[:TAIL]]
-    return Tail(weighed.ratio[order], shown[order], float(shown[there].sum()))
 
 
 def cell_name(cells: Cells, candidate: Candidate, model: ClickModel, g: int) -> str:

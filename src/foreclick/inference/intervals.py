@@ -10,6 +10,8 @@ import numpy as np
 from foreclick.inference import student
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -81,6 +83,24 @@ def change(v: float, f: float, covariance: Floats, reach: float) -> Interval:
 def lift(v: float, f: float, covariance: Floats, reach: float) -> Interval:
     """Of V / F − 1, paired, by the delta method."""
     return _around(v / f - 1, covariance, np.array([1.0, -v / f]) / f, reach)
+
+
+def jackknife(middle: float, without: Sequence[float], confidence: float) -> Interval:
+    """Around a statistic, from its values without each of G clusters: θ_c.
+
+    se² = (G − 1)/G Σ (θ_c − θ̄)², and Student's t with G − 1 degrees of freedom.
+
+    Examples:
+        >>> numbers = [1.0, 2.0, 6.0]
+        >>> found = jackknife(3.0, [(sum(numbers) - x) / 2 for x in numbers], 0.95)
+        >>> round(found.se**2, 6), round(float(np.var(numbers, ddof=1)) / 3, 6)
+        (2.333333, 2.333333)
+    """
+    left = np.asarray(without, dtype=np.float64)
+    count = len(left)
+    se = math.sqrt((count - 1) / count * float(((left - left.mean()) ** 2).sum()))
+    reach = quantile(confidence, count - 1) * se
+    return Interval(se, middle - reach, middle + reach)
 
 
 def _around(center: float, covariance: Floats, gradient: Floats, reach: float) -> Interval:

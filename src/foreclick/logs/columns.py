@@ -28,7 +28,7 @@ _TAKEN = {
         "covered",
     ),
     *("clipped", "ess", "contexts", "missing_contexts", "dropped", "verdict", "cells", "seen"),
-    *("largest", "pareto_k", "lowest", "highest", "out_of_sight", "out_share", "cell", "share"),
+    *("largest", "lowest", "highest", "out_of_sight", "out_share", "cell", "share"),
     *("exposure", "examination", "allpairs"),
 }
 """Names that tallies and results have beside the segments and rewards."""

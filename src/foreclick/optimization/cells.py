@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
+from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
 from foreclick.estimators.ladder.shrinkage import borrowed, own_weight
 from foreclick.optimization.examination import Derivatives, ExaminationError
 from foreclick.optimization.ladder import LadderRates, SlotCounts
@@ -42,14 +42,12 @@ class Rates(NamedTuple):
         rate: Shape (P, K).
         variance: Shape (P, K): by the noise of clicks and the errors of the examination.
         step: Shape (P, K): how far one click moves a rate, which may be all that it rests on.
-        drift: Shape (P, K): how far rates may have moved since they were seen, up or down.
         by_p: how they depend on the examination, if that is estimated.
     """
 
     rate: Floats
     variance: Floats
     step: Floats
-    drift: Floats
     by_p: Derivatives | None
 
 
@@ -62,7 +60,7 @@ class Context(NamedTuple):
         records: how many there are.
         rate: Shape (L, K): click rates by the ladder; empty without one.
         variance: Shape (L, K): of these rates.
-        step: Shape (L, K): how far one click moves them, and how far they may have drifted.
+        step: Shape (L, K): how far one click moves them.
         by_p: how they depend on the examination; None if that is given.
         lists: those to choose from; None for every order of the items.
         value: the context itself, where constraints name contexts or items.
@@ -96,28 +94,6 @@ def one_click(ladder: LadderRates, counts: SlotCounts) -> Floats:
     of_all = np.where(exposed > 0, own_weight(exposed, of_item), 0.0)
     at_slot = np.where(counts.n > 0, own_weight(counts.n, of_position), 0.0)
     return np.asarray(at_slot + lent * p * of_all[:, None])
-
-
-def off_center(ladder: LadderRates, counts: SlotCounts, time: Floats) -> Floats:
-    """Shape (P, K): how many periods what a rate rests on is from the middle of its context.
-
-    A rate rests on the records of its slot, and on those of its item at all positions. Where items
-    are shown, or shown high up, in some periods only, their rates are those of these periods.
-
-    Args:
-        ladder: says which records a rate rests on.
-        counts: how many there are.
-        time: Shape (P, K): the sum of their periods.
-    """
-    owner, n, _, records = counts
-    lent = borrowed(n, ladder.strengths[0])
-    weight = lent * np.array(ladder.examined[: n.shape[1]])
-    of_item = ratio((time * weight).sum(axis=1), (n * weight).sum(axis=1))
-    slots = sums(owner, n.sum(axis=1), len(records))
-    center = ratio(sums(owner, time.sum(axis=1), len(records)), slots)[owner]
-    seen = np.where(n > 0, (1 - lent) * ratio(time, n) + lent * of_item[:, None], of_item[:, None])
-    shown = n.sum(axis=1) > 0
-    return np.asarray(np.where(shown[:, None], np.abs(seen - center[:, None]), 0.0))
 
 
 class Cells(NamedTuple):
@@ -193,7 +169,6 @@ class Model:
         pessimism: by how many standard errors rates are lowered; a ladder's by as many clicks too,
             as those of a few lucky records are known to no standard error.
         examination: how uncertain the ladder's examination is; None where it is given.
-        drift: by how much log rates change from one period to the next.
     """
 
     cell: str
@@ -203,7 +178,6 @@ class Model:
     ladder: LadderRates | None
     pessimism: float
     examination: ExaminationError | None = None
-    drift: float = 0.0
 
     @property
     def depth(self) -> int:
@@ -220,25 +194,17 @@ class Model:
         """How much each position exposes an item: θ_k p_k."""
         return np.asarray(np.array(self.theta) * np.array(self.examined[: self.depth]))
 
-    def rates(self, counts: SlotCounts, time: Floats | None = None) -> Rates:
-        """The ladder's rates and how far they may be off; without a ladder, there are none.
-
-        Args:
-            counts: records and clicks.
-            time: Shape (P, K): the sum of the periods of the records, where rates drift.
-        """
+    def rates(self, counts: SlotCounts) -> Rates:
+        """The ladder's rates and how far they may be off; without a ladder, there are none."""
         if self.ladder is None:
             none = counts.n[:, :0]
-            return Rates(none, none, none, none, None)
+            return Rates(none, none, none, None)
         rate, variance = self.ladder.rates(counts)
         step = one_click(self.ladder, counts)
-        drift = np.zeros_like(rate)
-        if time is not None and self.drift:
-            drift = rate * self.drift * off_center(self.ladder, counts, time)
         if self.examination is None:
-            return Rates(rate, variance, step, drift, None)
+            return Rates(rate, variance, step, None)
         by_p = self.examination.derivatives(self.ladder, counts)
-        return Rates(rate, variance + self.examination.variance(by_p), step, drift, by_p)
+        return Rates(rate, variance + self.examination.variance(by_p), step, by_p)
 
     def production(self, context: Context) -> float:
         """What a context earns today, per record."""

@@ -120,7 +120,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     fit = fitted(tally, LADDERS["ladder"], metric.reward, depth)
-    ladder = LadderEstimate(fit, [metric], batches)
+    ladder = LadderEstimate(fit, [metric])
     for number, batch in enumerate(batches):
         ladder.count(number, batch)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0

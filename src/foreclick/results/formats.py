@@ -90,7 +90,6 @@ KINDS: dict[str, Kind] = {
     "cells": Kind.COUNT,
     "seen": Kind.COUNT,
     "largest": Kind.VALUE,
-    "pareto_k": Kind.VALUE,
     "lowest": Kind.VALUE,
     "highest": Kind.VALUE,
     "repeated": Kind.SHARE,

@@ -1,6 +1,6 @@
 """The tally: a log compressed by one group-by, which adds and is an ordinary table.
 
-Values, variances, backtests and bootstraps computed from a tally equal those of the raw log
+Values, variances and backtests computed from a tally equal those of the raw log
 exactly. Today's tally plus yesterday's is the tally of both days, so at scale a daily job tallies
 the day where its logs are, and everything else works on the small tables.
 """

@@ -597,7 +597,6 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"metric": "success@2"}, ModelError, "first clicks"),
         ({"estimator": "rctr"}, ModelError, "cannot choose a policy"),
         ({"estimator": fc.Window(2)}, ModelError, "cannot choose a policy"),
-        ({"estimator": fc.Ladder("ip", segments="kind")}, ModelError, "on its own"),
         ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
         ({"max_change": 1.5}, OptionError, "from 0 to 1"),
         ({"explore": -0.1}, OptionError, "from 0 to 1"),

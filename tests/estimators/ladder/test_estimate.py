@@ -10,7 +10,6 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import Batch, Batches, Candidate, Coding
-from foreclick.errors import ModelError
 from foreclick.estimators import Question, estimate, pair_up
 from foreclick.estimators.ladder import estimate as estimating
 from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
@@ -40,14 +39,14 @@ CASES = [random_case(f"case{seed}", np.random.default_rng(seed)) for seed in (11
 CANDIDATE = merged(case.candidate for case in CASES)
 RECORDS = [record for case in CASES for record in case.records] * 2
 DAYS = [i * 7 % 5 for i in range(len(RECORDS))]
-CLASSES = {c: f"class {int(c[-1]) % 2}" for c in {record.context for record in RECORDS}}
+KINDS = {c: f"kind {int(c[-1]) % 2}" for c in {record.context for record in RECORDS}}
 
 
 @pytest.fixture(scope="module")
 def tally() -> fc.Tally:
-    kinds = [CLASSES[record.context] for record in RECORDS]
+    kinds = [KINDS[record.context] for record in RECORDS]
     table = log_table(RECORDS, day=DAYS, kind=kinds)
-    return fc.tally(fc.read_log(table, period="day", segments=("kind", "day")))
+    return fc.tally(fc.read_log(table, period="day", segments="kind"))
 
 
 class Answer(NamedTuple):
@@ -78,7 +77,7 @@ def asked(
     some = [b.split(b.segments[strata], parts) if strata else b for b in batches]
     wanted = [Metric(metric) for metric in metrics]
     fit = fitted(tally, ladder, "clicks", DEEPEST)
-    estimate = LadderEstimate(fit, wanted, batches, parts)
+    estimate = LadderEstimate(fit, wanted, parts)
     candidates = [Candidate(Coding(batch, DEEPEST), policy) for batch in some]
     both = list(enumerate(zip(some, candidates, strict=True)))
     for i, (batch, candidate) in both:
@@ -88,9 +87,7 @@ def asked(
     return Answer(estimate, some, candidates, values, influence)
 
 
-def ladder_of(top: Any, *, classes: bool = False) -> fc.Ladder:  # noqa: ANN401
-    if classes:
-        return fc.Ladder(top, (*STRENGTHS[top], 2.5), P, "kind", STOPPING[top])
+def ladder_of(top: Any) -> fc.Ladder:  # noqa: ANN401
     return fc.Ladder(top, STRENGTHS[top], P, stopping=STOPPING[top])
 
 
@@ -102,10 +99,7 @@ def flat(top: Any) -> fc.Ladder:  # noqa: ANN401
 def truth(answer: Answer) -> oracle.Truth:
     """The oracle with the same ladder, and with what was learnt of the whole log."""
     fit = answer.estimate.fit
-    classes = CLASSES if fit.ladder.segments else None
-    return oracle.Truth(
-        fit.ladder.top, fit.strengths, P, classes, fit.stopping, fit.base, fit.rounds
-    )
+    return oracle.Truth(fit.ladder.top, fit.strengths, P, fit.stopping, fit.base, fit.rounds)
 
 
 def weighted(weights: Any = None) -> list[Record]:  # noqa: ANN401
@@ -125,25 +119,21 @@ def policy(candidate: Policy = CANDIDATE) -> fc.Policy:
     return fc.Lists(lists_table(candidate))
 
 
-@pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("metric", THETA)
 @pytest.mark.parametrize("top", STRENGTHS)
-def test_value_and_hidden_variance_solve_the_least_squares(
-    tally: fc.Tally, top: str, metric: str, *, classes: bool
-):
-    found = asked(tally, ladder_of(top, classes=classes), [metric], policy())
+def test_value_and_hidden_variance_solve_the_least_squares(tally: fc.Tally, top: str, metric: str):
+    found = asked(tally, ladder_of(top), [metric], policy())
     n, right = known_records(), truth(found)
     assert found.total("credit")[0] / n == pytest.approx(
         right.value(weighted(), CANDIDATE, THETA[metric]), rel=1e-10
     )
     hidden = sum(i.unsettled.sum(axis=0) for i in found.influence)
-    hidden = hidden + found.estimate.shared_unsettled().sum(axis=0)
     assert hidden[0] / n**2 == pytest.approx(
         right.unsettled(weighted(), CANDIDATE, THETA[metric]), rel=1e-9
     )
     shares = found.total("share")[0]
     assert shares.sum() == pytest.approx(found.total("mass")[0], rel=1e-12)
-    assert len(shares) == len(ladder_of(top, classes=classes).rungs)
+    assert len(shares) == len(ladder_of(top).rungs)
 
 
 SWAPPED: Policy = {
@@ -153,11 +143,10 @@ SWAPPED: Policy = {
 """The candidate with its lists upside down in every other context."""
 
 
-@pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("top", STRENGTHS)
-def test_two_candidates_share_what_the_ladder_borrows(tally: fc.Tally, top: str, *, classes: bool):
+def test_two_candidates_share_what_the_ladder_borrows(tally: fc.Tally, top: str):
     """The hidden variance of their difference is that of the least squares, too."""
-    ladder = ladder_of(top, classes=classes)
+    ladder = ladder_of(top)
     question = Question(
         policy(),
         [ladder],
@@ -201,8 +190,8 @@ def test_influence_is_the_derivative_by_each_day(tally: fc.Tally, top: str):
 @pytest.mark.parametrize("top", STRENGTHS)
 def test_one_context_a_batch_gives_the_same_bits(tally: fc.Tally, top: str):
     metrics = ["dcg@6", "clicks@6"]
-    one = asked(tally, ladder_of(top, classes=True), metrics, policy(), drop=False)
-    many = asked(tally, ladder_of(top, classes=True), metrics, policy(), drop=False, slots=1)
+    one = asked(tally, ladder_of(top), metrics, policy(), drop=False)
+    many = asked(tally, ladder_of(top), metrics, policy(), drop=False, slots=1)
     assert len(many.batches) > len(one.batches) == 1
     for name, values in one.values[0].items():
         assert np.array_equal(values, np.concatenate([v[name] for v in many.values])), name
@@ -253,8 +242,8 @@ def test_the_last_rungs_are_rungs_of_their_own():
 def test_strata_are_logs_of_their_own(tally: fc.Tally):
     both = asked(tally, flat("prefix"), ["dcg@6"], policy(), strata="kind")
     (batch,) = both.batches
-    for stratum, kind in enumerate(sorted(set(CLASSES.values()))):
-        some = [r for r in RECORDS if CLASSES[r.context] == kind]
+    for stratum, kind in enumerate(sorted(set(KINDS.values()))):
+        some = [r for r in RECORDS if KINDS[r.context] == kind]
         alone = fc.tally(fc.read_log(log_table(some)))
         right = asked(alone, flat("prefix"), ["dcg@6"], policy())
         mine = both.values[0]["credit"][batch.stratum == stratum].sum()
@@ -272,8 +261,3 @@ def test_marginals_say_all_that_the_top_ip_needs(tally: fc.Tally):
     asked_for = {(x, a, k) for x in known for items in known[x] for k, a in enumerate(items)}
     assert lists.total("cells") == len(asked_for)  # however seldom they are shown
     assert lists.total("seen") == len(asked_for & logged) > 0
-
-
-def test_a_segment_with_several_values_in_a_context_is_no_class(tally: fc.Tally):
-    with pytest.raises(ModelError, match="contexts with several values of day"):
-        fitted(tally, fc.Ladder("ip", segments="day"), "clicks")

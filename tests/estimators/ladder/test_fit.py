@@ -26,7 +26,7 @@ from tests.truth import ladder as oracle
 from tests.truth.oracle import Record
 from tests.truth.random_logs import DEEPEST, log_table, random_case
 
-LADDERS = (Ladder(), Ladder("prefix"), Ladder("ip", segments="kind"))
+LADDERS = (Ladder(), Ladder("prefix"), Ladder("ip"))
 STRENGTHS = {
     "list": (4.0, 7.0, 3.0, 2.0, 1.5),
     "prefix": (7.0, 3.0, 2.0, 1.5),
@@ -39,18 +39,17 @@ NEAR = 1e-3  # the last round of strengths had the examination of the round befo
 def made(seed: int, **roles: Any) -> fc.Tally:  # noqa: ANN401
     rng = np.random.default_rng(seed)
     records = [r for j in range(6) for r in random_case(f"c{j}", rng, text=seed % 2 == 0).records]
-    kinds = [f"class {int(record.context[-1]) % 2}" for record in records]
     days, users = rng.integers(0, 5, len(records)), rng.integers(0, 30, len(records))
-    table = log_table(records, kind=kinds, day=days.tolist(), user=users.tolist())
-    return fc.tally(fc.read_log(table, segments=("kind",), **roles))
+    table = log_table(records, day=days.tolist(), user=users.tolist())
+    return fc.tally(fc.read_log(table, **roles))
 
 
 def path(sample: Sample, ladder: Ladder, row: int, k: int) -> list[Any]:
     """The cells of a slot, finest first."""
     at = int(sample.row_list[row])
     items = tuple(sample.lists[at].tolist())
-    context, kind = int(sample.context[at]), sample.classes[:, at].tolist()
-    coarse = [(items[k], k), items[k], context, *kind, None]
+    context = int(sample.context[at])
+    coarse = [(items[k], k), items[k], context, None]
     fine = {"list": (context, items, k), "prefix": (context, *items[: k + 1])}
     finest = [fine[name] for name in ladder.rungs if name in fine]
     return [(j, cell) for j, cell in enumerate([*finest, *coarse])]
@@ -92,13 +91,13 @@ def _filled(sample: Sample, row: int) -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize("top", ["list", "prefix", "ip"])
 def test_the_error_is_that_of_predicting_each_part_from_the_others(top: Any):  # noqa: ANN401
-    ladder = Ladder(top, segments="kind")
-    sample = sampled(made(1, period="day"), "clicks", ladder.segments)
+    ladder = Ladder(top)
+    sample = sampled(made(1, period="day"), "clicks")
     tree = HeldOut(ladder, sample, P)
     for some in (
-        (6.0, 3.0, 2.0, 1.0, 5.0, 2.0),
-        (6.0, 3.0, 7.0, 1.0, 5.0, 2.0),
-        (2.0, 9.0, 2.0, 1.0, 5.0, 4.0),
+        (6.0, 3.0, 2.0, 1.0, 5.0),
+        (6.0, 3.0, 7.0, 1.0, 5.0),
+        (2.0, 9.0, 2.0, 1.0, 4.0),
     ):
         strengths = some[-len(ladder.rungs) + 1 :]
         right = 0.0
@@ -118,16 +117,16 @@ KEYED: dict[str, str] = {"unit": "user"}
 @pytest.mark.parametrize(
     ("limit", "steps", "last"),
     [
-        (60_000, (18, 9, 18, 8), 2.03403855069),
-        (40, (18, 9, 10, 18), 0.6424967619387145),
+        (60_000, (18, 8, 18), 2.03403855069),
+        (40, (18, 9, 10), 0.6424967619387145),
     ],
 )
-def test_it_learns_of_slots_what_version_0_1_learnt_in_the_engine(
+def test_it_learns_of_slots_what_it_learnt_before(
     limit: int, steps: tuple[int, ...], last: float, monkeypatch: pytest.MonkeyPatch
 ):
     """Recorded: strengths by their step on the grid .1, .1 · 10^(1/3), …, and the last p_k."""
     monkeypatch.setattr(sampling, "SAMPLE_ROWS", limit)
-    found = fitted(made(2, **DATED), Ladder("ip", segments="kind"), "clicks")
+    found = fitted(made(2, **DATED), Ladder("ip"), "clicks")
     np.testing.assert_allclose(found.strengths, [0.1 * 10 ** (j / 3) for j in steps])
     assert found.examined[-1] == pytest.approx(last, rel=1e-9)
 
@@ -137,7 +136,7 @@ def test_no_neighbour_on_the_grid_predicts_better(roles: dict[str, str]):
     tally = made(2, **roles)
     for ladder in LADDERS:
         found = fitted(tally, ladder, "clicks")
-        sample = sampled(tally, "clicks", ladder.segments)
+        sample = sampled(tally, "clicks")
         assert sample.dated == (roles == DATED)
         parts = sample if sample.dated else sample.by_list()
         held_out = HeldOut(ladder, parts, sample.curve, fixed=False)
@@ -178,7 +177,6 @@ def test_examination_is_that_of_a_position_model():
         lists=lists,
         prefix=lists,
         context=ones,
-        classes=np.zeros((0, 40), dtype=np.int64),
         row_list=np.arange(40),
         part=ones,
         n=np.full(40, 100.0),
@@ -201,7 +199,6 @@ def sample_of(context: Ints, part: Ints, items: Ints, n: Floats, clicks: Floats)
         lists=np.where(shown == EMPTY, EMPTY, of[:, None] * (int(items.max()) + 1) + shown),
         prefix=np.stack(begins, axis=1),
         context=of,
-        classes=np.zeros((0, len(keys)), dtype=np.int64),
         row_list=row_list,
         part=part,
         n=n,

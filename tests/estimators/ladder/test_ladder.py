@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batch, Bools
 from foreclick.errors import ModelError
-from foreclick.estimators.ladder import classes as class_rungs
 from foreclick.estimators.ladder.fit import fitted
 from tests.answers import answer, close
 from tests.servers import Engine
@@ -44,9 +42,7 @@ def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one o
 def truth_of(log: Any, ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
     """The oracle with what a ladder learns of the log as a whole."""
     fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
-    return oracle.Truth(
-        ladder.top, fit.strengths, P, None, fit.stopping, fit.base, fit.rounds, **more
-    )
+    return oracle.Truth(ladder.top, fit.strengths, P, fit.stopping, fit.base, fit.rounds, **more)
 
 
 def solved(
@@ -267,46 +263,14 @@ def test_a_candidate_that_is_a_sample_widens_the_interval():
     assert close(one["se"] ** 2, other["se"] ** 2 + varied, 1e-8)
 
 
-def with_classes() -> tuple[list[Record], Policy, dict[Any, str]]:
-    cases = [random_case(f"class{i}", np.random.default_rng(30 + i)) for i in range(3)]
+def test_contexts_lean_on_the_others():
+    cases = [random_case(f"lean{i}", np.random.default_rng(30 + i)) for i in range(3)]
     records = [record for case in cases for record in case.records] * 2
     candidate = {c: lists for case in cases for c, lists in case.candidate.items()}
-    contexts = sorted({record.context for record in records})
-    return records, candidate, {c: "ab"[i % 2] for i, c in enumerate(contexts)}
-
-
-def test_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch):
-    records, candidate, classes = with_classes()
-    kinds = [classes[record.context] for record in records]
-    counted = fc.tally(fc.read_log(log_table(records, kind=kinds), segments=("kind",)))
-    looked: list[int] = []
-    mixed = class_rungs._mixed
-
-    def heard(batch: Batch, segments: Sequence[str]) -> Bools:
-        looked.append(batch.context_count)
-        return mixed(batch, segments)
-
-    ladder = fc.Ladder("list", (4, 7, 3, 2, 1.5, 4), P, segments="kind")
-    same = fc.Ladder("ip", (3, 2, 1.5, 4), P, segments="kind")
-    monkeypatch.setattr(class_rungs, "_mixed", heard)
-    fc.evaluate(
-        counted,
-        fc.Lists(lists_table(candidate)),
-        estimators=[ladder, same],
-        metrics=list(THETA),
-        missing="drop",
-        clusters=None,
-    )
-    assert looked == [len(classes)]
-
-
-def test_contexts_lean_on_others_of_their_class():
-    records, candidate, classes = with_classes()
     days = split(records, 3)
-    kinds = [classes[record.context] for record in records]
-    log = fc.read_log(log_table(records, kind=kinds, day=days), segments=("kind",), period="day")
-    ladder = fc.Ladder("prefix", (7, 3, 2, 1.5, 4), P, segments="kind", stopping=0)
-    truth = oracle.Truth("prefix", (7, 3, 2, 1.5, 4), P, classes)
+    log = fc.read_log(log_table(records, day=days), period="day")
+    ladder = fc.Ladder("prefix", (7, 3, 2, 1.5), P, stopping=0)
+    truth = oracle.Truth("prefix", (7, 3, 2, 1.5), P)
     options: dict[str, Any] = {"missing": "drop", "clusters": "period"}
     row = answer(log, fc.Lists(lists_table(candidate)), ladder, "clicks@2", **options)
 
@@ -340,17 +304,6 @@ def test_contexts_lean_on_others_of_their_class():
         earned = float(np.mean([sum(r.clicks[:2]) for r in own]))
         errors.append(truth.value(others, h, THETA["clicks@2"]) - earned)
     assert close(tested["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-9)
-
-
-def test_a_class_says_the_same_of_every_record_of_a_context():
-    records, candidate, _ = with_classes()
-    kinds = [str(i % 2) for i in range(len(records))]
-    log = fc.read_log(log_table(records, kind=kinds), segments=("kind",))
-    lists = fc.Lists(lists_table(candidate))
-    with pytest.raises(ModelError, match="with several values of kind, for example"):
-        answer(log, lists, fc.Ladder(segments="kind"), missing="drop")
-    with pytest.raises(ModelError, match="read with the segments kind"):
-        answer(log, lists, fc.Ladder(segments="sort"), missing="drop")
 
 
 # --- what is refused ----------------------------------------------------------------------------

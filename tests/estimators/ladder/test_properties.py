@@ -36,7 +36,7 @@ def test_it_solves_the_least_squares_over_all_rates(
     log = fc.read_log(log_table(case.records))
     ladder = fc.Ladder("list", strengths, P, stopping=stopping)
     fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
-    truth = oracle.Truth("list", strengths, P, None, stopping, fit.base, fit.rounds)
+    truth = oracle.Truth("list", strengths, P, stopping, fit.base, fit.rounds)
     records = [r for r in case.records if r.context in case.candidate]
     row = answer(log, fc.Lists(lists_table(case.candidate)), ladder, METRIC, **OPTIONS)
     right = truth.value(records, case.candidate, THETA)

@@ -35,7 +35,6 @@ class Answers(NamedTuple):
             as in `fold_number`.
         lever: Shape (contexts, K): how far the sum of rewards that policies of folds would earn in
             them moves with log p_k; (contexts, 0) if examination is not estimated.
-        drift: Shape (contexts,): how far these rewards may be off as rates change over time.
         rows: how many rows of the log they were found from.
     """
 
@@ -43,7 +42,6 @@ class Answers(NamedTuple):
     policy: pa.Table
     held_out: pa.Table
     lever: Floats
-    drift: Floats
     rows: int
 
 
@@ -88,16 +86,16 @@ class Solving:
             _described(counts, every),
             table.append_column("changed", pa.array(changed)),
             pa.concat_tables(tables) if tables else table.slice(0, 0),
-            *self._doubts(counts, held_out),
+            self._lever(counts, held_out),
             counts.rows,
         )
 
-    def _doubts(self, counts: Counts, held_out: list[tuple[int, _Lists]]) -> tuple[Floats, Floats]:
-        """`Answers.lever` and `drift`; what a policy earns is judged by the records of its fold."""
+    def _lever(self, counts: Counts, held_out: list[tuple[int, _Lists]]) -> Floats:
+        """`Answers.lever`; what a policy earns is judged by the records of its fold."""
         model, size = self.solver.model, len(counts.contexts)
         if model.ladder is None:
-            return np.zeros((size, 0)), np.zeros(size)
-        lever, drift = np.zeros((size, counts.n.shape[2])), np.zeros(size)
+            return np.zeros((size, 0))
+        lever = np.zeros((size, counts.n.shape[2]))
         for fold, (context, pairs, mass) in held_out:
             h = np.zeros(counts.n.shape[1:])
             which, k = np.nonzero(pairs != EMPTY)
@@ -106,11 +104,10 @@ class Solving:
             own = SlotCounts(
                 counts.pair_context, counts.n[fold], counts.c[fold], counts.records[fold]
             )
-            rates = model.rates(own, None if counts.time is None else counts.time[fold])
-            drift += sums(counts.pair_context, (h * rates.drift).sum(axis=1), size)
-            if rates.by_p is not None:
-                lever += by_context(rates.by_p.of_items(h), own)
-        return lever, drift
+            by_p = model.rates(own).by_p
+            if by_p is not None:
+                lever += by_context(by_p.of_items(h), own)
+        return lever
 
     @property
     def depth(self) -> int:
@@ -218,14 +215,12 @@ class Found:
         policy: the lists of all contexts.
         held_out: those chosen without a fold.
         lever: Shape (K,): summed over contexts.
-        drift: summed over contexts.
     """
 
     contexts: pa.Table
     policy: pa.Table
     held_out: FiledLists
     lever: Floats
-    drift: float
 
     @cached_property
     def records(self) -> float:
@@ -238,9 +233,7 @@ def joined(parts: Iterable[Answers]) -> Found:
     totals, contexts = Totals(), []
     policy, held_out = TableFile("policy"), FiledLists(PROBABILITY)
     for part in parts:
-        one = np.zeros(len(part.lever), dtype=np.int64)
-        totals.add("lever", part.lever, one)
-        totals.add("drift", part.drift, one)
+        totals.add("lever", part.lever, np.zeros(len(part.lever), dtype=np.int64))
         contexts.append(part.contexts)
         policy.add(part.policy)
         held_out.add(part.held_out)
@@ -251,5 +244,4 @@ def joined(parts: Iterable[Answers]) -> Found:
         policy.whole(),
         held_out,
         totals.sum("lever")[0],
-        float(totals.sum("drift")[0]),
     )

@@ -22,7 +22,7 @@ from foreclick.analysis.optimize.options import (
     over_lists,
 )
 from foreclick.analysis.optimize.widening import widened
-from foreclick.analysis.trends import ITEMS_CHANGE, Drift, drift_of
+from foreclick.analysis.trends import ITEMS_CHANGE, drift_of
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio
 from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
@@ -33,8 +33,8 @@ from foreclick.estimators import (
     check_metrics,
     parse_estimators,
 )
-from foreclick.estimators.examination import curve_information, examination_curve
-from foreclick.estimators.ladder.fit import fitted, period_counts
+from foreclick.estimators.examination import curve_information
+from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.sample import sample_counts, sampled
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric
@@ -167,20 +167,18 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         batches = batches_of(counted)
         parts = Folds.of_log(batches, folds)
         model = _model(batches, what, by, by.clip[0] if by.clip else clip, pessimism)
-        dated = model.drift > 0
-        counting = Counting(what.reward, depth, folds, over_lists(by, lists), SLOTS, dated)
+        counting = Counting(what.reward, depth, folds, over_lists(by, lists), SLOTS)
         counts = _counts(batches, parts, counting, offered(lists))
         solving = Solving(Solver(model, constraints), folds, counting.by_list)
         answers = _solved(solving, counts, workers, batches.rows, say)
         say("Judging")
         judged = None
         if len(answers.held_out):
-            by_judge = _judging(batches.tally, judge, model, what)
+            by_judge = _judging(batches.tally, judge, what)
             judged = _judged(parts.split(batches), answers.held_out, what, by_judge, confidence)
             judged = _allowing(judged, model, answers, judge)
         if model.ladder is not None:
-            drift = drift_of(batches, what.reward, np.array(model.ladder.examined))
-            judged, notes = _drifting(judged, drift, answers), [*notes, *drift.notes()]
+            notes += drift_of(batches, what.reward, np.array(model.ladder.examined)).notes()
     row = summed_up(answers.contexts, judged, (by.name, what.name), explore, folds)
     return Optimized(
         (row,),
@@ -204,30 +202,21 @@ def _model(
         cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
         return Model(cell, theta, model.examined(depth), clip, None, pessimism)
     fit = fitted(batches.tally, estimator, metric.reward, metric.depth)
-    p, error = np.array(fit.examined), None
-    drift = drift_of(batches, metric.reward, p).fastest
+    error = None
     if estimator.examination is None:
-        p, error = _examined(batches.tally, metric.reward, p, apart=drift > 0)
+        error = _examination_error(batches.tally, metric.reward, np.array(fit.examined))
     of_position, of_item, of_context = fit.strengths
-    ladder = LadderRates((of_position, of_item, of_context), tuple(p.tolist()))
+    ladder = LadderRates((of_position, of_item, of_context), fit.examined)
     ladder = ladder._replace(base=_base_rate(batches, metric.reward, ladder))
-    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism, error, drift)
+    return Model("ip", theta, (1.0,) * depth, math.inf, ladder, pessimism, error)
 
 
-def _examined(
-    tally: Tally, reward: str, p: Floats, *, apart: bool
-) -> tuple[Floats, ExaminationError]:
-    """The examination that a ladder has learnt, and how uncertain it is.
-
-    Where click rates change over time, an item that moved from one period to the next says nothing
-    about positions. Then only moves within a period count (`apart`), in both.
-    """
-    n, w = period_counts(tally, reward) if apart else sample_counts(sampled(tally, reward))
-    if apart:
-        p = examination_curve(n, w)
+def _examination_error(tally: Tally, reward: str, p: Floats) -> ExaminationError:
+    """How uncertain the examination is that a ladder has learnt."""
+    n, w = sample_counts(sampled(tally, reward))
     clicks = w.sum(axis=0)
     covariance = examination_covariance(curve_information(n, w, p))
-    return p, ExaminationError(covariance, ratio(clicks, clicks.sum()))
+    return ExaminationError(covariance, ratio(clicks, clicks.sum()))
 
 
 def _base_rate(batches: Batches, reward: str, ladder: LadderRates) -> float:
@@ -270,18 +259,15 @@ def _solved(
     return joined(parts())
 
 
-def _judging(tally: Tally, judge: EstimatorLike, model: Model, metric: Metric) -> EstimatorLike:
-    """The judge; where rates change over time, a ladder with the examination found within periods.
+def _judging(tally: Tally, judge: EstimatorLike, metric: Metric) -> EstimatorLike:
+    """The judge.
 
     A ladder learns from the whole log what contexts share, and from a fold the rates by which its
     policies are judged.
     """
     (by,), _ = with_curves(tally, parse_estimators(judge, math.inf), [metric])
-    if not isinstance(by, Ladder):
-        return by
-    if by.examination is None and model.drift and model.ladder is not None:
-        by = Ladder(by.top, by.strengths, model.ladder.examined, by.segments, items=by.items)
-    fitted(tally, by, metric.reward, metric.depth)  # stays with the tally
+    if isinstance(by, Ladder):
+        fitted(tally, by, metric.reward, metric.depth)  # stays with the tally
     return by
 
 
@@ -298,23 +284,8 @@ def _allowing(judged: Evaluation, model: Model, answers: Found, judge: Estimator
     return widened(
         judged,
         se,
-        0.0,
         f"How much positions are examined is itself an estimate, which adds {se:.2g} to the "
         "standard error.",
-    )
-
-
-def _drifting(judged: Evaluation | None, drift: Drift, answers: Found) -> Evaluation | None:
-    """The judgement, with how far rates may have moved since they were seen in its intervals."""
-    if judged is None or not drift.fastest:
-        return judged
-    shift = answers.drift / answers.records
-    return widened(
-        judged,
-        0.0,
-        shift,
-        f"Rates that change over time add {shift:.2g} to either end of the intervals.",
-        level=abs(drift.at_end),
     )
 
 
@@ -334,6 +305,6 @@ def _judged(
         missing="production",
         confidence=confidence,
     )
-    # Here trends are allowed for, which is said elsewhere.
+    # What is said of trends is said of the whole log.
     notes = tuple(note for note in found.notes if not note.startswith(ITEMS_CHANGE))
     return replace(found, notes=notes)

@@ -32,7 +32,6 @@ class Counts:
         pair_context: Shape (P,): the context of each pair, rising.
         n: Shape (F, P, K): how many records show the pair at the position.
         c: Shape (F, P, K): their clicks there.
-        time: Shape (F, P, K): the sum of their periods, by number; None if it is not needed.
         records: Shape (F, X).
         lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
         list_context: Shape (M,), rising.
@@ -48,7 +47,6 @@ class Counts:
     pair_context: Ints
     n: Floats
     c: Floats
-    time: Floats | None
     records: Floats
     lists: Ints
     list_context: Ints
@@ -69,10 +67,7 @@ class Counts:
 
     def rates(self, fold: int, model: Model) -> Rates:
         """The ladder's rates by all records (`ALL`), or by those outside of a fold."""
-        time = None
-        if self.time is not None:
-            time = self.time[np.arange(len(self.time)) != fold].sum(axis=0)
-        return model.rates(self.slots(fold), time)
+        return model.rates(self.slots(fold))
 
     def each(
         self, fold: int, model: Model, *, by_list: bool, named: bool
@@ -113,7 +108,7 @@ class Counts:
                     float(counts.records[x]),
                     rates.rate[mine],
                     rates.variance[mine],
-                    rates.step[mine] + rates.drift[mine],
+                    rates.step[mine],
                     rates.by_p and rates.by_p.at(mine),
                     self._lists(slice(lists[x], lists[x + 1]), fold, mine.start)
                     if by_list
@@ -145,7 +140,6 @@ class Counting:
         folds: F.
         by_list: whether the clicks of lists are counted too.
         slots: about so many positions of lists are counted at a time.
-        dated: whether the periods of records are counted too.
     """
 
     reward: str
@@ -153,7 +147,6 @@ class Counting:
     folds: int
     by_list: bool
     slots: int
-    dated: bool = False
 
     def parts(
         self, batch: Batch, fold: Ints, offered: Bools | None = None, before: int = 0
@@ -197,7 +190,6 @@ class Counting:
             pair_context=batch.pair_context,
             n=n,
             c=c.reshape(n.shape),
-            time=self._time(batch, fold) if self.dated else None,
             records=np.stack([sums(batch.list_context, of, batch.context_count) for of in list_n]),
             lists=batch.lists[lists, :depth],
             list_context=batch.list_context[lists],
@@ -206,12 +198,6 @@ class Counting:
             offered=sums(number, offered, len(lists)) > 0,
             rows=len(batch.n),
         )
-
-    def _time(self, batch: Batch, fold: Ints) -> Floats:
-        """Shape (F, P, K): the sum of the periods of records."""
-        when = batch.n * batch.clusters["period"]
-        of_list = self._by(fold, batch.row_list, when, len(batch.lists))
-        return np.stack([batch.by_slot(batch.slot, np.repeat(of, batch.depth)) for of in of_list])
 
     def _by(self, fold: Ints, group: Ints, values: Floats, count: int) -> Floats:
         """Shape (F, count): the sums of values by fold and group."""

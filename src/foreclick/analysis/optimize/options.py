@@ -32,17 +32,6 @@ def chosen_by(metric: object, estimator: object, clip: float) -> tuple[Metric, A
         raise ModelError(f"estimator={estimator!r}: a policy is the best by one of them.")
     by = found[0]
     if isinstance(by, Ladder):
-        if by.segments:
-            raise ModelError(
-                f"{by.name!r} with segments={by.segments!r} cannot choose a policy: a context is "
-                "optimised on its own. Leave them out, and judge by it: judge=Ladder(segments=…)."
-            )
-        if by.items is not None:
-            raise ModelError(
-                f"{by.name!r} with items= cannot choose a policy: it would choose items by their "
-                "features alone, which nobody has seen. Leave them out, and judge by it: "
-                "judge=Ladder(items=…)."
-            )
         return what, _from_position(by)
     if callable(by.model.cell) or not by.model.sees_items or len(by.clip or ()) > 1:
         raise ModelError(

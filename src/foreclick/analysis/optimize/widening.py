@@ -11,9 +11,7 @@ from foreclick.analysis.evaluate import Evaluation
 _ENDS = ("value", "low", "high"), ("change", "change_low", "change_high")
 
 
-def widened(
-    judged: Evaluation, se: float, shift: float, because: str, level: float = 0.0
-) -> Evaluation:
+def widened(judged: Evaluation, se: float, because: str) -> Evaluation:
     """An evaluation whose candidate has further errors, and a verdict that still holds with them.
 
     Production is known without these errors, so a change has the same ones as a value, and a lift
@@ -22,12 +20,10 @@ def widened(
     Args:
         judged: an evaluation of one candidate by one estimator.
         se: the standard error of what is added, independent of the rest.
-        shift: how far the value may be off besides, to either side.
         because: a note that says why.
-        level: how far everything may be off, production too, as a share; a lift is not.
     """
     row = judged.to_dicts()[0]
-    if row["low"] is None or not (se or shift or level):
+    if row["low"] is None or not se:
         return judged
     # What was never shown is in the ends already, and does not add up like errors.
     less, margin = row.get("borrowed") or 0.0, row.get("margin") or 0.0
@@ -40,12 +36,11 @@ def widened(
         scales.append(("lift", "lift_low", "lift_high", row["production"]))
     for center, low, high, scale in scales:
         if row[low] is not None:
-            more, off = reach * se / scale, shift / scale
-            off += 0.0 if center == "lift" else abs(row[center]) * level
+            more = reach * se / scale
             below = max(row[center] - row[low] - less / scale, 0.0)
             above = max(row[high] - row[center] - margin / scale, 0.0)
-            wide[low] = row[low] - (math.hypot(below, more) - below) - off
-            wide[high] = row[high] + (math.hypot(above, more) - above) + off
+            wide[low] = row[low] - (math.hypot(below, more) - below)
+            wide[high] = row[high] + (math.hypot(above, more) - above)
     wide["low"] = max(wide["low"], 0.0)
     notes, evidence = (
         list(judged.notes),

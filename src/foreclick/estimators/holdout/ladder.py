@@ -1,33 +1,29 @@
 """Errors of a ladder: every case predicted from what the other folds leave on each rung.
 
-Rungs down to the context are worked out batch by batch; those that contexts share, classes and the
-whole log, are known only after the last one. But a prediction is linear in the rate ρ that the
-context borrows from them, V̂ = α + β ρ, and ρ is one number for a class and a fold. So the sums of
-squared errors are kept as the coefficients of a polynomial in ρ, and one pass is enough:
+Rungs down to the context are worked out batch by batch; the log's is known only after the last one.
+But a prediction is linear in the rate ρ that the context borrows from it, V̂ = α + β ρ, and ρ is one
+number for a fold. So the sums of squared errors are kept as the coefficients of a polynomial in ρ,
+and one pass is enough:
 
     Σ w (α + β ρ − V)² = Σ w δ² + 2 ρ Σ w δ β + ρ² Σ w β²,    δ = α − V
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from foreclick.batches import EMPTY, Batch, Batches, Floats, Ints, Totals, padded, sums
+from foreclick.batches import EMPTY, Floats, Ints, Totals, padded, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.errors import ModelError
 from foreclick.estimators.cells import Ask
 from foreclick.estimators.holdout.cells import Cases, Cut, fold_cells, runs, training
-from foreclick.estimators.ladder.rates import log_cells, slot_examination
+from foreclick.estimators.ladder.rates import slot_examination
 from foreclick.estimators.ladder.shrinkage import base_rate, borrowed, climb, descend
 from foreclick.estimators.ladder.spec import Fitted
-from foreclick.words import number_of
 
 
 class LadderErrors:
@@ -37,25 +33,19 @@ class LadderErrors:
         asks: the metrics.
         fit: the ladder, with the strengths and the examination of the whole log.
         folds: T.
-        classes: of contexts, by the segments of the ladder.
         forward: whether only earlier folds predict a fold.
     """
 
-    def __init__(
-        self, asks: Sequence[Ask], fit: Fitted, folds: int, classes: Classes, *, forward: bool
-    ) -> None:
+    def __init__(self, asks: Sequence[Ask], fit: Fitted, folds: int, *, forward: bool) -> None:
         self.asks, self.fit, self.folds, self.forward = asks, fit, folds, forward
-        self.classes, count = classes, len(classes.numbers)
-        self._whole, self._by_fold = Totals(count), Totals(count * folds)
+        self._whole, self._by_fold = Totals(), Totals(folds)
 
     def add(self, cut: Cut, cases: Cases) -> None:
         """Add the errors in the contexts of a batch."""
         found = _climbed(cut, self.asks[0], self.fit)
-        number = self.classes.of_contexts(cut.batch)
-        context_class = np.searchsorted(self.classes.numbers, number)
-        stratum = context_class[cut.case_context] * self.folds + cut.case_fold
-        self._whole.add("passed", found.passed_whole, context_class)
-        self._by_fold.add("passed", found.passed_own, stratum)
+        everyone = np.zeros(len(found.passed_whole), dtype=np.int64)
+        self._whole.add("passed", found.passed_whole, everyone)
+        self._by_fold.add("passed", found.passed_own, cut.case_fold)
         for ask in self.asks:
             weight = found.n * padded(ask.metric.theta, cut.batch.depth)[found.position]
             alpha, beta = (
@@ -64,89 +54,22 @@ class LadderErrors:
             )
             delta, w = alpha - cases.truth[ask.metric], cases.weight
             parts = [w * delta**2, w * delta * beta, w * beta**2, w * delta, w * beta]
-            self._by_fold.add(ask, np.stack(parts, axis=1), stratum[cases.number])
+            self._by_fold.add(ask, np.stack(parts, axis=1), cut.case_fold[cases.number])
 
     def sums(self) -> dict[Ask, tuple[Floats, Floats]]:
         """Shape (T, 1) each: the squared errors and the errors."""
         rho, found = self._shared_rate(), {}
         for ask in self.asks:
-            dd, db, bb, d, b = self._by_fold.sum(ask).T.reshape(5, -1, self.folds)
-            squared = (dd + 2 * rho * db + rho**2 * bb).sum(axis=0)
-            found[ask] = np.maximum(squared, 0.0)[:, None], (d + rho * b).sum(axis=0)[:, None]
+            dd, db, bb, d, b = self._by_fold.sum(ask).T
+            squared = dd + 2 * rho * db + rho**2 * bb
+            found[ask] = np.maximum(squared, 0.0)[:, None], (d + rho * b)[:, None]
         return found
 
     def _shared_rate(self) -> Floats:
-        """Shape (classes, T): the rate that a context of each class borrows, for each fold."""
-        numbers, fold = self.classes.numbers, np.arange(self.folds)
-        strengths = self.fit.strengths[len(self.fit.strengths) - len(self.classes.segments) :]
+        """Shape (T,): the rate that contexts borrow from the log, for each fold."""
         counts = _Counts(*self._by_fold.sum("passed").T, *self._whole.sum("passed").T)
-        rungs = []
-        for size, s in zip(self.classes.sizes[1:], strengths, strict=True):
-            coarser, below = np.unique(numbers % size, return_inverse=True)
-            rung = _Rung(
-                s=s,
-                cell=np.repeat(np.arange(len(numbers)), self.folds),
-                below=(below[:, None] * self.folds + fold).ravel(),
-                cell_below=below,
-                sizes=(len(coarser) * self.folds, len(coarser)),
-            )
-            rungs.append((rung, *counts.left(rung.cell, forward=self.forward)))
-            counts, numbers = counts.passed_on(*rungs[-1]), coarser
         log = np.zeros(self.folds, dtype=np.int64)
-        rate = base_rate(*counts.left(log, forward=self.forward))
-        for rung, n, c in reversed(rungs):
-            rate = descend(n, c, rung.s, rate[rung.below])
-        return rate.reshape(-1, self.folds)
-
-
-@dataclass(frozen=True, eq=False)
-class Classes:
-    """What contexts have in common: the values of their segments, as one number.
-
-    Attributes:
-        segments: the finest first.
-        sizes: the classes by segment j and those after it are numbered below `sizes[j]`; the last
-            is 1, that of the whole log.
-        numbers: Shape (C,), rising: the classes that occur.
-    """
-
-    segments: Sequence[str]
-    sizes: Sequence[int]
-    numbers: Ints
-
-    @classmethod
-    def of(cls, batches: Batches, segments: Sequence[str]) -> Classes:
-        """The classes of a log; refused where a context has several."""
-        counts = [len(batches.codebook.segments[segment]) for segment in segments]
-        sizes = [math.prod(counts[j:]) for j in range(len(counts) + 1)]
-        found, several = np.zeros(1 - min(len(segments), 1), dtype=np.int64), []
-        for batch in batches if segments else ():
-            classes = cls(segments, sizes, found)
-            of_row, of_context = classes._of_rows(batch), classes.of_contexts(batch)
-            mixed = np.unique(batch.row_context[of_row != of_context[batch.row_context]])
-            several += batch.contexts.take(pa.array(mixed)).to_pylist()
-            found = np.union1d(found, of_row)
-        if several:
-            raise ModelError(
-                f"{number_of(len(several), 'context')} with several values of "
-                f"{', '.join(segments)}, for example {several[0]!r}, so it is no class of "
-                "contexts. Name a column that says the same of every record of a context, or make "
-                "it part of the context."
-            )
-        return cls(segments, sizes, found)
-
-    def _of_rows(self, batch: Batch) -> Ints:
-        codes = [batch.segments[segment].astype(np.int64) for segment in self.segments]
-        found = np.zeros(len(batch.n), dtype=np.int64)
-        for code, size in zip(codes, self.sizes[1:], strict=True):
-            found += code * size
-        return found
-
-    def of_contexts(self, batch: Batch) -> Ints:
-        """Shape (X,): the number of each context's class."""
-        found = np.zeros(batch.context_count, dtype=np.int64)
-        found[batch.row_context] = self._of_rows(batch)
-        return found
+        return base_rate(*counts.left(log, forward=self.forward))
 
 
 # --- rungs ----------------------------------------------------------------------------------------
@@ -254,9 +177,7 @@ def _climbed(cut: Cut, ask: Ask, fit: Fitted) -> _Climbed:
     examination = slot_examination(batch, fit, ask.metric.reward)
     units = {name: key[listed, position] for name, key in keys.items()}
     slots = _Slots(top.case, units | {"item": units["position"] // depth})
-    lean = log_cells(batch, fit, ask.metric.reward).lean
-    known = _Exposed(examination[listed, position], None if lean is None else lean.relative)
-    for rung in _rungs(cut, fit, top.cell, slots, known):
+    for rung in _rungs(cut, fit, top.cell, slots, examination[listed, position]):
         rungs.append((rung, *counts.left(rung.cell, forward=cut.forward)))
         counts = counts.passed_on(*rungs[-1])
     rate, share = np.zeros(len(cut.case_n)), np.ones(len(cut.case_n))
@@ -286,19 +207,7 @@ class _Slots(NamedTuple):
         return _Slots(value_of_each(below, self.case), units)
 
 
-class _Exposed(NamedTuple):
-    """How much a record of a cell exposes the cell below.
-
-    Attributes:
-        entry: Shape (E,): the examination of each entry of the top rung.
-        pair: Shape (P,): what features say of each pair, if the ladder has a table of items.
-    """
-
-    entry: Floats
-    pair: Floats | None
-
-
-def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: _Exposed) -> Iterator[_Rung]:
+def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: Floats) -> Iterator[_Rung]:
     """The rungs from the top to the context, whose entries are the cases.
 
     Args:
@@ -306,7 +215,7 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: _Exposed) 
         fit: the ladder.
         cell: Shape (E,): the cells of the top rung, by entry.
         slots: the entries of the top rung.
-        exposed: by entry of the top rung, and by pair.
+        exposed: Shape (E,): the examination of each entry of the top rung.
     """
     contexts = cut.batch.context_count
     names = fit.ladder.rungs
@@ -317,9 +226,7 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: _Exposed) 
             yield _Rung(s, cell, every, np.arange(contexts), (len(every), contexts))
             return
         if j == fit.ladder.exposing:
-            own = value_of_each(cell, exposed.entry)
-        elif name == "item" and exposed.pair is not None:
-            own = value_of_each(cell, exposed.pair[slots.units["item"]])
+            own = value_of_each(cell, exposed)
         if below_name == "context":
             below, next_cell = slots.case, cut.case_context
             sizes = len(cut.case_n), contexts
@@ -333,5 +240,5 @@ def _rungs(cut: Cut, fit: Fitted, cell: Ints, slots: _Slots, exposed: _Exposed) 
         if below_name == "context":
             slots, cell = _Slots(np.arange(len(cut.case_n)), {}), next_cell
         else:
-            exposed = exposed._replace(entry=value_of_each(below, exposed.entry))
+            exposed = value_of_each(below, exposed)
             slots, cell = slots.merged(below), next_cell

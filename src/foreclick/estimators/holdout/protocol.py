@@ -22,7 +22,7 @@ from foreclick.batches import Batches, Floats, Totals, batches_of, sums
 from foreclick.batches.arrays import numbered
 from foreclick.estimators.cells import Ask, row_credit
 from foreclick.estimators.holdout.cells import Cases, Cut
-from foreclick.estimators.holdout.ladder import Classes, LadderErrors
+from foreclick.estimators.holdout.ladder import LadderErrors
 from foreclick.estimators.holdout.weighted import WeightedErrors
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.spec import Ladder
@@ -145,7 +145,7 @@ def fold_errors(
     batches = batches_of(tally)
     asks = [Ask.of(e, metric) for e in estimators for metric in metrics]
     groups = [
-        _errors_of(tally, batches, [a for a in asks if a.cell == cell], protocol)
+        _errors_of(tally, [a for a in asks if a.cell == cell], protocol)
         for cell in dict.fromkeys(ask.cell for ask in asks)
     ]
     truths = _Truths(metrics, protocol)
@@ -165,16 +165,13 @@ def fold_errors(
     )
 
 
-def _errors_of(
-    tally: Tally, batches: Batches, asks: list[Ask], protocol: Protocol
-) -> WeightedErrors | LadderErrors:
+def _errors_of(tally: Tally, asks: list[Ask], protocol: Protocol) -> WeightedErrors | LadderErrors:
     """An empty sum for asks that share their cells."""
     ladder, metric = asks[0].ladder, asks[0].metric
     if ladder is None:
         return WeightedErrors(asks, protocol.count)
     fit = fitted(tally, ladder, metric.reward)
-    classes = Classes.of(batches, ladder.segments)
-    return LadderErrors(asks, fit, protocol.count, classes, forward=protocol.forward)
+    return LadderErrors(asks, fit, protocol.count, forward=protocol.forward)
 
 
 def _cuts(batches: Batches, protocol: Protocol) -> Iterator[Cut]:

@@ -8,20 +8,14 @@ before, the strength of the top, is then learnt from buckets of users, or tenths
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
 
 from foreclick.batches import Floats
-from foreclick.errors import ModelError
-from foreclick.estimators.ladder.classes import check_classes
-from foreclick.estimators.ladder.effects import ItemEffects, item_effects
-from foreclick.estimators.ladder.features import Features, ItemCounts, learn_features
 from foreclick.estimators.ladder.held_out import HeldOut
-from foreclick.estimators.ladder.items import ID, Items
-from foreclick.estimators.ladder.sample import Sample, sample_counts, sampled
+from foreclick.estimators.ladder.sample import Sample, sampled
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.models import ClickModel
 from foreclick.progress import say
@@ -48,56 +42,23 @@ def fitted(tally: Tally, ladder: Ladder, reward: str, depth: int = 0) -> Fitted:
         depth: how deep a given examination is to reach; a learnt one ends where the log's lists
             do, and is 0 further down.
     """
-    _check_segments(tally, ladder)
     given = None
     if ladder.examination is not None:
         depth = max(depth, tally.shape.depth)
         given = np.array(ClickModel(ladder.name, (), ladder.examination).examined(depth))
-    shared = ladder.stopping != 0 or ladder.items is not None  # something to learn in any case
-    if ladder.strengths is not None and given is not None and not shared:
+    if ladder.strengths is not None and given is not None and ladder.stopping == 0:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         say(f"Learning {ladder.name} from a sample of contexts")
-        items = item_effects(tally, reward) if ladder.items == ID else ladder.items
-        sample = sampled(tally, reward, ladder.segments, items=items)
-        tally.learnt[key] = learnt(ladder, sample, given, items)
+        tally.learnt[key] = learnt(ladder, sampled(tally, reward), given)
     return cast("Fitted", tally.learnt[key])
-
-
-def _check_segments(tally: Tally, ladder: Ladder) -> None:
-    """Refuse segments that the log was read without, or that are no classes of contexts."""
-    can = tally.shape.segments
-    unknown = [name for name in ladder.segments if name not in can]
-    if unknown:
-        raise ModelError(
-            f"by={unknown[0]!r}: the log was read with the segments {', '.join(can) or '(none)'}. "
-            f"Read it with segments=({unknown[0]!r},)."
-        )
-    check_classes(tally, ladder.segments)
-
-
-# --- examination ----------------------------------------------------------------------------------
-
-
-def period_counts(tally: Tally, reward: str) -> tuple[Floats, Floats]:
-    """Shape (P, K) each: the same of pairs that are others in each period.
-
-    Where click rates change over time, an item that moved from one period to the next says nothing
-    about positions.
-    """
-    return sample_counts(sampled(tally, reward, parts=sys.maxsize), apart=True)
 
 
 # --- strengths and κ ------------------------------------------------------------------------------
 
 
-def learnt(
-    ladder: Ladder,
-    sample: Sample,
-    given: Floats | None = None,
-    items: Items | ItemEffects | None = None,
-) -> Fitted:
+def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitted:
     """The strengths, examination and κ that predict each part best from the others.
 
     κ by the strengths so far, strengths by that κ, and both once more.
@@ -106,47 +67,20 @@ def learnt(
         ladder: what it has of its own is not learnt.
         sample: the records.
         given: Shape (K,) or longer: the examination, if it is not to be learnt.
-        items: what is known of the items of the sample.
     """
     curve = sample.curve if given is None else given
     tree = HeldOut(ladder, sample, curve, fixed=given is not None)
-    guessed = [_GUESS.get(rung, _GUESS["context"]) for rung in ladder.rungs[:-1]]
-    strengths = list(ladder.strengths or guessed)
+    strengths = list(ladder.strengths or (_GUESS[rung] for rung in ladder.rungs[:-1]))
     stopping = 0.0 if ladder.stopping is None else ladder.stopping
     by_list, several = tree, len(np.unique(sample.part)) > 1
     if several and not sample.dated and len(sample.lists) >= _MANY_LISTS:
         by_list = HeldOut(ladder, sample.by_list(), curve, fixed=given is not None)
-    features = None
-    for _ in range(1 if items is None else 2):
-        if several:  # else there is nothing to predict from
-            strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
-        tree.examine(strengths, stopping)
-        if items is not None:
-            features = _features(items, sample, (tree, by_list), strengths)
-            if ladder.strengths is None and features.evidence is not None:
-                # Items held out were no further off than this, whatever lists or days say of it.
-                at = tree.item_rung
-                strengths[at] = max(strengths[at], 1 / features.spread)
+    if several:  # else there is nothing to predict from
+        strengths, stopping = _searched(ladder, (tree, by_list), strengths, stopping)
+    tree.examine(strengths, stopping)
     base = float(tree.rates(strengths)[-1][0])
     p = tuple(tree.p.tolist())
-    return Fitted(ladder, tuple(strengths), p, stopping, base, tree.rounds, features)
-
-
-def _features(
-    items: Items | ItemEffects,
-    sample: Sample,
-    trees: tuple[HeldOut, HeldOut],
-    strengths: list[float],
-) -> Features:
-    """What features say of items, by the examination so far; from now on the trees use it."""
-    n, c = trees[0].item_counts(strengths)
-    s = strengths[trees[0].item_rung]
-    counts = ItemCounts(sample.pair_row, sample.pair_context, sample.pair_fold, n, c)
-    found = learn_features(items, counts, s)
-    relative = found.of_sample(counts, s)
-    for tree in trees:
-        tree.lean(relative)
-    return found
+    return Fitted(ladder, tuple(strengths), p, stopping, base, tree.rounds)
 
 
 def _searched(

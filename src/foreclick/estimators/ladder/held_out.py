@@ -82,14 +82,13 @@ class HeldOut:
     Attributes:
         p: Shape (K,) or longer: the examination of positions so far.
         rounds: how many rounds it took to find it.
-        item_rung: the number of the rung "item".
     """
 
     def __init__(self, ladder: Ladder, sample: Sample, p: Floats, *, fixed: bool = True) -> None:
         self.p, self._first_p, self._fixed = p, p, fixed or ladder.top == "ip"
         self.rounds = 0
         self._exposing = ladder.exposing
-        self.item_rung = ladder.rungs.index("item")
+        self._item_rung = ladder.rungs.index("item")
         row, k = np.nonzero((sample.lists != EMPTY)[sample.row_list])
         keys = _cell_keys(ladder, sample, sample.row_list[row], k)
         self.rungs = _rungs(keys, sample.part[row])
@@ -143,17 +142,6 @@ class HeldOut:
                 break
             before = now
 
-    def item_counts(self, strengths: Sequence[float]) -> tuple[Floats, Floats]:
-        """Shape (Q,) each: records and clicks of every pair, in their order, from all parts."""
-        n, c = self._counts(strengths)
-        return n[self.item_rung], c[self.item_rung]
-
-    def lean(self, relative: Floats) -> None:
-        """Take what features say of pairs, shape (Q,) in their order: e of the rung "item"."""
-        j = self.item_rung
-        self.rungs[j] = self.rungs[j]._replace(exposed=relative)
-        del self._known[j:]
-
     def _counts(
         self, strengths: Sequence[float], exposing: Passing | None = None
     ) -> tuple[list[Floats], list[Floats]]:
@@ -182,7 +170,7 @@ class HeldOut:
 
     def _item_rates(self, strengths: Sequence[float], exposing: Passing) -> Floats:
         """Shape (Q,): the rates of items, from all parts."""
-        return self._descended(strengths, *self._counts(strengths, exposing), self.item_rung)[-1]
+        return self._descended(strengths, *self._counts(strengths, exposing), self._item_rung)[-1]
 
     def rates(self, strengths: Sequence[float]) -> list[Floats]:
         """Shape (G,) by rung: the rates of all cells, from all parts."""
@@ -285,7 +273,7 @@ def _cell_keys(ladder: Ladder, sample: Sample, at: Ints, k: Ints) -> list[Ints]:
     """
     depth = sample.lists.shape[1]
     pair = sample.lists[at, k]
-    coarse = [pair * depth + k, pair, sample.context[at], *sample.classes[:, at], np.zeros_like(at)]
+    coarse = [pair * depth + k, pair, sample.context[at], np.zeros_like(at)]
     own = {"list": at * depth + k, "prefix": sample.prefix[at, k] * depth + k}
     return [own[name] for name in ladder.rungs if name in own] + coarse
 

@@ -1,7 +1,7 @@
 """The cells of a ladder over a batch, rung by rung: their counts, and which cell each backs off to.
 
-Within a batch the rungs go from the top to the context; classes of contexts and the log are sums
-over all contexts and live in `Rungs` of their own. A candidate's cells that the log never showed
+Within a batch the rungs go from the top to the context; the log's is a sum over all contexts. A
+candidate's cells that the log never showed
 follow those of the log, without records, so that every formula is one array expression for both.
 """
 
@@ -18,7 +18,6 @@ from foreclick.batches import EMPTY, Batch, Bools, Candidate, Floats, Ints, Rewa
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimators.ladder.exposure import readers
-from foreclick.estimators.ladder.features import Leaning
 from foreclick.estimators.ladder.shrinkage import Passing, borrowed, climb, descend, own_weight
 from foreclick.estimators.ladder.spec import Fitted, Ladder
 from foreclick.metrics import first_of
@@ -244,9 +243,7 @@ class LogCells(NamedTuple):
         starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
         attraction: Shape (P,): μ of each pair, by which fewer examine what stands below it; those
             of a candidate's new pairs follow.
-        new_attraction: Shape (X,): μ of what a context never showed, but for features.
-        lean: what features say of the pairs.
-        reading: the same in the round in which μ was found.
+        new_attraction: Shape (X,): μ of what a context never showed.
     """
 
     rungs: Rungs
@@ -255,8 +252,6 @@ class LogCells(NamedTuple):
     starts: Ints
     attraction: Floats
     new_attraction: Floats
-    lean: Leaning | None
-    reading: Leaning | None
 
 
 class _Numbers(NamedTuple):
@@ -326,17 +321,14 @@ def _log_cells(batch: Batch, fit: Fitted, reward: str) -> LogCells:
     earned = reward_of(batch, reward)
     value = earned.value * batch.n[earned.row]
     c = sums(top[batch.row_list[earned.row], earned.position], value, count)
-    rungs, (attraction, new), leaning = _examined_rungs(batch, fit, numbers, n, c)
-    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new, *leaning)
+    rungs, (attraction, new) = _examined_rungs(batch, fit, numbers, n, c)
+    return LogCells(rungs, top, numbers.slots, numbers.starts, attraction, new)
 
 
 def _examined_rungs(
     batch: Batch, fit: Fitted, numbers: _Numbers, n: Floats, c: Floats
-) -> tuple[Rungs, list[Floats], tuple[Leaning | None, Leaning | None]]:
-    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top.
-
-    And what features say of pairs, now and in the round in which μ was found.
-    """
+) -> tuple[Rungs, list[Floats]]:
+    """The rungs of a batch, and μ of its pairs and contexts, from the counts of the top."""
     contexts, below, shown = batch.context_count, numbers.below, numbers.shown
     strengths, j = fit.strengths[: len(below)], fit.ladder.exposing
     records, clicks = [n], [c]
@@ -346,32 +338,19 @@ def _examined_rungs(
     p = padded(fit.examined, batch.depth)
     slot = value_of_each(numbers.exposing, np.flatnonzero(shown), len(n))  # one of each cell
     exposed = p[slot % batch.depth]
-    mu, reading = [np.zeros(batch.pair_count), np.zeros(contexts)], None
+    mu = [np.zeros(batch.pair_count), np.zeros(contexts)]
     first = Passing.of(n, c, strengths[j], below[j], len(below[j + 1]))
     for round_ in range(fit.rounds + 1):
         each = [exposed, *[1.0] * (len(below) - j - 1)]
         rungs = Rungs.climbed(strengths[j:], n, c, below[j:], each, contexts, first)
-        rungs, lean = _leaning(batch, fit, rungs)
         if not fit.stopping or round_ == fit.rounds:
             break
-        mu, reading = rungs.last(2).rates(np.full(contexts, fit.base))[0], lean
+        mu = rungs.last(2).rates(np.full(contexts, fit.base))[0]
         exposed = (readers(mu[0], batch.lists, fit.stopping) * p).ravel()[slot]
     if j:
         records, clicks = [records[0], *rungs.n], [clicks[0], *rungs.c]
         rungs = Rungs(strengths, records, clicks, below, [1.0, *rungs.exposed], contexts)
-    return rungs, mu, (lean, reading)
-
-
-def _leaning(batch: Batch, fit: Fitted, rungs: Rungs) -> tuple[Rungs, Leaning | None]:
-    """The rungs with items that lean on their context and on what features say of them."""
-    if fit.features is None:
-        return rungs, None
-    n, c, s = rungs.n[-2], rungs.c[-2], rungs.strengths[-2]
-    lean = fit.features.of_batch(batch, n * rungs.borrowed[-2])
-    passed = climb(n, c, s, rungs.below[-2], batch.context_count, lean.relative)
-    exposed = [*rungs.exposed[:-2], lean.relative, rungs.exposed[-1]]
-    records, clicks = [*rungs.n[:-1], passed[0]], [*rungs.c[:-1], passed[1]]
-    return replace(rungs, n=records, c=clicks, exposed=exposed), lean
+    return rungs, mu
 
 
 # --- the candidate's cells ------------------------------------------------------------------------
@@ -387,7 +366,6 @@ class CandidateCells(NamedTuple):
         context: Shape (S,).
         mass: Shape (C, S): how likely the slot is in its context, by C candidates.
         listed: Shape (S,): the candidate's list that has the slot, where lists are kept apart.
-        lean: what features say of the cells of the rung "item".
     """
 
     rungs: Rungs
@@ -396,7 +374,6 @@ class CandidateCells(NamedTuple):
     context: Ints
     mass: Floats
     listed: Ints
-    lean: Leaning | None
 
 
 def candidate_cells(
@@ -419,32 +396,22 @@ def candidate_cells(
         lists = candidate.lists
         at, k = np.nonzero((lists.pairs != EMPTY) & (lists.mass > 0)[:, None])
         pair, context, mass = lists.pairs[at, k], lists.context[at], candidate.list_mass[:, at]
-    log = _with_pairs(candidate, fit, log, pair, context)
+    log = _with_pairs(candidate, log, pair, context)
     found, rungs = _with_slots(batch, fit, log, pair, k)
     if fit.ladder.top != "ip":
         found, rungs = _with_lists(batch, candidate, fit, log, (found, rungs), at, k)
-    return CandidateCells(rungs, found, k, context, mass, at, log.lean)
+    return CandidateCells(rungs, found, k, context, mass, at)
 
 
-def _with_pairs(
-    candidate: Candidate, fit: Fitted, log: LogCells, pair: Ints, context: Ints
-) -> LogCells:
+def _with_pairs(candidate: Candidate, log: LogCells, pair: Ints, context: Ints) -> LogCells:
     """The log's cells, with pairs that the log never showed."""
     known = candidate.batch.pair_count
     contexts = np.zeros(max(int(pair.max(initial=-1)) + 1 - known, 0), dtype=np.int64)
     unseen = pair >= known
     contexts[pair[unseen] - known] = context[unseen]
-    lean, reading = (
-        None
-        if each is None or fit.features is None
-        else fit.features.with_new(each, candidate, contexts)
-        for each in (log.lean, log.reading)
-    )
-    relative = 1.0 if lean is None else lean.relative[known:]
-    rungs = _extended(log.rungs, len(log.rungs) - 2, contexts, relative)
-    new = log.new_attraction[contexts] * (1.0 if reading is None else reading.relative[known:])
-    attraction = np.concatenate([log.attraction, new])
-    return log._replace(rungs=rungs, attraction=attraction, lean=lean)
+    rungs = _extended(log.rungs, len(log.rungs) - 2, contexts, 1.0)
+    attraction = np.concatenate([log.attraction, log.new_attraction[contexts]])
+    return log._replace(rungs=rungs, attraction=attraction)
 
 
 def _with_slots(

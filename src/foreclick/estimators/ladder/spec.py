@@ -30,8 +30,7 @@ liked an item above have stopped reading. With μ the rate of an item, that of t
 
     e = E_k(A) = p_k Π_{j<k} (1 − κ μ_{a_j})
 
-It is 1 on all rungs but one: `prefix`, the coarsest that knows what stands above. With a table of
-items, the rung `item` has one too: what features say of the item, relative to its context.
+It is 1 on all rungs but one: `prefix`, the coarsest that knows what stands above.
 """
 
 from __future__ import annotations
@@ -39,14 +38,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from foreclick.errors import ModelError
-from foreclick.estimators.ladder.items import Items, as_items
 from foreclick.models import LEARNT, ClickModel, Examination
-
-if TYPE_CHECKING:
-    from foreclick.estimators.ladder.features import Features
 
 Top = Literal["list", "prefix", "ip"]
 
@@ -71,41 +66,28 @@ class Ladder:
             those that predict parts of the log best, each from the others.
         examination: how much each position is looked at: a number for each, a function of the
             position, or "1/k". None, or "learnt": learnt from items that moved.
-        segments: what contexts have in common, from the finest to the coarsest (a query's class,
-            its language): segment columns of the log, of which each context has one value. They
-            are rungs between the context and the log, for contexts with little traffic.
         stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
-        items: what is known of items beside their clicks, for items that a context never showed or
-            showed rarely: `Items`, or a table with the column `item`, perhaps `context`, and
-            columns of numbers. They lean on the context's rate times what features say of them.
-            "id" if the same item is shown in many contexts: then what the others say of it counts.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
         ('ladder', 'ladder-ip')
         >>> Ladder("ip", strengths=[20, 5, 5]).rungs
         ('position', 'item', 'context', 'log')
-        >>> Ladder("prefix", segments="class").rungs
-        ('prefix', 'position', 'item', 'context', 'class', 'log')
     """
 
     top: Top
     strengths: tuple[float, ...] | None
     examination: Examination
-    segments: tuple[str, ...]
     stopping: float | None
-    items: Items | Literal["id"] | None
 
     def __init__(
         self,
         top: Top = "list",
         strengths: Sequence[float] | None = None,
         examination: Examination = None,
-        segments: str | Sequence[str] = (),
         stopping: float | None = None,
-        items: Any = None,  # noqa: ANN401 - whatever `Items` accepts
     ) -> None:
         if top not in _CELLS:
             raise ModelError(f"top={top!r}: say 'list', 'prefix' or 'ip'.")
@@ -116,10 +98,7 @@ class Ladder:
             examination = tuple(examination)
         learnt = isinstance(examination, str) and examination == LEARNT
         object.__setattr__(self, "examination", None if learnt else examination)
-        named = (segments,) if isinstance(segments, str) else tuple(segments)
-        object.__setattr__(self, "segments", named)
         object.__setattr__(self, "stopping", self._checked(stopping))
-        object.__setattr__(self, "items", as_items(items))
         wanted = len(self.rungs) - 1
         if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
             raise ModelError(
@@ -148,15 +127,7 @@ class Ladder:
     def rungs(self) -> tuple[str, ...]:
         """Names of the rungs, finest first."""
         fine = {"list": ("list", "prefix"), "prefix": ("prefix",), "ip": ()}[self.top]
-        return (*fine, "position", "item", "context", *self.segments, "log")
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Where a rate may come from: the rungs, and features between `item` and `context`."""
-        if self.items is None:
-            return self.rungs
-        at = self.rungs.index("context")
-        return (*self.rungs[:at], "features", *self.rungs[at:])
+        return (*fine, "position", "item", "context", "log")
 
     @property
     def exposing(self) -> int:
@@ -189,7 +160,6 @@ class Fitted:
         base: the rate of the log's rung in the sample that was learnt from: what the rates μ of
             items in the examination are backed off to, so that each context has its own.
         rounds: in how many rounds rates and examination are found.
-        features: what the ladder's table of items says of click rates.
     """
 
     ladder: Ladder
@@ -198,4 +168,3 @@ class Fitted:
     stopping: float = 0.0
     base: float = 0.0
     rounds: int = 0
-    features: Features | None = None

@@ -83,9 +83,6 @@ class LadderWork:
                 values[i, None, name] = found[name][:, j]
             for name in ("credit", "borrowed"):
                 values[i, 0, name] = found[name][:, j]
-            if "doubted" in found:
-                values[i, 0, "doubted"] = found["doubted"][:, j]
-                values |= {(i, name): found[name] for name in ("predicted", "unpredicted")}
             values[i, "rungs"] = found["share"][:, j]
         return values
 
