@@ -87,7 +87,9 @@ def questions(kinds: tuple[str, ...] = ("random", "docs", "simulated", "shop")) 
 
 def quick() -> list[Question]:
     """Some questions of every kind but the shop: seconds, not minutes."""
-    return questions(("random",))[::8] + questions(("docs",))[::5] + questions(("simulated",))[::10]
+    return (
+        questions(("random",))[::14] + questions(("docs",))[::6] + questions(("simulated",))[::16]
+    )
 
 
 # --- asking about a case --------------------------------------------------------------------------
