@@ -435,6 +435,24 @@ def simulated(name: str) -> Case:
     )
 
 
+@functools.cache
+def contradicting() -> Case:
+    """No click model holds, and every list was shown often: the ladder and `ip` disagree."""
+    rng = np.random.default_rng(8)
+    lists = np.array([rng.permutation(5)[:3] for _ in range(32)])
+    contexts = np.repeat(np.arange(8), 4)
+    world = simulate.ListSpecific(8, 5, [0.9, 0.7, 0.5], seed=2)
+    production = simulate.Stationary(contexts, lists, np.tile([0.4, 0.3, 0.2, 0.1], 8), days=8)
+    simulation = simulate.Simulation(world, production, 6_000)
+    log = fc.read_log(simulation.sample(seed=9), context="query", period="day", unit="user")
+    ids = simulate.item_ids(contexts[:, None], lists).tolist()
+    candidates = {
+        name: fc.Ranking({"context": list(range(8)), "items": ids[first::4]})
+        for first, name in enumerate(("first", "ranking", "old", "last"))
+    }
+    return Case("simulated/lists", log, candidates, 6_000, 8, unit=True)
+
+
 # --- the shop -------------------------------------------------------------------------------------
 
 SHOPS: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""The questions: some 300, asked through the public API alone, in a fixed order.
+"""The questions: some 450, asked through the public API alone, in a fixed order.
 
 Every question has a *tier*, which says what of its answer must stay:
 
@@ -87,7 +87,9 @@ def questions(kinds: tuple[str, ...] = ("random", "docs", "simulated", "shop")) 
 
 def quick() -> list[Question]:
     """Some questions of every kind but the shop: seconds, not minutes."""
-    return questions(("random",))[::8] + questions(("docs",))[::5] + questions(("simulated",))[::10]
+    return (
+        questions(("random",))[::14] + questions(("docs",))[::6] + questions(("simulated",))[::16]
+    )
 
 
 # --- asking about a case --------------------------------------------------------------------------
@@ -371,6 +373,14 @@ def _simulated() -> Iterator[Question]:
         yield from _compared(about)
         yield from _looked_at(about)
         yield from _changed(about, number)
+    about = About("simulated/lists", logs.contradicting, periods=8)
+    for candidate in ("first", "ranking", "old", "last"):
+        yield about.evaluate(candidate, candidate, metrics=("clicks@2", "dcg@3"))
+    yield about.evaluate("weighted", estimators=WEIGHTED, metrics="clicks@3")
+    yield about.compare("as usual", "first", "ranking", "old", metrics="clicks@3")
+    yield about.compare("by ladder", "first", "last", estimators="ladder", metrics="clicks@3")
+    yield about.other("backtest", fc.backtest, metrics="clicks@3")
+    yield about.other("optimize", fc.optimize, metrics="clicks@3", lists="logged")
 
 
 def _evaluated(about: About) -> Iterator[Question]:
