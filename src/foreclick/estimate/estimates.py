@@ -187,6 +187,7 @@ class ColumnSums:
         mass: Σ n_x H_g; `covered`: that of the cells that were logged; `clipped`: what M cut off.
         exposure, weighted, squared: Σ E, Σ E W and Σ E W², with E_g = n_x P_g.
         cells, seen: how many cells the candidate would use, and how many of them were logged.
+        out, out_records: contexts of which nothing is covered, and their records.
         largest: the largest weight that a record can have, before it is clipped.
         unlogged: records in cells that the given logging policy calls impossible.
         lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
@@ -208,6 +209,8 @@ class ColumnSums:
     clipped: float = 0.0
     cells: float = 0.0
     seen: float = 0.0
+    out: float = 0.0
+    out_records: float = 0.0
     largest: float = 0.0
     unlogged: float = 0.0
     lost: float = 0.0
@@ -507,10 +510,12 @@ class Estimates:
 
     # --- estimates --------------------------------------------------------------------------------
 
-    def of_candidate(self, candidate: int = 0) -> list[Estimate]:
-        """By estimator, metric, clip and part, in the order they were asked."""
+    def of_candidate(self, candidate: int = 0, *, whole: bool = False) -> list[Estimate]:
+        """By estimator, metric, clip and part, in the order they were asked; or of the whole."""
         q = self.question
         strata = self.strata_of(candidate)
+        if self.strata.split:
+            strata = strata[-1:] if whole else strata[:-1]
         found = []
         for e, estimator in enumerate(q.estimators):
             for metric in q.metrics:
@@ -559,7 +564,9 @@ class Estimates:
             return 0.0 if found is None else float(found[s, at])
 
         names = ("mass", "covered", "weighted", "squared", "clipped", "lost", "unlogged")
-        found: dict[str, Any] = {name: number(name) for name in (*names, "cells", "seen")}
+        names += ("cells", "seen", "out")
+        found: dict[str, Any] = {name: number(name) for name in names}
+        found["out_records"] = number("out records")
         exposed = stratum.known.exposure(ask)
         filled = self.totals.sums.get((g, "filled"))
         if filled is not None:
@@ -781,53 +788,56 @@ class Estimates:
         n = float(self.totals.get(("all", "records"), s))
         return np.asarray(found[s, column - int(self._starts[g])] / n)
 
-    def joint(self, estimates: Sequence[Estimate]) -> Floats:
-        """Shape (Q + 1, Q + 1): the covariance of Q estimates of one metric, and of production.
+    def joint(self, estimates: Sequence[Estimate], *, production: bool = False) -> Floats:
+        """Shape (Q, Q): the covariance of Q estimates; or (Q + 1, Q + 1), with production last.
 
-        Only differences are asked of it, so what production hides stands with the candidates.
-        Candidates that are alike to the last bit are one, whatever eigenvalues are cut.
+        With production, only differences are asked of it, so what production hides stands with the
+        candidates. Estimates that are alike to the last bit are one, whatever eigenvalues are cut.
         """
         s = estimates[0].stratum.number
         designs = [each.design() for each in estimates]
-        rows, _ = self._rows(s)
+        rows, covariance = self._rows(s)
         numbers: dict[bytes, int] = {}
         keys = [
-            b"".join((each @ d[0]).tobytes() for _, each in rows) or bytes([i % 256, i // 256])
-            for i, d in enumerate(designs)
+            b"".join((each @ d[0]).tobytes() for _, each in rows)
+            if covariance is None
+            else (covariance @ d[0]).tobytes()
+            for d in designs
         ]
         number = [numbers.setdefault(key, len(numbers)) for key in keys]
         first = [number.index(i) for i in range(len(numbers))]
-        whose = [*number, len(first)]
-        questions = np.stack([*(designs[i][0] for i in first), designs[0][1]])
-        found = self.shown(s, questions)[np.ix_(whose, whose)]
+        whose = [*number, *([len(first)] if production else [])]
+        questions = [designs[i][0] for i in first] + ([designs[0][1]] if production else [])
+        found = self.shown(s, np.stack(questions))[np.ix_(whose, whose)]
+        alike = found / np.sqrt(np.maximum(np.outer(np.diag(found), np.diag(found)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
-                both = self._hidden_pair(one, two, found[i, j], found[i, i] * found[j, j])
-                off = one.off_by[: len(two.off_by)] @ two.off_by[: len(one.off_by)]
-                found_ = both + float(off) + (one.alone if i == j else 0.0)
-                found[i, j] += found_
-                if i != j:
-                    found[j, i] += found_
+                size = min(len(one.off_by), len(two.off_by))
+                more = self._hidden_pair(one, two, float(alike[i, j]), production=production)
+                more += float(one.off_by[:size] @ two.off_by[:size])
+                found[i, j] += more + (one.alone if i == j else 0.0)
+                found[j, i] = found[i, j]
         return found
 
-    def _hidden_pair(self, one: Estimate, two: Estimate, shown: float, scale: float) -> float:
-        """The covariance that two estimates hide, of their differences with production."""
-        own, other = (_of_difference(each.hidden) for each in (one, two))
+    def _hidden_pair(self, one: Estimate, two: Estimate, alike: float, *, production: bool) -> float:
+        """The covariance that two estimates hide, or that their differences with production do."""
+        own, other = (
+            _of_difference(each.hidden) if production else float(each.hidden[0, 0])
+            for each in (one, two)
+        )
         if one is two:
             return own
-        a, b = one.columns[0], two.columns[0]
+        scale = math.sqrt(max(own, 0.0) * max(other, 0.0))
         if one.parts[0].ask != two.parts[0].ask:  # as alike as what shows
-            alike = shown / math.sqrt(scale) if scale > 0 else 0.0
-            return float(np.clip(alike, -1, 1)) * math.sqrt(max(own, 0.0) * max(other, 0.0))
-        s = one.stratum.number
-        # Their own difference hides vv + vv' − 2 vv'', the numerator's of a ratio.
+            return min(max(alike, -1.0), 1.0) * scale
+        s, (a, b) = one.stratum.number, (one.columns[0], two.columns[0])
         mine, theirs, both = (
             float(self.of_small_cells(s, i, j)[0, 0]) + self.of_shrinkage(s, i, j)
             for i, j in ((a, a), (b, b), (a, b))
         )
-        if len(one.parts) > 1:
-            alike = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
-            return alike * math.sqrt(max(own, 0.0) * max(other, 0.0))
+        if len(one.parts) > 1:  # as alike as their numerators
+            return (both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0) * scale
+        # Their own difference hides mine + theirs − 2 both, whatever production hides.
         return (own + other - (mine + theirs - 2 * both)) / 2
 
     # --- refusals ---------------------------------------------------------------------------------

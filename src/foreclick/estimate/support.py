@@ -27,16 +27,11 @@ class SupportDetail:
             records, and `squared`, what each adds to Σ E W².
         least_covered: the contexts with most of the uncovered exposure: context, records, covered,
             and `uncovered`, how much that is.
-        contexts: how many contexts have nothing covered; `records`: how many records they have.
-        uncovered: all uncovered exposure.
     """
 
     top: int
     largest_weights: list[Row]
     least_covered: list[Row]
-    contexts: int
-    records: float
-    uncovered: float
 
     def __add__(self, other: SupportDetail) -> SupportDetail:
         """That of later contexts too; of equals, the first in the order of contexts."""
@@ -44,9 +39,6 @@ class SupportDetail:
             self.top,
             _first(self.largest_weights + other.largest_weights, "weight", self.top),
             _first(self.least_covered + other.least_covered, "uncovered", self.top),
-            self.contexts + other.contexts,
-            self.records + other.records,
-            self.uncovered + other.uncovered,
         )
 
 
@@ -88,15 +80,7 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportD
             }
             for x in _largest(uncovered, top)
         ]
-        out = (covered <= 0) & (uncovered > 0)
-        found[ask] = SupportDetail(
-            top,
-            largest,
-            least,
-            int(out.sum()),
-            float(batch.context_n[out].sum()),
-            float(uncovered.sum()),
-        )
+        found[ask] = SupportDetail(top, largest, least)
     return found
 
 

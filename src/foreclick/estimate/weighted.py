@@ -331,6 +331,9 @@ def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) ->
         facts["seen"] = np.where(possible, facts["cells"], 0.0)
     found = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
     if details:
+        out = (found.facts["covered"] <= 0) & (found.facts["mass"] > 0)
+        found.facts["out"] = 1.0 * out
+        found.facts["out records"] = out * batch.context_n[:, None]
         found.largest = np.zeros_like(found.value)
         np.maximum.at(
             found.largest, cells.context, w.ratio.reshape(cells.size, found.value.shape[1])

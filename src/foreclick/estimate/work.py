@@ -64,11 +64,23 @@ class Strata:
         return cls(question.by, codes, question.contexts)
 
     @property
+    def split(self) -> bool:
+        """Whether there is more than one part."""
+        return bool(self.by) or self.contexts is not None
+
+    @property
     def count(self) -> int:
-        """S."""
+        """S: the parts, and, where there are several, the whole, which comes last."""
         if self.contexts is not None:
-            return len(self.contexts) + 1
-        return int(np.prod([len(code) for code in self.codes]))
+            return len(self.contexts) + 2
+        return int(np.prod([len(code) for code in self.codes])) + bool(self.by)
+
+    def sums(self, part: Ints, values: NDArray[Any]) -> Floats:
+        """Shape (S, …): the sums of values of rows, shape (R, …), by part."""
+        if not self.split:
+            return np.asarray(values.sum(axis=0))[None]
+        found = group_sums(part, values, self.count - 1)
+        return np.concatenate([found, found.sum(axis=0)[None]])
 
     def rows(self, batch: Batch) -> Ints:
         """Shape (R,): the part that each row belongs to."""
@@ -81,7 +93,9 @@ class Strata:
         return part
 
     def segment(self, number: int) -> dict[str, Any]:
-        """The values of a part by column; None for the contexts that are not named."""
+        """The values of a part by column; None for the whole, and contexts that are not named."""
+        if self.by and number == self.count - 1:
+            return dict.fromkeys(self.by)
         if self.contexts is not None:
             named = number < len(self.contexts)
             return {CONTEXT: self.contexts[number].as_py() if named else None}
@@ -157,7 +171,7 @@ class BatchWork:
         return first
 
     def _block(self, whole: Batch) -> BatchResult:
-        q, batch, parts = self.question, whole, self.strata.count > 1
+        q, batch, parts = self.question, whole, self.strata.split
         view = View.of(batch, q.candidates, policy_depth(q, self.shape), self.sampled)
         known, drops = view.known, q.missing == "drop" and not view.known.all()
         if drops:
@@ -195,7 +209,7 @@ class BatchWork:
             psi.append(scored.psi)
             if parts:
                 own = _value_of_records(batch, scored.psi[:, : len(metrics)], scored.value)
-                totals.sums[number, "value"] = group_sums(part, own, self.strata.count)
+                totals.sums[number, "value"] = self.strata.sums(part, own)
             if q.clusters:
                 self._add_errors(totals, number, scored)
         if q.clusters:
@@ -207,8 +221,12 @@ class BatchWork:
         from scipy import sparse  # noqa: PLC0415 - slow to import
 
         share = batch.n / batch.context_n[batch.row_context]
-        shape = batch.context_count, self.strata.count
-        return sparse.csr_array((share, (batch.row_context, part)), shape=shape)
+        count, last = batch.context_count, self.strata.count - 1
+        some = np.flatnonzero(batch.context_n > 0)  # all of which is part of the whole
+        values = np.concatenate([share, np.ones(len(some))])
+        row = np.concatenate([batch.row_context, some])
+        column = np.concatenate([part, np.full(len(some), last)])
+        return sparse.csr_array((values, (row, column)), shape=(count, last + 1))
 
     def _positions(self, totals: Totals, which: str, batch: Batch, part: Ints, n: Floats) -> None:
         """Add records and contexts, and by position what is shown and earned.
@@ -220,32 +238,27 @@ class BatchWork:
             part: Shape (R,): the part of each row.
             n: Shape (R,): how many records of each row count.
         """
-        count, k, shown = self.strata.count, batch.depth, batch.lists != EMPTY
-
-        def by_part(rows: NDArray[Any]) -> Floats:
-            """Shape (S, K): sums of n × rows (R, K)."""
-            if count > 1:
-                return group_sums(part, n[:, None] * rows, count)
-            return np.asarray(n @ rows)[None]
-
-        totals.more((which, "records"), sums(part, n, count))
+        strata, k, shown = self.strata, batch.depth, batch.lists != EMPTY
+        totals.more((which, "records"), strata.sums(part, n))
         some = np.flatnonzero(n > 0)
         pairs = np.unique(part[some] * np.int64(batch.context_count) + batch.row_context[some])
-        totals.more(
-            (which, "contexts"), sums(pairs // batch.context_count, np.ones(len(pairs)), count)
-        )
-        if count > 1:
-            totals.more((which, "shown"), by_part(shown[batch.row_list]))
-        else:
-            lists = sums(batch.row_list, n, len(shown))
-            totals.more((which, "shown"), (lists @ shown)[None])
+        contexts = strata.sums(pairs // batch.context_count, np.ones(len(pairs)))
+        contexts[-1] = len(np.unique(pairs % batch.context_count))
+        totals.more((which, "contexts"), contexts)
+        if strata.split:
+            totals.more((which, "shown"), strata.sums(part, n[:, None] * shown[batch.row_list]))
+        else:  # rows of a list show the same
+            totals.more((which, "shown"), (sums(batch.row_list, n, len(shown)) @ shown)[None])
         for metric in self.question.parts:
             counts = reward_counts(batch, metric, hazard=metric.first)
             row, position, value = counts.reward
-            earned = sums(part[row] * k + position, n[row] * value, count * k)
-            totals.more((which, "reward", metric), earned.reshape(count, k))
+            earned = np.zeros((strata.count, k))
+            for at in range(k):
+                here = position == at
+                earned[:, at] = strata.sums(part[row[here]], (n[row] * value)[here])
+            totals.more((which, "reward", metric), earned)
             if counts.at_risk is not None:
-                totals.more((which, "risk", metric), by_part(counts.at_risk))
+                totals.more((which, "risk", metric), strata.sums(part, n[:, None] * counts.at_risk))
 
     def _sight(self, totals: Totals, view: View, known: Bools) -> None:
         """Add where the log shows any item of a candidate, shape (S, C) for each depth.
@@ -314,21 +327,22 @@ class BatchWork:
 
     def _add_influence(self, totals: Totals, batch: Batch, part: Ints, psi: Floats) -> None:
         """Add ψ + V of records by clusters, with a last column that counts records."""
-        q, count = self.question, self.strata.count
+        q, strata = self.question, self.strata
         psi = np.concatenate([psi, np.ones((len(psi), 1))], axis=1)
         weighted = psi * batch.n[:, None]
         if "record" in q.clusters:
-            if count == 1:
-                totals.more("record", (weighted.T @ psi)[None])
-            else:
+            if strata.split:
                 products = weighted[:, :, None] * psi[:, None, :]
-                totals.more("record", group_sums(part, products, count))
+                totals.more("record", strata.sums(part, products))
+            else:
+                totals.more("record", (weighted.T @ psi)[None])
         for kind, cluster, clusters in clusters_of_rows(batch, q.clusters):
+            size = max(strata.count - 1, 1)
             at = part * np.int64(clusters) + cluster
-            size = count * clusters
-            totals.more(kind, group_sums(at, weighted, size).reshape(count, clusters, -1))
-            if count > 1:
-                totals.more((kind, "whole"), group_sums(cluster, weighted, clusters)[None])
+            each = group_sums(at, weighted, size * clusters).reshape(size, clusters, -1)
+            if strata.split:
+                each = np.concatenate([each, each.sum(axis=0)[None]])
+            totals.more(kind, each)
 
 
 def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
@@ -413,3 +427,31 @@ def log_rate(tally: Tally, fit: Fitted, reward: str, taken: list[Bools] | None =
     if taken is None:
         batches.kept[key] = found
     return found
+
+
+def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, Floats, Floats]:
+    """What each context adds to an answer of one estimator and one metric.
+
+    Returns:
+        The contexts in the order of the log, and shape (X,) each: the records that count, what the
+        first candidate is worth there, and what the second is, or else production; times records.
+    """
+    (asks,), (ladder,) = question.groups, _ladders(tally, question)
+    found = []
+    for batch in batches_of(tally):
+        view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())
+        if ladder is not None:
+            value = score_ladder(view, asks, *ladder, rows=False).value
+        else:
+            value = score_weighted(view, weigh(view, asks, None), rows=False, details=False).value
+        earned = batch.n * row_credit(batch, question.parts[0])
+        produced = sums(batch.row_context, earned, batch.context_count)
+        value = np.where(view.known, value, produced[:, None])
+        used = np.ones(batch.context_count)
+        if question.missing == "drop":
+            used = 1.0 * view.known.all(axis=1)
+        other = produced if view.count == 1 else value[:, 1]
+        found.append((batch.context_n * used, value[:, 0] * used, other * used))
+    contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]
+    records, mine, theirs = (np.concatenate(column) for column in zip(*found, strict=True))
+    return pa.concat_arrays(contexts), records, mine, theirs

@@ -5,6 +5,7 @@ The rules, in this order; `reach` is the difference worth having, 0 unless one i
 | says | if |
 |---|---|
 | cannot tell | nothing of the candidate was ever shown, or there is no interval |
+| cannot tell | there are fewer than 30 records |
 | cannot tell | most of what was seen of it was seen in few periods only |
 | no difference | the candidate earns what production earns, because it shows the same |
 | better | the lower end of the change is above reach |
@@ -24,6 +25,7 @@ Each is a statement about the click model that the estimator assumes, and names 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +34,9 @@ from foreclick.results import format_value, span
 _ROUNDING = 1e-9  # of production; a change below it is none
 _SOME_MORE = 1.1  # times as many days; less is not worth saying
 _HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
+
+FEW_RECORDS = 30
+"""With fewer records than this, nothing is called better or worse."""
 
 REPEATED = 0.5
 """The share of what was seen that must have been seen in several periods."""
@@ -57,6 +62,7 @@ class Evidence:
         covered: the share of the candidate's exposure that was ever shown.
         production: what the change is against.
         confidence: of the interval.
+        records: how many it rests on.
         repeated: the share of what was covered that was seen in several periods; None if unknown.
         error: by how much the estimator was off in a backtest; 0 without one.
         assumes: whether the estimator is a click model, which holds or does not.
@@ -74,6 +80,7 @@ class Evidence:
     covered: float
     production: float | None
     confidence: float
+    records: float = math.inf
     repeated: float | None = None
     error: float = 0.0
     assumes: bool = True
@@ -174,6 +181,11 @@ def _unfit(e: Evidence) -> str:
         return (
             "nothing of what the candidate would show was ever shown. Show it to a few users, or "
             "check that contexts and items are spelt as in the log."
+        )
+    if e.records < FEW_RECORDS:
+        return (
+            f"{e.records:g} records are too few to judge by: with fewer than {FEW_RECORDS} nothing "
+            "is called better or worse. Log more."
         )
     if e.low is None or e.high is None:
         return "the log has too few periods or users to see how much results vary. Log more."

@@ -27,7 +27,7 @@ import pyarrow as pa
 from foreclick.batches import (
     EMPTY,
     Candidate,
-    Coding,
+   
     Floats,
     Ints,
     Several,
@@ -36,10 +36,13 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.arrays import value_of_each
-from foreclick.estimators.cells import row_credit
-from foreclick.estimators.ladder.estimate import LadderEstimate
-from foreclick.estimators.ladder.fit import fitted
-from foreclick.estimators.ladder.spec import LADDERS
+from foreclick.estimate.cells import row_credit
+from foreclick.estimate.columns import View
+from foreclick.estimate.fit import fitted
+from foreclick.estimate.ladder import score_ladder
+from foreclick.estimate.question import Ask
+from foreclick.estimate.spec import LADDERS
+from foreclick.estimate.work import log_rate
 from foreclick.inference import student
 from foreclick.inference.intervals import quantile
 from foreclick.logs import CONTEXT, ITEM, numbered
@@ -119,15 +122,15 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
         metric: what is counted.
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
-    fit = fitted(tally, LADDERS["ladder"], metric.reward, depth)
-    ladder = LadderEstimate(fit, [metric])
-    for number, batch in enumerate(batches):
-        ladder.count(number, batch)
+    ladder = LADDERS["ladder"]
+    fit = fitted(tally, ladder, metric.reward, depth)
+    base, ask = log_rate(tally, fit, metric.reward), Ask(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
-    for number, batch in enumerate(batches):
-        coding = Coding(batch, depth)
-        new = Candidate(coding, candidate)
-        credit = ladder.values(number, batch, new)["credit"][:, 0]
+    for batch in batches:
+        view = View.of(batch, [candidate], depth, ())
+        new = view.members[0]
+        coding = new.coding
+        credit = score_ladder(view, [ask], fit, base, rows=False).value[:, 0]
         f, n, count = row_credit(batch, metric), batch.n, batch.context_count
         reward = sums(batch.row_context, n * f, count)
         squares = sums(batch.row_context, n * f * f, count)

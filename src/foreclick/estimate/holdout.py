@@ -1,0 +1,503 @@
+"""Holding out: each fold of a log predicted from the others, context by context.
+
+For a context x and a held-out fold d (a *case*), the candidate is what d showed, the log is every
+other fold (or every earlier one), and the truth is d's own mean reward. An **entry** is a cell in a
+fold; only those with records are kept. With the exposure P and the credit C of a cell, in the fold
+itself and in training, an estimator of the paper predicts
+
+    V̂ = Σ_g C_g,train / n_train · min(R_g, M),    R_g = (P_g,own / n_own) / (P_g,train / n_train).
+
+A ladder climbs with the counts that the other folds leave in each cell. Its prediction is linear in
+the rate ρ of the log's rung, V̂ = α + β ρ, which is known for each fold only after the last batch.
+So the sums of squared errors are kept as the coefficients of a polynomial in ρ:
+
+    Σ w (α + β ρ − V)² = Σ w δ² + 2 ρ Σ w δ β + ρ² Σ w β²,    δ = α − V
+
+Sizes: R rows, L lists, X contexts, K positions, T folds, Q cases, E entries, A asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Batches,
+    Candidate,
+    CodedLists,
+    Coding,
+    Floats,
+    Ints,
+    batches_of,
+    padded,
+    ratio,
+    sums,
+)
+from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.batches.encode import wide
+from foreclick.estimate.cells import (
+    CellEntries,
+    Cells,
+    cell_entries,
+    cells_of,
+    group_sums,
+    list_atoms,
+    row_credit,
+)
+from foreclick.estimate.columns import Totals
+from foreclick.estimate.fit import fitted
+from foreclick.estimate.ladder import (
+    Fitted,
+    borrowed,
+    climb,
+    descend,
+    log_rungs,
+    reward_of,
+    slot_examination,
+)
+from foreclick.estimate.question import Ask, Question, check_clips
+from foreclick.estimate.spec import Estimator, Ladder
+from foreclick.estimate.weighted import product_of
+from foreclick.metrics import Metric
+from foreclick.progress import say
+from foreclick.tallies.base import Tally
+
+_ROUNDING = 1e-12  # of a difference of sums; a record in a cell of a trillion of them is less
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a log is held out.
+
+    Attributes:
+        folds: the periods, each with the number of its fold; others are left out.
+        forward: whether only earlier folds predict a fold, rather than all others.
+        min_held: held-out records that a context must have in a fold to be judged there.
+        weight: whether (context, fold) pairs count equally, or by their records.
+        contexts: the contexts that take part; None for all.
+        truth: the reward that says what a list is worth, if not the reward that is predicted: in a
+            simulated log, its expected clicks.
+    """
+
+    folds: dict[Any, int]
+    forward: bool = False
+    min_held: float = 0
+    weight: Literal["pairs", "records"] = "pairs"
+    contexts: pa.Array | None = None
+    truth: str | None = None
+
+    @property
+    def count(self) -> int:
+        """T."""
+        return max(self.folds.values(), default=-1) + 1
+
+
+@dataclass(frozen=True)
+class FoldErrors:
+    """The errors of one estimator, metric and clip, summed over contexts, by fold.
+
+    Attributes:
+        squared, error: Σ weight · (V̂ − V)² and Σ weight · (V̂ − V).
+        traffic: Σ records · (V̂ − V), the error of the mean over the fold's traffic, times records.
+    """
+
+    ask: Ask
+    squared: Floats
+    error: Floats
+    traffic: Floats
+
+
+@dataclass(frozen=True)
+class Folds:
+    """What came of every fold.
+
+    Attributes:
+        errors: one entry per estimator, metric and clip, in the order they were asked.
+        weight: Σ weights of the cases, by fold.
+        pairs: how many cases were judged, by fold.
+        records: how many records were held out in them, by fold.
+        truth: Σ weight · V by fold, for each metric.
+        noise: Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid;
+            NaN where no list was shown twice.
+        traffic_noise: Σ records · Var(f | list) by fold, for each metric.
+        contexts: how many contexts were judged at all.
+        shown: how many cases have records at all.
+        untrained: those of them that nothing could be learnt for.
+        selected: how many contexts took part.
+    """
+
+    errors: list[FoldErrors]
+    weight: Floats
+    pairs: Floats
+    records: Floats
+    truth: dict[Metric, Floats]
+    noise: dict[Metric, Floats]
+    traffic_noise: dict[Metric, Floats]
+    contexts: int
+    shown: int
+    untrained: int
+    selected: int
+
+
+def fold_errors(
+    tally: Tally, estimators: Sequence[Estimator], metrics: Sequence[Metric], protocol: Protocol
+) -> Folds:
+    """Hold out each fold in turn and sum up the errors of every estimator."""
+    for estimator in estimators:
+        for metric in metrics:
+            check_clips(estimator, metric)
+    question = Question((), estimators, metrics)
+    fits = {
+        (e, m.reward): fitted(tally, e, m.reward)
+        for e in estimators
+        if isinstance(e, Ladder)
+        for m in metrics
+    }
+    totals, count = Totals(), protocol.count
+    for cut in _cuts(batches_of(tally), protocol):
+        say("Predicting each period from the others")
+        cases = _judged(totals, cut, metrics)
+        for asks in question.groups:
+            if asks[0].ladder is not None:
+                _add_ladder(totals, cut, cases, asks, fits[asks[0].ladder, asks[0].metric.reward])
+                continue
+            predicted = _weighted(cut, asks)
+            for a, ask in enumerate(asks):
+                error = predicted[cases.number, a] - cases.truth[ask.metric]
+                w, n = cases.weight, cut.case_n[cases.number]
+                each = np.stack([w * error**2, w * error, n * error], axis=1)
+                totals.more(("errors", ask), group_sums(cases.fold, each, count))
+    errors = []
+    for e in range(len(estimators)):
+        for metric in metrics:
+            for ask in question.asks_of(e, metric):
+                errors.append(FoldErrors(ask, *_summed(totals, ask, forward=protocol.forward)))
+    get = totals.sums
+    spread = {m: get["spread", m] / get["free"] if get["free"] else math.nan for m in metrics}
+    return Folds(
+        errors=errors,
+        weight=get["weight"],
+        pairs=get["pairs"],
+        records=get["records"],
+        truth={m: get["truth", m] for m in metrics},
+        noise={m: _whole_noise(get["noise", m], get["unknown"], spread[m]) for m in metrics},
+        traffic_noise={
+            m: _whole_noise(get["traffic noise", m], get["traffic unknown"], spread[m])
+            for m in metrics
+        },
+        **{name: int(get[name]) for name in ("contexts", "shown", "untrained", "selected")},
+    )
+
+
+def _whole_noise(known: Floats, unknown: Floats, usual: float) -> Floats:
+    """Contexts whose variance is unknown take that of all contexts."""
+    return np.asarray(known + np.where(unknown > 0, unknown * usual, 0.0))
+
+
+# --- folds and cases --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The records of a batch that belong to a fold, which stands in the place of their period."""
+
+    batch: Batch
+    protocol: Protocol
+
+    @property
+    def fold(self) -> Ints:
+        """Shape (R,)."""
+        return self.batch.clusters["period"]
+
+    @cached_property
+    def _cases(self) -> tuple[Ints, Ints]:
+        count = self.protocol.count
+        key = self.batch.row_context.astype(np.int64) * count + self.fold
+        return numbered(key, self.batch.context_count * count)
+
+    @property
+    def row_case(self) -> Ints:
+        """Shape (R,)."""
+        return self._cases[1]
+
+    @cached_property
+    def case_key(self) -> Ints:
+        """Shape (Q,), rising: context * T + fold."""
+        return self._cases[0]
+
+    @cached_property
+    def case_context(self) -> Ints:
+        """Shape (Q,)."""
+        return self.case_key // self.protocol.count
+
+    @cached_property
+    def case_n(self) -> Floats:
+        """Shape (Q,): records held out."""
+        return sums(self.row_case, self.batch.n, len(self.case_key))
+
+    @cached_property
+    def training_n(self) -> Floats:
+        """Shape (Q,): records that the case is predicted from."""
+        return self.training(self.case_n, self.case_context, self.batch.context_n)
+
+    def training(self, own: Floats, group: Ints, whole: Floats) -> Floats:
+        """Shape (E, …): what is left to predict each fold from: other folds, or earlier ones.
+
+        Args:
+            own: Shape (E, …): the sum of each fold itself.
+            group: Shape (E,), sorted: the context or cell; its folds in order.
+            whole: Shape (G, …): the sum of each group over all folds.
+        """
+        if not self.protocol.forward:
+            left = whole[group] - own
+            return np.where(left > own * _ROUNDING, left, 0.0)
+        found = np.zeros(own.shape)
+        start = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(own) else group
+        size, step = np.diff(np.append(start, len(own))), 1
+        while len(start):  # the folds of all groups, one after the other
+            more = size > step
+            start, size = start[more], size[more]
+            at = start + step
+            found[at] = found[at - 1] + own[at - 1]
+            step += 1
+        return found
+
+
+def _cuts(batches: Batches, protocol: Protocol) -> Iterator[Cut]:
+    """The records of every batch that belong to a fold."""
+    periods = batches.codebook.periods
+    values = [] if periods is None else periods.values.to_pylist()
+    fold_of = np.array([protocol.folds.get(value, -1) for value in values], dtype=np.int64)
+    same = protocol.contexts is None and np.array_equal(fold_of, np.arange(protocol.count))
+    for batch in batches:
+        if same:  # every period is a fold, so that all that is kept with the batch is of use
+            yield Cut(batch, protocol)
+            continue
+        fold = fold_of[batch.clusters["period"]]
+        used = fold >= 0
+        if protocol.contexts is not None:
+            chosen = pc.is_in(batch.contexts, value_set=protocol.contexts)
+            used &= np.asarray(chosen)[batch.context_value][batch.row_context]
+        rows = np.flatnonzero(used)
+        held = batch.take(rows, batch.n[rows])
+        count: Any = {"period": wide(protocol.count, len(rows) * batch.depth)}
+        yield Cut(replace(held, clusters={"period": fold[rows]}, cluster_count=count), protocol)
+
+
+class Cases(NamedTuple):
+    """The cases that are judged, J of them.
+
+    Attributes:
+        number: Shape (J,): which cases of the cut.
+        fold, weight: Shape (J,).
+        truth: Shape (J,) by metric: the mean reward that is to be predicted.
+    """
+
+    number: Ints
+    fold: Ints
+    weight: Floats
+    truth: dict[Metric, Floats]
+
+
+def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
+    """The cases that are judged; adds what their errors are measured against.
+
+    The noise of a case is Var(f | list) / n. The variance of a list's reward is pooled within each
+    context, over lists shown twice or more in a fold; contexts without any take that of all
+    contexts. Lists are whole lists, however few positions a metric counts.
+    """
+    protocol, batch, count = cut.protocol, cut.batch, cut.protocol.count
+    trained = cut.training_n > 0
+    number = np.flatnonzero(trained & (cut.case_n >= protocol.min_held))
+    n, fold = cut.case_n[number], cut.case_key[number] % count
+    weight = n if protocol.weight == "records" else np.ones(len(number))
+    for name, values in (("weight", weight), ("pairs", np.ones(len(n))), ("records", n)):
+        totals.more(name, sums(fold, values, count))
+    for name, few in (
+        ("contexts", len(np.unique(cut.case_context[number]))),
+        ("shown", len(trained)),
+        ("untrained", int((~trained).sum())),
+        ("selected", len(np.unique(cut.case_context))),
+    ):
+        totals.more(name, np.float64(few))  # type: ignore[arg-type]
+    lists, group = numbered(
+        batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count
+    )
+    records = sums(group, batch.n, len(lists))
+    context = batch.list_context[lists // count]
+    shown = np.bincount(context, minlength=batch.context_count)
+    free = np.maximum(batch.context_n - shown, 0.0)
+    known, of_case = free > 0, cut.case_context[number]
+    totals.more("free", free.sum())
+    totals.more("unknown", sums(fold, np.where(known[of_case], 0.0, weight / n), count))
+    totals.more("traffic unknown", sums(fold, np.where(known[of_case], 0.0, n), count))
+    truth = {}
+    for metric in metrics:
+        credit = row_credit(batch, metric)
+        judge = metric if protocol.truth is None else Metric(metric.theta, protocol.truth)
+        earned = sums(cut.row_case, batch.n * row_credit(batch, judge), len(cut.case_n))
+        truth[metric] = (earned / cut.case_n)[number]
+        totals.more(("truth", metric), sums(fold, weight * truth[metric], count))
+        mean = sums(group, batch.n * credit, len(lists)) / records
+        squares = batch.n * (credit - mean[group]) ** 2
+        spread = np.where(known, sums(batch.row_context, squares, batch.context_count), 0.0)
+        totals.more(("spread", metric), spread.sum())
+        variance = (spread / np.where(known, free, 1.0))[of_case]
+        totals.more(("noise", metric), sums(fold, weight / n * variance, count))
+        totals.more(("traffic noise", metric), sums(fold, n * variance, count))
+    return Cases(number, fold, weight, truth)
+
+
+def _summed(totals: Totals, ask: Ask, *, forward: bool) -> tuple[Floats, Floats, Floats]:
+    """Shape (T,) each: squared errors, errors, and those of the traffic."""
+    found = totals.sums["errors", ask]
+    if ask.ladder is None:
+        squared, error, traffic = found.T
+        return squared, error, traffic
+    own, whole = totals.sums["passed own", ask.group], totals.sums["passed whole", ask.group]
+    left = np.cumsum(own, axis=0) - own if forward else whole - own
+    n, c = np.where(left > own * _ROUNDING, left, 0.0).T
+    rho = ratio(c, n)
+    dd, db, bb, d, b, td, tb = found.T
+    squared = np.maximum(dd + 2 * rho * db + rho**2 * bb, 0.0)
+    return squared, d + rho * b, td + rho * tb
+
+
+# --- estimators of the paper ------------------------------------------------------------------------
+
+
+class _Everything(Candidate):
+    """All lists of a batch, as if a candidate showed them."""
+
+    def __init__(self, batch: Batch) -> None:
+        whoever: Any = SimpleNamespace(complete=True)
+        super().__init__(Coding(batch, batch.depth), whoever)
+        mass = np.ones(len(batch.lists))
+        self.__dict__["lists"] = CodedLists(batch.list_context, batch.lists, mass)
+
+
+def _weighted(cut: Cut, asks: list[Ask]) -> Floats:
+    """Shape (Q, A): what is predicted of every case, by asks that share their cells."""
+    batch, count = cut.batch, cut.protocol.count
+    everything = _Everything(batch)
+    cells = cells_of(everything, asks[0])
+    earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
+    for ask in asks:
+        earning[cells.cell[cells.counts.earned(cells.reward_counts(ask))[cells.slot] > 0]] = True
+    entries = cell_entries(cells, "period", asks, earning)
+    cell = entries.cell
+    training = [
+        cut.training(own, cell, entries.by_cell(own)) for own in (entries.exposed, entries.earned)
+    ]
+    key = cells.context[cell].astype(np.int64) * count + entries.cluster
+    case = np.searchsorted(cut.case_key, key)
+    if asks[0].hazard:
+        return _by_hazard(cut, everything, cells, asks, entries)
+    share = ratio(entries.exposed, training[0])
+    over = share * ratio(cut.training_n, cut.case_n)[case][:, None]
+    clip = np.array([ask.clip for ask in asks])
+    bound = np.where(np.isfinite(clip), clip, 0.0) * ratio(cut.case_n, cut.training_n)[case][:, None]
+    value = training[1] * np.where(over <= clip, share, bound)
+    return group_sums(case, value, len(cut.case_n)) / cut.case_n[:, None]
+
+
+def _by_hazard(
+    cut: Cut, everything: Candidate, cells: Cells, asks: list[Ask], entries: CellEntries
+) -> Floats:
+    """Shape (Q, A): the mean over lists of Σ_k θ_k h_k Π_{j<k} (1 − h_j), h_k = min(p_k r_g, 1)."""
+    batch, count, found = cut.batch, cut.protocol.count, []
+    keys = entries.cell.astype(np.int64) * count + entries.cluster
+    for a, ask in enumerate(asks):
+        atom = list_atoms(cells, everything, ask)[batch.row_list]  # (R, K)
+        shown = np.flatnonzero(atom.ravel() >= 0)
+        # A slot that is shown in a fold may have no records at risk there, and so no entry.
+        wanted, number = numbered(
+            (cells.cell[atom] * np.int64(count) + cut.fold[:, None]).ravel()[shown],
+            cells.size * count,
+        )
+        at = np.searchsorted(keys, wanted)
+        there = np.append(keys, -1)[np.minimum(at, len(keys))] == wanted
+        left = []
+        for own in (entries.earned[:, a], entries.exposed[:, a]):
+            mine = np.where(there, np.append(own, 0.0)[np.minimum(at, len(keys))], 0.0)
+            if cut.protocol.forward:
+                before = np.append(0.0, np.cumsum(own))
+                left.append(before[at] - before[entries.start[wanted // count]])
+            else:
+                left.append(cut.training(mine, wanted // count, entries.by_cell(own)))
+        rates = np.zeros(atom.size)
+        rates[shown] = ratio(*left)[number]
+        worth = product_of(rates.reshape(atom.shape), ask).total
+        found.append(sums(cut.row_case, batch.n * worth, len(cut.case_n)) / cut.case_n)
+    return np.stack(found, axis=1)
+
+
+# --- the ladder -------------------------------------------------------------------------------------
+
+
+def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fitted) -> None:
+    """Add the errors of a ladder, as coefficients of ρ, and what passes on to the log's rung."""
+    batch, k, count = cut.batch, cut.batch.depth, cut.protocol.count
+    reward, shown = asks[0].metric.reward, batch.lists != EMPTY
+    log = log_rungs(batch, fit, reward)
+    # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
+    lines, line = numbered(
+        batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count
+    )
+    listed, fold = lines // count, lines % count
+    at, position = np.nonzero(shown[listed])
+    cell = log.slot[listed[at], position].astype(np.int64)
+    key, entry = numbered(cell * count + fold[at], len(log.rungs[0].n) * count)
+    n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
+    earned = reward_of(batch, reward)
+    own = log.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
+    where = np.searchsorted(key, own * count + cut.fold[earned.row])
+    c = sums(where, earned.value * batch.n[earned.row], len(key))
+    examined = slot_examination(batch, fit, reward)
+    context = value_of_each(entry, batch.list_context[listed[at]].astype(np.int64), len(key))
+    position = value_of_each(entry, position, len(key))
+    exposed = value_of_each(entry, examined[listed[at], position[entry]], len(key))
+    case = np.searchsorted(cut.case_key, context * count + key % count)
+    held, steps = n, []
+    whole = [log.rungs[0].n, log.rungs[0].c]
+    for j, rung in enumerate(log.rungs):
+        cell = key // count
+        left = [
+            cut.training(each, cell, all_) for each, all_ in zip((n, c), whole, strict=True)
+        ]
+        e = exposed if isinstance(rung.exposed, np.ndarray) else 1.0
+        below, of = numbered(rung.below[cell].astype(np.int64) * count + key % count, rung.count * count)
+        steps.append((rung.s, left, e, of))
+        with_n, with_c = climb(left[0] + n, left[1] + c, rung.s, of, len(below), e)
+        left_n, left_c = climb(*left, rung.s, of, len(below), e)
+        n, c, key = with_n - left_n, with_c - left_c, below
+        exposed = value_of_each(of, exposed, len(below))
+        whole = list(log.rungs[j + 1][1:3] if j + 1 < len(log.rungs) else rung.climbed())
+    # The log's rung: what every fold adds to what all pass on.
+    rate, share = np.zeros(len(key)), np.ones(len(key))
+    for s, left, e, of in reversed(steps):
+        rate = descend(*left, s, rate[of] * e)
+        share = share[of] * e * borrowed(left[0], s)
+    own_n, own_c = sums(key % count, n, count), sums(key % count, c, count)
+    totals.more(("passed own", asks[0].group), np.stack([own_n, own_c], axis=1))
+    totals.more(("passed whole", asks[0].group), np.array([float(w[0]) for w in whole]))
+    for ask in asks:
+        theta = padded(ask.metric.theta, k)[position] * held
+        alpha, beta = (
+            (sums(case, theta * part, len(cut.case_n)) / cut.case_n)[cases.number]
+            for part in (rate, share)
+        )
+        delta, w, records = alpha - cases.truth[ask.metric], cases.weight, cut.case_n[cases.number]
+        parts = [w * delta**2, w * delta * beta, w * beta**2, w * delta, w * beta]
+        parts += [records * delta, records * beta]
+        totals.more(("errors", ask), group_sums(cases.fold, np.stack(parts, axis=1), count))
