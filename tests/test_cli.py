@@ -353,14 +353,11 @@ def test_a_log_is_tallied_part_by_part(run, refuse):
     assert "--into takes one LOG" in said
 
 
-def test_old_days_count_less_and_samples_are_smaller(run, refuse):
+def test_old_days_count_less(run, refuse):
     roles = ["--context", "query", "--period", "day"]
     words = ["tally", "log.parquet", *roles, "-o", "t.parquet"]
     (faded,) = run(*words, "--half-life", "1")
     assert faded["records"] == 12 + 6
-    drawn = run(*words, "--unit", "user", "--sample", "0.4", "--sample-by", "unit")
-    assert 0 < drawn[0]["records"] < 24
-    assert "is not a share between 0 and 1" in refuse(*words, "--sample", "2")
     assert "is not a number above 0" in refuse(*words, "--half-life", "never")
 
 

@@ -284,10 +284,6 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         read(depth=0),
         "depth=0: give how many positions to read, a whole number from 1 to 100, such as 10.",
     ),
-    "a sample in per cent": (
-        read(sample=10),
-        "sample=10: give a share above 0 and below 1. Did you mean 0.1?",
-    ),
     "nothing at all": (
         candidate(None),
         (

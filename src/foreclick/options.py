@@ -266,8 +266,6 @@ OPTIONS: dict[str, Rule] = {
     "progress": function,
     "read_only": flag,
     "records_per_day": _above("a number of records", optional=True),
-    "sample": _share("0.1", optional=True),
-    "sample_by": choice("context", "unit"),
     "seed": whole(0, "the seed"),
     "share": _share("0.1", optional=True),
     "temperature": _above("for the order by score Ranking.from_scores, else a number"),

@@ -42,7 +42,7 @@ def announce_effort(
             depth * _READ * size.rows
             + candidates * each * depth * (_ROW * size.rows + _PAIR * size.pairs),
             f"the tally has {size.rows:,} rows of {depth} positions. More processes (workers=) or "
-            "a sample (read_log(…, sample=0.1)) are faster"
+            "a part of the log (read_log(…, where=…)) are faster"
             if repeats
             else f"{size.contexts:,} contexts hardly repeat (records in the median one: "
             f"{size.median:g}). A coarser context is faster, and says more",

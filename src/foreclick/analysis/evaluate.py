@@ -25,7 +25,6 @@ from foreclick.analysis.notes import (
     coverage_notes,
     repetition_note,
     rung_notes,
-    sample_note,
     verdict_notes,
 )
 from foreclick.analysis.tracking import flat_metrics
@@ -269,9 +268,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         workers=workers,
     )
     questions = with_logging(counted, question, logging)
-    notes += (
-        doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
-    )
+    notes += doubts + chosen_note(policy) + repetition_note(counted, questions)
     announce_effort(counted, wanted, 1 if baseline is None else 2)
     answer, baselines = _answers(counted, questions)
     against: list[AnySums | None] = [*baselines] or [None] * len(answer.sums)

@@ -41,7 +41,7 @@ class Check(Log, Written):
 
     Examples:
       foreclick check log.parquet --context query --period day --unit user
-      foreclick check 'logs/*.parquet' --context query --sample 0.01
+      foreclick check 'logs/*.parquet' --context query --where "day = '2026-10-01'"
     """
 
     def run(self, files: list[str], say: "Say") -> "Result":
