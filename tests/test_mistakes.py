@@ -71,9 +71,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "on, such as 0.01."
         ),
     ),
-    "a misspelt mix": (
-        evaluate(mix="fixd"),
-        "mix='fixd': say 'random' or 'fixed'. Did you mean 'fixed'?",
+    "a misspelt interval": (
+        evaluate(interval="anytme"),
+        "interval='anytme': say 'sampling' or 'anytime'. Did you mean 'anytime'?",
     ),
     "a cap that is text": (
         evaluate(cap="x"),

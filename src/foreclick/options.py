@@ -258,7 +258,6 @@ OPTIONS: dict[str, Rule] = {
     "min_records": _from_zero("a number of records", optional=True),
     "min_shown": _from_zero("how often an item must have been shown"),
     "missing": choice("error", "production", "drop"),
-    "mix": choice("random", "fixed"),
     "most": _share("0.5"),
     "pessimism": _from_zero("a number of standard errors", "1"),
     "power": _share("0.8"),

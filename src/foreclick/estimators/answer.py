@@ -382,8 +382,7 @@ class Answer:
         psi = self.totals.sum((i, m, kind, "psi"))[s]
         there = np.flatnonzero(n > 0)
         both = np.stack([psi, f], axis=1)[there]
-        if not self.question.fixed_mix:
-            both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
+        both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
         return ByCluster(kind, both / n.sum(), there)
 
     def _hidden(self, i: int, m: int, s: int, kind: str) -> Floats:

@@ -228,7 +228,7 @@ def record_moments(counting: Counting, psi: Floats, metric: Metric) -> PerContex
             "ff": context_rows(batch, nf * f),
         }
 
-    found = dict(batch.keep(("moments", metric, counting.fixed_mix), rewards))  # type: ignore[call-overload]
+    found = dict(batch.keep(("moments", metric), rewards))  # type: ignore[call-overload]
     weighted = batch.n * psi
     found["v"] = context_rows(batch, weighted)
     found["vf"] = context_rows(batch, weighted * f)

@@ -256,7 +256,7 @@ class BatchWork:
         if q.baseline is not None and q.missing == "drop":
             within = Candidate(coding, q.baseline).known
         candidate = Candidate(coding, q.candidate, within)
-        counting = Counting(batch, candidate.known, q.missing == "production", q.fixed_mix)
+        counting = Counting(batch, candidate.known, q.missing == "production")
         return Placed(candidate, counting)
 
     def __call__(self, batch: Batch) -> Found:

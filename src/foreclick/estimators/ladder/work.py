@@ -155,8 +155,7 @@ class LadderWork:
 
 def _common(counting: Counting, credit: Floats) -> Floats:
     """Shape (X,): what all records of a context have in common, V_x."""
-    found = ratio(credit, counting.batch.context_n)
-    return np.zeros_like(found) if counting.fixed_mix else found
+    return ratio(credit, counting.batch.context_n)
 
 
 def _psi(counting: Counting, moved: Floats, common: Floats, reward: Floats) -> Floats:
