@@ -23,7 +23,7 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick import simulate
-from foreclick.analysis.backtest import Backtest, backtest
+from foreclick.questions.backtest import Backtest, backtest
 from foreclick.engines import total, whole_file
 from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted

@@ -286,14 +286,11 @@ def test_tallies_and_logs_add_up(run):
     assert grown[0]["records"] == 72
 
 
-def test_old_days_count_less_and_samples_are_smaller(run, refuse):
+def test_old_days_count_less(run, refuse):
     roles = ["--context", "query", "--period", "day"]
     words = ["tally", "log.parquet", *roles, "-o", "t.parquet"]
     (faded,) = run(*words, "--half-life", "1")
     assert faded["records"] == 12 + 6
-    drawn = run(*words, "--unit", "user", "--sample", "0.4", "--sample-by", "unit")
-    assert 0 < drawn[0]["records"] < 24
-    assert "is not a share between 0 and 1" in refuse(*words, "--sample", "2")
     assert "is not a number above 0" in refuse(*words, "--half-life", "never")
 
 

@@ -71,9 +71,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "on, such as 0.01."
         ),
     ),
-    "a misspelt mix": (
-        evaluate(mix="fixd"),
-        "mix='fixd': say 'random' or 'fixed'. Did you mean 'fixed'?",
+    "a misspelt interval": (
+        evaluate(interval="anytme"),
+        "interval='anytme': say 'sampling' or 'anytime'. Did you mean 'anytime'?",
     ),
     "a cap that is text": (
         evaluate(cap="x"),
@@ -283,10 +283,6 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a depth of 0": (
         read(depth=0),
         "depth=0: give how many positions to read, a whole number from 1 to 100, such as 10.",
-    ),
-    "a sample in per cent": (
-        read(sample=10),
-        "sample=10: give a share above 0 and below 1. Did you mean 0.1?",
     ),
     "nothing at all": (
         candidate(None),

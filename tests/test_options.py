@@ -142,7 +142,6 @@ def test_numbers_of_numpy_are_numbers(value):
         ("confidence", "0.9", "0.9"),
         ("practical", "0.5", "0.5"),
         ("folds", "3", "3"),
-        ("mix", "Fixed", "'fixed'"),
         ("power", 80, "0.8"),
     ],
 )

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from foreclick import errors, events, simulate
-    from foreclick.analysis.backtest import Backtest, backtest
-    from foreclick.analysis.compare import Comparison, compare
-    from foreclick.analysis.contexts import Contexts, contexts
-    from foreclick.analysis.evaluate import Evaluation, evaluate
+    from foreclick.questions.backtest import Backtest, backtest
+    from foreclick.questions.compare import Comparison, compare
+    from foreclick.questions.contexts import Contexts, contexts
+    from foreclick.questions.evaluate import Evaluation, evaluate
     from foreclick.analysis.examination import Examination, examination
     from foreclick.analysis.judgments import Judgments, judgments
     from foreclick.analysis.optimize import Optimized, optimize
-    from foreclick.analysis.support import Support, support
-    from foreclick.estimators import Ladder, Weighted
+    from foreclick.questions.support import Support, support
+    from foreclick.estimate.spec import Ladder, Weighted
     from foreclick.events import from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
@@ -79,16 +79,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "analysis.backtest": "Backtest backtest",
-    "analysis.compare": "Comparison compare",
-    "analysis.contexts": "Contexts contexts",
-    "analysis.evaluate": "Evaluation evaluate",
+    "questions.backtest": "Backtest backtest",
+    "questions.compare": "Comparison compare",
+    "questions.contexts": "Contexts contexts",
+    "questions.evaluate": "Evaluation evaluate",
     "analysis.examination": "Examination examination",
     "analysis.judgments": "Judgments judgments",
     "analysis.optimize.best": "optimize",
     "analysis.optimize.optimized": "Optimized",
-    "analysis.support": "Support support",
-    "estimators": "Ladder Weighted",
+    "questions.support": "Support support",
+    "estimate.spec": "Ladder Weighted",
     "events": "from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick.analysis.answers import headline_of
+from foreclick.questions.answers import headline_of
 from foreclick.results import Headline, Result
 from foreclick.results.text import WIDTH, grid
 

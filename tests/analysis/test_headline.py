@@ -112,7 +112,7 @@ class TestContradiction:
         alone = fc.compare(log, both, metric=metric, estimator=AS_ITEM)
         words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
         assert words["new", "production"] == words["new", "old"] == "worse"
-        usual = "foreclick.analysis.compare.usual_estimators"
+        usual = "foreclick.questions.compare.usual_estimators"
         monkeypatch.setattr(usual, lambda *_: (AS_ITEM, "ip"))
         found = fc.compare(log, both, metric=metric)
         assert found["estimator"] == ["ladder-ip"] * 3

@@ -107,12 +107,8 @@ LOGS = [
     Drawn(
         "rewards", log_of(8, items="text"), ALL | {"rewards": {"orders": "orders", "eur": "price"}}
     ),
-    Drawn("a sample of contexts", log_of(9), ALL | {"sample": 0.6}),
-    Drawn(
-        "a sample of units",
-        log_of(10, "integers"),
-        ALL | {"sample": 0.4, "sample_by": "unit", "weight": "times"},
-    ),
+    Drawn("all roles", log_of(9), ALL),
+    Drawn("weights", log_of(10, "integers"), ALL | {"weight": "times"}),
     Drawn(
         "faults",
         log_of(11, broken=True),
@@ -123,7 +119,7 @@ LOGS = [
         log_of(12, "text", "text", "dates", graded=True, broken=True),
         ALL
         | {"weight": "half", "propensity": "slots", "rewards": {"orders": "orders"}}
-        | {"sample": 0.8, "sample_by": "unit", "invalid": "drop", "where": "device >= 0"},
+        | {"invalid": "drop", "where": "device >= 0"},
     ),
 ]
 

@@ -57,7 +57,6 @@ def test_the_logs_have_what_a_log_may_have():
     tallies = [here_of(log.name) for log in LOGS]
     shapes = [tally.shape for tally in tallies]
     assert {shape.propensity for shape in shapes} == {None, "list", "slot"}
-    assert {shape.sample and shape.sample[0] for shape in shapes} == {None, "context", "unit"}
     assert {shape.period for shape in shapes} == {shape.unit for shape in shapes} == {False, True}
     assert {"clicks" in shape.masks for shape in shapes} == {False, True}
     assert {len(shape.rewards) for shape in shapes} == {1, 2, 3}

@@ -2,14 +2,13 @@
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import foreclick as fc
 from foreclick.errors import MetricError, ModelError
-from tests.answers import answer, close
+from tests.answers import answer
 from tests.truth import firsts, oracle
 from tests.truth.oracle import Record
 
@@ -224,24 +223,3 @@ def test_the_log_itself_as_a_candidate_is_no_second_sample():
     options = {"estimator": "item", "metric": "mrr@2", "clusters": "record"}
     own, exact = (answer(log, c, **options) for c in (fc.Observed(log), given))
     assert own["se"] == pytest.approx(exact["se"], rel=1e-9)
-
-
-def test_contexts_that_were_not_drawn_widen_the_interval():
-    rng = np.random.default_rng(13)
-    log = some_records(rng, 600, contexts=12)
-    candidate = {"context": list(range(12)), "items": [[2, 1]] * 12}
-    whole = fc.tally(log)
-    share = 0.25
-    part = replace(whole, shape=replace(whole.shape, sample=("context", share)))
-    options = {"estimator": "ip", "metric": "success@2", "clusters": "record"}
-    rows = [answer(t, candidate, **options) for t in (whole, part)]
-    theta, records = firsts.success_at(2), records_of(log)
-    value = firsts.value("ip", records, {x: {(2, 1): 1.0} for x in range(12)}, theta)
-    deviations = []
-    for x in range(12):
-        mine = [r for r in records if r.context == x]
-        own = firsts.value("ip", mine, {x: {(2, 1): 1.0}}, theta)
-        deviations.append(len(mine) * (own - value))
-    added = (1 - share) * 12 / 11 * sum(d * d for d in deviations) / len(records) ** 2
-    assert close(rows[0]["value"], value, 1e-9)
-    assert rows[1]["se"] ** 2 - rows[0]["se"] ** 2 == pytest.approx(added, rel=1e-9)

@@ -122,7 +122,6 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "periods": {"clusters": "period", "estimators": EVERY, **CLIPPED},
     "units": {"clusters": "unit", "estimators": EVERY, **CLIPPED},
     "records": {"clusters": "record", "estimators": EVERY, **CLIPPED},
-    "fixed mix": {"clusters": "auto", "estimators": EVERY, "mix": "fixed", **CLIPPED},
     "by half": {"clusters": "auto", "estimators": EVERY, "by": "half", **CLIPPED},
     "by two": {"clusters": "unit", "estimators": ("ip", "ladder"), "by": ["half", "period"]},
     "ladders": {"clusters": "auto", "estimators": LADDERS, "metrics": ["clicks@2", "dcg@4"]},

@@ -77,7 +77,6 @@ class Case:
     pi: dict[Any, dict[tuple[Any, ...], float]] | None = None
     by: bool = False
     clusters: str | None = None
-    fixed: bool = False
     units: bool = False
     propensity: str = "slot"
     masked: bool = True
@@ -127,7 +126,6 @@ def draw(seed: int) -> Case:
         pi=pi,
         by=rng.random() < 0.2,
         clusters=rng.choice((None, None, "record", "period")),
-        fixed=rng.random() < 0.3,
         units=rng.random() < 0.3,
         propensity="list" if models == ("list",) else "slot",
         masked=rng.random() < 0.8,

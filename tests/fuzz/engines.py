@@ -42,8 +42,8 @@ ROLES: tuple[dict[str, Any], ...] = (
     ALL,
     ALL | {"weight": "times", "propensity": "p"},
     LISTS | {"weight": "eighths", "propensity": "slots", "period": "day"},
-    ALL | {"rewards": {"orders": "orders"}, "sample": 0.6},
-    ALL | {"sample": 0.4, "sample_by": "unit", "weight": "times"},
+    ALL | {"rewards": {"orders": "orders"}},
+    ALL | {"weight": "times"},
 )
 KINDS = {
     "query": (pa.string(), pa.int64()),

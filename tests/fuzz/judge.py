@@ -76,7 +76,6 @@ def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Qu
         logging=logging,
         by=("land",) if case.by else (),
         clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
-        fixed_mix=case.fixed,
     )
 
 
@@ -294,7 +293,6 @@ def _assert_spread(
         measure.theta,
         clip,
         clusters=[row.day for row in used] if case.clusters == "period" else None,
-        fixed=case.fixed,
         logging=case.pi,
         missing=case.missing,
     )

@@ -103,9 +103,7 @@ def _joint(
     """Shape (C + 1, C + 1): the covariance of all candidates and production, which is last."""
     records = [row.record for row in rows]
     moves = [
-        spread.influence(
-            model, records, side.candidate, theta, clip, fixed=side.fixed, logging=side.pi
-        ).moves
+        spread.influence(model, records, side.candidate, theta, clip, logging=side.pi).moves
         for side in sides
     ]
     labels = {"period": [row.day for row in rows], "unit": [row.unit for row in rows]}
@@ -136,7 +134,7 @@ def judge_compare(case: Case) -> int:
     clip, missing = rng.choice(case.clips), "error" if case.missing == "error" else "production"
     case = replace(
         case, measures=(measure,), models=(model,), clips=(clip,), missing=missing,
-        logging=None, pi=None, by=False, fixed=False,
+        logging=None, pi=None, by=False,
     )  # fmt: skip
     sides = [case, rival(case)]
     clusters = rng.choice(("period", "unit", "auto")) if case.units else "period"

@@ -144,7 +144,5 @@ def _moves(case: Case, rows: list[Row], model: str, measure: Measure, clip: floa
     if _is_shown(measure):  # one cell a context, of which all is clicked
         records = [r._replace(clicks=(1.0,) * len(r.items)) for r in records]
         model, clip, logging = "rcm", math.inf, None
-    told = spread.influence(
-        model, records, case.candidate, measure.theta, clip, fixed=case.fixed, logging=logging
-    )
+    told = spread.influence(model, records, case.candidate, measure.theta, clip, logging=logging)
     return told.moves

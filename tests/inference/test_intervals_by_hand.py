@@ -121,18 +121,11 @@ class TestMix:
         "clicks": [[c, 0] for c in (1, 1, 1, 0, 1, 0, 0, 0)],
     }
 
-    @pytest.mark.parametrize(
-        ("mix", "squares"),
-        [
-            ("random", 8 * 0.25),  # around ½
-            ("fixed", 2 * (3 * 0.25**2 + 0.75**2)),  # around ¾ and ¼
-        ],
-    )
-    def test_only_a_random_one_adds_how_contexts_differ(self, mix, squares):
+    def test_how_contexts_differ_is_part_of_chance(self):
         policy = fc.Ranking({"context": ["q", "r"], "items": [A, A]})
-        row = ask(self.LOG, policy, mix=mix, logging=policy)
+        row = ask(self.LOG, policy, logging=policy)
         assert row["value"] == 0.5
-        assert row["se"] == pytest.approx(math.sqrt(squares / (8 * 7)), abs=1e-12)
+        assert row["se"] == pytest.approx(math.sqrt(8 * 0.25 / (8 * 7)), abs=1e-12)
 
 
 class TestMargin:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.context_changes import context_changes
+from foreclick.questions.changes import context_changes
 from foreclick.batches import Batches
 from foreclick.errors import OptionError
 from foreclick.estimators import Question, parse_estimators

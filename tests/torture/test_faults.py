@@ -215,8 +215,6 @@ class TestDamagedFiles:
             ({"shape": {"depth": 3}}, "has no column 'item_3'"),
             ({"shape": {"depth": 2, "rewards": "clicks"}}, "has 'rewards': 'clicks'"),
             ({"shape": {"depth": 2, "masks": ["x"]}}, "which are no rewards"),
-            ({"shape": {"depth": 2, "sample": ["user", 0.5]}}, "has 'sample'"),
-            ({"shape": {"depth": 2, "sample": ["unit", 1.5]}}, "has 'sample'"),
             ({"dropped_rows": -1}, "'dropped_rows' in its metadata is -1"),
             ({"dropped": {"a": "b"}}, "'dropped' in its metadata"),
             ({"inflation": 0}, "'inflation' in its metadata is 0"),

@@ -125,7 +125,6 @@ def influence(
     theta: Theta,
     clip: float = math.inf,
     *,
-    fixed: bool = False,
     logging: Policy | None = None,
     missing: str = "production",
 ) -> Influence:
@@ -153,8 +152,7 @@ def influence(
         r = records[i]
         f = oracle.reward(r, theta)
         own = worlds[r.context].psi(r) if r.context in worlds else f - means[r.context]
-        psi = own if fixed else own + values[r.context] - value
-        moves.append((psi, f - (means[r.context] if fixed else production)))
+        moves.append((own + values[r.context] - value, f - production))
     return Influence(used, np.array(moves), worlds, by_context)
 
 

@@ -61,22 +61,21 @@ def table_of(records, days):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(("fixed", "missing"), [(False, "production"), (True, "drop")])
-def test_clusters_of_days(seed, fixed, missing):
+@pytest.mark.parametrize("missing", ["production", "drop"])
+def test_clusters_of_days(seed, missing):
     records, days, candidate = make(seed)
-    sums = ask(table_of(records, days), candidate, "period", fixed_mix=fixed, missing=missing)
+    sums = ask(table_of(records, days), candidate, "period", missing=missing)
     if missing == "drop":
         kept = [i for i, r in enumerate(records) if r.context in candidate]
         records, days = [records[i] for i in kept], [days[i] for i in kept]
-    assert_same(sums, records, candidate, clusters=days, fixed=fixed)
+    assert_same(sums, records, candidate, clusters=days)
 
 
 @pytest.mark.parametrize("seed", range(10, 12))
-@pytest.mark.parametrize("fixed", [False, True])
-def test_independent_records(seed, fixed):
+def test_independent_records(seed):
     records, days, candidate = make(seed)
-    sums = ask(table_of(records, days), candidate, "record", fixed_mix=fixed)
-    assert_same(sums, records, candidate, fixed=fixed)
+    sums = ask(table_of(records, days), candidate, "record")
+    assert_same(sums, records, candidate)
 
 
 @pytest.mark.parametrize("clusters", ["period", "record"])

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreclick import inference
-from foreclick.analysis.trends import Drift, drift_of
+from foreclick.estimate.trend import Drift, drift_of
 from foreclick.batches import Batches, Bools, batches_of, count_periods, some_contexts
 from foreclick.errors import ModelError
-from foreclick.estimators import Clusters, Ladder, Weighted
+from foreclick.estimate.question import Clusters
+from foreclick.estimate.spec import Estimator, Ladder, LearntCurve, Weighted
 from foreclick.estimators.examination import Examined, Segment, Spread, examine
-from foreclick.estimators.spec import LearntCurve
 from foreclick.metrics import AnyMetric
 from foreclick.progress import say
 from foreclick.questions.clusters import TOO_MANY_PERIODS, clusters_of
@@ -247,8 +247,8 @@ class _Known(NamedTuple):
 
 
 def with_curves(
-    counted: Tally, estimators: Sequence[Weighted | Ladder], metrics: Sequence[AnyMetric]
-) -> tuple[list[Weighted | Ladder], list[str]]:
+    counted: Tally, estimators: Sequence[Estimator], metrics: Sequence[AnyMetric]
+) -> tuple[list[Estimator], list[str]]:
     """Estimators whose click models have learnt their examination, and a note where they could not.
 
     It is that of the log's first reward, whatever is asked: what is looked at is the same.
@@ -259,7 +259,7 @@ def with_curves(
     if not any(learning) or depth == 1 or not counted.shape.rewards:
         return list(estimators), []
     known = _known(counted)
-    found: list[Weighted | Ladder] = []
+    found: list[Estimator] = []
     for by, learns in zip(estimators, learning, strict=True):
         if learns and isinstance(by, Weighted) and known.curve is not None:
             found.append(Weighted(by.model, by.clip, known.curve))

@@ -23,7 +23,6 @@ from foreclick.analysis.notes import (
     coverage_notes,
     repetition_note,
     rung_notes,
-    sample_note,
     verdict_notes,
 )
 from foreclick.analysis.tracking import flat_metrics
@@ -166,7 +165,6 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     by: str | Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: Clusters | Literal["auto"] | None = "auto",
-    mix: Literal["random", "fixed"] = "random",
     cap: float | None = None,
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
@@ -212,7 +210,6 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         clusters: whose records vary together: those of a "period", of a "unit" (user), or none
             ("record"). By default periods and units at once if the log has them, and records
             otherwise. None: no intervals, in half the time.
-        mix: whether contexts come as they come ("random"), or in numbers fixed by design.
         cap: the highest click rate that what was never shown might have, for the upper ends. By
             default they take that of the log's best position, and the verdict "worse" also allows
             for something new that is clicked every time.
@@ -265,13 +262,10 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         by=(by,) if isinstance(by, str) else tuple(by or ()),
         baseline=None if baseline is None else as_policy(baseline, counted, "baseline"),
         clusters=kinds,
-        fixed_mix=mix == "fixed",
         workers=workers,
     )
     questions = with_logging(counted, question, logging)
-    notes += (
-        doubts + sample_note(counted) + chosen_note(policy) + repetition_note(counted, questions)
-    )
+    notes += doubts + chosen_note(policy) + repetition_note(counted, questions)
     announce_effort(counted, wanted, 1 if baseline is None else 2)
     answer, baselines = _answers(counted, questions)
     against: list[AnySums | None] = [*baselines] or [None] * len(answer.sums)

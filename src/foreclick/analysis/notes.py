@@ -19,14 +19,6 @@ _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth 
 _WORTH_SAYING = 0.0005  # of an answer that came from some rung
 
 
-def sample_note(counted: Tally) -> list[str]:
-    """A note on a log that was read in part."""
-    if counted.shape.sample is None:
-        return []
-    by, share = counted.shape.sample
-    return [f"A sample: {share:.3g} of the log's {by}s. The intervals allow for the others."]
-
-
 def chosen_note(policy: Policy) -> list[str]:
     """A note on a policy that was itself chosen by a log."""
     if not isinstance(policy, Lists) or not policy.optimized:

@@ -7,6 +7,7 @@ from foreclick.batches.decode import decode, row_schema
 from foreclick.batches.drawn import context_draws, context_hashes, some_contexts
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import (
+    FEW_RECORDS,
     contexts_repeat,
     count_periods,
     largest_rewards,
@@ -18,6 +19,7 @@ from foreclick.batches.source import Batches, Remembered, Totals, batches_of, re
 
 __all__ = [
     "EMPTY",
+    "FEW_RECORDS",
     "Batch",
     "Batches",
     "Bools",

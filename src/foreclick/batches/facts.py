@@ -81,6 +81,10 @@ def _size(records: Floats, rows: Ints, pairs: int) -> Size:
     return Size(len(records), median, int(rows.sum()), pairs, int(rows.max(initial=0)))
 
 
+FEW_RECORDS = 5
+"""Below so many records in the median context, frequencies say little about the logging policy."""
+
+
 def contexts_repeat(tally: Tally) -> tuple[int, float]:
     """The number of contexts and the median number of records of one."""
     return size_of(tally)[:2]

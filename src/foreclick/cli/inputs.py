@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from foreclick.cli.options import Candidate, Candidates, Log
 
 
-_COUNTED = (
-    *("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "sample", "click"),
-)
+_COUNTED = (*("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "click"),)
 """Roles that a tally has settled, and that a candidate has no use for."""
 
 

@@ -35,7 +35,6 @@ from foreclick.cli.values import (
     one,
     reward,
     several,
-    share,
     size,
 )
 from foreclick.errors import SourceError
@@ -199,10 +198,6 @@ class Log(Engined):
     """a further reward, for the metric NAME@3; repeatable"""
     where: Sql = None
     """which rows of LOG count, such as country='NL'"""
-    sample: Annotated[float | None, one(share, "SHARE")] = None
-    """read only so much of LOG, such as 0.01, for a first look"""
-    sample_by: Literal["context", "unit"] | None = None
-    """what is drawn"""
     half_life: Annotated[float | None, one(above_zero, "DAYS")] = None
     """so much older than the latest period, a record counts half as much"""
     invalid: Literal["error", "drop"] | None = None

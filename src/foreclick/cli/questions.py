@@ -93,16 +93,8 @@ class Confidence:
 class Uncertainty(Confidence):
     """Intervals."""
 
-    clusters: Literal["auto", "period", "unit", "record"] | None = None
+    clusters: Literal["auto", "record"] | None = None
     """records that vary together"""
-
-
-@options("Uncertainty")
-class Unseen:
-    """What was never shown."""
-
-    cap: Real = None
-    """highest click rate of what was never shown"""
 
 
 @options("Uncertainty")
@@ -114,7 +106,7 @@ class Practical:
 
 
 @options("Uncertainty")
-class Guarded(Unseen, Practical):
+class Guarded(Practical):
     """What else a verdict rests on."""
 
     logging: Literal["frequency", "propensity"] | None = None

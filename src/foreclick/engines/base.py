@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from foreclick.engines.files import ScratchFile
 from foreclick.engines.stores import brief, harmless
-from foreclick.engines.values import md5, substr, whole
+from foreclick.engines.values import md5, substr
 from foreclick.errors import STATEMENT, EngineError
 
 if TYPE_CHECKING:
@@ -367,14 +367,6 @@ class Engine:
         """
         return (self.hashed(unit) % BUCKETS).cast("int16")
 
-    def drawn(self, value: ir.Value, share: float) -> ir.BooleanValue:
-        """Whether a value (a context, a unit) is in a sample of this share: the same everywhere.
-
-        A larger sample holds every smaller one. The salt keeps it apart from the buckets, and from
-        an experiment that was drawn by the same hash.
-        """
-        return self.hashed(value, "foreclick:") < whole(round(share * HASHES))
-
     def hashed(self, value: ir.Value, salt: str = "") -> ir.IntegerValue:
         """A number below `HASHES`: the first seven hex digits of the MD5 of salt and text.
 
@@ -389,13 +381,13 @@ class Engine:
         return self._hex_number(substr(self._md5(salted), 1, _DIGITS))
 
     def _check_hash(self) -> None:
-        """Refuse an engine that hashes otherwise: its buckets and samples would be wrong."""
+        """Refuse an engine that hashes otherwise: its buckets would be wrong."""
         if self.hashes or _proven.get(id(self.backend)) is self.backend:
             return
         expected = hashed_here(_PROBE)
         remedy = (
-            "Buckets of units and samples would not be those of other engines. Read the log "
-            "without unit= and sample=, or write it to Parquet files and read those."
+            "Buckets of units would not be those of other engines. Read the log without unit=, or "
+            "write it to Parquet files and read those."
         )
         try:
             probe = self._hashed(ibis.literal(_PROBE)).name("found").as_table()

@@ -441,16 +441,23 @@ class Estimate:
         """Shape (D,): how far errors of an examination that was learnt put it off."""
         assert self.slopes is not None  # noqa: S101 - see `told`
         each = [self.of.off_by(self.stratum.number, column) for column in self.columns]
-        return np.asarray(
-            np.sum([b * e for b, e in zip(self.slopes[0], each, strict=True)], axis=0)
-        )
+        found = np.zeros(max(map(len, each)))
+        for slope, error in zip(self.slopes[0], each, strict=True):
+            found[: len(error)] += slope * error
+        return found
 
     @cached_property
     def covariance(self) -> Floats:
         """Shape (2, 2): of the value and of production's."""
-        shown = self.of.shown(self.stratum.number, self.design())
-        own = self.alone + float(self.off_by @ self.off_by)
-        return np.asarray(shown + self.hidden + np.diag([own, 0.0]))
+        s, own = self.stratum.number, self.alone + float(self.off_by @ self.off_by)
+        found = self.of.shown(s, self.design()) + self.hidden
+        if len(self.parts) > 1 and self.alone and self.slopes is not None:
+            # What a part hides and what its sample adds are one error, as alike as what shows.
+            shrunk = [self.of.of_shrinkage(s, column) for column in self.columns]
+            both = [self.of.of_sample(s, c) + more for c, more in zip(self.columns, shrunk, strict=True)]
+            apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
+            own += apart[1] - apart[0] - self.alone
+        return np.asarray(found + np.diag([own, 0.0]))
 
     def memory(self) -> tuple[float, float]:
         """What the value varies besides if neighbouring periods vary together, and its freedom."""

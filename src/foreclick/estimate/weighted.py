@@ -320,9 +320,9 @@ def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) ->
     }
     facts["squared"] = facts["weighted"] * w.weight
     if np.isfinite(w.clip).any():
-        cut = records * (w.wanted - w.clip * w.logged[:, :, None]) * w.share[:, None, None]
-        with np.errstate(invalid="ignore"):
-            facts["clipped"] = np.where(possible & np.isfinite(w.clip) & (cut > 0), cut, 0.0)
+        bound = np.where(np.isfinite(w.clip), w.clip, 0.0) * w.logged[:, :, None]
+        cut = records * (w.wanted - bound) * w.share[:, None, None]
+        facts["clipped"] = np.where(possible & np.isfinite(w.clip) & (cut > 0), cut, 0.0)
         facts["lost"] = facts["clipped"] * w.rate[:, :, None]
     if w.known:
         facts["unlogged"] = np.where((w.wanted > 0) & ~possible, w.n[:, :, None], 0.0)

@@ -34,7 +34,6 @@ from foreclick.estimators.spread import BOTH, ByCluster, Spread, clustered
 from foreclick.estimators.sums import Seen, Sums
 from foreclick.estimators.support import Sight
 from foreclick.estimators.work import BatchWork, Both, Facts, Found, Strata
-from foreclick.logs import Shape
 from foreclick.metrics import Ratio
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
@@ -89,7 +88,7 @@ def answered(
         found.add_to(totals)
         facts.add(found.facts)
         psi.add(number, found.psi)
-    answer = Answer(question, tally.shape, strata, totals, facts)
+    answer = Answer(question, strata, totals, facts)
     answer.check()
     for ladder, asks in question.ladders:
         _climb(tally, work, ladder, asks, answer, psi)
@@ -129,15 +128,12 @@ def _climb(
     counts = batches.kept.setdefault(key, {})
     estimate = LadderEstimate(fit, metrics, work.strata.apart, counts)
     drops = question.missing == "drop"
-    sample = tally.shape.sample
-    drawn = sample is not None and sample[0] == "context"
     climb = LadderWork(
         estimate,
         asks,
         question.clusters,
         drops,
         work.sample,
-        drawn,
         two_way=question.two_way,
         products=question.products,
     )
@@ -159,7 +155,6 @@ class Answer:
     """Sums over all contexts, and what follows from them."""
 
     question: Question
-    shape: Shape
     strata: Strata
     totals: Totals
     facts: Facts
@@ -387,8 +382,7 @@ class Answer:
         psi = self.totals.sum((i, m, kind, "psi"))[s]
         there = np.flatnonzero(n > 0)
         both = np.stack([psi, f], axis=1)[there]
-        if not self.question.fixed_mix:
-            both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
+        both -= n[there, None] * np.array([found.value, f.sum() / n.sum()])
         return ByCluster(kind, both / n.sum(), there)
 
     def _hidden(self, i: int, m: int, s: int, kind: str) -> Floats:
@@ -409,13 +403,8 @@ class Answer:
         return np.array([[ww, w], [w, d]])
 
     def _sampled(self, i: int, m: int, found: Sums, spread: Spread) -> Spread:
-        """With what a log of drawn contexts and a candidate that is a sample add."""
-        s, sample = found.stratum.number, self.shape.sample
-        if sample is not None and sample[0] == "context":
-            names = ("count", "n", "nn", "v", "f", "vv", "vf", "ff", "vn", "fn")
-            moments = {name: self._number(s, i, m, "drawn", name) for name in names}
-            between = variance.drawn_covariance(moments, sample[1])
-            spread = replace(spread, covariance=spread.covariance + between)
+        """With what a candidate that is a sample adds, and what a ladder borrowed."""
+        s = found.stratum.number
         own, squares, freedom, alone = (
             self._number(s, i, m, f"sample{name}")
             for name in ("", " squares", " freedom", " alone")

@@ -23,7 +23,6 @@ from foreclick.estimators.cells import row_credit
 from foreclick.estimators.kernel import (
     CellClusters,
     WeighedCells,
-    context_rows,
     row_scores,
 )
 from foreclick.metrics import Metric
@@ -37,13 +36,11 @@ class Counting:
         batch: the log's records.
         known: Shape (X,): the contexts that the candidate has lists for.
         used: whether the others count too, as production does.
-        fixed_mix: whether the mix of contexts is fixed by design.
     """
 
     batch: Batch
     known: Bools
     used: bool
-    fixed_mix: bool
 
     @property
     def counts(self) -> Bools:
@@ -51,12 +48,8 @@ class Counting:
         return np.ones_like(self.known) if self.used else self.known
 
     def rewards(self, metric: Metric) -> Floats:
-        """Shape (R,): f_t, less the mean of its context where the mix of contexts is fixed."""
-        f, batch = row_credit(self.batch, metric), self.batch
-        if not self.fixed_mix:
-            return f
-        mean = ratio(context_rows(batch, batch.n * f), batch.context_n)
-        return f - mean[batch.row_context]
+        """Shape (R,): f_t."""
+        return row_credit(self.batch, metric)
 
     def by_row(self, values: Floats) -> Floats:
         """Shape (R,): n × values of the records of each row that counts."""
@@ -89,8 +82,7 @@ class Influence:
         value, clip = w.value(m), w.ask.clips[m]
         cut = 0.0 if math.isinf(clip) else w.credit * clip
         taken = value if w.known else np.where(w.unclipped(m) > 0, 0.0, cut)
-        total = -taken if self.counting.fixed_mix else value - taken
-        return ratio(sums(w.context, total, batch.context_count), batch.context_n)
+        return ratio(sums(w.context, value - taken, batch.context_count), batch.context_n)
 
     def rows(self, m: int) -> Floats:
         """Shape (R,): ψ_t + V; of contexts that the candidate does not know, f_t."""

@@ -36,7 +36,6 @@ class Question:
             either of them does not know are left out.
         clusters: whose records vary together, for the variance of the estimates: one kind, or
             periods and units; none for estimates alone.
-        fixed_mix: whether the mix of contexts is fixed by design.
         top: how many of the largest weights and of the contexts least seen are named; 0: support
             is not looked at.
         workers: how many processes work on a log that does not stay in memory.
@@ -50,7 +49,6 @@ class Question:
     by: tuple[str, ...] = ()
     baseline: Policy | None = None
     clusters: tuple[Clusters, ...] = ()
-    fixed_mix: bool = False
     top: int = 0
     workers: int = 1
 

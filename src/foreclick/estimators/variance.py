@@ -215,45 +215,6 @@ def list_worth(weighed: WeighedCells, candidate: Candidate, m: int) -> Floats:
     return np.asarray(by_atom[list_atoms(cells, candidate, weighed.ask)].sum(axis=1))
 
 
-def drawn_contexts(counting: Counting, value: Floats, credit: Floats) -> PerContext:
-    """Shape (X,) each: moments of contexts, for a log of which only some contexts were read.
-
-    A share f of the contexts was drawn, each with all its records. Over such draws, V̂ and F̂ vary
-    by (1 − f) · m / (m − 1) · Σ_x d_x d_xᵀ / n², d_x = n_x (V_x − V, F_x − F), besides what the
-    records do. A draw of units needs nothing more: they are clusters already.
-
-    Args:
-        counting: which contexts count.
-        value: Shape (X,): n_x V_x.
-        credit: Shape (X,): n_x F_x.
-    """
-    n = counting.batch.context_n
-    v = np.where(counting.known, value, credit)
-    values = {
-        "count": np.ones_like(n),
-        "n": n,
-        "nn": n * n,
-        "v": v,
-        "f": credit,
-        "vv": v * v,
-        "vf": v * credit,
-        "ff": credit * credit,
-        "vn": v * n,
-        "fn": credit * n,
-    }
-    return {("drawn", name): np.where(counting.counts, each, 0.0) for name, each in values.items()}
-
-
-def drawn_covariance(moments: dict[str, float], share: float) -> Floats:
-    """Shape (2, 2): the covariance to add, from the sums of `drawn_contexts`."""
-    m, n = moments["count"], moments["n"]
-    scale = (1 - share) * m / max(m - 1, 1) / n**2
-    mean = np.array([moments["v"], moments["f"]]) / n
-    raw = np.array([[moments["vv"], moments["vf"]], [moments["vf"], moments["ff"]]])
-    across = np.outer(mean, [moments["vn"], moments["fn"]])
-    return np.asarray(scale * (raw - across - across.T + moments["nn"] * np.outer(mean, mean)))
-
-
 def record_moments(counting: Counting, psi: Floats, metric: Metric) -> PerContext:
     """Shape (X,) each: moments of independent records; a row stands for n equal ones."""
     batch, f = counting.batch, counting.rewards(metric)
@@ -267,7 +228,7 @@ def record_moments(counting: Counting, psi: Floats, metric: Metric) -> PerContex
             "ff": context_rows(batch, nf * f),
         }
 
-    found = dict(batch.keep(("moments", metric, counting.fixed_mix), rewards))  # type: ignore[call-overload]
+    found = dict(batch.keep(("moments", metric), rewards))  # type: ignore[call-overload]
     weighted = batch.n * psi
     found["v"] = context_rows(batch, weighted)
     found["vf"] = context_rows(batch, weighted * f)

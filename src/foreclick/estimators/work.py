@@ -22,14 +22,13 @@ from foreclick.batches import (
 )
 from foreclick.batches.encode import Codes
 from foreclick.estimators import variance
-from foreclick.estimators.cells import counted, row_credit
+from foreclick.estimators.cells import counted
 from foreclick.estimators.first_clicks import weigh_hazards
 from foreclick.estimators.influence import Clustering, Counting, Influence
 from foreclick.estimators.kernel import (
     CellClusters,
     WeighedCells,
     cell_clusters,
-    context_rows,
     context_sums,
     examination_slopes,
     largest_weight,
@@ -257,7 +256,7 @@ class BatchWork:
         if q.baseline is not None and q.missing == "drop":
             within = Candidate(coding, q.baseline).known
         candidate = Candidate(coding, q.candidate, within)
-        counting = Counting(batch, candidate.known, q.missing == "production", q.fixed_mix)
+        counting = Counting(batch, candidate.known, q.missing == "production")
         return Placed(candidate, counting)
 
     def __call__(self, batch: Batch) -> Found:
@@ -378,7 +377,7 @@ class AskWork:
             found.sums[i, m, "slopes"] = examination_slopes(w, m)
         for m in range(len(w.ask.clips)) if question.two_way else ():
             found.rows[i, m, BOTH, "psi"] = self.counting.by_row(influence.rows(m))
-        self._samples(found, values)
+        self._samples(found)
 
     def _support(self, found: Found, top: int) -> None:
         w = self.weighed
@@ -419,19 +418,12 @@ class AskWork:
         if kind == "period" and w.ask.model.sees_items:
             self._note(found, variance.repeated(w, _periods(w, cells)), kind)
 
-    def _samples(self, found: Found, values: dict[Any, Floats]) -> None:
-        w, policy, shape = self.weighed, self.candidate.policy, self.work.shape
-        clips = range(len(w.ask.clips))
+    def _samples(self, found: Found) -> None:
+        w, policy = self.weighed, self.candidate.policy
         if self.work.sample and isinstance(policy, Observed):
             sizes = policy.records(self.candidate.coding.view)[self.candidate.batch.context_value]
-            worth = [variance.list_worth(w, self.candidate, m) for m in clips]
+            worth = [variance.list_worth(w, self.candidate, m) for m in range(len(w.ask.clips))]
             self._note(found, variance.sampled_candidate(self.candidate, sizes, worth))
-        if shape.sample is not None and shape.sample[0] == "context":
-            batch = self.candidate.batch
-            credit = context_rows(batch, batch.n * row_credit(batch, w.ask.metric))
-            for m in clips:
-                moments = variance.drawn_contexts(self.counting, values[m, "credit"], credit)
-                self._note(found, moments, m)
 
     def _cells(self, kind: Any) -> CellClusters:  # noqa: ANN401 - a cluster
         """What the clusters of a kind have of each cell."""

@@ -172,8 +172,6 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     count: str | None = None,
     rewards: Mapping[str, Columns] | None = None,
     where: Any = None,  # noqa: ANN401 - SQL text or a function of the table
-    sample: float | None = None,
-    sample_by: Literal["context", "unit"] = "context",
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
     layout: Literal["lists", "long"] = "lists",
@@ -204,10 +202,6 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
             rest on all of them.
         rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
         where: a filter: SQL such as ``"country = 'NL'"`` or ``lambda t: t.country == "NL"``.
-        sample: the share of the log to read, for a first look at a huge one: the same records on
-            every engine, and all of a smaller share in a larger one.
-        sample_by: whether contexts are drawn, each with all its records, or units; the intervals
-            know what was left out.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
         depth: how many positions to read; by default as many as the longest list has.
@@ -264,25 +258,8 @@ def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
     home, table = open_source(source, engine, read_only=read_only)
     table = with_segments(filter_by(table, where), segments)
     roles = expanded(roles, table)
-    if sample is None:
-        with unchanged(source):
-            return compress(table, roles, home, invalid, depth)
-    check_columns(table, roles)
-    drawn = home.drawn(_drawn_by(table, roles, sample_by), sample)
     with unchanged(source):
-        log = compress(table.filter(drawn), roles, home, invalid, depth)
-    return replace(log, shape=replace(log.shape, sample=(sample_by, float(sample))))
-
-
-def _drawn_by(table: ir.Table, roles: Roles, by: str) -> ir.Column:
-    """The column that a sample is drawn by."""
-    named = roles.context if by == "context" else roles.unit
-    if named is None:
-        raise SourceError(
-            f"sample_by={by!r}, but the log has no {by}. Name its column, {by}='…', or sample by "
-            f"{'unit' if by == 'context' else 'context'}."
-        )
-    return table[named]
+        return compress(table, roles, home, invalid, depth)
 
 
 def compress(

@@ -35,8 +35,6 @@ class Shape:
         segments: the names of the segment columns, which keep their own names.
         period, unit: whether the log was read with them.
         propensity: whether propensities were given, and for what: "list", "slot" or None.
-        sample: what the log is a sample of ("context" or "unit") and the share that was read; None
-            if all of it was.
         masks: the names of the rewards that are stored as masks.
     """
 
@@ -46,7 +44,6 @@ class Shape:
     period: bool = False
     unit: bool = False
     propensity: str | None = None
-    sample: tuple[str, float] | None = None
     masks: tuple[str, ...] = ()
 
     @property

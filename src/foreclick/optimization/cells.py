@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio
-from foreclick.estimators.ladder.shrinkage import borrowed, own_weight
+from foreclick.estimate.ladder import borrowed, own_weight
 from foreclick.optimization.examination import Derivatives, ExaminationError
 from foreclick.optimization.ladder import LadderRates, SlotCounts
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Floats, sums
-from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
+from foreclick.estimate.ladder import borrowed, climb, descend, own_weight
 from foreclick.optimization.ladder import LadderRates, SlotCounts
 
 UNKNOWN = math.log(10.0)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Floats, Ints
-from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
+from foreclick.estimate.ladder import borrowed, climb, descend, own_weight
 
 
 class SlotCounts(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from foreclick import inference
-from foreclick.batches import contexts_repeat
+from foreclick.batches import FEW_RECORDS, contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.estimates import Estimate
 from foreclick.estimate.question import Question
@@ -20,9 +20,6 @@ from foreclick.questions.verdicts import HAS_A_SAY
 from foreclick.results import Headline, Value, format_value, span
 from foreclick.tallies import Tally
 from foreclick.words import few, listed, number_of, plural
-
-FEW_TO_WEIGH = 5
-"""Below so many records in the median context, frequencies say little about the logging policy."""
 
 NEXT_TO_NOTHING = 0.01
 """Of the candidate's exposure; of an estimator that saw less, no number is shown."""
@@ -59,6 +56,7 @@ def headline_of(
     against: str,
     confidence: float | None,
     disputed: Set[str],
+    whole: Sequence[Row] = (),
 ) -> Headline:
     """The answer by one estimator, and what the others say of it.
 
@@ -69,10 +67,16 @@ def headline_of(
         against: what the candidate is compared with, in a word.
         confidence: of the intervals; None without.
         disputed: estimators that were found to contradict each other.
+        whole: rows of the whole log, where the others are its parts.
     """
     mine = [row for row in rows if row["estimator"] == answering]
     several = len({row["clip"] for row in mine}) > 1
-    lines = [line_of(row, by, several=several) for row in mine[:_LINES]]
+    lines = [
+        line_of(row | dict.fromkeys(by[:1], "all") | dict.fromkeys(by[1:], ""), by, several=several)
+        for row in whole
+        if row["estimator"] == answering
+    ]
+    lines += [line_of(row, by, several=several) for row in mine[:_LINES]]
     said = [_seen(mine)] if not by else []
     if len(mine) > _LINES:
         said.insert(0, f"The first {_LINES} of {len(mine):,}; the table has them all.")
@@ -81,7 +85,7 @@ def headline_of(
         others.setdefault(row["estimator"], []).append(row)
     others.pop(answering)
     said += _others(mine, others, by, disputed) if confidence else _unjudged(others)
-    records = max(row["records"] for row in mine)
+    records = (whole or mine)[0]["records"]
     rests = [number_of(records, "record")]
     rests += [] if confidence is None else [f"{100 * confidence:g}% confidence"]
     title = f"Candidate against {against}, by {answering} ({', '.join(rests)})"
@@ -252,11 +256,11 @@ def repetition_note(counted: Tally, question: Question) -> list[str]:
     if not weighing:
         return []
     contexts, median = contexts_repeat(counted)
-    if median >= FEW_TO_WEIGH:
+    if median >= FEW_RECORDS:
         return []
     message = (
         f"the contexts hardly repeat: the median of {number_of(contexts, 'context')} has "
-        f"{median:g} {plural(median, 'record')}, fewer than {FEW_TO_WEIGH}. The log then says "
+        f"{median:g} {plural(median, 'record')}, fewer than {FEW_RECORDS}. The log then says "
         "little about what else could have been shown, and "
         f"{', '.join(weighing)} weigh by its frequencies. Use a coarser context (a query class, or "
         "context=None), read the log with propensity=, or give the logging policy with logging=."

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from foreclick.analysis.headline import FEW_RECORDS
-from foreclick.batches import batches_of, contexts_repeat, sums
+from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, sums
 from foreclick.engines import total, whole
 from foreclick.logs import Log, N
 from foreclick.options import checked

@@ -12,11 +12,11 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.analysis.curves import with_curves
-from foreclick.analysis.trends import trend_notes
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Unseen
 from foreclick.estimate.question import Question, check_metrics
 from foreclick.estimate.spec import EstimatorLike, parse_estimators
+from foreclick.estimate.trend import trend_notes
 from foreclick.estimate.work import estimate
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any

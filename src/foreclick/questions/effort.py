@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foreclick.analysis.headline import FEW_RECORDS
-from foreclick.batches import batches_of, size_of
-from foreclick.estimators import Ladder, Weighted
+from foreclick.batches import FEW_RECORDS, batches_of, size_of
+from foreclick.estimate.spec import Estimator, Ladder
 from foreclick.progress import announce, duration
 from foreclick.tallies import Tally
 
@@ -26,7 +25,7 @@ _SLOT_BYTES = 100
 
 
 def announce_effort(
-    counted: Tally, estimators: Sequence[Weighted | Ladder], candidates: int = 1
+    counted: Tally, estimators: Sequence[Estimator], candidates: int = 1
 ) -> None:
     """Say how long the work will take, if that is long, and what would make it shorter.
 
@@ -42,7 +41,7 @@ def announce_effort(
         (
             read,
             f"the tally has {size.rows:,} rows of {depth} positions. More processes (workers=) or "
-            "a sample (read_log(…, sample=0.1)) are faster"
+            "a part of the log (read_log(…, where=…)) are faster"
             if size.median >= FEW_RECORDS
             else f"{size.contexts:,} contexts hardly repeat (records in the median one: "
             f"{size.median:g}). A coarser context is faster, and says more",

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from foreclick import inference
 from foreclick.analysis.curves import with_curves
-from foreclick.analysis.trends import trend_notes
-from foreclick.batches import contexts_repeat
+from foreclick.batches import FEW_RECORDS, contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate
 from foreclick.estimate.question import (
@@ -22,14 +21,14 @@ from foreclick.estimate.question import (
     propensities_answer,
 )
 from foreclick.estimate.spec import Estimator, EstimatorLike, parse_estimators
+from foreclick.estimate.trend import trend_notes
 from foreclick.estimate.work import estimate
 from foreclick.logs import PERIOD
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import Choice, checked, choice, made_by
+from foreclick.options import Choice, checked, made_by
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.progress import Say
 from foreclick.questions.answers import (
-    FEW_TO_WEIGH,
     answering_of,
     chosen_note,
     coverage_notes,
@@ -90,6 +89,7 @@ class Evaluation(Result):
         answering: the estimator whose rows are the answer.
         against: what the candidate is compared with: "production" or "the baseline".
         by: the segments that it is split by.
+        whole: where it is split, the rows of the whole log, which the parts add up to.
     """
 
     evidence: tuple[inference.Evidence, ...] = ()
@@ -97,6 +97,7 @@ class Evaluation(Result):
     answering: str = ""
     against: str = "production"
     by: tuple[str, ...] = ()
+    whole: tuple[Mapping[str, Value], ...] = ()
 
     @property
     def headline(self) -> Headline:
@@ -113,6 +114,7 @@ class Evaluation(Result):
             against=self.against,
             confidence=self.evidence[0].confidence if self.evidence else None,
             disputed=disputed,
+            whole=self.whole,
         )
 
     def metrics(self) -> dict[str, float]:
@@ -152,12 +154,7 @@ LOGGING = Choice(
 """Where logging probabilities may come from."""
 
 
-@checked(
-    backtest=made_by("fc.backtest", Backtest),
-    logging=LOGGING,
-    clusters=choice("auto", "record", optional=True),
-    interval=choice("sampling", "anytime"),
-)
+@checked(backtest=made_by("fc.backtest", Backtest), logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
@@ -252,7 +249,8 @@ def evaluate(
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     kinds, doubts = clusters_of(counted, clusters)
     if PERIOD in segments and "period" in kinds:  # of one period, others say how much it varies
-        kinds = tuple(kind for kind in kinds if kind != "period") or ("record",)
+        kinds = tuple(kind for kind in kinds if kind != "period")
+        kinds = kinds or (() if counted.decayed else ("record",))
     if interval == "anytime" and not kinds:
         raise ModelError("clusters=None asks for no intervals, and interval='anytime' for some.")
     policy = as_policy(candidate, counted)
@@ -283,20 +281,24 @@ def evaluate(
     notes += doubts + chosen_note(policy) + repetition_note(counted, question)
     announce_effort(counted, wanted, len(policies))
     found = estimate(counted, question)
-    estimates = found.of_candidate(0)
-    others: list[Estimate] | list[None] = (
-        [None] * len(estimates) if baseline is None else found.of_candidate(1)
-    )
-    pairs = [Pair(one, other) for one, other in zip(estimates, others, strict=True)]
-    rows = [_row(pair, counted, confidence, interval) for pair in pairs]
-    evidence: list[inference.Evidence] = []
-    verdicts: list[inference.Verdict] = []
-    if kinds:
-        claims = Claims(confidence, interval, practical, protected)
-        errors = [0.0 if backtest is None else _error(one, backtest) for one in estimates]
+    claims = Claims(confidence, interval, practical, protected)
+
+    def answered(*, whole: bool) -> tuple[list[Estimate], list[dict[str, Any]], Any, Any]:
+        """The estimates of the parts, or of the whole, with rows, evidence and verdicts."""
+        mine, *others = (found.of_candidate(c, whole=whole) for c in range(len(policies)))
+        theirs: Sequence[Estimate | None] = others[0] if others else [None] * len(mine)
+        pairs = [Pair(one, other) for one, other in zip(mine, theirs, strict=True)]
+        rows = [_row(pair, counted, confidence, interval) for pair in pairs]
+        if not kinds:
+            return mine, rows, [], []
+        errors = [0.0 if backtest is None else _error(one, backtest) for one in mine]
         evidence = evidence_of(counted, pairs, claims, errors)
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
+        return mine, rows, evidence, verdicts
+
+    estimates, rows, evidence, verdicts = answered(whole=False)
+    if kinds:
         notes += verdict_notes(rows, verdicts, segments, answering)
         if interval == "anytime":
             notes.append(
@@ -314,6 +316,7 @@ def evaluate(
         answering=answering,
         against="production" if baseline is None else "the baseline",
         by=segments,
+        whole=tuple(answered(whole=True)[1]) if segments else (),
     )
 
 
@@ -340,7 +343,7 @@ def usual_estimators(
     if isinstance(logging, Policy):
         usual = ("ip", "list")
     elif logging == "propensity" or (
-        logging is None and kind is not None and contexts_repeat(tally)[1] < FEW_TO_WEIGH
+        logging is None and kind is not None and contexts_repeat(tally)[1] < FEW_RECORDS
     ):
         usual = ("list",) if kind == "list" else ("ip",)
     elif graded & {m.reward for m in metrics}:
@@ -375,7 +378,7 @@ def loggings_of(
         propensities_answer(counted.shape, e) and not any(by_hazard(e.model, m) for m in metrics)
         for e in estimators
     ]
-    if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_TO_WEIGH:
+    if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
         return [None] * len(estimators)
     return ["propensity" if fits else None for fits in able]
 

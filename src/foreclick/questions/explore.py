@@ -12,16 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick import inference
-from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.batches import Floats, count_periods, sums
 from foreclick.engines import write_readable
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimators import Clusters, Question, estimate, parse_estimators
+from foreclick.estimate.question import Clusters, Question
+from foreclick.estimate.spec import parse_estimators
+from foreclick.estimate.work import estimate
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.options import checked, choice, whole
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
+from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.questions.plan import Arms, Traffic, margins, read_arms, sample_size
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
@@ -263,9 +265,9 @@ def _users_grow(tally: Tally, policy: Policy, metric: Metric) -> float:
     kinds: tuple[Clusters, ...] = ("unit", "record") if tally.shape.unit else ()
     for kind in kinds:
         estimators = parse_estimators("rcm")
-        question = Question(policy, estimators, (metric,), "production", clusters=(kind,))
-        spread = estimate(tally, question).sums[0].spread
-        by[kind] = 0.0 if spread is None else float(spread.covariance[1, 1])
+        question = Question([policy], estimators, (metric,), "production", clusters=(kind,))
+        (found,) = estimate(tally, question).of_candidate(0)
+        by[kind] = float(found.covariance[1, 1]) if found.told else 0.0
     return max(by["unit"] / by["record"], 1.0) if by.get("record") else 1.0
 
 

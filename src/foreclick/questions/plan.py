@@ -27,7 +27,6 @@ import pyarrow as pa
 from foreclick.batches import (
     EMPTY,
     Candidate,
-   
     Floats,
     Ints,
     Several,

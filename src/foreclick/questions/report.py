@@ -12,22 +12,28 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-from foreclick.analysis.backtest import Backtest
-from foreclick.analysis.backtest import backtest as run_backtest
-from foreclick.analysis.context_changes import ContextChanges, context_changes
-from foreclick.analysis.evaluate import LOGGING, Evaluation, evaluate, with_logging
-from foreclick.analysis.headline import usual_estimators
-from foreclick.analysis.support import LATTICE, Support, support
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import Missing, Question, parse_estimators
+from foreclick.estimate.question import Missing, Question
+from foreclick.estimate.spec import parse_estimators
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import checked, flag, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say, say
+from foreclick.questions.backtest import Backtest
+from foreclick.questions.backtest import backtest as run_backtest
+from foreclick.questions.changes import ContextChanges, context_changes
 from foreclick.questions.check import Check, check
 from foreclick.questions.clusters import clusters_of
+from foreclick.questions.evaluate import (
+    LOGGING,
+    Evaluation,
+    evaluate,
+    loggings_of,
+    usual_estimators,
+)
+from foreclick.questions.support import LATTICE, Support, support
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -109,7 +115,6 @@ def report(  # noqa: PLR0913, PLR0915 - all but two are keywords
     missing: Missing = "error",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
     confidence: float = 0.95,
-    cap: float | None = None,
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     backtest: bool = True,
@@ -136,7 +141,6 @@ def report(  # noqa: PLR0913, PLR0915 - all but two are keywords
         missing: as for `evaluate`.
         logging: as for `evaluate`.
         confidence: of the intervals.
-        cap: as for `evaluate`.
         practical: as for `evaluate`.
         guardrails: as for `evaluate`.
         backtest: whether to run one, if the log has two periods or more.
@@ -165,7 +169,6 @@ def report(  # noqa: PLR0913, PLR0915 - all but two are keywords
         "logging": logging,
         "baseline": baseline,
         "confidence": confidence,
-        "cap": cap,
         "practical": practical,
     }
     say("evaluating")
@@ -193,20 +196,23 @@ def report(  # noqa: PLR0913, PLR0915 - all but two are keywords
         say("looking for the candidate in the log")
         models = LATTICE if not isinstance(policy, Marginals) else LATTICE[2:]
         parts["support"] = support(
-            counted, policy, metrics=sums, estimators=models, missing=missing, cap=cap
+            counted, policy, metrics=sums, estimators=models, missing=missing
         )
     if sums and contexts:
         say("comparing contexts")
+        by_one = parse_estimators(usual[0])
+        both = [policy]
+        if baseline is not None:
+            both.append(as_policy(baseline, counted, "baseline"))
         question = Question(
-            policy,
-            parse_estimators(usual[0]),
+            both,
+            by_one,
             sums[:1],
             missing,
-            baseline=None if baseline is None else as_policy(baseline, counted, "baseline"),
+            loggings=loggings_of(counted, by_one, sums[:1], logging),
             clusters=clusters_of(counted, "auto")[0],
         )
-        question = with_logging(counted, question, logging)[0]
-        parts["contexts"] = context_changes(counted, question, contexts, confidence, cap)
+        parts["contexts"] = context_changes(counted, question, contexts, confidence)
     parts["check"] = check(log if isinstance(log, Log) else counted)
     earned = [each for each in sums if not each.shown]
     if backtest and earned and counted.shape.period and count_periods(counted) > 1:

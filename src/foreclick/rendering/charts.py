@@ -8,12 +8,12 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from foreclick.analysis.backtest import Backtest
-from foreclick.analysis.compare import Comparison
-from foreclick.analysis.evaluate import Evaluation
+from foreclick.questions.backtest import Backtest
+from foreclick.questions.compare import Comparison
+from foreclick.questions.evaluate import Evaluation
 from foreclick.analysis.examination import Examination
 from foreclick.analysis.optimize import Optimized
-from foreclick.analysis.support import Support
+from foreclick.questions.support import Support
 from foreclick.errors import ReportError
 from foreclick.questions.explore import Explored
 from foreclick.rendering.curves import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 
-from foreclick.analysis.evaluate import Evaluation
+from foreclick.questions.evaluate import Evaluation
 from foreclick.engines import ending, has_place, located, whole_file
 from foreclick.errors import MissingDependency, ReportError, optional
 from foreclick.questions.report import Report

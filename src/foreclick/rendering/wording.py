@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from foreclick import inference
-from foreclick.analysis.answers import answering_of, is_blind
-from foreclick.analysis.evaluate import Evaluation
+from foreclick.questions.answers import answering_of, is_blind
+from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
 from foreclick.rendering.markup import words
 

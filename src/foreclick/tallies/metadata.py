@@ -120,15 +120,6 @@ def _inflation(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def _sample(value: object) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, list) or len(value) != 2:  # noqa: PLR2004 - of what, how much
-        return False
-    by, share = value
-    return by in ("context", "unit") and isinstance(share, float) and 0 < share < 1
-
-
 _RULES: dict[str, Callable[[Any], bool]] = {
     "version": _count,
     "shape": lambda v: isinstance(v, dict),
@@ -150,7 +141,6 @@ _SHAPE: dict[str, Callable[[Any], bool]] = {
     "period": _flag,
     "unit": _flag,
     "propensity": lambda v: v in (None, "list", "slot"),
-    "sample": _sample,
     "masks": _texts,
 }
 """What each key may be: of the metadata, and of the shape in it."""

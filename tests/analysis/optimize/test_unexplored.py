@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.evaluate import Evaluation
+from foreclick.questions.evaluate import Evaluation
 from foreclick.analysis.optimize.widening import widened
 from foreclick.inference import Evidence
 from foreclick.results import Value

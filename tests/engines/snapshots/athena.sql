@@ -191,17 +191,3 @@ GROUP BY
   4,
   5,
   6;
-
--- sample
-SELECT
-  *
-FROM "log" AS "t0"
-WHERE
-  FROM_BASE(
-    SUBSTR(
-      LOWER(TO_HEX(MD5(TO_UTF8(CONCAT('foreclick:', COALESCE("t0"."context", '')))))),
-      1,
-      7
-    ),
-    16
-  ) < CAST(134217728 AS BIGINT);

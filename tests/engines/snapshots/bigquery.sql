@@ -153,13 +153,3 @@ GROUP BY
   4,
   5,
   6;
-
--- sample
-SELECT
-  *
-FROM `log` AS `t0`
-WHERE
-  CAST(CONCAT(
-    '0x',
-    SUBSTRING(TO_HEX(MD5(CONCAT('foreclick:', COALESCE(`t0`.`context`, '')))), 1, 7)
-  ) AS INT64) < CAST(134217728 AS INT64);

@@ -199,19 +199,3 @@ GROUP BY
   "t2"."period",
   "t2"."bucket",
   "t2"."clicks";
-
--- sample
-SELECT
-  *
-FROM "log" AS "t0"
-WHERE
-  CAST(reinterpretAsUInt32(
-    REVERSE(
-      UNHEX(
-        CONCAT(
-          '0',
-          SUBSTRING(LOWER(HEX(MD5(CONCAT('foreclick:', COALESCE("t0"."context", ''))))), 1, 7)
-        )
-      )
-    )
-  ) AS Nullable(Int64)) < CAST(134217728 AS Nullable(Int64));

@@ -179,13 +179,3 @@ GROUP BY
   4,
   5,
   6;
-
--- sample
-SELECT
-  *
-FROM "log" AS "t0"
-WHERE
-  CAST(TO_NUMBER(
-    SUBSTRING(MD5(CONCAT('foreclick:', COALESCE("t0"."context", ''))), 1, 7),
-    'XXXXXXX'
-  ) AS BIGINT) < CAST(134217728 AS BIGINT);

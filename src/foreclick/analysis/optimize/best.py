@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreclick.analysis.curves import with_curves
-from foreclick.analysis.evaluate import Evaluation, evaluate
+from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.analysis.optimize.counts import ALL, Counting, Counts, with_lists
 from foreclick.analysis.optimize.folds import SLOTS, Folds
 from foreclick.analysis.optimize.gains import gains
@@ -22,20 +22,14 @@ from foreclick.analysis.optimize.options import (
     over_lists,
 )
 from foreclick.analysis.optimize.widening import widened
-from foreclick.analysis.trends import ITEMS_CHANGE, drift_of
+from foreclick.estimate.trend import ITEMS_CHANGE, drift_of
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio
 from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
-from foreclick.estimators import (
-    EstimatorLike,
-    Ladder,
-    Weighted,
-    check_metrics,
-    parse_estimators,
-)
+from foreclick.estimate.fit import fitted, sample_counts, sampled
+from foreclick.estimate.question import check_metrics
+from foreclick.estimate.spec import EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.estimators.examination import curve_information
-from foreclick.estimators.ladder.fit import fitted
-from foreclick.estimators.ladder.sample import sample_counts, sampled
 from foreclick.logs import ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric
 from foreclick.optimization.cells import Model

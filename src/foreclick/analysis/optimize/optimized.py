@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.analysis.answers import line_of
-from foreclick.analysis.evaluate import Evaluation
+from foreclick.questions.answers import line_of
+from foreclick.questions.evaluate import Evaluation
 from foreclick.engines import write_readable
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.policies import Lists

@@ -8,7 +8,7 @@ from typing import Any
 
 from foreclick.engines import open_source
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimators import Ladder, Weighted, parse_estimators
+from foreclick.estimate.spec import Ladder, Weighted, parse_estimators
 from foreclick.logs import CONTEXT, ITEM, read_log
 from foreclick.metrics import Metric, only_metric
 from foreclick.optimization.constraints import Constraints

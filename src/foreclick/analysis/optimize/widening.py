@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from foreclick import inference
-from foreclick.analysis.evaluate import Evaluation
+from foreclick.questions.evaluate import Evaluation
 
 _ENDS = ("value", "low", "high"), ("change", "change_low", "change_high")
 

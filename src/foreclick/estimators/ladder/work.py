@@ -10,9 +10,8 @@ import numpy as np
 
 from foreclick.batches import Candidate, Floats, ratio
 from foreclick.estimators import variance
-from foreclick.estimators.cells import Ask, row_credit
+from foreclick.estimators.cells import Ask
 from foreclick.estimators.influence import Clustering, Counting
-from foreclick.estimators.kernel import context_rows
 from foreclick.estimators.ladder.estimate import Influence, LadderEstimate
 from foreclick.estimators.spread import BOTH
 from foreclick.policies import Observed
@@ -39,7 +38,6 @@ class LadderWork:
         clusters: whose records vary together.
         drops: whether contexts that the candidate does not know are left out of everything.
         sample: whether the candidate is the frequencies of another log.
-        drawn: whether only some contexts of the log were read.
         two_way: whether periods and units count both.
         products: whether ψ_t of rows is handed on, for products with other metrics.
     """
@@ -49,7 +47,6 @@ class LadderWork:
     clusters: tuple[str, ...]
     drops: bool
     sample: bool
-    drawn: bool
     two_way: bool = False
     products: bool = False
 
@@ -113,10 +110,6 @@ class LadderWork:
                 own = variance.sampled_candidate(
                     placed.candidate, sizes[batch.context_value], [worth[:, j]]
                 )
-            if self.drawn:
-                reward = context_rows(batch, batch.n * row_credit(batch, ask.metric))
-                moments = variance.drawn_contexts(counting, credit[:, j], reward)
-                own |= {(0, *name): each for name, each in moments.items()}
             values |= {(i, *name): each for name, each in own.items()}
         return values
 
@@ -162,8 +155,7 @@ class LadderWork:
 
 def _common(counting: Counting, credit: Floats) -> Floats:
     """Shape (X,): what all records of a context have in common, V_x."""
-    found = ratio(credit, counting.batch.context_n)
-    return np.zeros_like(found) if counting.fixed_mix else found
+    return ratio(credit, counting.batch.context_n)
 
 
 def _psi(counting: Counting, moved: Floats, common: Floats, reward: Floats) -> Floats:
