@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from foreclick.analysis.compare import Comparison, compare
     from foreclick.analysis.contexts import Contexts, contexts
     from foreclick.analysis.evaluate import Evaluation, evaluate
-    from foreclick.analysis.examination import Examination, examination
     from foreclick.analysis.explore import Explored, explore
-    from foreclick.analysis.judgments import Judgments, judgments
     from foreclick.analysis.optimize import Optimized, optimize
     from foreclick.analysis.report import Report, report
     from foreclick.analysis.resample import Resampling, resample
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
     from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
+    from foreclick.questions.examination import Examination, examination
+    from foreclick.questions.judgments import Judgments, judgments
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.parts import Tallies, write_tallies
     from foreclick.tallies.reading import read_tally
@@ -94,9 +94,7 @@ _HOMES = {
     "analysis.compare": "Comparison compare",
     "analysis.contexts": "Contexts contexts",
     "analysis.evaluate": "Evaluation evaluate",
-    "analysis.examination": "Examination examination",
     "analysis.explore": "Explored explore",
-    "analysis.judgments": "Judgments judgments",
     "analysis.optimize.best": "optimize",
     "analysis.optimize.optimized": "Optimized",
     "analysis.report": "Report report",
@@ -108,6 +106,8 @@ _HOMES = {
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",
     "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
+    "questions.examination": "Examination examination",
+    "questions.judgments": "Judgments judgments",
     "tallies.base": "Tally tally",
     "tallies.parts": "Tallies write_tallies",
     "tallies.reading": "read_tally",

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick import inference
-from foreclick.analysis.curves import with_curves
 from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimators import EstimatorLike, check_metrics, parse_estimators
@@ -23,6 +22,7 @@ from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
+from foreclick.questions.curves import with_curves
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle

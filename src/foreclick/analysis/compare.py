@@ -12,7 +12,6 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.analysis.clusters import clusters_of
-from foreclick.analysis.curves import with_curves
 from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import contradicts, usual_estimators
 from foreclick.analysis.trends import with_drift, within_periods
@@ -35,6 +34,7 @@ from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any
 from foreclick.options import checked, choice
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.progress import Say
+from foreclick.questions.curves import with_curves
 from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle

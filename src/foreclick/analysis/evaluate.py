@@ -11,7 +11,6 @@ from foreclick import inference
 from foreclick.analysis.answers import answering_of, headline_of, is_blind, without_numbers
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.clusters import clusters_of
-from foreclick.analysis.curves import with_curves
 from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import (
     ALL,
@@ -60,6 +59,7 @@ from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import Choice, checked, made_by
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.progress import Say
+from foreclick.questions.curves import with_curves
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from foreclick import inference
-from foreclick.analysis.curves import with_curves
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import (
     ENOUGH_PERIODS,
@@ -24,6 +23,7 @@ from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import checked
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
+from foreclick.questions.curves import with_curves
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle

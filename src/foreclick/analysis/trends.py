@@ -11,8 +11,8 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import Batches, Floats, batches_of, padded
+from foreclick.estimate.places import all_comparable, examination_curve
 from foreclick.estimators import AnySums, Ladder, Question, RatioSums, Weighted, check_metrics
-from foreclick.estimators.examination import all_comparable, examination_curve
 from foreclick.estimators.ladder.fit import period_counts
 from foreclick.estimators.ladder.sample import sampled
 from foreclick.estimators.trend import drift_covariance, item_trends

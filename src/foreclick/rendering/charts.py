@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from foreclick.analysis.backtest import Backtest
 from foreclick.analysis.compare import Comparison
 from foreclick.analysis.evaluate import Evaluation
-from foreclick.analysis.examination import Examination
 from foreclick.analysis.explore import Explored
 from foreclick.analysis.optimize import Optimized
 from foreclick.analysis.support import Support
 from foreclick.errors import ReportError
+from foreclick.questions.examination import Examination
 from foreclick.rendering.curves import (
     Clips,
     Curve,

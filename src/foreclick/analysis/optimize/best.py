@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foreclick.analysis.curves import with_curves
 from foreclick.analysis.evaluate import Evaluation, evaluate
 from foreclick.analysis.optimize.counts import ALL, Counting, Counts, with_lists
 from foreclick.analysis.optimize.folds import SLOTS, Folds
@@ -26,6 +25,7 @@ from foreclick.analysis.trends import ITEMS_CHANGE, Drift, drift_of
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio
 from foreclick.engines import TableLike
 from foreclick.errors import PolicyError
+from foreclick.estimate.places import curve_information, examination_curve
 from foreclick.estimators import (
     EstimatorLike,
     Ladder,
@@ -33,7 +33,6 @@ from foreclick.estimators import (
     check_metrics,
     parse_estimators,
 )
-from foreclick.estimators.examination import curve_information, examination_curve
 from foreclick.estimators.ladder.fit import fitted, period_counts
 from foreclick.estimators.ladder.sample import sample_counts, sampled
 from foreclick.logs import ITEM, numbered
@@ -44,6 +43,7 @@ from foreclick.optimization.ladder import LadderRates
 from foreclick.options import checked
 from foreclick.policies import Policy
 from foreclick.progress import Say, Voice, working
+from foreclick.questions.curves import with_curves
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 

@@ -27,7 +27,7 @@ from foreclick.batches import (
 )
 from foreclick.batches.arrays import numbered
 from foreclick.engines import HASHES
-from foreclick.estimators.examination import examination_curve
+from foreclick.estimate.places import examination_curve
 from foreclick.estimators.ladder.classes import classes_of
 from foreclick.estimators.ladder.items import FOLDS, Items
 from foreclick.estimators.ladder.rates import reward_of

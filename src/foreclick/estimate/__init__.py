@@ -1,0 +1,1 @@
+"""Estimates of what a log says: examination, and what else is learnt from clicks."""

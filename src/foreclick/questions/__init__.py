@@ -1,0 +1,1 @@
+"""The questions that users ask of a log, one file each."""
