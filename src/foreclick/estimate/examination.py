@@ -235,7 +235,9 @@ def _no_scores(log: _Log, kinds: Sequence[Cluster]) -> _Scores:
     return {k: (np.zeros((*n, 2, log.size)), np.zeros(n, np.bool_)) for k, n in sizes.items()}
 
 
-def _gradients(moved: Moved, place: int, p: Floats, shares: Floats) -> Floats:
+def _gradients(
+    moved: Moved, place: int, p: Floats, rate: Floats, q: Floats, shares: Floats
+) -> Floats:
     """Shape (2, M, 2, S): what a click, and a record, of each pair at a place add to both scores.
 
     A click at place i adds flows f_k to the score of i and takes them from those of the other
@@ -243,7 +245,7 @@ def _gradients(moved: Moved, place: int, p: Floats, shares: Floats) -> Floats:
     times n_k / (n_i + n_k). A record there is expected to earn μ p_i clicks; for AllPairs it is
     the derivative of its sums.
     """
-    n, w, stratum, (_, rate, q) = moved.n, moved.w, moved.stratum, moved.shares(p)
+    n, w, stratum = moved.n, moved.w, moved.stratum
     own, both = p[stratum, place, None], n + n[:, place, None]
     won, lost = shares[stratum, :, place], shares[stratum, place, :]
     click = q * (own > 0), ratio(n, both) * won
@@ -284,7 +286,7 @@ def _deviations(log: _Log, p: Floats, shares: Floats) -> tuple[_Scores, Floats, 
         for score, there in scores.values():  # what records are expected to earn cancels
             group, added = stratum * log.periods + moved.period, np.zeros((len(stratum), 2, size))
             for i in range(size):
-                added += moved.w[:, i, None, None] * _gradients(moved, i, p, shares)[0]
+                added += moved.w[:, i, None, None] * _gradients(moved, i, p, rate, q, shares)[0]
             accumulate(score.reshape(-1, 2, size), group, added)
             there.reshape(-1)[group] = True
     score, chance, first, square = sums.swapaxes(0, 1)
@@ -297,14 +299,14 @@ def _scores_by_row(log: _Log, kinds: Sequence[Cluster], p: Floats, shares: Float
     """The scores by clusters of rows: what their clicks add, and what their lists do."""
     scores = _no_scores(log, kinds)
     for batch, moved, stratum in map(log.counted, log.batches if kinds else ()):
-        m, reward = len(moved.pair), batch.rewards[log.reward]
+        m, (_, rate, q), reward = len(moved.pair), moved.shares(p), batch.rewards[log.reward]
         number = np.full(batch.pair_count + 1, m)  # the last: that of an empty position
         number[moved.pair] = np.arange(m)
         pair = number[batch.lists[:, : len(log.places)]]
         of_list, of_row = (np.zeros((len(rows), 2, log.size)) for rows in (pair, batch.n))
         for k, i in enumerate(log.places):
             if i >= 0:
-                click, record = _gradients(moved, i, p, shares)
+                click, record = _gradients(moved, i, p, rate, q, shares)
                 lists = np.flatnonzero(pair[:, k] < m)
                 of_list[lists] += record[pair[lists, k]]
                 at = np.flatnonzero(reward.position == k)
