@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from foreclick import errors, events, simulate
-    from foreclick.questions.backtest import Backtest, backtest
-    from foreclick.questions.compare import Comparison, compare
-    from foreclick.questions.contexts import Contexts, contexts
-    from foreclick.questions.evaluate import Evaluation, evaluate
-    from foreclick.analysis.examination import Examination, examination
-    from foreclick.analysis.judgments import Judgments, judgments
-    from foreclick.analysis.optimize import Optimized, optimize
-    from foreclick.questions.support import Support, support
     from foreclick.estimate.spec import Ladder, Weighted
     from foreclick.events import from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
-    from foreclick.models import ClickModel, Window
+    from foreclick.models import ClickModel
+    from foreclick.optimization.result import Optimized
+    from foreclick.optimization.verb import optimize
     from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
+    from foreclick.questions.backtest import Backtest, backtest
     from foreclick.questions.check import Check, check
+    from foreclick.questions.compare import Comparison, compare
+    from foreclick.questions.contexts import Contexts, contexts
+    from foreclick.questions.evaluate import Evaluation, evaluate
+    from foreclick.questions.examination import Examination, examination
     from foreclick.questions.explore import Explored, explore
+    from foreclick.questions.judgments import Judgments, judgments
     from foreclick.questions.report import Report, report
+    from foreclick.questions.support import Support, support
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.reading import read_tally
 
@@ -57,7 +58,6 @@ __all__ = [
     "Support",
     "Tally",
     "Weighted",
-    "Window",
     "backtest",
     "check",
     "compare",
@@ -79,24 +79,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "questions.backtest": "Backtest backtest",
-    "questions.compare": "Comparison compare",
-    "questions.contexts": "Contexts contexts",
-    "questions.evaluate": "Evaluation evaluate",
-    "analysis.examination": "Examination examination",
-    "analysis.judgments": "Judgments judgments",
-    "analysis.optimize.best": "optimize",
-    "analysis.optimize.optimized": "Optimized",
-    "questions.support": "Support support",
     "estimate.spec": "Ladder Weighted",
     "events": "from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
-    "models": "ClickModel Window",
+    "models": "ClickModel",
+    "optimization.result": "Optimized",
+    "optimization.verb": "optimize",
     "policies": "Lists Marginals Observed Picker Policy Ranking",
+    "questions.backtest": "Backtest backtest",
     "questions.check": "Check check",
+    "questions.compare": "Comparison compare",
+    "questions.contexts": "Contexts contexts",
+    "questions.evaluate": "Evaluation evaluate",
+    "questions.examination": "Examination examination",
     "questions.explore": "Explored explore",
+    "questions.judgments": "Judgments judgments",
     "questions.report": "Report report",
+    "questions.support": "Support support",
     "tallies.base": "Tally tally",
     "tallies.reading": "read_tally",
 }

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from foreclick.estimators.examination import curve_information, examination_curve
+from foreclick.estimate.places import curve_information, examination_curve
 from foreclick.optimization.examination import (
     UNKNOWN,
     ExaminationError,

@@ -9,6 +9,7 @@ import numpy as np
 
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.source import Batches, batches_of
+from foreclick.logs import N
 from foreclick.tallies.base import Tally, context_sizes
 
 
@@ -16,6 +17,13 @@ def count_periods(tally: Tally) -> int:
     """How many periods a tally has; records without one are not counted."""
     periods = batches_of(tally).codebook.periods
     return 0 if periods is None else periods.known
+
+
+def count_records(tally: Tally) -> float:
+    """How many records a tally has, as many as its batches count."""
+    rows = tally.stored[N].cast("float64")
+    (total,) = tally.engine.fetch(tally.stored.aggregate(records=rows.sum()))["records"]
+    return float(total.as_py() or 0.0) / tally.inflation
 
 
 def records_without_period(tally: Tally) -> float:

@@ -154,7 +154,7 @@ class Judgments(Log, Grading, Uncertainty, Output):
     """of the file; by default by its ending"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.analysis.judgment_files import checked_format
+        from foreclick.questions.judgments import checked_format
 
         checked_format(self.needed(), self.file_format)  # before the work, not after
         say("Reading the log")

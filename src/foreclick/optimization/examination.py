@@ -36,7 +36,7 @@ def examination_covariance(information: Floats) -> Floats:
 
     Args:
         information: Shape (K, K): about log p, from items that moved; see
-            `foreclick.estimators.examination.curve_information`.
+            `foreclick.estimate.places.curve_information`.
     """
     return np.asarray(np.linalg.inv(information + np.eye(len(information)) / UNKNOWN**2))
 

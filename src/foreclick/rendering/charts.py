@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.evaluate import Evaluation
-from foreclick.analysis.examination import Examination
-from foreclick.analysis.optimize import Optimized
+from foreclick.questions.examination import Examination
+from foreclick.optimization.result import Optimized
 from foreclick.questions.support import Support
 from foreclick.errors import ReportError
 from foreclick.questions.explore import Explored

@@ -38,6 +38,7 @@ from foreclick.optimization.ladder import LadderRates
 from foreclick.options import checked
 from foreclick.policies import Policy
 from foreclick.progress import Say, Voice, working
+from foreclick.questions.curves import with_curves
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 

@@ -1,6 +1,5 @@
 """The likelihood of examination on arrays, compared with loops over the same slots."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,8 +7,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import Batches, batches_of
-from foreclick.estimators import examination
-from foreclick.estimators.examination import examination_curve, examine
+from foreclick.estimate import examination
+from foreclick.estimate.examination import examine
+from foreclick.estimate.places import examination_curve
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -67,14 +67,25 @@ def test_both_curves_and_their_errors_are_the_oracles():
     assert np.allclose(found.allpairs, other, rtol=SAME)
     moved = swaps.moved_by(slots, 4, swaps.alternating)
     beside = swaps.moved_by(slots, 4, swaps.allpairs) - moved
-    spread, floor = found.spreads
-    assert np.allclose(spread.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
+    error, floor = found.errors
+    assert np.allclose(error.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
     assert np.allclose(found.apart, np.sqrt(3 / 2 * (beside**2).sum(axis=0)), atol=DERIVATIVE)
-    assert (spread.freedom, floor.freedom) == (2, np.inf)
+    assert (error.freedom, floor.freedom) == (2, np.inf)
     assert np.allclose(floor.covariance[1:, 1:], swaps.joint_covariance(counts, p), rtol=1e-9)
     assert np.all(floor.covariance[0] == 0)
-    (alone,) = ask(slots)[()].spreads
+    (alone,) = ask(slots)[()].errors
     assert np.allclose(alone.covariance, floor.covariance, rtol=SAME)
+
+
+def test_within_periods_the_two_methods_differ_as_much_as_the_oracles():
+    slots = random_slots(1)
+    found = ask(slots, clusters=["period"], dated=True)[()]
+    dated = [s._replace(context=(s.context, s.cluster)) for s in slots]
+    moved = swaps.moved_by(dated, 4, swaps.alternating)
+    beside = swaps.moved_by(dated, 4, swaps.allpairs) - moved
+    (error,) = found.errors
+    assert np.allclose(error.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
+    assert np.allclose(found.apart, np.sqrt(3 / 2 * (beside**2).sum(axis=0)), atol=DERIVATIVE)
 
 
 def test_segments_are_fitted_each_on_its_own():
@@ -91,16 +102,8 @@ def test_a_place_without_clicks_says_nothing_of_the_others():
     with_it = ask(slots, clusters=["period"])[()]
     without = ask([s for s in slots if s.position < 4], depth=3, clusters=["period"])[()]
     assert np.allclose(with_it.p, [*without.p, 0], rtol=SAME)
-    for one, other in zip(with_it.spreads, without.spreads, strict=True):
+    for one, other in zip(with_it.errors, without.errors, strict=True):
         assert np.allclose(one.covariance[:3, :3], other.covariance, rtol=1e-9)
-
-
-def test_a_slope_is_the_score_by_its_information():
-    """Of Σ v x² = 3, (Σ v x)² / Σ v = 2.5 is known from Σ s = 0; with one x, nothing is left."""
-    score, chance, first = np.array([2.0, 2.0]), np.array([10.0, 10.0]), np.array([5.0, 5.0])
-    slope, error = examination._lean(score, chance, first, np.array([3.0, 2.5]))
-    assert slope.tolist() == [4, 0]
-    assert error.tolist() == [pytest.approx(math.sqrt(2)), 0]
 
 
 @pytest.fixture(scope="module")
@@ -129,22 +132,25 @@ def log():
         {"by": ["half", "period"]},
     ],
 )
-def test_the_bits_do_not_depend_on_batches_nor_on_what_is_kept(log, options, monkeypatch):
-    def bits(slots):
+def test_numbers_do_not_depend_on_batches_nor_on_what_is_kept(log, options, monkeypatch):
+    def numbers(slots):
         found = examine(Batches(log, slots), reward="clicks", places=[0, 1, 1, 2], **options)
         return {
-            segment: [
-                a.tobytes()
-                for a in (e.p, e.allpairs, e.apart, e.records, *(s.covariance for s in e.spreads))
-            ]
+            segment: np.concatenate(
+                [e.p, e.allpairs, e.apart, e.places.records, e.item_slope.ravel()]
+                + [error.covariance.ravel() for error in (*e.errors, e.context_error)]
+            )
             for segment, e in found.items()
         }
 
-    expected = bits(10**9)
+    expected = numbers(10**9)
     assert len(expected) == {"half": 2, "half,period": 12}.get(",".join(options.get("by", [])), 1)
-    assert bits(1) == bits(300) == expected
+    ways = [numbers(1), numbers(300)]
     monkeypatch.setattr(examination, "KEPT_NUMBERS", 0)
-    assert bits(300) == expected
+    for way in (*ways, numbers(300)):
+        assert way.keys() == expected.keys()
+        for segment, values in way.items():
+            assert np.allclose(values, expected[segment], rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 # --- the ladder's curve ---------------------------------------------------------------------------

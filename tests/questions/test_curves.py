@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.analysis import curves
-from foreclick.analysis.curves import with_curves
+from foreclick.estimate.examination import examine
 from foreclick.estimators import Question, estimate, parse_estimators
-from foreclick.estimators.examination import examine
 from foreclick.estimators.spec import LearntCurve
 from foreclick.metrics import parse_any
+from foreclick.questions import curves
+from foreclick.questions.curves import with_curves
 from foreclick.tallies.base import settle
 
 CONTEXTS, ITEMS, K, DAYS = 8, 5, 4, 7
@@ -23,19 +23,18 @@ PAPER = fc.Weighted("pbm", examination="1/k")
 
 
 def clicked(lists, context, rng):
-    """A log of position-based users."""
+    """What position-based users click."""
     appeal = 0.1 + 0.5 * np.random.default_rng(0).random((CONTEXTS, ITEMS))
     rates = appeal[context[:, None], lists] * P[: lists.shape[1]]
-    columns = {
+    return {
         "context": context,
         "items": list(lists),
         "clicks": list((rng.random(rates.shape) < rates).astype(np.int8)),
         "day": rng.integers(0, DAYS, len(context)),
     }
-    return fc.read_log(pa.table(columns), period="day"), appeal
 
 
-def drawn(records, seed, moving=K):
+def table(records, seed, moving=K):
     """Lists whose first positions exchange their items at random; the others stay."""
     rng = np.random.default_rng(seed)
     context = rng.integers(0, CONTEXTS, records)
@@ -44,18 +43,22 @@ def drawn(records, seed, moving=K):
     return clicked(lists[:, :K], context, rng)
 
 
+def drawn(records, seed, moving=K):
+    return fc.read_log(pa.table(table(records, seed, moving)), period="day")
+
+
 TURNED = fc.Ranking({"context": np.arange(CONTEXTS), "items": [[3, 2, 1, 0]] * CONTEXTS})
 OTHER = fc.Ranking({"context": np.arange(CONTEXTS), "items": [[2, 3, 0, 1]] * CONTEXTS})
 
 
 @pytest.fixture(scope="module")
 def log():
-    return drawn(4000, 1)[0]
+    return drawn(4000, 1)
 
 
 @pytest.fixture(scope="module")
 def stuck():
-    return drawn(400, 2, moving=0)[0]
+    return drawn(400, 2, moving=0)
 
 
 def learnt(log, metrics="dcg@4", estimators="pbm"):
@@ -77,21 +80,41 @@ class TestLargeLogs:
             return examine(batches, **options)
 
         monkeypatch.setattr(curves, "examine", spy)
-        monkeypatch.setattr(curves, "_SAMPLE_ROWS", 600)
+        monkeypatch.setattr(curves, "SAMPLE_RECORDS", 600)
         return found
 
     def test_a_sharp_curve_is_enough(self, asked, monkeypatch):
         monkeypatch.setattr(curves, "WORTH", 1.0)
-        curve, _ = learnt(drawn(4000, 1)[0])
+        curve, _ = learnt(drawn(4000, 1))
         assert len(asked) == 1
         assert 0 < asked[0] < 3000
         assert np.allclose(curve.p, P, atol=0.2)
 
     def test_more_contexts_are_asked_until_it_is_sharp(self, asked, log):
-        curve, _ = learnt(drawn(4000, 1)[0])
+        curve, _ = learnt(drawn(4000, 1))
         assert asked[-1] == 4000
         assert len(set(asked)) > 1
         assert curve == learnt(log)[0]
+
+    def test_what_does_not_matter_does_not_count(self, asked, monkeypatch):
+        """A segment, another reward and two parts of a tally make more rows of the same records."""
+        monkeypatch.setattr(curves, "WORTH", 1.0)
+        rows = table(4000, 1)
+        more = rows | {
+            "device": ["phone", "watch"] * 2000,
+            "orders": [clicks * (i % 3 == 0) for i, clicks in enumerate(rows["clicks"])],
+        }
+        plain = fc.tally(fc.read_log(rows, period="day"))
+        other = fc.read_log(more, period="day", segments="device", rewards={"orders": "orders"})
+        halves = [
+            fc.tally(fc.read_log({k: v[part] for k, v in rows.items()}, period="day"))
+            for part in (slice(None, 1000), slice(1000, None))
+        ]
+        found = [learnt(log)[0] for log in (plain, other, halves[0] + halves[1])]
+        assert fc.tally(other).row_count() > plain.row_count()
+        assert asked == asked[:1] * 3
+        for curve in found:
+            assert curve.p == pytest.approx(found[0].p, rel=1e-9)
 
 
 def test_the_curve_is_that_of_examination(log):
@@ -196,7 +219,7 @@ def test_where_nothing_moves_it_is_one_over_k_and_says_so(stuck):
 
 
 def test_below_the_positions_that_it_tells_of_it_goes_on_as_one_over_k():
-    some, _ = drawn(4000, 3, moving=2)
+    some = drawn(4000, 3, moving=2)
     curve, notes = learnt(some)
     assert curve.p[1] == pytest.approx(0.8, rel=0.15)
     assert curve.p[2:] == pytest.approx([curve.p[1] * 2 / 3, curve.p[1] / 2])
