@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from foreclick.analysis.examination import Examination, examination
     from foreclick.analysis.explore import Explored, explore
     from foreclick.analysis.judgments import Judgments, judgments
-    from foreclick.analysis.optimize import Optimized, optimize
     from foreclick.analysis.report import Report, report
     from foreclick.analysis.resample import Resampling, resample
     from foreclick.analysis.support import Support, support
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel, Window
+    from foreclick.optimization.result import Optimized
+    from foreclick.optimization.verb import optimize
     from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.parts import Tallies, write_tallies
@@ -97,8 +98,6 @@ _HOMES = {
     "analysis.examination": "Examination examination",
     "analysis.explore": "Explored explore",
     "analysis.judgments": "Judgments judgments",
-    "analysis.optimize.best": "optimize",
-    "analysis.optimize.optimized": "Optimized",
     "analysis.report": "Report report",
     "analysis.resample": "Resampling resample",
     "analysis.support": "Support support",
@@ -107,6 +106,8 @@ _HOMES = {
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
     "models": "ClickModel Window",
+    "optimization.result": "Optimized",
+    "optimization.verb": "optimize",
     "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
     "tallies.base": "Tally tally",
     "tallies.parts": "Tallies write_tallies",

@@ -56,13 +56,13 @@ class Drift(NamedTuple):
             found.append(
                 f"Click rates {word} by {abs(math.expm1(self.common)):.1%} a period, all items "
                 f"alike. Values are means over the log; at its end they are {self.at_end:+.0%} "
-                "off, and intervals of the value reach that far. A lift is less concerned."
+                "off, which intervals leave out. A lift is less concerned."
             )
         if self.spread:
             found.append(
                 f"{ITEMS_CHANGE} by {math.expm1(self.spread):.1%} a period, each its own way. "
                 "Where items were shown in some periods only, their rates are those of "
-                "these periods; the intervals allow for that. Use fewer periods, or half_life=."
+                "these periods, which intervals leave out. Use fewer periods, or half_life=."
             )
         return found
 

@@ -13,9 +13,9 @@ from foreclick.analysis.compare import Comparison
 from foreclick.analysis.evaluate import Evaluation
 from foreclick.analysis.examination import Examination
 from foreclick.analysis.explore import Explored
-from foreclick.analysis.optimize import Optimized
 from foreclick.analysis.support import Support
 from foreclick.errors import ReportError
+from foreclick.optimization.result import Optimized
 from foreclick.rendering.curves import (
     Clips,
     Curve,

@@ -10,8 +10,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.analysis.evaluate import Evaluation
-from foreclick.analysis.optimize.widening import widened
 from foreclick.inference import Evidence
+from foreclick.optimization.result import widened
 from foreclick.results import Value
 
 K, CONTEXTS, ITEMS, DAYS = 5, 30, 8, 14
@@ -119,7 +119,7 @@ def judged_so(*notes: str, seen: Evidence = SEEN, **row: Value) -> Evaluation:
 
 def test_an_independent_error_adds_to_every_interval():
     judged = judged_so("Better: as it was.")
-    found = widened(judged, 0.04, 0.0, "a reason").to_dicts()[0]
+    found = widened(judged, 0.04, "a reason").to_dicts()[0]
     assert found["se"] == pytest.approx(0.05)
     assert (found["low"], found["high"]) == pytest.approx((1.0, 1.2))
     # The change reached .08, and .04 more standard errors reach as far: √2 × .08.
@@ -129,21 +129,20 @@ def test_an_independent_error_adds_to_every_interval():
 
 def test_a_verdict_falls_if_the_wider_interval_leaves_it_open():
     judged = judged_so("Better: as it was.", "more")
-    wide = widened(judged, 0.04, 0.0, "a reason")
+    wide = widened(judged, 0.04, "a reason")
     assert wide["verdict"] == ["cannot tell"]
     assert wide.notes[0].startswith("Cannot tell: ")
     assert wide.notes[1:] == ("more", "a reason")
-    assert widened(judged, 0.001, 0.0, "a reason")["verdict"] == ["better"]
-    assert widened(judged, 0.0, 0.03, "a reason")["verdict"] == ["cannot tell"]
-    assert widened(judged, 0.0, 0.0, "a reason") is judged
+    assert widened(judged, 0.001, "a reason")["verdict"] == ["better"]
+    assert widened(judged, 0.0, "a reason") is judged
 
 
 def test_a_wider_verdict_has_the_confidence_that_was_asked_for_and_knows_what_is_new():
-    better = widened(judged_so("Better: as it was."), 0.001, 0.0, "a reason")
+    better = widened(judged_so("Better: as it was."), 0.001, "a reason")
     assert "90% confidence" in better.notes[0]
     assert better.evidence[0].high == better["change_high"][0]
     ends: dict[str, Value] = {"change": -0.1, "change_low": -0.18, "change_high": -0.02}
     fallen = replace(SEEN, change=-0.1, low=-0.18, high=-0.02)
     for beyond, word in ((0.0, "worse"), (0.05, "cannot tell")):
         judged = judged_so(seen=replace(fallen, beyond=beyond), verdict="worse", **ends)
-        assert widened(judged, 0.001, 0.0, "a reason")["verdict"] == [word]
+        assert widened(judged, 0.001, "a reason")["verdict"] == [word]
