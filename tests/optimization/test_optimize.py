@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from foreclick.batches import batches_of, decode, row_schema
 from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.optimization import counts, verb
+from foreclick.optimization.constraints import program
+from foreclick.optimization.context import Solver
 from foreclick.optimization.counts import Folds, dealt_at_random
 from foreclick.policies import filed
 from tests.answers import answer, close, same
@@ -314,6 +317,32 @@ def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
     never = fc.optimize(log, estimator=LADDER, **asked)
     assert never["kept"] == [3]
     assert any("no policy keeps to the constraints" in note for note in never.notes)
+
+
+@pytest.mark.parametrize("estimator", ["ladder-ip", "ip", "item"])
+def test_what_a_bound_tells_is_what_the_program_would(
+    estimator: str, log: fc.Log, monkeypatch: pytest.MonkeyPatch
+):
+    """Where no list is near enough to production, or none is better, no program is solved."""
+    constraints: list[dict[str, Any]] = [
+        {"max_change": 0.2, "deterministic": True},
+        {"max_change": 0.6, "deterministic": True},
+        {"max_change": 0.2, "clip": 1.5},
+        {"at_least": [([3, 4], 0.3)]},
+    ]
+    asked: dict[str, Any] = {"estimator": estimator, "metric": METRIC, "folds": 1}
+    solved = Mock(side_effect=program)
+    monkeypatch.setattr("foreclick.optimization.context.program", solved)
+    calls, bounded = [], []
+    for bound in (Solver._bound, lambda *_: math.inf):
+        monkeypatch.setattr(Solver, "_bound", bound)
+        solved.reset_mock()
+        bounded.append([fc.optimize(log, **asked, **more) for more in constraints])
+        calls.append(solved.call_count)
+    for first, second in zip(*bounded, strict=True):
+        assert first.contexts.equals(second.contexts)
+        assert rows_of(first) == rows_of(second)
+    assert calls[0] < calls[1]
 
 
 def test_production_stays_where_nothing_is_sure():

@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 
     from foreclick.optimization.context import Context
 
-TINY = 1e-12
-"""Probabilities up to this come from rounding."""
+TINY = 1e-12  # Probabilities up to this come from rounding
 
 _INFEASIBLE = 2  # a status of `milp`
 _LARGEST = 1e4
+# HiGHS errs by up to 1e-7, in what whole lists gain by 1e-6, whatever the scale: so it is given
+# gains of up to `_LARGEST`, and probabilities in units of `_UNIT`.
 _UNIT = 1e-4
-"""HiGHS errs by up to 1e-7, in what whole lists gain by 1e-6, whatever the scale: so it is given
-gains of up to `_LARGEST`, and probabilities in units of `_UNIT`."""
 
+# Rows of a program, low ≤ matrix · x ≤ high: a sparse matrix, and the same bounds for all rows.
 _Rows = tuple[Any, float, float]
-"""Rows of a program, low ≤ matrix · x ≤ high: a sparse matrix, and the same bounds for all rows."""
 
 
 @dataclass(frozen=True)

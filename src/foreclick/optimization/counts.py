@@ -35,11 +35,9 @@ from foreclick.optimization.rates import SlotCounts
 from foreclick.policies import Policy
 from foreclick.tallies.base import FEW_PERIODS
 
-ALL = -1
-"""The fold of policies that are chosen from all records."""
+ALL = -1  # The fold of policies that are chosen from all records
 
-SLOTS = 500_000
-"""Positions of lists that are worked on at a time."""
+SLOTS = 500_000  # Positions of lists that are worked on at a time
 
 _FINEST = 2.0**20  # rewards and propensities are hashed up to a millionth
 

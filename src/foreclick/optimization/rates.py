@@ -27,8 +27,8 @@ import numpy as np
 from foreclick.batches import Floats, Ints, sums
 from foreclick.estimators.ladder.shrinkage import borrowed, climb, descend, own_weight
 
+# The standard error of log p where the log says nothing: p may be off tenfold.
 UNKNOWN = math.log(10.0)
-"""The standard error of log p where the log says nothing: p may be off tenfold."""
 
 
 class SlotCounts(NamedTuple):

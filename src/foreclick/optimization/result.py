@@ -146,16 +146,13 @@ def gains(contexts: pa.Table, left: float) -> Result:
     count, records, gained = (sums(number, of, len(alike)) for of in (np.ones(len(n)), n, gain))
     # The largest gain first, and of those that gain nothing, the changed ones.
     order = np.lexsort((1 - alike[:, 2], -gained / count))
-    rows = (
-        {
-            "contexts": int(count[i]),
-            "changed": int(count[i] * alike[i, 2]),
-            "records": float(records[i]),
-            "gain": float(gained[i]) * left / float(n.sum()),
-        }
-        for i in order
+    rows = np.stack([count, count * alike[:, 2], records, gained * left / n.sum()], axis=1)
+    kinds = (int, int, float, float)
+    named = (
+        {c: kind(of) for c, kind, of in zip(columns, kinds, row, strict=True)}
+        for row in rows[order].tolist()
     )
-    return Result(tuple(rows), columns)
+    return Result(tuple(named), columns)
 
 
 def summary(
@@ -164,8 +161,8 @@ def summary(
     names: tuple[str, str],
     explore: float,
     folds: int,
-) -> dict[str, Value]:
-    """The one row: what all contexts earn together, by the naive estimate and honestly.
+) -> tuple[dict[str, Value], list[str]]:
+    """What all contexts earn together, by the naive estimate and honestly: one row, and words.
 
     Args:
         contexts: see `Optimized`.
@@ -191,7 +188,7 @@ def summary(
         return None if value is None else (1 - explore) * float(value) + explore * same
 
     paired = ("change", "change_low", "change_high", "lift", "lift_low", "lift_high")
-    return {
+    row: dict[str, Value] = {
         "estimator": names[0],
         "metric": names[1],
         **{column: mixed(column) for column in ("value", "se", "low", "high")},
@@ -205,24 +202,6 @@ def summary(
         "lists": int(np.asarray(contexts["lists"]).sum()),
         "verdict": honest.get("verdict"),
     }
-
-
-def in_words(
-    row: dict[str, Value],
-    contexts: pa.Table,
-    judged: Evaluation | None,
-    explore: float,
-    folds: int,
-) -> list[str]:
-    """What was changed, why the rest was not, and how much the naive estimate flatters.
-
-    Args:
-        row: the `summary` of the rest.
-        contexts: see `Optimized`.
-        judged: how the policies of folds were judged, if they were.
-        explore: how often production is shown.
-        folds: how many there are.
-    """
     reasons = contexts["why"].value_counts().to_pylist()
     stay = (
         f" {one['counts']:,} stay as they are: {_WHY[one['values']]}."
@@ -233,10 +212,10 @@ def in_words(
         f"{row['changed']:,} of {row['contexts']:,} contexts get a new policy." + "".join(stay)
     ]
     if judged is not None:
-        honest = "nothing" if row["value"] is None else f"{float(row['value']):.4g}"
+        value = "nothing" if row["value"] is None else f"{float(row['value']):.4g}"
         notes.append(
             f"The estimate that it was chosen by says {row['naive']:.4g}; records that had no say "
-            f"in it say {honest}, and production earns {row['production']:.4g}."
+            f"in it say {value}, and production earns {row['production']:.4g}."
         )
         notes += [("Without exploring: " if explore else "") + note for note in judged.notes]
     elif folds == 1:
@@ -257,7 +236,7 @@ def in_words(
             f"the standard errors of the changed contexts to {left.mean():.0%} on average, and "
             f"those of {np.sum(left < _HALF):,} to less than half: column se_next of `contexts`."
         )
-    return notes
+    return row, notes
 
 
 def widened(judged: Evaluation, se: float, because: str) -> Evaluation:

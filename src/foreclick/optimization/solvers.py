@@ -27,14 +27,13 @@ from foreclick.optimization.constraints import TINY, maximise
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+# Differences of exposures below this, relative to all exposure, come from rounding.
 _ROUNDING = 1e-13
-"""Differences of exposures below this, relative to all exposure, come from rounding."""
 
-_ROUNDED = 1e-9
-"""Sums of marginals are right up to this; solvers of linear programs round."""
+_ROUNDED = 1e-9  # Sums of marginals are right up to this; solvers of linear programs round
 
+# What a slot of no probability costs: more than all logarithms of a list together.
 _IMPOSSIBLE = 1e6
-"""What a slot of no probability costs: more than all logarithms of a list together."""
 
 
 def knapsack(worth: ArrayLike, cap: ArrayLike) -> Floats:

@@ -66,30 +66,28 @@ class Solving:
 
     def __call__(self, counts: Counts) -> PartResult:
         """The policies of some contexts."""
-        model, slots = self.solver.model, counts.slots()
-        rates = model.ladder.rates(slots) if model.ladder else None
+        solver, slots = self.solver, counts.slots()
+        rates = solver.ladder.rates(slots) if solver.ladder else None
         choices, new = self._chosen(counts, ALL, slots, rates)
         policy, changed = self._with_production(counts, new)
         table = _table(counts, policy, counts.contexts.take(pa.array(policy.context)))
-        held_out, lever = [table.slice(0, 0)], np.zeros(counts.n.shape[2])
+        held_out, lever = [], np.zeros(counts.n.shape[2])
         for fold in range(self.folds if self.folds > 1 else 0):
             others, own = counts.slots(fold), counts.slots(fold, held_out=True)
-            by = model.ladder.rates(others) if model.ladder else None
+            by = solver.ladder.rates(others) if solver.ladder else None
             _, lists = self._chosen(counts, fold, others, by)
             number = fold_number(counts.first + lists.context, fold, self.folds)
             held_out.append(_table(counts, lists, pa.array(number)))
             # What a policy earns is judged by the records of its fold.
-            by_p = model.ladder.rates(own).by_p if model.ladder else None
+            by_p = solver.ladder.rates(own).by_p if solver.ladder else None
             if by_p is not None:
                 h, mass = np.zeros(own.n.shape), lists.mass * own.records[lists.context]
-                h[:, : len(model.theta)] = marginals(lists.pairs, mass, len(h)) * model.theta
+                h[:, : len(solver.theta)] = marginals(lists.pairs, mass, len(h)) * solver.theta
                 lever += by_p.of_items(h).sum(axis=0)
-        if len(held_out) > 1:  # their contexts are numbers
-            del held_out[0]
         return PartResult(
             self._described(counts, choices, new, slots, rates),
             table.append_column("changed", pa.array(changed)),
-            pa.concat_tables(held_out),
+            pa.concat_tables(held_out or [table.slice(0, 0)]),
             lever,
             counts.rows,
         )
@@ -188,18 +186,18 @@ class Solving:
             values = [getattr(choice, name) for choice in choices.values()]
             columns[name] = pa.array(values, pa.float64())
         lists = np.bincount(new.context, minlength=len(slots.records))[x]
-        model, se = self.solver.model, np.zeros((2, len(slots.records)))
-        if rates is not None and model.ladder is not None:
+        solver, se = self.solver, np.zeros((2, len(slots.records)))
+        if rates is not None and solver.ladder is not None:
             # Errors of the ladder's estimates, now, and after as many records again.
-            k, explore = len(model.theta), self.solver.constraints.explore
+            k, explore = len(solver.theta), solver.constraints.explore
             h = marginals(new.pairs, new.mass, len(slots.n))
             shown = slots.n.copy()  # what lies below the metric's depth is as before
             shown[:, :k] *= explore
             shown[:, :k] += (1 - explore) * slots.records[slots.owner][:, None] * h
             more = (slots.n + shown, slots.c + shown * rates.rate, 2 * slots.records)
-            then = model.ladder.rates(SlotCounts(slots.owner, *more))
+            then = solver.ladder.rates(SlotCounts(slots.owner, *more))
             for number, off in enumerate((rates.variance, then.variance)):
-                of_item = ((h * model.theta) ** 2 * off[:, :k]).sum(axis=1)
+                of_item = ((h * solver.theta) ** 2 * off[:, :k]).sum(axis=1)
                 se[number] = np.sqrt(sums(slots.owner, of_item, len(slots.records)))
         for name, off in zip(("se", "se_next"), se, strict=True):
             columns[name] = pa.array(off[x], mask=(lists == 0) | (rates is None))

@@ -15,23 +15,17 @@ from foreclick.analysis.trends import ITEMS_CHANGE, drift_of
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio, regrouped
 from foreclick.engines import TableLike, default_engine, open_source
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimators import (
-    EstimatorLike,
-    Ladder,
-    Weighted,
-    check_metrics,
-    parse_estimators,
-)
+from foreclick.estimators import EstimatorLike, Ladder, Weighted, check_metrics, parse_estimators
 from foreclick.estimators.examination import curve_information
 from foreclick.estimators.ladder.fit import fitted
 from foreclick.estimators.ladder.sample import sample_counts, sampled
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.constraints import Constraints
-from foreclick.optimization.context import Model, Solver
+from foreclick.optimization.context import Solver
 from foreclick.optimization.counts import Folds, counts_of
 from foreclick.optimization.rates import LadderRates, examination_covariance
-from foreclick.optimization.result import Chosen, Optimized, gains, in_words, summary, widened
+from foreclick.optimization.result import Chosen, Optimized, gains, summary, widened
 from foreclick.optimization.tables import PartResult, Solving, joined
 from foreclick.options import PART, checked
 from foreclick.policies import Observed, Policy
@@ -40,12 +34,12 @@ from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import did_you_mean
 
+# Rows times positions up to which a split log stays in memory; a judge keeps ten times as much.
 KEPT = 4_000_000
-"""Rows times positions up to which a split log stays in memory; a judge keeps ten times as much."""
 
 
 @checked()
-def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are keywords
+def optimize(  # noqa: PLR0913, PLR0915 - all but one are keywords; read from top to bottom
     log: LogLike,
     *,
     metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
@@ -158,9 +152,15 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         say("Counting")
         batches = batches_of(tally)
         parts = Folds(batches, folds)
-        model = _fit_model(batches, what, by, by.clip[0] if by.clip else clip, pessimism)
+        cell, theta, p, ladder = "ip", np.array(what.theta[:depth]), (1.0,) * depth, None
+        if isinstance(by, Ladder):
+            ladder, clip = _fit_ladder(batches, what, by), math.inf
+        else:
+            model, p, clip = by.model, by.model.examined(depth), by.clip[0] if by.clip else clip
+            cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
+        solver = Solver(cell, theta, theta * np.array(p), clip, ladder, pessimism, constraints)
+        solving = Solving(solver, folds, by_list)
         counts = counts_of(parts, what.reward, depth, by_list=by_list, given=given)
-        solving = Solving(Solver(model, constraints), folds, by_list)
 
         def solved() -> Iterator[PartResult]:
             done = 0
@@ -175,9 +175,9 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
         if len(held_out):
             judged = _judged(parts, held_out, what, judge, confidence)
             (judge_by,) = parse_estimators(judge, math.inf)
-            if isinstance(judge_by, Ladder) and judge_by.examination is None and model.ladder:
+            if isinstance(judge_by, Ladder) and judge_by.examination is None and ladder:
                 # This ladder learns the same examination as the one that chooses.
-                se = model.ladder.se(lever / float(np.asarray(contexts["records"]).sum()))
+                se = ladder.se(lever / float(np.asarray(contexts["records"]).sum()))
                 judged = widened(
                     judged,
                     se,
@@ -185,13 +185,13 @@ def optimize(  # noqa: PLR0913 - constraints are of many kinds; all but one are 
                     f"{se:.2g} to the standard error.",
                 )
         notes = [*notes, *assumed]
-        if model.ladder is not None:
-            notes += drift_of(batches, what.reward, np.array(model.ladder.examined)).notes()
-    row = summary(contexts, judged, (by.name, what.name), explore, folds)
+        if ladder is not None:
+            notes += drift_of(batches, what.reward, np.array(ladder.examined)).notes()
+    row, words = summary(contexts, judged, (by.name, what.name), explore, folds)
     return Optimized(
         (row,),
         tuple(row),
-        (*notes, *in_words(row, contexts, judged, explore, folds)),
+        (*notes, *words),
         policy=Chosen(policy, items=numbered(ITEM, depth)),
         evaluation=judged,
         gains=gains(contexts, 1 - explore),
@@ -295,31 +295,22 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     return engine.rows(table.select(*columns))
 
 
-def _fit_model(
-    batches: Batches, metric: Metric, estimator: Weighted | Ladder, clip: float, pessimism: float
-) -> Model:
-    """The estimator in numbers; a ladder's examination with its errors, if it is learnt."""
-    depth = min(batches.shape.depth, metric.depth)
-    theta = np.array(metric.theta[:depth])
-    if isinstance(estimator, Weighted):
-        model = estimator.model
-        cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
-        return Model(cell, theta, theta * np.array(model.examined(depth)), clip, None, pessimism)
-    fit = fitted(batches.tally, estimator, metric.reward, metric.depth)
+def _fit_ladder(batches: Batches, metric: Metric, ladder: Ladder) -> LadderRates:
+    """A ladder in numbers; its examination with its errors, if it is learnt."""
+    fit = fitted(batches.tally, ladder, metric.reward, metric.depth)
     of_position, of_item, of_context = fit.strengths
-    ladder = LadderRates((of_position, of_item, of_context), tuple(fit.examined))
-    if estimator.examination is None:
+    rates = LadderRates((of_position, of_item, of_context), tuple(fit.examined))
+    if ladder.examination is None:
         n, w = sample_counts(sampled(batches.tally, metric.reward))
         covariance = examination_covariance(curve_information(n, w, np.array(fit.examined)))
         clicks: Floats = w.sum(axis=0)
-        ladder = replace(ladder, covariance=covariance, clicks=ratio(clicks, clicks.sum()))
+        rates = replace(rates, covariance=covariance, clicks=ratio(clicks, clicks.sum()))
     totals = Totals()  # of the last rung, that of the whole log
     for counts in counts_of(Folds(batches, 1), metric.reward, batches.shape.depth):
-        n, c = ladder.climbed(counts.slots())[-1]
+        n, c = rates.climbed(counts.slots())[-1]
         totals.add("n", n, counts.pair_context)
         totals.add("c", c, counts.pair_context)
-    ladder = replace(ladder, base=float(ratio(totals.sum("c"), totals.sum("n"))[0]))
-    return Model("ip", theta, theta, math.inf, ladder, pessimism)
+    return replace(rates, base=float(ratio(totals.sum("c"), totals.sum("n"))[0]))
 
 
 def _judged(
