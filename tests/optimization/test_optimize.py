@@ -482,6 +482,19 @@ def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.parametrize("roles", [{}, {"unit": "user"}, {"period": "day"}])
+def test_folds_do_not_depend_on_the_order_of_rows(roles: dict[str, Any]):
+    records = some_records(16, records=50)
+    rng = np.random.default_rng(0)
+    users = [f"u{i}" for i in rng.integers(0, 40, len(records))]
+    table = log_table(records, user=users, day=rng.integers(0, 5, len(records)).tolist())
+    here, there = (
+        split_in(fc.tally(fc.read_log(rows, **roles)), 3)
+        for rows in (table, table.take(rng.permutation(len(records))))
+    )
+    assert here == there
+
+
 def test_a_split_log_has_the_records_of_the_log_each_in_one_fold_of_its_context():
     tally = fc.tally(fc.read_log(log_table(some_records(14, records=60))))
     whole: Counter[Any] = Counter()
