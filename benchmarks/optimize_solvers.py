@@ -16,10 +16,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from foreclick.optimization.birkhoff import decode
-from foreclick.optimization.constraints import Limits
-from foreclick.optimization.program import program
-from foreclick.optimization.solve import assign, greedy, knapsack, spread, transport
+from foreclick.optimization.constraints import Limits, program
+from foreclick.optimization.solvers import (
+    assign,
+    decode,
+    greedy,
+    knapsack,
+    to_marginals,
+    transport,
+)
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +62,9 @@ def main() -> None:
     shown = np.stack([logged(rng, *shape) for _ in range(n)])
     by_item, by_slot = rng.random((n, args.items)), rng.random((n, *shape)) * q
     lists, masses = rng.random((n, LISTS)), rng.dirichlet(np.full(LISTS, 0.5), size=n)
-    exposures = greedy(by_item, clip * shown @ q, q)
+    items = list(zip(by_item, clip * shown @ q, strict=True))
+    exposures = [greedy(w, cap, q) for w, cap in items]
+    free = np.zeros(shape, dtype=np.bool_)
     few = min(n, 50)
     pairs = list(zip(by_slot[:few], shown[:few], strict=True))
     capped = [transport(w, clip * p) for w, p in pairs]
@@ -65,24 +72,30 @@ def main() -> None:
 
     def within(limits: Callable[[Floats], Limits]) -> None:
         for w, p in pairs:
-            program(w.ravel(), clip * p.ravel(), slots, limits(p), shape)
+            program(w.ravel(), clip * p.ravel(), slots, limits(p))
 
-    said = [f"{np.mean([len(decode(spread(y, q))[1]) for y in exposures[:few]]):.0f} lists each"]
+    said = [
+        f"{np.mean([len(decode(to_marginals(y, q))[1]) for y in exposures[:few]]):.0f} lists each"
+    ]
     said.append(f"{np.mean([len(decode(h)[1]) for h in capped]):.0f} lists each")
     print(f"{args.items} items, {args.positions} positions, M = {clip:g}: contexts per second\n")
-    timed(f"knapsack, {LISTS} lists", n, lambda: knapsack(lists, clip * masses))
-    timed("greedy", n, lambda: greedy(by_item, clip * shown @ q, q))
-    timed("spread", n, lambda: [spread(y, q) for y in exposures])
-    timed("spread and decode", n, lambda: [decode(spread(y, q)) for y in exposures], said[0])
+    timed(
+        f"knapsack, {LISTS} lists",
+        n,
+        lambda: [knapsack(w, cap) for w, cap in zip(lists, clip * masses, strict=True)],
+    )
+    timed("greedy", n, lambda: [greedy(w, cap, q) for w, cap in items])
+    timed("to_marginals", n, lambda: [to_marginals(y, q) for y in exposures])
+    timed("and decode", n, lambda: [decode(to_marginals(y, q)) for y in exposures], said[0])
     timed("assign", n, lambda: [assign(w) for w in by_slot])
     timed("transport", few, lambda: [transport(w, clip * p) for w, p in pairs])
     timed("decode, of transport", few, lambda: [decode(h) for h in capped], said[1])
-    timed("program, no limits", few, lambda: within(lambda _: Limits()))
-    timed("program, near production", few, lambda: within(lambda p: Limits(near=(p, 0.3))))
+    timed("program, no limits", few, lambda: within(lambda _: Limits(free)))
+    timed("program, near production", few, lambda: within(lambda p: Limits(free, near=(p, 0.3))))
     timed(
         "program, one list near it",
         few,
-        lambda: within(lambda p: Limits(near=(p, 0.9), whole=True)),
+        lambda: within(lambda p: Limits(free, near=(p, 0.9), whole=True)),
     )
 
 

@@ -1,1 +1,1 @@
-"""Tests of the solvers of one context."""
+"""Policies that maximise an estimate, beside the linear program of the paper."""

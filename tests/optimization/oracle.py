@@ -127,11 +127,10 @@ def best_of_lists(
     w, cap, E = w[~free], cap[~free], E[~free]
     G, h = len(w), marginals_of_each(lists, L)
     A, b = [np.hstack([-E, np.eye(G), np.zeros((G, L * K))])], [np.zeros(G)]
-    e = np.ones(K) if limits.exposure is None else limits.exposure
     for members, least in limits.groups:
-        got = np.einsum("a,mak,k->m", members.astype(float), h, e)
+        got = np.einsum("a,mak->m", members.astype(float), h)
         A.append(np.concatenate([-got, np.zeros(G + L * K)])[None])
-        b.append(np.array([-least * e.sum()]))
+        b.append(np.array([-least * K]))
     if limits.near is not None:
         production, change = limits.near
         A.append(np.hstack([h.reshape(m, -1).T, np.zeros((L * K, G)), -np.eye(L * K)]))
@@ -149,6 +148,10 @@ def best_of_lists(
     )
     assert found.status in {0, 2}, found.message
     return None if found.fun is None else -found.fun
+
+
+def no_limits(L: int, K: int) -> Limits:
+    return Limits(np.zeros((L, K), dtype=np.bool_))
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization.birkhoff import decode
-from foreclick.optimization.constraints import Limits
-from foreclick.optimization.program import program
-from foreclick.optimization.solve import transport
+from foreclick.optimization.constraints import Limits, program
+from foreclick.optimization.solvers import decode, transport
 from tests.optimization.oracle import (
     CLOSE,
     best_of_lists,
@@ -16,7 +16,7 @@ from tests.optimization.oracle import (
     earned,
     fullest_lists,
     marginals_of_each,
-    some_exposure,
+    no_limits,
     some_log,
 )
 from tests.tries import tries
@@ -25,16 +25,14 @@ from tests.tries import tries
 def some_limits(rng, log, whole=False):
     """Each limit is there half of the time."""
     L, K = log.shape
-    forbidden, groups, exposure, near = None, [], None, None
+    forbidden, groups, near = np.zeros((L, K), dtype=bool), [], None
     if rng.random() < 0.5:
         forbidden = rng.random((L, K)) < 0.3
-    if rng.random() < 0.5:
-        exposure = some_exposure(rng, K)
     while rng.random() < 0.5:
         groups.append((rng.random(L) < 0.5, float(rng.random()) * 0.6))
     if rng.random() < 0.5:
         near = (log.shown, float(rng.random()))
-    return Limits(forbidden, tuple(groups), exposure, near, whole)
+    return Limits(forbidden, tuple(groups), near, whole)
 
 
 def assert_kept(limits, h):
@@ -43,11 +41,9 @@ def assert_kept(limits, h):
     assert max(h.sum(axis=0).max(), h.sum(axis=1).max()) <= 1 + CLOSE
     filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != EMPTY)
     assert h.sum() == pytest.approx(filled, abs=CLOSE)
-    if limits.forbidden is not None:
-        assert h[limits.forbidden].sum() == 0
-    e = np.ones(K) if limits.exposure is None else limits.exposure
+    assert h[limits.forbidden].sum() == 0
     for members, least in limits.groups:
-        assert (h[members] @ e).sum() >= least * e.sum() - CLOSE
+        assert h[members].sum() >= least * K - CLOSE
     if limits.near is not None:
         production, change = limits.near
         assert np.maximum(h - production, 0).sum() <= change * K + CLOSE
@@ -76,7 +72,7 @@ def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
         log = some_log(rng, items=5, positions=3)
         L, K = log.shape
         limits, (w, cap, E) = some_limits(rng, log), cells(rng, log, model)
-        h = program(w, cap, E, limits, (L, K))
+        h = program(w, cap, E, limits)
         lists = fullest_lists(L, K, limits.forbidden)
         by_list = E @ marginals_of_each(lists, L).reshape(len(lists), -1).T
         best = best_of_lists(w, cap, by_list, lists, L, limits)
@@ -106,11 +102,9 @@ def test_masses_of_lists_within_limits():
             lists[0, rng.integers(K)] = EMPTY
         w, shown = rng.random(len(lists)), rng.dirichlet(np.ones(len(lists)))
         cap = capped(log.clip, shown)
-        masses = program(w, cap, np.eye(len(lists)), limits, (L, K), lists)
+        masses = program(w, cap, np.eye(len(lists)), limits, lists)
         h = marginals_of_each(lists, L)
-        fits = np.ones(len(lists), dtype=bool)
-        if limits.forbidden is not None:
-            fits = ~np.any((h > 0) & limits.forbidden, axis=(1, 2))
+        fits = ~np.any((h > 0) & limits.forbidden, axis=(1, 2))
         best = None
         if fits.any():
             exposure = np.eye(len(lists))[:, fits]
@@ -133,11 +127,10 @@ def test_one_list_within_limits_is_the_best_of_all(model):
         log = some_log(rng, items=5, positions=3)
         L, K = log.shape
         limits, (w, cap, E) = some_limits(rng, log, whole=True), cells(rng, log, model)
-        h = program(w, cap, E, limits, (L, K))
+        h = program(w, cap, E, limits)
         best = -np.inf
-        e = np.ones(K) if limits.exposure is None else limits.exposure
         for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
-            fair = all((one[g] @ e).sum() >= least * e.sum() for g, least in limits.groups)
+            fair = all(one[g].sum() >= least * K for g, least in limits.groups)
             near = limits.near is None or (
                 np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K
             )
@@ -156,7 +149,7 @@ def test_without_limits_it_is_the_transport():
     for _ in range(50):
         log = some_log(rng)
         w, cap = log.rates * log.q, capped(log.clip, log.shown)
-        h = program(w.ravel(), cap.ravel(), np.eye(w.size), Limits(), log.shape)
+        h = program(w.ravel(), cap.ravel(), np.eye(w.size), no_limits(*log.shape))
         assert h is not None
         assert earned(w, cap, h) == pytest.approx(earned(w, cap, transport(w, cap)), abs=CLOSE)
 
@@ -166,7 +159,7 @@ def test_a_pinned_item_stays():
     forbidden[2], forbidden[:, 1] = True, True
     forbidden[2, 1] = False
     worth = np.arange(12.0)[::-1]
-    h = program(worth, np.full(12, np.inf), np.eye(12), Limits(forbidden), (4, 3))
+    h = program(worth, np.full(12, np.inf), np.eye(12), Limits(forbidden))
     assert h is not None
     assert h[2].tolist() == [0, 1, 0]
     assert h.sum(axis=0).tolist() == [1, 1, 1]
@@ -174,18 +167,13 @@ def test_a_pinned_item_stays():
 
 def test_no_change_is_production():
     log = some_log(np.random.default_rng(9))
-    G, limits = log.shown.size, Limits(near=(log.shown, 0.0))
-    h = program(log.rates.ravel(), np.full(G, np.inf), np.eye(G), limits, log.shape)
+    G, limits = log.shown.size, replace(no_limits(*log.shape), near=(log.shown, 0.0))
+    h = program(log.rates.ravel(), np.full(G, np.inf), np.eye(G), limits)
     assert h is not None
     np.testing.assert_allclose(h, log.shown, atol=CLOSE)
 
 
 def test_limits_that_nobody_can_keep_to():
     both = ((np.array([True, False]), 0.6), (np.array([False, True]), 0.6))
-    limits = Limits(groups=both, exposure=np.array([1.0, 0.1]))
-    assert program(np.ones(4), np.ones(4), np.eye(4), limits, (2, 2)) is None
-
-
-def test_a_capped_cell_cannot_be_worth_less_than_nothing():
-    with pytest.raises(ValueError, match="1 cells with a cap have negative worth, for example -1"):
-        program([1.0, -1.0], [1.0, 1.0], np.eye(2), Limits(), (2, 1))
+    limits = replace(no_limits(2, 2), groups=both)
+    assert program(np.ones(4), np.ones(4), np.eye(4), limits) is None

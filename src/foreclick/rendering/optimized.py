@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from foreclick.analysis.optimize import Optimized
+from foreclick.optimization.result import Optimized
 from foreclick.rendering.curves import Growing, over_ranks
 from foreclick.rendering.dots import Dot, dots, upright
 from foreclick.rendering.style import NAIVE, PRODUCTION, VERDICTS, Chart, head, panels

@@ -12,23 +12,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.optimize import best as room
-from foreclick.analysis.optimize import folds as folds_room
-from foreclick.analysis.optimize.folds import Folds, dealt_at_random
-from foreclick.batches import batches_of, decode
+from foreclick.batches import batches_of, decode, row_schema
 from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, OptionError, PolicyError
-from foreclick.optimization.constraints import Limits
-from foreclick.optimization.ladder import LadderRates, SlotCounts
+from foreclick.optimization import counts, verb
+from foreclick.optimization.constraints import program
+from foreclick.optimization.context import Solver
+from foreclick.optimization.counts import Folds, dealt_at_random
 from foreclick.policies import filed
 from tests.answers import answer, close, same
-from tests.optimization.oracle import Context, best_of_lists, best_of_marginals, by_item, capped
+from tests.optimization.oracle import (
+    Context,
+    best_of_lists,
+    best_of_marginals,
+    by_item,
+    capped,
+    no_limits,
+)
 from tests.servers import Engine
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
@@ -94,7 +101,7 @@ def by_hand(records: Sequence[Record], model: str, clip: float) -> float:
                 [np.mean([np.dot(THETA, r.clicks) for r in mine if r.items == a]) for a in lists]
             )
             cap, each = capped(clip, share), np.eye(len(lists))
-            best = best_of_lists(worth, cap, each, np.array(lists), ITEMS, Limits())
+            best = best_of_lists(worth, cap, each, np.array(lists), ITEMS, no_limits(ITEMS, K))
             assert best is not None
         else:
             each = np.diag(np.tile(q, ITEMS)) if model == "ip" else by_item(ITEMS, q)
@@ -158,23 +165,6 @@ def test_other_ladders_choose_by_their_rungs_from_the_position_down():
         found = fc.optimize(log, estimator=ladder, **PLAIN)
         assert found.to_dicts() == right.to_dicts()
         assert rows_of(found) == rows_of(right)
-
-
-def test_pessimism_lowers_rates_by_what_they_may_be_off():
-    """One item at one position, by hand: three rungs, each with its own doubt."""
-    ladder = LadderRates((4.0, 3.0, 2.0), (1.0,), 0.3)
-    counts = SlotCounts(np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0]))
-    rate, off = ladder.rates(counts)
-    n_item, c_item = 12 * 4 / 16, 6 * 4 / 16
-    n_context, c_context = n_item * 3 / (n_item + 3), c_item * 3 / (n_item + 3)
-    context = (c_context + 2 * 0.3) / (n_context + 2)
-    item = (c_item + 3 * context) / (n_item + 3)
-    top = (6 + 4 * item) / 16
-    doubt = context / (n_context + 2)
-    doubt = item / (n_item + 3) + (3 / (n_item + 3)) ** 2 * doubt
-    doubt = top / 16 + (4 / 16) ** 2 * doubt
-    assert close(rate[0, 0], top, 1e-12)
-    assert close(off[0, 0], doubt, 1e-12)
 
 
 # --- an honest value ------------------------------------------------------------------------------
@@ -329,6 +319,32 @@ def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
     assert any("no policy keeps to the constraints" in note for note in never.notes)
 
 
+@pytest.mark.parametrize("estimator", ["ladder-ip", "ip", "item"])
+def test_what_a_bound_tells_is_what_the_program_would(
+    estimator: str, log: fc.Log, monkeypatch: pytest.MonkeyPatch
+):
+    """Where no list is near enough to production, or none is better, no program is solved."""
+    constraints: list[dict[str, Any]] = [
+        {"max_change": 0.2, "deterministic": True},
+        {"max_change": 0.6, "deterministic": True},
+        {"max_change": 0.2, "clip": 1.5},
+        {"at_least": [([3, 4], 0.3)]},
+    ]
+    asked: dict[str, Any] = {"estimator": estimator, "metric": METRIC, "folds": 1}
+    solved = Mock(side_effect=program)
+    monkeypatch.setattr("foreclick.optimization.context.program", solved)
+    calls, bounded = [], []
+    for bound in (Solver._bound, lambda *_: math.inf):
+        monkeypatch.setattr(Solver, "_bound", bound)
+        solved.reset_mock()
+        bounded.append([fc.optimize(log, **asked, **more) for more in constraints])
+        calls.append(solved.call_count)
+    for first, second in zip(*bounded, strict=True):
+        assert first.contexts.equals(second.contexts)
+        assert rows_of(first) == rows_of(second)
+    assert calls[0] < calls[1]
+
+
 def test_production_stays_where_nothing_is_sure():
     rng = np.random.default_rng(1)
     lists = [(1, 2), (2, 1)]
@@ -456,13 +472,27 @@ def test_records_are_dealt_alike_on_every_engine(engine: Engine):
 def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
     """Context, items, clicks and records of all rows of a split log."""
     batches = batches_of(tally)
-    folds = Folds.of_log(batches, count)
-    schema = folds.schema.set(0, pa.field("context", pa.int64()))
+    schema = row_schema(batches.shape, tally.table.schema().to_pyarrow())
+    schema = schema.set(0, pa.field("context", pa.int64()))
+    schema = schema.set(schema.get_field_index("n"), pa.field("n", pa.float64()))
     return [
         tuple(row.values())
-        for batch in batches_of(folds.split(batches))
-        for row in decode(batch, folds.shape, folds.codebook, schema).to_pylist()
+        for batch in Folds(batches, count)
+        for row in decode(batch, batches.shape, batches.codebook, schema).to_pylist()
     ]
+
+
+@pytest.mark.parametrize("roles", [{}, {"unit": "user"}, {"period": "day"}])
+def test_folds_do_not_depend_on_the_order_of_rows(roles: dict[str, Any]):
+    records = some_records(16, records=50)
+    rng = np.random.default_rng(0)
+    users = [f"u{i}" for i in rng.integers(0, 40, len(records))]
+    table = log_table(records, user=users, day=rng.integers(0, 5, len(records)).tolist())
+    here, there = (
+        split_in(fc.tally(fc.read_log(rows, **roles)), 3)
+        for rows in (table, table.take(rng.permutation(len(records))))
+    )
+    assert here == there
 
 
 def test_a_split_log_has_the_records_of_the_log_each_in_one_fold_of_its_context():
@@ -489,8 +519,8 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
     table = log_table(some_records(15, records=80))
     first = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
     for keep, slots in ((0, 500_000), (10**9, 8), (0, 8)):
-        monkeypatch.setattr(folds_room, "KEPT", keep)
-        monkeypatch.setattr(folds_room, "SLOTS", slots)
+        monkeypatch.setattr(verb, "KEPT", keep)
+        monkeypatch.setattr(counts, "SLOTS", slots)
         again = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
         assert first["low"][0] is not None
         assert again.to_dicts() == first.to_dicts()
@@ -502,8 +532,7 @@ def test_a_policy_that_lies_in_a_file_is_the_same(explore: float, monkeypatch: p
     table = log_table(some_records(15, contexts=7, records=80))
     first = fc.optimize(fc.read_log(table), metric=METRIC, explore=explore)
     monkeypatch.setattr(filed, "HELD", 0)
-    monkeypatch.setattr(folds_room, "SLOTS", 8)
-    monkeypatch.setattr(room, "SLOTS", 8)
+    monkeypatch.setattr(counts, "SLOTS", 8)
     again = fc.optimize(fc.read_log(table), metric=METRIC, explore=explore)
     assert again.policy.table.column("context").num_chunks > 3
     assert again.policy.table.equals(first.policy.table)
@@ -524,16 +553,16 @@ def test_probabilities_of_a_chosen_policy_sum_to_1():
 def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyPatch):
     """Without the help of the garbage collector, which does not see how large arrays are."""
     made: list[weakref.ref[Any]] = []
-    split = folds_room._Split.__iter__
+    split = Folds.__iter__
 
-    def noted(self: folds_room._Split) -> Iterator[Any]:
+    def noted(self: Folds) -> Iterator[Any]:
         for batch in split(self):
             made.append(weakref.ref(batch))
             yield batch
 
-    monkeypatch.setattr(folds_room._Split, "__iter__", noted)
-    monkeypatch.setattr(folds_room, "KEPT", 0)
-    monkeypatch.setattr(folds_room, "SLOTS", 8)
+    monkeypatch.setattr(Folds, "__iter__", noted)
+    monkeypatch.setattr(verb, "KEPT", 0)
+    monkeypatch.setattr(counts, "SLOTS", 8)
     log = fc.read_log(log_table(some_records(15, records=80)))
     gc.disable()
     try:
@@ -557,7 +586,7 @@ def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
     tally = fc.tally(fc.read_log(log, rewards={"gain": "gain"}, **roles))
     batches = batches_of(tally)
     (batch,) = batches
-    found = Folds.of_log(batches, 2).seeds(batch)
+    found = Folds(batches, 2).seeds(batch)
     # Rows come in the order of their lists; floats are multiplied by 2 ** 20.
     texts = [
         "__fold:q::a:b:1:0:524288:0:104857",
@@ -573,7 +602,7 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
 ):
     asked: dict[str, Any] = {"metric": METRIC, "judge": "ip"}
     one = fc.optimize(log, **asked)
-    monkeypatch.setattr(room, "SLOTS", 7)
+    monkeypatch.setattr(counts, "SLOTS", 7)
     several = fc.optimize(log, workers=2, **asked)
     assert rows_of(several) == rows_of(one)
     assert same(several.to_dicts()[0], one.to_dicts()[0])

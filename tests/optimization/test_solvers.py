@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization.constraints import Limits
-from foreclick.optimization.solve import assign, greedy, knapsack, spread, transport
+from foreclick.optimization.solvers import assign, greedy, knapsack, to_marginals, transport
 from tests.optimization.oracle import (
     CLOSE,
     Context,
@@ -16,6 +15,7 @@ from tests.optimization.oracle import (
     earned,
     fullest_lists,
     marginals_of_each,
+    no_limits,
     some_exposure,
     some_log,
 )
@@ -54,13 +54,6 @@ def test_knapsack_is_the_linear_program():
         assert value == pytest.approx(best_of_marginals(contexts), abs=CLOSE)
 
 
-def test_knapsack_takes_many_contexts_at_once():
-    rng = np.random.default_rng(1)
-    worth, cap = rng.random((5, 7)), rng.random((5, 7)) * 0.5
-    one_by_one = [knapsack(w, c) for w, c in zip(worth, cap, strict=True)]
-    np.testing.assert_array_equal(knapsack(worth, cap), one_by_one)
-
-
 def test_what_caps_leave_over_goes_to_the_best_list():
     np.testing.assert_allclose(knapsack([0.1, 0.9, 0.5], [0.2, 0.3, 0.1]), [0.2, 0.7, 0.1])
     np.testing.assert_allclose(knapsack([0.1, 0.9], [0.0, 0.0]), [0, 1])
@@ -73,26 +66,18 @@ def test_what_caps_leave_over_goes_to_the_best_list():
 def test_greedy_is_the_linear_program(model):
     rng = np.random.default_rng(2 if model == "item" else 3)
     for _ in range(TIMES // 10):
-        # Contexts of a batch share positions, and have items of their own.
-        K = int(rng.integers(1, 6))
-        q = some_exposure(rng, K)
-        if model == "pbm":
-            q *= some_exposure(rng, K)
-        contexts, worth, caps = [], np.zeros((10, 8)), np.zeros((10, 8))
-        for row in range(10):
-            log = some_log(rng, positions=K, at_least=K)
-            L, w, cap = len(log.shown), log.rates.mean(axis=1), capped(log.clip, log.shown @ q)
-            worth[row, :L], caps[row, :L] = w, cap
-            contexts.append(Context(w, cap, by_item(L, q), (L, K)))
-        exposures = greedy(worth, caps, q)
-        assert np.all(exposures <= caps)
-        value = 0.0
-        for context, padded in zip(contexts, exposures, strict=True):
-            y = padded[: len(context.w)]
-            h = spread(y, q)
+        contexts, value = [], 0.0
+        for _ in range(10):
+            log = some_log(rng)
+            q = log.q * some_exposure(rng, len(log.q)) if model == "pbm" else log.q
+            w, cap = log.rates.mean(axis=1), capped(log.clip, log.shown @ q)
+            y = greedy(w, cap, q)
+            assert np.all(y <= cap)
+            h = to_marginals(y, q)
             assert_policy(h)
             assert np.all(h @ q >= y - 1e-12)
-            value += earned(context.w, context.cap, y)
+            value += earned(w, cap, y)
+            contexts.append(Context(w, cap, by_item(len(w), q), log.shape))
         assert value == pytest.approx(best_of_marginals(contexts), abs=CLOSE)
 
 
@@ -103,31 +88,31 @@ def test_greedy_is_the_linear_program_over_all_lists():
         lists, (L, _) = fullest_lists(*log.shape), log.shape
         w, cap = log.rates[:, 0], capped(log.clip, log.shown @ log.q)
         exposed = marginals_of_each(lists, L) @ log.q
-        best = best_of_lists(w, cap, exposed.T, lists, L, Limits())
-        (y,) = greedy(w[None], cap[None], log.q)
-        assert earned(w, cap, spread(y, log.q) @ log.q) == pytest.approx(best, abs=CLOSE)
+        best = best_of_lists(w, cap, exposed.T, lists, L, no_limits(*log.shape))
+        y = greedy(w, cap, log.q)
+        assert earned(w, cap, to_marginals(y, log.q) @ log.q) == pytest.approx(best, abs=CLOSE)
 
 
 def test_without_caps_the_best_items_come_first():
     q = np.array([0.2, 1.0, 0.5])
-    (y,) = greedy([[0.1, 0.9, 0.5, 0.3]], [[np.inf] * 4], q)
+    y = greedy([0.1, 0.9, 0.5, 0.3], [np.inf] * 4, q)
     np.testing.assert_allclose(y, [0, 1.0, 0.5, 0.2])
-    np.testing.assert_array_equal(spread(y, q).argmax(axis=0), [3, 1, 2])
+    np.testing.assert_array_equal(to_marginals(y, q).argmax(axis=0), [3, 1, 2])
 
 
 def test_items_that_are_worth_nothing_are_shown_as_the_log_showed_them():
-    (y,) = greedy([[0.0, 0.0, 0.0]], [[0.5, 0.0, 0.5]], [1.0])
+    y = greedy([0.0, 0.0, 0.0], [0.5, 0.0, 0.5], [1.0])
     np.testing.assert_array_equal(y, [0.5, 0, 0.5])
 
 
-def test_spread_takes_any_exposures_that_a_policy_has():
+def test_to_marginals_takes_any_exposures_that_a_policy_has():
     rng = np.random.default_rng(5)
     for _ in range(TIMES):
         log = some_log(rng)
         y = log.shown @ log.q
         if rng.random() < 0.5:
             y *= rng.random(len(y))
-        h = spread(y, log.q)
+        h = to_marginals(y, log.q)
         assert_policy(h)
         assert np.all(h @ log.q >= y - 1e-12)
         L, K = log.shape
@@ -135,14 +120,9 @@ def test_spread_takes_any_exposures_that_a_policy_has():
             np.testing.assert_allclose(h @ log.q, y, atol=1e-12)
 
 
-def test_spread_leaves_the_least_exposed_positions_empty():
-    h = spread([0.0, 0.3], [0.1, 0.5, 0.0, 0.4])
+def test_to_marginals_leaves_the_least_exposed_positions_empty():
+    h = to_marginals([0.0, 0.3], [0.1, 0.5, 0.0, 0.4])
     np.testing.assert_allclose(h.sum(axis=0), [0, 1, 0, 1])
-
-
-def test_exposures_that_no_policy_has_are_refused():
-    with pytest.raises(ValueError, match=r"2 of them are to have 1.6 together, the 2 most .* 1.5"):
-        spread([0.8, 0.8, 0.0], [1.0, 0.5])
 
 
 # --- items at positions ---------------------------------------------------------------------------

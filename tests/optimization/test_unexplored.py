@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.questions.evaluate import Evaluation
-from foreclick.analysis.optimize.widening import widened
+from foreclick.analysis.evaluate import Evaluation
 from foreclick.inference import Evidence
+from foreclick.optimization.result import widened
 from foreclick.results import Value
 
 K, CONTEXTS, ITEMS, DAYS = 5, 30, 8, 14

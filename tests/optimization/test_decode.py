@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization import birkhoff as room
-from foreclick.optimization.birkhoff import decode
-from foreclick.optimization.solve import greedy, spread, transport
+from foreclick.optimization import solvers
+from foreclick.optimization.solvers import decode, greedy, to_marginals, transport
 from tests.optimization.oracle import capped, some_log
 from tests.tries import tries
 
@@ -32,8 +31,8 @@ def test_lists_have_the_marginals():
     for _ in range(tries(300, 1_000)):
         log = some_log(rng)
         assert_decoded(log.shown)
-        (y,) = greedy(log.rates[None, :, 0], capped(log.clip, log.shown @ log.q)[None], log.q)
-        assert_decoded(spread(y, log.q))
+        y = greedy(log.rates[:, 0], capped(log.clip, log.shown @ log.q), log.q)
+        assert_decoded(to_marginals(y, log.q))
 
 
 def test_lists_have_the_marginals_of_linear_programs():
@@ -66,7 +65,7 @@ def test_an_item_that_is_always_shown_is_in_every_list():
 
 
 def test_one_list_is_read_off(monkeypatch):
-    monkeypatch.setattr(room, "_taken_apart", None)
+    monkeypatch.setattr(solvers, "linear_sum_assignment", None)
     lists, masses = decode(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
     assert lists.tolist() == [[1, 0, EMPTY]]
     assert masses.tolist() == [1.0]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from foreclick.estimate.places import curve_information, examination_curve
-from foreclick.optimization.examination import (
-    UNKNOWN,
-    ExaminationError,
-    by_context,
-    examination_covariance,
-)
-from foreclick.optimization.ladder import LadderRates, SlotCounts
+from foreclick.estimators.examination import curve_information, examination_curve
+from foreclick.optimization.rates import UNKNOWN, LadderRates, SlotCounts, examination_covariance
+from tests.answers import close
 
 STEP = 1e-6
 # Differences of rates 2e-6 apart in log p.
@@ -37,7 +33,7 @@ def by_differences(ladder: LadderRates, counts: SlotCounts) -> np.ndarray:
         for sign in (1, -1):
             p = np.array(ladder.examined)
             p[j] *= math.exp(sign * STEP)
-            ends.append(ladder._replace(examined=tuple(p)).rates(counts)[0])
+            ends.append(replace(ladder, examined=tuple(p)).rates(counts).rate)
         found.append((ends[0] - ends[1]) / (2 * STEP))
     return np.array(found)
 
@@ -49,17 +45,21 @@ def test_derivatives_are_those_of_the_rates(strengths: tuple[float, float, float
     ladder, counts = LadderRates(strengths, (1.0, 0.6, 0.4, 0.3), 0.2), some_counts(1)
     rng = np.random.default_rng(2)
     root = rng.normal(size=(4, 4))
-    error = ExaminationError(root @ root.T, np.zeros(4))  # the log's own rate stays as it is
-    slopes = by_differences(ladder, counts)
-    by_p = error.derivatives(ladder, counts)
-    variance = np.einsum("iak,ij,jak->ak", slopes, error.covariance, slopes)
-    np.testing.assert_allclose(error.variance(by_p), variance, atol=DERIVATIVE, rtol=1e-7)
+    learnt = replace(ladder, covariance=root @ root.T)  # the log's own rate stays as it is
+    slopes, rates = by_differences(ladder, counts), learnt.rates(counts)
+    variance = np.einsum("iak,ij,jak->ak", slopes, root @ root.T, slopes)
+    added = rates.variance - ladder.rates(counts).variance
+    np.testing.assert_allclose(added, variance, atol=DERIVATIVE, rtol=1e-7)
     h = rng.random(counts.n.shape)
     each = [
         [float((h * slope)[counts.owner == x].sum()) for slope in slopes]
         for x in range(len(counts.records))
     ]
-    np.testing.assert_allclose(by_context(by_p.of_items(h), counts), each, atol=DERIVATIVE)
+    assert rates.by_p is not None
+    gradient = counts.by_context(rates.by_p.of_items(h))
+    np.testing.assert_allclose(gradient, each, atol=DERIVATIVE)
+    of_all = gradient.sum(axis=0)
+    assert learnt.se(of_all) == pytest.approx(float(np.linalg.norm(of_all @ root)))
 
 
 def test_an_item_that_never_moved_is_known_where_it_stood_and_nowhere_else():
@@ -67,11 +67,12 @@ def test_an_item_that_never_moved_is_known_where_it_stood_and_nowhere_else():
     counts = SlotCounts(np.zeros(3, dtype=np.int64), n, 0.25 * n, np.array([400.0]))
     # Items learn next to nothing from their context.
     ladder = LadderRates((50.0, 0.01, 0.01), (1.0, 0.5, 0.3), 0.25)
-    error = ExaminationError(examination_covariance(np.zeros((3, 3))), np.full(3, 1 / 3))
-    se = np.sqrt(error.variance(error.derivatives(ladder, counts)))
+    covariance = examination_covariance(np.zeros((3, 3)))
+    learnt = replace(ladder, covariance=covariance, clicks=np.full(3, 1 / 3))
+    se = np.sqrt(learnt.rates(counts).variance - ladder.rates(counts).variance)
     at_home, away = np.diag(se), se[~np.eye(3, dtype=np.bool_)]
     assert at_home.max() < 1e-4
-    rate = ladder.rates(counts)[0][~np.eye(3, dtype=np.bool_)]
+    rate = ladder.rates(counts).rate[~np.eye(3, dtype=np.bool_)]
     # The ratio of two p, each unknown.
     np.testing.assert_allclose(away, rate * UNKNOWN * math.sqrt(2), rtol=1e-3)
 
@@ -99,3 +100,21 @@ def test_information_is_the_curvature_of_the_likelihood():
     found = curve_information(n, w, p)
     np.testing.assert_allclose(found, curvature, atol=1e-3)
     np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-9)  # p has no scale of its own
+
+
+def test_pessimism_lowers_rates_by_what_they_may_be_off():
+    """One item at one position, by hand: three rungs, each with its own doubt."""
+    ladder = LadderRates((4.0, 3.0, 2.0), (1.0,), 0.3)
+    counts = SlotCounts(np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0]))
+    rate, off, step, _ = ladder.rates(counts)
+    n_item, c_item = 12 * 4 / 16, 6 * 4 / 16
+    n_context, c_context = n_item * 3 / (n_item + 3), c_item * 3 / (n_item + 3)
+    context = (c_context + 2 * 0.3) / (n_context + 2)
+    item = (c_item + 3 * context) / (n_item + 3)
+    top = (6 + 4 * item) / 16
+    doubt = context / (n_context + 2)
+    doubt = item / (n_item + 3) + (3 / (n_item + 3)) ** 2 * doubt
+    doubt = top / 16 + (4 / 16) ** 2 * doubt
+    assert close(rate[0, 0], top, 1e-12)
+    assert close(off[0, 0], doubt, 1e-12)
+    assert close(step[0, 0], 1 / 16 + (4 / 16) / (n_item + 3), 1e-12)  # of one click

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.optimize.gains import COLUMNS, gains
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.optimization.result import gains
 
 SMALL = pa.table(
     {
@@ -25,7 +25,7 @@ SMALL = pa.table(
 
 def test_the_largest_gain_first_and_losses_last():
     found = gains(SMALL, left=1.0)
-    assert found.columns == COLUMNS
+    assert found.columns == ("contexts", "changed", "records", "gain")
     assert found["contexts"] == [1, 2, 2, 1]  # 20 × 0.1 and 40 × 0.05 are alike
     assert found["changed"] == [1, 2, 0, 1]
     assert found["records"] == [10, 60, 20, 10]

@@ -1,1 +1,0 @@
-"""One module per question that is asked of a log, and what they share."""

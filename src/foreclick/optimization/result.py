@@ -1,0 +1,278 @@
+"""An optimised policy: its numbers, its words, and where its gain comes from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foreclick import inference
+from foreclick.analysis.answers import line_of
+from foreclick.analysis.evaluate import Evaluation
+from foreclick.batches import sums
+from foreclick.engines import write_readable
+from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.policies import Lists
+from foreclick.results import Headline, Result, Value, format_value
+
+_WHY = {
+    UNSURE: "nothing is sure to be better",
+    IMPOSSIBLE: "no policy keeps to the constraints, with what was shown",
+}
+
+
+class Chosen(Lists):
+    """Lists that `optimize` chose. Their probabilities sum to 1, and are not looked at again."""
+
+    _settings: ClassVar[tuple[str, ...]] = ("table", "context", "items", "probability")
+
+    @property
+    def _what(self) -> str:
+        return Lists.__name__
+
+    def _check(self) -> None:
+        """Nothing: reading a policy that lies in a file would fill the memory."""
+
+
+@dataclass(frozen=True, repr=False)
+class Optimized(Result):
+    """The best policy that a log supports.
+
+    | column | meaning |
+    |---|---|
+    | value, se, low, high | what it is worth, judged by records that had no say in choosing it |
+    | naive | what the estimate it was chosen by says of it, which flatters |
+    | production | the mean reward of the log |
+    | change, lift | value − production, and that divided by production, with paired intervals |
+    | covered | the share of its exposure that was ever logged |
+    | contexts, changed, kept | how many there are, got a new policy, and stay as they are |
+    | lists | how many lists the changed contexts have |
+    | verdict | better, worse, no difference (worth having), or cannot tell |
+
+    Printed, it leaves out what follows from the rest; the columns are all there.
+
+    Attributes:
+        policy: the policy, with production's own lists where production stays.
+        evaluation: how it was judged.
+        gains: where the gain comes from: contexts sorted by it, in 200 rows at most.
+        contexts: an Arrow table, by context: why it was changed or not, its records, and what it
+            earns and would earn. `naive` is the estimate of the new policy, `sure` the same after
+            pessimism, `se` its standard error, and `se_next` that after as many records again, of
+            the new policy; these two are of the ladder.
+    """
+
+    policy: Lists = field(kw_only=True, compare=False)
+    evaluation: Evaluation | None = field(kw_only=True)
+    gains: Result = field(kw_only=True)
+    contexts: pa.Table = field(kw_only=True, compare=False)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what follows from the rest."""
+        dull = {"se", "change", "change_low", "change_high", "contexts"}
+        dull |= {"lists"} if self["lists"] == self["changed"] else set()  # one each
+        return tuple(c for c in self.columns if c not in dull)
+
+    @property
+    def headline(self) -> Headline:
+        """What the policy is worth, by records that had no say in choosing it."""
+        row = self.rows[0]
+        if row["covered"] is None:  # nobody judged it
+            worth = (format_value("value", row["production"]), format_value("value", row["value"]))
+            line: tuple[str, ...] = (str(row["metric"]), "not judged", " → ".join(worth))
+        else:
+            line = line_of(row, (), several=False)
+        title = f"The policy chosen by {row['estimator']}, against production"
+        return Headline(title, (line,))
+
+    @property
+    def value(self) -> float:
+        """What the policy is worth, honestly; NaN if the judge sees nothing of it."""
+        found = self["value"][0]
+        return math.nan if found is None else float(found)
+
+    @property
+    def naive(self) -> float:
+        """What the estimate it was chosen by says of it."""
+        return float(self["naive"][0])
+
+    @property
+    def production(self) -> float:
+        """What production earns today."""
+        return float(self["production"][0])
+
+    def write(self, path: str | Path) -> None:
+        """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
+
+        The columns are `context`, `item_1` …, `probability`, and whether the context is `changed`;
+        the lists of a context stand together, the likeliest first.
+        """
+        write_readable(self.policy.table, path)
+
+
+_HALF = 0.5
+_STEPS = 5  # rows for gains that differ by a factor of e
+_MOST = 95  # rows of gains, and of losses: from the largest down to a 10⁸th of it
+
+
+def gains(contexts: pa.Table, left: float) -> Result:
+    """Contexts from the largest gain to the largest loss, those that gain alike in one row.
+
+    A context gains its share of the records, times what its policy earns more than production,
+    after pessimism. So gains of all rows add up to that of the policy. Alike are gains that differ
+    by a fifth or less: however many contexts there are, they are 200 rows at most.
+
+    Args:
+        contexts: `Optimized.contexts`.
+        left: how often the policy is shown, rather than production.
+    """
+    columns = ("contexts", "changed", "records", "gain")
+    n, production, sure = (np.asarray(contexts[c]) for c in ("records", "production", "sure"))
+    changed = np.asarray(pc.equal(contexts["why"], CHANGED))
+    if not n.sum():
+        return Result((), columns)
+    gain = np.where(changed, n * (sure - production), 0.0)
+    size = np.abs(gain)
+    most = size.max() or 1.0
+    rank = np.floor(np.log(most / np.where(size > 0, size, most)) * _STEPS)
+    keys = np.column_stack([np.sign(gain), np.minimum(rank, _MOST - 1), changed])
+    alike, number = np.unique(keys, axis=0, return_inverse=True)
+    number = number.ravel()
+    count, records, gained = (sums(number, of, len(alike)) for of in (np.ones(len(n)), n, gain))
+    # The largest gain first, and of those that gain nothing, the changed ones.
+    order = np.lexsort((1 - alike[:, 2], -gained / count))
+    rows = np.stack([count, count * alike[:, 2], records, gained * left / n.sum()], axis=1)
+    kinds = (int, int, float, float)
+    named = (
+        {c: kind(of) for c, kind, of in zip(columns, kinds, row, strict=True)}
+        for row in rows[order].tolist()
+    )
+    return Result(tuple(named), columns)
+
+
+def summary(
+    contexts: pa.Table,
+    judged: Evaluation | None,
+    names: tuple[str, str],
+    explore: float,
+    folds: int,
+) -> tuple[dict[str, Value], list[str]]:
+    """What all contexts earn together, by the naive estimate and honestly: one row, and words.
+
+    Args:
+        contexts: see `Optimized`.
+        judged: how the policies of folds were judged, if they were.
+        names: of the estimator and the metric.
+        explore: how often production is shown.
+        folds: how many there are.
+    """
+    n = np.asarray(contexts["records"])
+    production, naive = (
+        float(n @ np.asarray(contexts[c])) / (float(n.sum()) or 1.0)
+        for c in ("production", "naive")
+    )
+    changed = int(pc.sum(pc.equal(contexts["why"], CHANGED)).as_py() or 0)
+    # Where no fold has a sure improvement, nothing was judged, and production would stay.
+    honest: dict[str, Value] = {"value": naive if folds == 1 else production}
+    honest |= judged.to_dicts()[0] if judged else {}
+    start = float(honest.get("production", production) or 0.0)
+
+    def mixed(column: str) -> Value:
+        """Of the policy where it is shown, and of production where that is explored."""
+        value, same = honest.get(column), start if column in ("value", "low", "high") else 0.0
+        return None if value is None else (1 - explore) * float(value) + explore * same
+
+    paired = ("change", "change_low", "change_high", "lift", "lift_low", "lift_high")
+    row: dict[str, Value] = {
+        "estimator": names[0],
+        "metric": names[1],
+        **{column: mixed(column) for column in ("value", "se", "low", "high")},
+        "naive": (1 - explore) * naive + explore * production,
+        "production": production,
+        **{column: mixed(column) for column in paired},
+        "covered": honest.get("covered"),
+        "contexts": contexts.num_rows,
+        "changed": changed,
+        "kept": contexts.num_rows - changed,
+        "lists": int(np.asarray(contexts["lists"]).sum()),
+        "verdict": honest.get("verdict"),
+    }
+    reasons = contexts["why"].value_counts().to_pylist()
+    stay = (
+        f" {one['counts']:,} stay as they are: {_WHY[one['values']]}."
+        for one in sorted(reasons, key=lambda one: -one["counts"])
+        if one["values"] != CHANGED
+    )
+    notes = [
+        f"{row['changed']:,} of {row['contexts']:,} contexts get a new policy." + "".join(stay)
+    ]
+    if judged is not None:
+        value = "nothing" if row["value"] is None else f"{float(row['value']):.4g}"
+        notes.append(
+            f"The estimate that it was chosen by says {row['naive']:.4g}; records that had no say "
+            f"in it say {value}, and production earns {row['production']:.4g}."
+        )
+        notes += [("Without exploring: " if explore else "") + note for note in judged.notes]
+    elif folds == 1:
+        notes.append(
+            "The policy was not judged by records of its own, so value is the naive one, which "
+            "flatters. Use folds=2."
+        )
+    elif row["changed"]:
+        notes.append(
+            "Parts of the log alone are sure of nothing, so there is nothing to judge, and "
+            "value is production's. More records would tell."
+        )
+    now, then = (np.asarray(contexts[c].fill_null(0.0)) for c in ("se", "se_next"))
+    if explore and now.any():
+        left = then[now > 0] / now[now > 0]
+        notes.append(
+            f"Production is shown {explore:.0%} of the time. As many records again would shrink "
+            f"the standard errors of the changed contexts to {left.mean():.0%} on average, and "
+            f"those of {np.sum(left < _HALF):,} to less than half: column se_next of `contexts`."
+        )
+    return row, notes
+
+
+def widened(judged: Evaluation, se: float, because: str) -> Evaluation:
+    """An evaluation whose candidate has further errors, and a verdict that still holds with them.
+
+    Production is known without these errors, so a change has the same ones as a value, and a lift
+    has them divided by production.
+
+    Args:
+        judged: an evaluation of one candidate by one estimator.
+        se: the standard error of what is added, independent of the rest.
+        because: a note with the reason.
+    """
+    row, (evidence,) = judged.to_dicts()[0], judged.evidence
+    if row["low"] is None or not se:
+        return judged
+    # What was never shown is in the ends already, and does not add up like errors.
+    less, margin = row.get("borrowed") or 0.0, row.get("margin") or 0.0
+    reach = (row["high"] - row["value"] - margin) / row["se"] if row["se"] else 0.0
+    reach = reach or inference.quantile(evidence.confidence, math.inf)
+    wide = row | {"se": math.hypot(row["se"], se)}
+    ends = [("value", "low", "high", 1.0), ("change", "change_low", "change_high", 1.0)]
+    if row["lift"] is not None:
+        ends.append(("lift", "lift_low", "lift_high", row["production"]))
+    for center, low, high, scale in ends:
+        if row[low] is not None:
+            more = reach * se / scale
+            below = max(row[center] - row[low] - less / scale, 0.0)
+            above = max(row[high] - row[center] - margin / scale, 0.0)
+            wide[low] = row[low] - (math.hypot(below, more) - below)
+            wide[high] = row[high] + (math.hypot(above, more) - above)
+    wide["low"] = max(wide["low"], 0.0)
+    evidence = replace(evidence, low=wide["change_low"], high=wide["change_high"])
+    notes = list(judged.notes)
+    if row["verdict"] in (inference.BETTER, inference.WORSE):
+        verdict, old = inference.judge(evidence), str(inference.Verdict(row["verdict"], ""))
+        wide["verdict"] = verdict.word
+        notes = [str(verdict) if note.startswith(old) else note for note in notes]
+    return Evaluation((wide,), judged.columns, (*notes, because), evidence=(evidence,))

@@ -1,0 +1,230 @@
+"""From counts to tables: the policies of a part of the log, and those of all parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from foreclick.batches import EMPTY, Bools, Floats, Ints, sums
+from foreclick.logs import CONTEXT, ITEM, numbered
+from foreclick.optimization.context import Choice, Context, ListCounts, Solver
+from foreclick.optimization.counts import ALL, Counts, fold_number
+from foreclick.optimization.rates import Rates, SlotCounts
+from foreclick.optimization.solvers import marginals
+from foreclick.policies.filed import FiledLists, TableFile
+
+PROBABILITY = "probability"
+
+
+class PartResult(NamedTuple):
+    """The policies of some contexts.
+
+    Attributes:
+        contexts: a row for each: why it has its policy, its records, and what it earns and would
+            earn; see `Optimized.contexts`.
+        policy: `context`, `item_1` …, `probability`, `changed`: the lists of all contexts, with
+            production's where it stays.
+        held_out: the same of policies chosen without a fold, if they are new; a context is called
+            as in `fold_number`.
+        lever: Shape (K,): how far the sum of rewards that policies of folds would earn moves with
+            log p_k; 0 if the examination is not estimated.
+        rows: how many rows of the log they come from.
+    """
+
+    contexts: pa.Table
+    policy: pa.Table
+    held_out: pa.Table
+    lever: Floats
+    rows: int
+
+
+class _Lists(NamedTuple):
+    """Lists with probabilities: context, shape (m,); pairs, (m, D); probability, (m,)."""
+
+    context: Ints
+    pairs: Ints
+    mass: Floats
+
+
+@dataclass(frozen=True)
+class Solving:
+    """The work on a part of the log: the best policy of each of its contexts.
+
+    Attributes:
+        solver: finds the policy of one context.
+        folds: how many there are; policies are chosen without each of them too.
+        by_list: whether lists are to choose from, rather than every order of the items.
+    """
+
+    solver: Solver
+    folds: int
+    by_list: bool
+
+    def __call__(self, counts: Counts) -> PartResult:
+        """The policies of some contexts."""
+        solver, slots = self.solver, counts.slots()
+        rates = solver.ladder.rates(slots) if solver.ladder else None
+        choices, new = self._chosen(counts, ALL, slots, rates)
+        policy, changed = self._with_production(counts, new)
+        table = _table(counts, policy, counts.contexts.take(pa.array(policy.context)))
+        held_out, lever = [], np.zeros(counts.n.shape[2])
+        for fold in range(self.folds if self.folds > 1 else 0):
+            others, own = counts.slots(fold), counts.slots(fold, held_out=True)
+            by = solver.ladder.rates(others) if solver.ladder else None
+            _, lists = self._chosen(counts, fold, others, by)
+            number = fold_number(counts.first + lists.context, fold, self.folds)
+            held_out.append(_table(counts, lists, pa.array(number)))
+            # What a policy earns is judged by the records of its fold.
+            by_p = solver.ladder.rates(own).by_p if solver.ladder else None
+            if by_p is not None:
+                h, mass = np.zeros(own.n.shape), lists.mass * own.records[lists.context]
+                h[:, : len(solver.theta)] = marginals(lists.pairs, mass, len(h)) * solver.theta
+                lever += by_p.of_items(h).sum(axis=0)
+        return PartResult(
+            self._described(counts, choices, new, slots, rates),
+            table.append_column("changed", pa.array(changed)),
+            pa.concat_tables(held_out or [table.slice(0, 0)]),
+            lever,
+            counts.rows,
+        )
+
+    def _chosen(
+        self, counts: Counts, fold: int, slots: SlotCounts, rates: Rates | None
+    ) -> tuple[dict[int, Choice], _Lists]:
+        """The choice in each context, by its number, and the lists of those that are changed.
+
+        Contexts without records are left out, and so are those without records in the fold, by
+        which nothing would be judged.
+
+        Args:
+            counts: of some contexts.
+            fold: what is left out, or `ALL`.
+            slots: the counts without it.
+            rates: of these, by a ladder.
+        """
+        numbers, used = np.arange(len(slots.records) + 1), np.arange(len(counts.records)) != fold
+        pairs, starts = (
+            np.searchsorted(of, numbers) for of in (counts.pair_context, counts.list_context)
+        )
+        some = (slots.records > 0) & (np.diff(pairs) > 0)
+        if fold != ALL:
+            some &= counts.records[fold] > 0
+        named = self.solver.constraints.by_item
+        values, items = (
+            (of.to_pylist() if named else []) for of in (counts.contexts, counts.items)
+        )
+        choices, lists = {}, None
+        new = [(np.zeros(0, np.int64), counts.lists[:0].astype(np.int64), np.zeros(0))]
+        for x in np.flatnonzero(some).tolist():
+            first, its = pairs[x], slice(pairs[x], pairs[x + 1])
+            if self.by_list:
+                its_lists = slice(starts[x], starts[x + 1])
+                own = counts.lists[its_lists]
+                lists = ListCounts(
+                    np.where(own == EMPTY, EMPTY, own - first),
+                    counts.list_n[used, its_lists].sum(axis=0),
+                    counts.list_c[used, its_lists].sum(axis=0),
+                    counts.offered[its_lists],
+                )
+            context = Context(
+                slots.n[its],
+                slots.c[its],
+                float(slots.records[x]),
+                rates and rates.at(its),
+                lists,
+                values[x] if named else None,
+                items[its],
+            )
+            choices[x] = choice = self.solver.best(context)
+            chosen = np.where(choice.lists == EMPTY, EMPTY, choice.lists + first)
+            new.append((np.full(len(chosen), x), chosen, choice.masses))
+        return choices, _Lists(*(np.concatenate(of) for of in zip(*new, strict=True)))
+
+    def _with_production(self, counts: Counts, new: _Lists) -> tuple[_Lists, Bools]:
+        """New lists, and production's where it stays or is explored; and which contexts changed.
+
+        Lists come by context, the likeliest first.
+        """
+        explore = self.solver.constraints.explore
+        changed = np.zeros(len(counts.contexts), dtype=np.bool_)
+        changed[new.context] = True
+        n = counts.list_n.sum(axis=0)
+        records = sums(counts.list_context, n, len(changed))
+        kept = (n > 0) & (~changed[counts.list_context] if not explore else True)
+        context = counts.list_context[kept]
+        share = np.where(changed[context], explore, 1.0) * n[kept] / records[context]
+        context = np.concatenate([context, new.context])
+        pairs = np.concatenate([counts.lists[kept], new.pairs])
+        mass = np.concatenate([share, (1 - explore) * new.mass])
+        if explore:  # equal lists as one
+            keys = np.column_stack([context, pairs])
+            keys, number = np.unique(keys, axis=0, return_inverse=True)
+            context, pairs, mass = keys[:, 0], keys[:, 1:], sums(number, mass, len(keys))
+        order = np.lexsort((*pairs.T[::-1], -mass, context))
+        return _Lists(context[order], pairs[order], mass[order]), changed[context[order]]
+
+    def _described(
+        self,
+        counts: Counts,
+        choices: dict[int, Choice],
+        new: _Lists,
+        slots: SlotCounts,
+        rates: Rates | None,
+    ) -> pa.Table:
+        """A row for each context; see `Optimized.contexts`."""
+        x = np.array(list(choices), dtype=np.int64)
+        columns = {
+            CONTEXT: counts.contexts.take(pa.array(x)),
+            "why": pa.array([choice.why for choice in choices.values()], pa.string()),
+            "records": pa.array(slots.records[x]),
+        }
+        for name in ("production", "naive", "sure"):
+            values = [getattr(choice, name) for choice in choices.values()]
+            columns[name] = pa.array(values, pa.float64())
+        lists = np.bincount(new.context, minlength=len(slots.records))[x]
+        solver, se = self.solver, np.zeros((2, len(slots.records)))
+        if rates is not None and solver.ladder is not None:
+            # Errors of the ladder's estimates, now, and after as many records again.
+            k, explore = len(solver.theta), solver.constraints.explore
+            h = marginals(new.pairs, new.mass, len(slots.n))
+            shown = slots.n.copy()  # what lies below the metric's depth is as before
+            shown[:, :k] *= explore
+            shown[:, :k] += (1 - explore) * slots.records[slots.owner][:, None] * h
+            more = (slots.n + shown, slots.c + shown * rates.rate, 2 * slots.records)
+            then = solver.ladder.rates(SlotCounts(slots.owner, *more))
+            for number, off in enumerate((rates.variance, then.variance)):
+                of_item = ((h * solver.theta) ** 2 * off[:, :k]).sum(axis=1)
+                se[number] = np.sqrt(sums(slots.owner, of_item, len(slots.records)))
+        for name, off in zip(("se", "se_next"), se, strict=True):
+            columns[name] = pa.array(off[x], mask=(lists == 0) | (rates is None))
+        return pa.table(columns | {"lists": pa.array(lists, pa.int64())})
+
+
+def _table(counts: Counts, lists: _Lists, contexts: pa.Array) -> pa.Table:
+    """Lists with their items, and their contexts as they are called."""
+    columns = {CONTEXT: contexts}
+    for name, pairs in zip(numbered(ITEM, lists.pairs.shape[1]), lists.pairs.T, strict=True):
+        columns[name] = counts.items.take(pa.array(pairs, mask=pairs == EMPTY))
+    return pa.table(columns | {PROBABILITY: pa.array(lists.mass)})
+
+
+def joined(parts: Iterable[PartResult]) -> tuple[pa.Table, pa.Table, FiledLists, Floats]:
+    """The policies of all contexts, of which one part is in memory at a time; they lie in files.
+
+    Returns:
+        See `PartResult`: contexts, policy, held_out, lever.
+    """
+    contexts, levers = [], []
+    policy, held_out = TableFile("policy"), FiledLists(PROBABILITY)
+    for part in parts:
+        levers.append(part.lever)
+        contexts.append(part.contexts)
+        policy.add(part.policy)
+        held_out.add(part.held_out)
+    policy.close()
+    held_out.close()
+    return pa.concat_tables(contexts), policy.whole(), held_out, np.sum(levers, axis=0)

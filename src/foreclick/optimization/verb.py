@@ -1,0 +1,339 @@
+"""`optimize`: the best policy that a log supports, and what it is honestly worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from foreclick.analysis.curves import with_curves
+from foreclick.analysis.evaluate import Evaluation, evaluate
+from foreclick.analysis.trends import ITEMS_CHANGE, drift_of
+from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio, regrouped
+from foreclick.engines import TableLike, default_engine, open_source
+from foreclick.errors import ModelError, PolicyError
+from foreclick.estimators import EstimatorLike, Ladder, Weighted, check_metrics, parse_estimators
+from foreclick.estimators.examination import curve_information
+from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimators.ladder.sample import sample_counts, sampled
+from foreclick.logs import CONTEXT, ITEM, numbered, read_log
+from foreclick.metrics import USUAL_METRICS, Metric, only_metric
+from foreclick.optimization.constraints import Constraints
+from foreclick.optimization.context import Solver
+from foreclick.optimization.counts import Folds, counts_of
+from foreclick.optimization.rates import LadderRates, examination_covariance
+from foreclick.optimization.result import Chosen, Optimized, gains, summary, widened
+from foreclick.optimization.tables import PartResult, Solving, joined
+from foreclick.options import PART, checked
+from foreclick.policies import Observed, Policy
+from foreclick.progress import Say, working
+from foreclick.tallies import LogLike
+from foreclick.tallies.base import Tally, settle
+from foreclick.words import did_you_mean
+
+# Rows times positions up to which a split log stays in memory; a judge keeps ten times as much.
+KEPT = 4_000_000
+
+
+@checked()
+def optimize(  # noqa: PLR0913, PLR0915 - all but one are keywords; read from top to bottom
+    log: LogLike,
+    *,
+    metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
+    estimator: EstimatorLike | Sequence[EstimatorLike] = "ladder-ip",
+    pessimism: float = 1.0,
+    clip: float = math.inf,
+    min_shown: float = 0,
+    fallback: bool = True,
+    max_change: float | None = None,
+    pinned: TableLike | None = None,
+    banned: Iterable[Hashable] | TableLike | None = None,
+    at_least: Iterable[tuple[Iterable[Hashable], float]] = (),
+    lists: TableLike | None = None,
+    max_lists: int | None = None,
+    deterministic: bool = False,
+    explore: float = 0.0,
+    judge: EstimatorLike = "ladder",
+    folds: int = 2,
+    confidence: float = 0.95,
+    workers: int = 1,
+    metrics: str | Metric | Sequence[str | Metric] | None = None,
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
+) -> Optimized:
+    """The ranking policy that would earn most, as far as the log can tell.
+
+    In every context, among all policies, the one with the largest estimate (Li et al., KDD 2018,
+    section 4.3), where each click rate is lowered by `pessimism` standard errors: whoever takes the
+    best of many estimates takes their errors too. For the same reason its value is not that
+    estimate: the records are dealt to `folds`, a policy is chosen without each of them, and judged
+    by it. So `value` is that of policies chosen from a part of the log: the policy itself, chosen
+    from all of it, is rather better.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+        metric: what is to be large. Lists are as long as it counts, or as those of the log.
+        estimator: "ladder-ip" (which other ladders stand for too: the best list is found by what
+            an item earns at a position), or one of the paper's with a cell of items, positions or
+            lists: "ip", "item", "pbm", "list", "prefix", or a `ClickModel` of that kind.
+        pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
+        clip: M of the paper's estimators.
+        min_shown: how often an item must have been shown (at the position, if the estimator tells
+            positions apart; the list, by "list") to be shown.
+        fallback: whether a context stays as it is unless the new policy is better than production
+            even after pessimism. Where production breaks a constraint, for example shows what is
+            banned, it does not stay.
+        max_change: the share of a context's slots that may differ from production's, for a careful
+            first step.
+        pinned: a table of `context`, `item`, `position`: what must be where.
+        banned: items that must not be shown; or a table of `context` and `item`.
+        at_least: items and the least share of the slots that they get together, in every context
+            which has any of them: ``[(new_items, 0.1)]``.
+        lists: which lists there are to choose from: "logged" for those of the log, or a table of
+            `context` and `items`; contexts that it leaves out stay as they are. By default, every
+            order of a context's items.
+        max_lists: how many lists a context has at most.
+        deterministic: one list a context.
+        explore: how often production's own list is shown instead, so that the next log still sees
+            what this one saw.
+        judge: the estimator that says what the policy is worth.
+        folds: in how many parts the records are. More choose by more records, and judge by fewer.
+            1: the policy is not judged, and `value` is the naive one.
+        confidence: of the intervals.
+        workers: how many processes solve at a time. In a script, more than one need the usual
+            ``if __name__ == "__main__":``.
+        metrics: the same as `metric`.
+        estimators: the same as `estimator`.
+        progress: called with what is being done; by default it is shown on a terminal.
+
+    Examples:
+        >>> log = {
+        ...     "context": ["q"] * 400,
+        ...     "items": [[1, 2], [2, 1]] * 200,
+        ...     "clicks": [[0, 1], [1, 0]] * 100 + [[0, 0], [1, 0]] * 100,
+        ... }
+        >>> best = optimize(log, metric="clicks@1")
+        >>> best.policy.table.to_pylist()
+        [{'context': 'q', 'item_1': 2, 'probability': 1.0, 'changed': True}]
+        >>> best.production, round(best.value, 2)
+        (0.5, 1.0)
+    """
+    what, by = _chosen_by(
+        metric if metrics is None else metrics,
+        estimator if estimators is None else estimators,
+        clip,
+    )
+    groups = tuple(at_least)
+    if explore and (pinned is not None or banned is not None or groups):
+        raise PolicyError(
+            "explore= shows production's own lists, which need not keep to pinned=, banned= and "
+            "at_least=. Leave one of them out."
+        )
+    tally, notes = settle(log)
+    check_metrics(tally.shape, [what])
+    (by,), assumed = with_curves(tally, [by], [what])
+    depth = min(tally.shape.depth, what.depth)
+    constraints = replace(
+        _named_constraints(tally, depth, pinned, banned, groups),
+        max_change=max_change,
+        max_lists=1 if deterministic else max_lists,
+        min_shown=min_shown,
+        fallback=fallback,
+        explore=explore,
+    )
+    by_list = lists is not None or (isinstance(by, Weighted) and by.model.over_lists)
+    given = None
+    if lists is not None and not (isinstance(lists, str) and lists == "logged"):
+        given = Observed(read_log(lists, clicks=None))
+    with working() as say:
+        say("Counting")
+        batches = batches_of(tally)
+        parts = Folds(batches, folds)
+        cell, theta, p, ladder = "ip", np.array(what.theta[:depth]), (1.0,) * depth, None
+        if isinstance(by, Ladder):
+            ladder, clip = _fit_ladder(batches, what, by), math.inf
+        else:
+            model, p, clip = by.model, by.model.examined(depth), by.clip[0] if by.clip else clip
+            cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
+        solver = Solver(cell, theta, theta * np.array(p), clip, ladder, pessimism, constraints)
+        solving = Solving(solver, folds, by_list)
+        counts = counts_of(parts, what.reward, depth, by_list=by_list, given=given)
+
+        def solved() -> Iterator[PartResult]:
+            done = 0
+            for part in pooled(solving, counts, workers):
+                yield part
+                done += part.rows
+                say("Choosing the best lists", min(done / max(batches.rows, 1), 1))
+
+        contexts, policy, held_out, lever = joined(solved())
+        say("Judging")
+        judged = None
+        if len(held_out):
+            judged = _judged(parts, held_out, what, judge, confidence)
+            (judge_by,) = parse_estimators(judge, math.inf)
+            if isinstance(judge_by, Ladder) and judge_by.examination is None and ladder:
+                # This ladder learns the same examination as the one that chooses.
+                se = ladder.se(lever / float(np.asarray(contexts["records"]).sum()))
+                judged = widened(
+                    judged,
+                    se,
+                    "How much positions are examined is itself an estimate, which adds "
+                    f"{se:.2g} to the standard error.",
+                )
+        notes = [*notes, *assumed]
+        if ladder is not None:
+            notes += drift_of(batches, what.reward, np.array(ladder.examined)).notes()
+    row, words = summary(contexts, judged, (by.name, what.name), explore, folds)
+    return Optimized(
+        (row,),
+        tuple(row),
+        (*notes, *words),
+        policy=Chosen(policy, items=numbered(ITEM, depth)),
+        evaluation=judged,
+        gains=gains(contexts, 1 - explore),
+        contexts=contexts,
+    )
+
+
+def _chosen_by(metric: object, estimator: object, clip: float) -> tuple[Metric, Weighted | Ladder]:
+    """The metric and the one estimator, if a policy can be chosen by them."""
+    what = only_metric(metric, "a policy is the best by")
+    if what.first:
+        raise ModelError(
+            f"{what.name} counts first clicks, which depend on all that stands above, so that the "
+            "best list is not found slot by slot. Optimise clicks@K or dcg@K, and evaluate the "
+            f"policy by {what.name}."
+        )
+    estimators = parse_estimators(estimator, clip)
+    if len(estimators) > 1:
+        raise ModelError(f"estimator={estimator!r}: a policy is the best by one of them.")
+    by = estimators[0]
+    if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
+        known = None if by.strengths is None else by.strengths[-3:]
+        return what, by if by.top == "ip" else Ladder("ip", known, by.examination)
+    if callable(by.model.cell) or not by.model.sees_items or len(by.clip or ()) > 1:
+        raise ModelError(
+            f"{by.name!r} cannot choose a policy: it needs one clip, and a cell of 'item', of "
+            "'item' and 'position', 'list' or 'prefix'. Use 'ladder-ip', 'ip', 'item', 'pbm' or "
+            "'list'."
+        )
+    return what, by
+
+
+def _named_constraints(
+    log: Tally,
+    depth: int,
+    pinned: object,
+    banned: Any,  # noqa: ANN401 - items, or any table
+    at_least: Iterable[tuple[Iterable[Hashable], float]],
+) -> Constraints:
+    """The constraints that name items, as the user gave them.
+
+    Args:
+        log: whose items they are.
+        depth: how long lists are.
+        pinned: a table of `context`, `item`, `position`.
+        banned: items, or a table of `context` and `item`.
+        at_least: items, and the least share of the slots that they get.
+    """
+
+    def typed(value: Hashable, column: str) -> Hashable:
+        """As the log has it, text or a whole number: otherwise nothing would match."""
+        if log.table[CONTEXT if column == CONTEXT else f"{ITEM}_1"].type().is_string():
+            return str(value)
+        try:
+            return int(value)  # type: ignore[call-overload,no-any-return]
+        except (TypeError, ValueError):
+            raise PolicyError(
+                f"{value!r} is no {column} of the log, whose {column}s are whole numbers."
+            ) from None
+
+    pins: dict[Hashable, dict[int, Hashable]] = {}
+    for row in _rows(pinned, (CONTEXT, ITEM, "position")):
+        context, item = typed(row[CONTEXT], CONTEXT), typed(row[ITEM], ITEM)
+        position = int(row["position"])
+        if not 1 <= position <= depth:
+            raise PolicyError(
+                f"pinned: position {position} for {item!r} in context {context!r}, but lists "
+                f"have {depth} positions. Pin it higher, or use a metric that counts further."
+            )
+        at = pins.setdefault(context, {})
+        if at.setdefault(position, item) != item:
+            raise PolicyError(
+                f"pinned: {at[position]!r} and {item!r} are both to be at position {position} "
+                f"of context {context!r}. Pin one item there."
+            )
+    everywhere, banned_in = frozenset[Hashable](), dict[Hashable, frozenset[Hashable]]()
+    if isinstance(banned, list | tuple | set | frozenset):
+        everywhere = frozenset(typed(item, ITEM) for item in banned)
+    else:
+        for row in _rows(banned, (CONTEXT, ITEM)):
+            context = typed(row[CONTEXT], CONTEXT)
+            banned_in[context] = banned_in.get(context, frozenset()) | {typed(row[ITEM], ITEM)}
+    groups = []
+    for items, share in at_least:
+        PART("at_least", share)
+        groups.append((frozenset(typed(item, ITEM) for item in items), share))
+    return Constraints(pins, everywhere, banned_in, tuple(groups))
+
+
+def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a small table of constraints."""
+    if source is None:
+        return []
+    engine, table = open_source(source)
+    missing = [c for c in columns if c not in table.columns]
+    if missing:
+        raise PolicyError(
+            f"the table needs the columns {', '.join(columns)}, and {missing[0]!r} is not there."
+            f"{did_you_mean(missing[0], table.columns)} It has {', '.join(table.columns)}."
+        )
+    return engine.rows(table.select(*columns))
+
+
+def _fit_ladder(batches: Batches, metric: Metric, ladder: Ladder) -> LadderRates:
+    """A ladder in numbers; its examination with its errors, if it is learnt."""
+    fit = fitted(batches.tally, ladder, metric.reward, metric.depth)
+    of_position, of_item, of_context = fit.strengths
+    rates = LadderRates((of_position, of_item, of_context), tuple(fit.examined))
+    if ladder.examination is None:
+        n, w = sample_counts(sampled(batches.tally, metric.reward))
+        covariance = examination_covariance(curve_information(n, w, np.array(fit.examined)))
+        clicks: Floats = w.sum(axis=0)
+        rates = replace(rates, covariance=covariance, clicks=ratio(clicks, clicks.sum()))
+    totals = Totals()  # of the last rung, that of the whole log
+    for counts in counts_of(Folds(batches, 1), metric.reward, batches.shape.depth):
+        n, c = rates.climbed(counts.slots())[-1]
+        totals.add("n", n, counts.pair_context)
+        totals.add("c", c, counts.pair_context)
+    return replace(rates, base=float(ratio(totals.sum("c"), totals.sum("n"))[0]))
+
+
+def _judged(
+    folds: Folds, policies: Policy, metric: Metric, judge: EstimatorLike, confidence: float
+) -> Evaluation:
+    """What policies are worth to the records that they were not chosen from.
+
+    A fold of a context is a context of its own, whose policy was chosen without it: so this is one
+    evaluation like any other. A ladder learns from the whole log what contexts share, and from a
+    fold the rates by which its policies are judged.
+    """
+    tally = folds.batches.tally
+    (by,), _ = with_curves(tally, parse_estimators(judge, math.inf), [metric])
+    if isinstance(by, Ladder):
+        fitted(tally, by, metric.reward, metric.depth)  # stays with the tally
+    judged = evaluate(
+        regrouped(tally, default_engine(), folds, KEPT),
+        policies,
+        metrics=metric,
+        estimators=by,
+        missing="production",
+        confidence=confidence,
+    )
+    # A note on drift is said of the whole log.
+    notes = tuple(note for note in judged.notes if not note.startswith(ITEMS_CHANGE))
+    return replace(judged, notes=notes)

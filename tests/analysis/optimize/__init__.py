@@ -1,1 +1,0 @@
-"""Policies that maximise an estimate, beside the linear program of the paper."""
