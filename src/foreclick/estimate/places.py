@@ -238,8 +238,8 @@ def _curvature(parts: Iterable[Moved], p: Floats) -> tuple[Floats, Floats]:
     """The clicks that p expects, (strata, S), and the information about log p, (strata, S, S)."""
     expected, cross = np.zeros_like(p), np.zeros((*p.shape, p.shape[1]))
     for moved in parts:
-        total, rate, share = moved.shares(p)
-        clicks = (rate * total)[:, None] * share
+        _, rate, share = moved.shares(p)
+        clicks = rate[:, None] * p[moved.stratum] * moved.n
         accumulate(expected, moved.stratum, clicks)
         cross += products(moved.stratum, clicks, share, len(p))
     return expected, _diagonal(expected) - cross
