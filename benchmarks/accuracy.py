@@ -44,7 +44,7 @@ PLAIN = ("list", "prefix", "ip", "item", "pbm", "rctr")
 LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
 
 
-def world(name: str, queries: int, seed: int) -> simulate.World:  # noqa: PLR0911 - one a world
+def world(name: str, queries: int, seed: int) -> simulate.World:
     """One of the worlds, with the attractions of `yandex_like`."""
     attraction, rng = attractions(queries, seed)
     examination = 1 / np.arange(1, POSITIONS + 1) ** 0.8

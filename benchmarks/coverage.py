@@ -73,7 +73,7 @@ def users(
     yield from _disturbed(setting, simulation, policy, "unit", replications, pack)
 
 
-def days(  # noqa: PLR0913 - all but three are keywords
+def days(
     name: str,
     replications: int,
     candidate: str = "fixed ranking",

@@ -104,7 +104,7 @@ class Mutant(NamedTuple):
 # --- what is changed ------------------------------------------------------------------------------
 
 
-def changed(node: ast.AST) -> ast.AST | None:  # noqa: C901 - a table
+def changed(node: ast.AST) -> ast.AST | None:
     """What a node becomes; None: it stays as it is."""
     new: Any = copy.copy(node)
     match node:
@@ -135,7 +135,7 @@ def changed(node: ast.AST) -> ast.AST | None:  # noqa: C901 - a table
     return new  # type: ignore[no-any-return]
 
 
-def _decides_nothing(node: ast.AST) -> list[ast.AST]:  # noqa: PLR0911 - a table
+def _decides_nothing(node: ast.AST) -> list[ast.AST]:
     """Parts of a node that are left as they are: types, messages, options that change no answer."""
     match node:
         case ast.FunctionDef():

@@ -23,11 +23,11 @@ import ibis.expr.types as ir
 import numpy as np
 
 from foreclick import simulate
-from foreclick.questions.backtest import Backtest, backtest
 from foreclick.engines import total, whole_file
 from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
+from foreclick.questions.backtest import Backtest, backtest
 from foreclick.rendering.curves import Curve, name_lines, over_periods, scale_y
 from foreclick.rendering.style import Chart, head, looks, panels, styled
 from foreclick.results import Result

@@ -80,7 +80,7 @@ def time_left(elapsed: float, share: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds, or minutes if there are many."""
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 _voice: ContextVar[Voice | None] = ContextVar("voice", default=None)

@@ -106,7 +106,7 @@ def _content(table: pa.Table) -> zt.TableContent:
     return found
 
 
-def _written(value: Any) -> zt.Value:  # noqa: ANN401, PLR0911
+def _written(value: Any) -> zt.Value:  # noqa: ANN401
     match value:
         case None:
             return zt.Value()

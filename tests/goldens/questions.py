@@ -239,7 +239,7 @@ def _random() -> Iterator[Question]:
         yield from _by_role(about, draw, seed, missing)
 
 
-def _third(  # noqa: PLR0911 - one for each
+def _third(
     about: About, draw: logs.Draw, number: int, missing: dict[str, Any]
 ) -> Question:
     """One question more about a random log, another one for each."""

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.questions.changes import context_changes
 from foreclick.batches import Batches
 from foreclick.errors import OptionError
 from foreclick.estimators import Question, parse_estimators
 from foreclick.estimators.contexts import context_estimates
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
+from foreclick.questions.changes import context_changes
 from foreclick.tallies.base import settle
 
 

@@ -4,7 +4,7 @@ from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding, Several
 from foreclick.batches.decode import decode, row_schema
-from foreclick.batches.drawn import context_draws, context_hashes, some_contexts
+from foreclick.batches.drawn import context_draws, some_contexts
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import (
     FEW_RECORDS,
@@ -37,7 +37,6 @@ __all__ = [
     "Totals",
     "batches_of",
     "context_draws",
-    "context_hashes",
     "contexts_repeat",
     "count_periods",
     "decode",

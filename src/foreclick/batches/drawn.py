@@ -90,7 +90,7 @@ def _bits(values: Floats) -> Any:  # noqa: ANN401 - numbers of 64 bits
     return np.round(values * _FINE).astype(np.int64).view(np.uint64)
 
 
-def some_contexts(batches: Batches, share: float, reward: str = "clicks") -> Batches:
+def some_contexts(batches: Batches, reward: str, share: float) -> Batches:
     """The batches of about that share of the contexts, with all their records."""
     if share >= 1:
         return batches
@@ -110,8 +110,3 @@ class _Drawn:
             found = batch.among((draws < self._share)[batch.row_context])
             if len(found.n):
                 yield found
-
-
-def context_hashes(batch: Batch) -> Ints:
-    """TEMPORARY: for the old estimators."""
-    return batch.keep("hashes", lambda: _text_hashes(batch))  # type: ignore

@@ -186,7 +186,7 @@ def _merged(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Bools, Bools]:
 def _changes(column: pa.ChunkedArray) -> Bools:
     """Shape (R,): whether a value is another than that of the row before; NULL equals NULL."""
     found = np.ones(len(column), dtype=np.bool_)
-    if len(column) < 2:  # noqa: PLR2004 - the first row is always new
+    if len(column) < 2:
         return found
     values = _whole(column)
     if pa.types.is_integer(values.type) and not values.null_count:

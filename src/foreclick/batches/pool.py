@@ -34,7 +34,7 @@ def pooled(
     """
     rest = iter(parts)
     first = list(islice(rest, 2)) if workers > 1 else []
-    if len(first) < 2:  # noqa: PLR2004 - a single one is done before a process has started
+    if len(first) < 2:
         yield from map(work, chain(first, rest))
         return
     _refuse_local(work, workers)

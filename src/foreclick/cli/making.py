@@ -77,7 +77,7 @@ class Convert(Run, Output):
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.words import did_you_mean
 
-        tracker, path, out = files if len(files) == 3 else (*files, self.needed())  # noqa: PLR2004
+        tracker, path, out = files if len(files) == 3 else (*files, self.needed())
         readers = fc.events.READERS
         if tracker not in readers:
             hint = did_you_mean(tracker, readers)

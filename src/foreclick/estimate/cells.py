@@ -50,8 +50,8 @@ def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
         return sums(group, values, count)
     width = int(np.prod(values.shape[1:]))
     flat = np.ascontiguousarray(values).reshape(len(values), width)
-    if width <= 2:  # noqa: PLR2004 - up to here, counting column by column is faster
-        found = np.stack([sums(group, column, count) for column in flat.T], axis=1)
+    if width <= 2:
+        found: Any = np.stack([sums(group, column, count) for column in flat.T], axis=1)
     else:
         from scipy import sparse  # noqa: PLC0415 - slow to import
 
@@ -64,7 +64,7 @@ def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     return np.asarray(found).reshape(count, *values.shape[1:])
 
 
-# --- what the log has of slots ----------------------------------------------------------------------
+# --- what the log has of slots --------------------------------------------------------------------
 
 
 class RewardCounts(NamedTuple):
@@ -110,15 +110,15 @@ class Entries(NamedTuple):
 
     Attributes:
         start: Shape (size + 1,): the first entry of each slot.
-        count: Shape (size + 1,): how many entries each slot has; 0 for the last.
+        held: Shape (size + 1,): how many entries each slot has; 0 for the last.
         key: for each position, Shape (E_k,): unit * T + cluster, rising.
         cluster: Shape (E,).
         n: Shape (E,): records.
     """
 
     start: Ints
-    count: Ints
-    key: list[Ints]
+    held: Ints
+    key: list[Any]
     cluster: Ints
     n: Floats
 
@@ -190,11 +190,11 @@ class SlotCounts:
             keys, found, before = [], [], 0
             for k, column in enumerate(self.columns):
                 here = n if counts.at_risk is None else n * counts.at_risk[:, k]
-                key = self._units(k)[line] * clusters + cluster
-                key, total = summed(key, here, len(range(self.size)[column]) * clusters)
+                size = len(range(self.size)[column]) * clusters
+                key, total = summed(self._units(k)[line] * clusters + cluster, here, size)
                 unit, of = parted(key, clusters)
-                count[column] = size = np.bincount(unit, minlength=len(count[column]))
-                start[column] = before + np.cumsum(size) - size
+                count[column] = here = np.bincount(unit, minlength=len(count[column]))
+                start[column] = before + np.cumsum(here) - here
                 before += len(key)
                 keys.append(key)
                 found.append((of.astype(np.int16), total))
@@ -283,7 +283,7 @@ def side_by_side(size: int, depth: int) -> tuple[slice, ...]:
     return tuple(slice(k, size, depth) for k in range(depth))
 
 
-# --- the candidates' cells --------------------------------------------------------------------------
+# --- the candidates' cells ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +405,7 @@ def _cells_by_function(policies: Candidate, model: ClickModel) -> Cells:
     else:
         counts = log_slots(batch, "context")
         unit = context = np.arange(batch.context_count)
-        own = slots.context
+        own = slots.context  # type: ignore[assignment]
         items = np.zeros(len(unit), dtype=np.int64)
     mass = np.stack([group_sums(own, of, len(unit)) for of in each], axis=2)  # (U, D, C)
     row, position = (index.ravel() for index in np.indices(mass.shape[:2]))
@@ -558,7 +558,7 @@ def cell_entries(cells: Cells, kind: Cluster, asks: list[Ask], shown: Bools) -> 
     entries = counts.entries(kind, which)
     atoms = np.flatnonzero(shown[cells.cell])
     slot = cells.slot[atoms]
-    count = entries.count[slot]
+    count = entries.held[slot]
     entry = expanded(entries.start[slot].astype(np.int64), count)
     cell, cluster = np.repeat(cells.cell[atoms], count), entries.cluster[entry]
     group = None

@@ -131,7 +131,7 @@ def influence(
         ends = np.searchsorted(reward.row, np.arange(len(batch.n) + 1))
         at = slot[line[reward.row], reward.position]
         earned = sparse.csr_array((reward.value, at, ends), shape=(len(batch.n), len(gain)))
-        psi[:, columns] += earned @ np.ascontiguousarray(gain[:, columns])
+        psi[:, columns] += np.asarray(earned @ np.ascontiguousarray(gain[:, columns]))
     return np.asarray(psi)
 
 

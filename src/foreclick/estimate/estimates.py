@@ -407,10 +407,8 @@ class Estimate:
         """
         s, slopes = self.stratum.number, self.slopes
         assert slopes is not None  # noqa: S101 - see `told`
-        cells, shrunk = (
-            [each(s, column) for column in self.columns]
-            for each in (self.of.of_small_cells, self.of.of_shrinkage)
-        )
+        cells = [self.of.of_small_cells(s, column) for column in self.columns]
+        shrunk = [self.of.of_shrinkage(s, column) for column in self.columns]
         if len(cells) == 1:
             return cells[0] + np.diag([shrunk[0], 0.0])
         alike = self._alike()
@@ -418,7 +416,7 @@ class Estimate:
         design = np.zeros((2, 4))
         design[0, [0, 2]], design[1, [1, 3]] = slopes
         found = design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T
-        return np.asarray(found + np.diag([_joined(shrunk, alike, slopes[0]), 0.0]))
+        return np.asarray(found + np.diag(np.array([_joined(shrunk, alike, slopes[0]), 0.0])))
 
     def _alike(self) -> float:
         """The correlation of the two parts of a ratio, as records show it."""
@@ -454,7 +452,9 @@ class Estimate:
         if len(self.parts) > 1 and self.alone and self.slopes is not None:
             # What a part hides and what its sample adds are one error, as alike as what shows.
             shrunk = [self.of.of_shrinkage(s, column) for column in self.columns]
-            both = [self.of.of_sample(s, c) + more for c, more in zip(self.columns, shrunk, strict=True)]
+            both = [
+                self.of.of_sample(s, c) + more for c, more in zip(self.columns, shrunk, strict=True)
+            ]
             apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
             own += apart[1] - apart[0] - self.alone
         return np.asarray(found + np.diag([own, 0.0]))
@@ -571,8 +571,7 @@ class Estimates:
             return 0.0 if found is None else float(found[s, at])
 
         names = ("mass", "covered", "weighted", "squared", "clipped", "lost", "unlogged")
-        names += ("cells", "seen", "out")
-        found: dict[str, Any] = {name: number(name) for name in names}
+        found: dict[str, Any] = {name: number(name) for name in (*names, "cells", "seen", "out")}
         found["out_records"] = number("out records")
         exposed = stratum.known.exposure(ask)
         filled = self.totals.sums.get((g, "filled"))
@@ -826,7 +825,9 @@ class Estimates:
                 found[j, i] = found[i, j]
         return found
 
-    def _hidden_pair(self, one: Estimate, two: Estimate, alike: float, *, production: bool) -> float:
+    def _hidden_pair(
+        self, one: Estimate, two: Estimate, alike: float, *, production: bool
+    ) -> float:
         """The covariance that two estimates hide, or that their differences with production do."""
         own, other = (
             _of_difference(each.hidden) if production else float(each.hidden[0, 0])

@@ -43,8 +43,8 @@ from foreclick.estimate.ladder import (
     readers,
     reward_of,
 )
+from foreclick.estimate.places import examination_curve
 from foreclick.estimate.spec import Ladder
-from foreclick.estimators.examination import examination_curve
 from foreclick.models import ClickModel
 from foreclick.progress import say
 from foreclick.tallies.base import FEW_PERIODS, Tally
@@ -99,7 +99,7 @@ def fitted(
     return cast("Fitted", tally.learnt[key])
 
 
-# --- the sample -------------------------------------------------------------------------------------
+# --- the sample -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +256,7 @@ def sample_counts(sample: Sample) -> tuple[Floats, Floats]:
     return n, w
 
 
-# --- strengths and κ --------------------------------------------------------------------------------
+# --- strengths and κ ------------------------------------------------------------------------------
 
 
 def learnt(ladder: Ladder, sample: Sample, given: Floats | None = None) -> Fitted:
@@ -344,7 +344,7 @@ def _walk(
     return at
 
 
-# --- the error of prediction ------------------------------------------------------------------------
+# --- the error of prediction ----------------------------------------------------------------------
 
 
 class _Shares(NamedTuple):

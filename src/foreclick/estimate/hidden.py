@@ -55,10 +55,9 @@ def add_hidden(
         return
     shown = w.wanted.max(axis=(1, 2), initial=0.0) > 0
     needed = [] if w.known else cluster_kinds(kinds)
-    entries = {
-        kind: cell_entries(cells, kind, w.asks, shown)
-        for kind in dict.fromkeys([*(["period"] if dated else []), *needed])
-    }
+    if dated and "period" not in needed:
+        needed = ["period", *needed]
+    entries = {kind: cell_entries(cells, kind, w.asks, shown) for kind in needed}
     if dated:
         _add_repeated(totals, name, w, entries["period"])
     if w.known or not kinds:
@@ -85,21 +84,20 @@ def add_hidden(
     shape = w.wanted.shape
     usual = np.where(own, ratio(pool[:, :, 0], pool[:, :, 1]), 0.0)[context].reshape(shape)
     pooled = np.where(own[context].reshape(shape), 0.0, 2 * n / (n + 1))
-    weight, there_too = w.weight, 1.0 * (w.weight > 0)
-    for kind in kinds:
-        if kind == "record":
-            # As if two more records of the context's usual variance had been seen in each cell.
-            known = (2 * n * usual - left) / (n + 1)
-            _products(totals, (name, kind, 0), context, known, weight, there_too)
-            _products(totals, (name, kind, 1), context, pooled, weight, there_too)
-        else:
-            known = n * (left + 2 * usual) / (n + 1)  # n_g σ_g², but for the pooled s²
-            _few_clusters(totals, (name, kind), w, entries[kind], there, known, pooled)  # type: ignore[index]
+    weight, there_too = w.weight, np.where(w.weight > 0, 1.0, 0.0)
+    if "record" in kinds:
+        # As if two more records of the context's usual variance had been seen in each cell.
+        known = (2 * n * usual - left) / (n + 1)
+        _products(totals, (name, "record", 0), context, known, weight, there_too)
+        _products(totals, (name, "record", 1), context, pooled, weight, there_too)
+    known = n * (left + 2 * usual) / (n + 1)  # n_g σ_g², but for the pooled s²
+    for kind in cluster_kinds(kinds):
+        _few_clusters(totals, (name, kind), w, entries[kind], there, known, pooled)
 
 
 def _few_clusters(
     totals: Totals,
-    name: tuple[int, str],
+    name: tuple[int, Cluster],
     w: WeighedCells,
     entries: CellEntries,
     there: Any,  # noqa: ANN401 - booleans
@@ -134,13 +132,13 @@ def _few_clusters(
         there * (w.rate**2 * spared)[:, :, None],
     ]
     totals.add((*name, "tau"), np.stack([w.by_context(each) for each in tau], axis=2))
-    weight, f = w.weight, 1.0 * (w.weight > 0)
+    weight, f = w.weight, np.where(w.weight > 0, 1.0, 0.0)
     _products(totals, (*name, 0), context, known * shared, weight, f)
     _products(totals, (*name, 1), context, pooled * shared, weight, f)
-    clusters = batch.cluster_count[name[1]]  # type: ignore[index]
+    clusters = batch.cluster_count[name[1]]
     key = context[cell].astype(np.int64) * clusters + entries.cluster
     at, group = numbered(key, batch.context_count * clusters)
-    of, f = (at // clusters).astype(np.int64), 1.0 * (w.ratio > 0)
+    of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
     for sign, part in ((1.0, expected), (-1.0, expected * np.sqrt(others))):
         moved = [
             group_sums(group, part[:, :, None] * factor[cell], len(at)) for factor in (weight, f)
@@ -172,7 +170,7 @@ def _add_repeated(totals: Totals, name: int, w: WeighedCells, entries: CellEntri
     of records on the same days tells.
     """
     seen = entries.exposed > 0
-    periods = entries.by_cell(1.0 * seen)
+    periods = entries.by_cell(np.where(seen, 1.0, 0.0))
     if w.by_row:  # rows of one cell may be of one period
         own, shown = w.cells.key, np.flatnonzero(seen[:, 0])
         pairs = np.stack([own[entries.cell[shown]], entries.cluster[shown]])
@@ -188,4 +186,4 @@ def _add_repeated(totals: Totals, name: int, w: WeighedCells, entries: CellEntri
 
 def cluster_kinds(kinds: Sequence[str]) -> list[Cluster]:
     """Those of the kinds that are clusters of records."""
-    return [kind for kind in ("period", "unit") if kind in kinds]  # type: ignore[misc]
+    return [kind for kind in ("period", "unit") if kind in kinds]

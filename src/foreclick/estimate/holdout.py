@@ -177,13 +177,15 @@ def fold_errors(
                 w, n = cases.weight, cut.case_n[cases.number]
                 each = np.stack([w * error**2, w * error, n * error], axis=1)
                 totals.more(("errors", ask), group_sums(cases.fold, each, count))
-    errors = []
-    for e in range(len(estimators)):
-        for metric in metrics:
-            for ask in question.asks_of(e, metric):
-                errors.append(FoldErrors(ask, *_summed(totals, ask, forward=protocol.forward)))
+    errors = [
+        FoldErrors(ask, *_summed(totals, ask, forward=protocol.forward))
+        for e in range(len(estimators))
+        for metric in metrics
+        for ask in question.asks_of(e, metric)
+    ]
     get = totals.sums
-    spread = {m: get["spread", m] / get["free"] if get["free"] else math.nan for m in metrics}
+    free = float(get["free"])
+    spread = {m: float(get["spread", m]) / free if free else math.nan for m in metrics}
     return Folds(
         errors=errors,
         weight=get["weight"],
@@ -204,7 +206,7 @@ def _whole_noise(known: Floats, unknown: Floats, usual: float) -> Floats:
     return np.asarray(known + np.where(unknown > 0, unknown * usual, 0.0))
 
 
-# --- folds and cases --------------------------------------------------------------------------------
+# --- folds and cases ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,7 +375,7 @@ def _summed(totals: Totals, ask: Ask, *, forward: bool) -> tuple[Floats, Floats,
     return squared, d + rho * b, td + rho * tb
 
 
-# --- estimators of the paper ------------------------------------------------------------------------
+# --- estimators of the paper ----------------------------------------------------------------------
 
 
 class _Everything(Candidate):
@@ -406,7 +408,9 @@ def _weighted(cut: Cut, asks: list[Ask]) -> Floats:
     share = ratio(entries.exposed, training[0])
     over = share * ratio(cut.training_n, cut.case_n)[case][:, None]
     clip = np.array([ask.clip for ask in asks])
-    bound = np.where(np.isfinite(clip), clip, 0.0) * ratio(cut.case_n, cut.training_n)[case][:, None]
+    bound = (
+        np.where(np.isfinite(clip), clip, 0.0) * ratio(cut.case_n, cut.training_n)[case][:, None]
+    )
     value = training[1] * np.where(over <= clip, share, bound)
     return group_sums(case, value, len(cut.case_n)) / cut.case_n[:, None]
 
@@ -442,7 +446,7 @@ def _by_hazard(
     return np.stack(found, axis=1)
 
 
-# --- the ladder -------------------------------------------------------------------------------------
+# --- the ladder -----------------------------------------------------------------------------------
 
 
 def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fitted) -> None:
@@ -471,23 +475,23 @@ def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fi
     held, steps = n, []
     whole = [log.rungs[0].n, log.rungs[0].c]
     for j, rung in enumerate(log.rungs):
-        cell = key // count
-        left = [
-            cut.training(each, cell, all_) for each, all_ in zip((n, c), whole, strict=True)
-        ]
+        cell = np.asarray(key // count, dtype=np.int64)
+        left = [cut.training(each, cell, all_) for each, all_ in zip((n, c), whole, strict=True)]
         e = exposed if isinstance(rung.exposed, np.ndarray) else 1.0
-        below, of = numbered(rung.below[cell].astype(np.int64) * count + key % count, rung.count * count)
-        steps.append((rung.s, left, e, of))
+        below, of = numbered(
+            rung.below[cell].astype(np.int64) * count + key % count, rung.size * count
+        )
+        steps.append((rung.s, left[0], left[1], e, of))
         with_n, with_c = climb(left[0] + n, left[1] + c, rung.s, of, len(below), e)
-        left_n, left_c = climb(*left, rung.s, of, len(below), e)
-        n, c, key = with_n - left_n, with_c - left_c, below
+        left_n, left_c = climb(left[0], left[1], rung.s, of, len(below), e)
+        n, c, key = with_n - left_n, with_c - left_c, np.asarray(below, dtype=np.int64)
         exposed = value_of_each(of, exposed, len(below))
         whole = list(log.rungs[j + 1][1:3] if j + 1 < len(log.rungs) else rung.climbed())
     # The log's rung: what every fold adds to what all pass on.
     rate, share = np.zeros(len(key)), np.ones(len(key))
-    for s, left, e, of in reversed(steps):
-        rate = descend(*left, s, rate[of] * e)
-        share = share[of] * e * borrowed(left[0], s)
+    for s, n_left, c_left, e, of in reversed(steps):
+        rate = descend(n_left, c_left, s, rate[of] * e)
+        share = share[of] * e * borrowed(n_left, s)
     own_n, own_c = sums(key % count, n, count), sums(key % count, c, count)
     totals.more(("passed own", asks[0].group), np.stack([own_n, own_c], axis=1))
     totals.more(("passed whole", asks[0].group), np.array([float(w[0]) for w in whole]))

@@ -1,9 +1,9 @@
 """The ladder: what candidates earn by rates that climb from fine cells to coarse ones.
 
-The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells, with rates r as `Ladder` says. Strengths
-given, a rate moves with the counts of its own cell and with the rate of the rung below, which moves
-with all of its cells. So the estimate moves by A_g (c_g(t) − r_g n_g(t)) for a record t, summed over
-the cells of the top. A comes down the ladder as rates do. With H the candidate's exposure that gets
+The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells, with the rates r that `Ladder` defines.
+Strengths given, a rate moves with the counts of its own cell and with the rate of the rung below,
+which moves with all of its cells. So a record t moves the estimate by A_g (c_g(t) − r_g n_g(t)),
+summed over the cells of the top. A comes down the ladder as rates do. With H the candidate's exposure that gets
 its rate from a cell, of its own or by backing off,
 
     A = H / (n + s) + A' s / (n + s).
@@ -76,7 +76,8 @@ def climb(
     """Records and clicks that the cells of a rung of strength s pass on to the rung below.
 
     Args:
-        n, c: Shape (G,): records and clicks of each cell.
+        n: Shape (G,): records of each cell.
+        c: Shape (G,): clicks of each cell.
         s: the strength of the rung.
         below: Shape (G,): the cell of the rung below that each belongs to.
         count: how many cells the rung below has.
@@ -106,7 +107,7 @@ def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
     return found
 
 
-# --- the log's cells --------------------------------------------------------------------------------
+# --- the log's cells ------------------------------------------------------------------------------
 
 
 class Rung(NamedTuple):
@@ -116,7 +117,7 @@ class Rung(NamedTuple):
         s: the strength.
         n, c: Shape (G,): records and clicks.
         below: Shape (G,): the cell of the next rung that each backs off to.
-        count: how many cells the next rung has.
+        size: how many cells the next rung has.
         exposed: Shape (G,) or 1: how much a record of a cell exposes the cell below.
     """
 
@@ -124,12 +125,12 @@ class Rung(NamedTuple):
     n: Floats
     c: Floats
     below: Ints
-    count: int
+    size: int
     exposed: Floats | float = 1.0
 
     def climbed(self) -> tuple[Floats, Floats]:
         """Records and clicks of the cells of the next rung."""
-        return climb(self.n, self.c, self.s, self.below, self.count, self.exposed)
+        return climb(self.n, self.c, self.s, self.below, self.size, self.exposed)
 
     def rates(self, below: Floats) -> tuple[Floats, Floats]:
         """Shape (G,) each: the rates, and what the rung below, of these rates, expects."""
@@ -224,7 +225,7 @@ def slot_examination(batch: Batch, fit: Fitted, reward: str) -> Floats:
     return readers(log_rungs(batch, fit, reward).attraction, batch.lists, fit.stopping) * p
 
 
-# --- the candidates' slots --------------------------------------------------------------------------
+# --- the candidates' slots ------------------------------------------------------------------------
 
 
 class _Slots(NamedTuple):
@@ -320,7 +321,7 @@ def _paths(
     return found[::-1]
 
 
-# --- columns ----------------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------------------
 
 
 class LogRate(NamedTuple):
@@ -410,7 +411,7 @@ def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, row
             # Where the candidate shows nothing, slip is - n times the factor of the cell below.
             rest = (n * borrowed(n, rung.s)) ** 2 * expected / rung.s
             rest[mine] = 0.0
-            rest = np.sqrt(sums(rung.below, rest, rung.count))
+            rest = np.sqrt(sums(rung.below, rest, rung.size))
             found.loose.append(Loose(owner, factor * rest[:, None]))
         last = np.zeros((len(rung.n) + (j == 0), width))  # the top's ends with no cell
         np.multiply(factor[rung.below], borrowed(rung.n, rung.s)[:, None], out=last[: len(rung.n)])

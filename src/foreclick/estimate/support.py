@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from foreclick.batches import Candidate, Floats, Ints
+from foreclick.batches import Candidate, Floats, Ints, sums
 from foreclick.estimate.cells import Cells
 from foreclick.estimate.columns import View
 from foreclick.estimate.question import Ask
@@ -50,19 +50,22 @@ def _first(rows: list[Row], by: str, top: int) -> list[Row]:
 def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportDetail]:
     """What of the first candidate is covered in the contexts of a batch, by ask."""
     batch, context = view.batch, w.cells.context
-    names = lambda x: batch.contexts[int(batch.context_value[x])].as_py()  # noqa: E731
+
+    def name(x: int) -> Any:  # noqa: ANN401 - text or a number
+        return batch.contexts[int(batch.context_value[x])].as_py()
+
     found = {}
     for a, ask in enumerate(w.asks):
         mass = w.records * w.wanted[:, a, 0]
         logged = w.logged[:, a] > 0
         covered, uncovered = (
-            np.bincount(context, np.where(logged == seen, mass, 0.0), batch.context_count)
+            sums(context, np.where(logged == seen, mass, 0.0), batch.context_count)
             for seen in (True, False)
         )
         over = w.ratio[:, a, 0]
         largest = [
             {
-                "context": names(context[g]),
+                "context": name(context[g]),
                 "cell": _cell_name(w.cells, view.policies, ask.model, g),
                 "weight": float(over[g]),
                 "exposure": float(w.wanted[g, a, 0]),
@@ -73,7 +76,7 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportD
         ]
         least = [
             {
-                "context": names(x),
+                "context": name(x),
                 "records": float(batch.context_n[x]),
                 "covered": float(covered[x] / (covered[x] + uncovered[x])),
                 "uncovered": float(uncovered[x]),

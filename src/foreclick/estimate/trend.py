@@ -112,7 +112,9 @@ def _scores(batch: Batch, reward: str, examined: Floats, known: int) -> tuple[Fl
     """Shape (P,) each: S and I of every item of a context; positions count as they are examined."""
     period = batch.clusters["period"]
     n = np.where(period < known, batch.n, 0.0)
-    time = period - (known - 1) / 2  # from the middle, so that squares of large numbers don't cancel
+    time = (
+        period - (known - 1) / 2
+    )  # from the middle, so that squares of large numbers don't cancel
     pairs = np.where(batch.lists == EMPTY, batch.pair_count, batch.lists)
     exposed = []
     for power in (0, 1, 2):

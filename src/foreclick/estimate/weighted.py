@@ -296,7 +296,7 @@ def product_of(rate: Floats, ask: Ask) -> Product:
     return Product(worth, slope, rest)
 
 
-# --- columns ----------------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------------------
 
 
 def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) -> Scored:
@@ -332,7 +332,7 @@ def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) ->
     found = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
     if details:
         out = (found.facts["covered"] <= 0) & (found.facts["mass"] > 0)
-        found.facts["out"] = 1.0 * out
+        found.facts["out"] = np.where(out, 1.0, 0.0)
         found.facts["out records"] = out * batch.context_n[:, None]
         found.largest = np.zeros_like(found.value)
         np.maximum.at(

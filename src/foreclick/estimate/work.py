@@ -175,7 +175,7 @@ class BatchWork:
         view = View.of(batch, q.candidates, policy_depth(q, self.shape), self.sampled)
         known, drops = view.known, q.missing == "drop" and not view.known.all()
         if drops:
-            known = np.repeat(known.all(axis=1)[:, None], view.count, axis=1)
+            known = np.repeat(np.asarray(known.all(axis=1))[:, None], view.count, axis=1)
             batch = whole.only(known[:, 0])
             view = View.of(batch, q.candidates, view.policies.depth, self.sampled)
         part = self.strata.rows(batch)
@@ -289,7 +289,7 @@ class BatchWork:
         else:
             logging: Any = None if asks[0].metric.shown else asks[0].logging
             if isinstance(logging, Policy):
-                coding, everywhere = view.members[0].coding, view.known.any(axis=1)
+                coding, everywhere = view.members[0].coding, np.asarray(view.known.any(axis=1))
                 if "logging policy" not in found.missing:  # which all groups share
                     known = Candidate(coding, logging).known
                     found.note_missing("logging policy", view.batch, known)
@@ -350,7 +350,7 @@ def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints
 
     Where periods and units count both, a bucket of users in a period is a cluster too.
     """
-    found = [
+    found: list[tuple[str, Ints, int]] = [
         (str(kind), batch.clusters[kind].astype(np.int64), batch.cluster_count[kind])
         for kind in cluster_kinds(kinds)
     ]
@@ -400,7 +400,7 @@ def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] |
     taken = None
     if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
         views = (View.of(batch, question.candidates, 1, ()) for batch in batches_of(tally))
-        taken = [view.known.all(axis=1) for view in views]
+        taken = [np.asarray(view.known.all(axis=1)) for view in views]
         taken = None if all(each.all() for each in taken) else taken
     found: list[tuple[Fitted, LogRate] | None] = []
     for asks in question.groups:
@@ -449,7 +449,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         value = np.where(view.known, value, produced[:, None])
         used = np.ones(batch.context_count)
         if question.missing == "drop":
-            used = 1.0 * view.known.all(axis=1)
+            used = np.where(view.known.all(axis=1), 1.0, 0.0)
         other = produced if view.count == 1 else value[:, 1]
         found.append((batch.context_n * used, value[:, 0] * used, other * used))
     contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]

@@ -32,7 +32,7 @@ from foreclick.metrics import CLICKS
 HALF_AN_HOUR = timedelta(minutes=30)
 
 
-def from_events(  # noqa: PLR0913 - column roles are keywords, everywhere the same
+def from_events(
     shown: TableLike,
     actions: TableLike,
     *,

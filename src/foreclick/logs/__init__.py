@@ -157,7 +157,7 @@ _SEVERAL = ("items", "clicks", "propensity", "segments", "list_id")
 
 
 @checked(depth=_DEPTH, **dict.fromkeys(_ONE, column), **dict.fromkeys(_SEVERAL, names))
-def read_log(  # noqa: PLR0913 - column roles are keywords, everywhere the same
+def read_log(
     source: TableLike,
     *,
     context: str | None = "context",

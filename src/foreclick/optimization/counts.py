@@ -287,7 +287,11 @@ def with_lists(batch: Batch, policy: Policy) -> tuple[Batch, Bools]:
     order = pc.sort_indices(view.values)
     rank = np.full(len(order) + 1, EMPTY)  # the last is that of no item
     rank[np.asarray(order)] = np.arange(len(order))
-    items = rank[np.concatenate([view.logged()[1], given.items])]
+    items = rank[
+        np.concatenate(
+            [np.where(batch.lists == EMPTY, EMPTY, batch.pair_item[batch.lists]), given.items]
+        )
+    ]
     context = np.concatenate([batch.list_context, given.context])
     by_list = np.lexsort((*items.T[::-1], context))
     new = np.ones(len(by_list), dtype=np.bool_)

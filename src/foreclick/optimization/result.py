@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick import inference
-from foreclick.analysis.answers import line_of
-from foreclick.analysis.evaluate import Evaluation
 from foreclick.batches import sums
 from foreclick.engines import write_readable
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.policies import Lists
+from foreclick.questions.answers import line_of
+from foreclick.questions.evaluate import Evaluation
 from foreclick.results import Headline, Result, Value, format_value
 
 _WHY = {

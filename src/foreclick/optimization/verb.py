@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from foreclick.analysis.curves import with_curves
-from foreclick.analysis.evaluate import Evaluation, evaluate
-from foreclick.analysis.trends import ITEMS_CHANGE, drift_of
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio, regrouped
 from foreclick.engines import TableLike, default_engine, open_source
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimators import EstimatorLike, Ladder, Weighted, check_metrics, parse_estimators
-from foreclick.estimators.examination import curve_information
-from foreclick.estimators.ladder.fit import fitted
-from foreclick.estimators.ladder.sample import sample_counts, sampled
+from foreclick.estimate.fit import fitted, sample_counts, sampled
+from foreclick.estimate.places import curve_information
+from foreclick.estimate.question import check_metrics
+from foreclick.estimate.spec import EstimatorLike, Ladder, Weighted, parse_estimators
+from foreclick.estimate.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.constraints import Constraints
@@ -30,6 +28,8 @@ from foreclick.optimization.tables import PartResult, Solving, joined
 from foreclick.options import PART, checked
 from foreclick.policies import Observed, Policy
 from foreclick.progress import Say, working
+from foreclick.questions.curves import with_curves
+from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import did_you_mean
@@ -39,7 +39,7 @@ KEPT = 4_000_000
 
 
 @checked()
-def optimize(  # noqa: PLR0913, PLR0915 - all but one are keywords; read from top to bottom
+def optimize(
     log: LogLike,
     *,
     metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],

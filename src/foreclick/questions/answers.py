@@ -72,7 +72,7 @@ def headline_of(
     mine = [row for row in rows if row["estimator"] == answering]
     several = len({row["clip"] for row in mine}) > 1
     lines = [
-        line_of(row | dict.fromkeys(by[:1], "all") | dict.fromkeys(by[1:], ""), by, several=several)
+        line_of({**row, **dict.fromkeys(by, ""), by[0]: "all"}, by, several=several)
         for row in whole
         if row["estimator"] == answering
     ]
@@ -171,7 +171,7 @@ def _unjudged(others: Mapping[str, Sequence[Row]]) -> list[str]:
 
 def _said(name: str, rows: Sequence[Row]) -> str:
     """An estimator with its changes, if they are few."""
-    if len(rows) > 3:  # noqa: PLR2004 - more numbers than a sentence holds
+    if len(rows) > 3:
         return name
     told = ["–" if is_blind(row) else format_value("lift", row["lift"]) for row in rows]
     return f"{name} ({', '.join(told)})"

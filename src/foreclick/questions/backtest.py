@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick import inference
-from foreclick.analysis.curves import with_curves
 from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimate.holdout import FoldErrors, Folds, Protocol, fold_errors
@@ -24,6 +23,7 @@ from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import checked, choice
 from foreclick.progress import Say
+from foreclick.questions.curves import with_curves
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -102,7 +102,7 @@ class Backtest(Result):
 
 
 @checked(weight=choice("pairs", "records"))
-def backtest(  # noqa: PLR0913 - all but the log are keywords
+def backtest(
     log: LogLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
@@ -220,7 +220,7 @@ def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], f
         undated = sum(batch.n[batch.clusters["period"] == len(dated)].sum() for batch in batches)
     blocks = _blocks(dated, block)
     names = list(dict.fromkeys(blocks.values()))
-    if len(names) < 2:  # noqa: PLR2004 - one to hold out, one to learn from
+    if len(names) < 2:
         raise BacktestError(
             f"the log has {number_of(len(dated), 'period')} in {number_of(len(names), 'block')}; a "
             "backtest needs two "
@@ -361,8 +361,8 @@ def _foresight(metric: Metric, rows: list[dict[str, Any]]) -> str:
     low, high = best["slope_low"], best["slope_high"]
     span = "" if low is None else f" ({low:.2f} to {high:.2f})"
     return (
-        f"{whose} {best['estimator']} predicted {best['skill']:.0%} of them, and where it predicted "
-        f"1, {best['slope']:.2f}{span} came."
+        f"{whose} {best['estimator']} predicted {best['skill']:.0%} of them, and where it "
+        f"predicted 1, {best['slope']:.2f}{span} came."
     )
 
 
@@ -446,14 +446,16 @@ def _rmse(errors: FoldErrors, found: Folds) -> float:
 def _named(errors: FoldErrors) -> str:
     if errors.ask.model.name == _STEADY:
         return "'nothing changes'"
-    return errors.ask.model.name + (f" (M = {errors.ask.clip:g})" if math.isfinite(errors.ask.clip) else "")
+    return errors.ask.model.name + (
+        f" (M = {errors.ask.clip:g})" if math.isfinite(errors.ask.clip) else ""
+    )
 
 
 def _by_chance(a: FoldErrors, b: FoldErrors, found: Folds) -> float | None:
     """How often periods like these would differ as much by chance: paired, with Student's t."""
     judged = found.pairs > 0
     count = int(judged.sum())
-    if count < 3:  # noqa: PLR2004 - one degree of freedom says nothing
+    if count < 3:
         return None
     weight = found.weight[judged]
     difference = (a.squared - b.squared)[judged]

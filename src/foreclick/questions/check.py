@@ -204,5 +204,5 @@ def _advice(facts: list[Fact]) -> Iterator[str]:
             f"The log has {_told(periods)} periods. A period is a day or a week: everything "
             "by period is slow with so many, and says little. Read the log with a coarser one."
         )
-    if (bots := known.get("share of records that are theirs", 0)) > 0.01:  # noqa: PLR2004
+    if (bots := known.get("share of records that are theirs", 0)) > 0.01:
         yield f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."

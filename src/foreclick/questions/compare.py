@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from foreclick import inference
-from foreclick.analysis.curves import with_curves
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Unseen
 from foreclick.estimate.question import Question, check_metrics
@@ -24,6 +23,7 @@ from foreclick.options import checked, choice
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.progress import Say
 from foreclick.questions.clusters import clusters_of
+from foreclick.questions.curves import with_curves
 from foreclick.questions.effort import announce_effort
 from foreclick.questions.evaluate import usual_estimators
 from foreclick.questions.verdicts import beyond, contradicts, largest_slots

@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from foreclick.analysis.clusters import TOO_MANY_PERIODS, clusters_of
-from foreclick.analysis.trends import drift_of
 from foreclick.batches import Batches, Bools, Floats, batches_of, count_periods, some_contexts
 from foreclick.batches.facts import count_records, records_without_period
 from foreclick.errors import ModelError
 from foreclick.estimate.examination import CurveError, Examined, Segment, examine
-from foreclick.estimators import Clusters, Ladder, Weighted
-from foreclick.estimators.spec import LearntCurve
+from foreclick.estimate.question import Clusters
+from foreclick.estimate.spec import Estimator, LearntCurve, Weighted
+from foreclick.estimate.trend import drift_of
 from foreclick.metrics import AnyMetric
 from foreclick.progress import say
+from foreclick.questions.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.tallies import FEW_PERIODS
 from foreclick.tallies.base import Tally
 from foreclick.words import number_of
@@ -190,8 +190,8 @@ def listed(labels: list[Any], name: str) -> str:
 
 
 def with_curves(
-    tally: Tally, estimators: Sequence[Weighted | Ladder], metrics: Sequence[AnyMetric]
-) -> tuple[list[Weighted | Ladder], list[str]]:
+    tally: Tally, estimators: Sequence[Estimator], metrics: Sequence[AnyMetric]
+) -> tuple[list[Estimator], list[str]]:
     """Estimators whose click models have learnt their examination, and a note where they could not.
 
     It is that of the log's first reward, whatever is asked: what is looked at is the same.
@@ -243,7 +243,7 @@ def _known(tally: Tally) -> tuple[LearntCurve | None, Bools]:
     size, reward, batches = tally.shape.depth, tally.shape.rewards[0], batches_of(tally)
     share = SAMPLE_RECORDS / max(count_records(tally), 1.0)
     while True:
-        some = some_contexts(batches, share)
+        some = some_contexts(batches, reward, share)
         curves, _ = _curves(some, tuple(range(size)), reward, (), "auto", varying)
         if share >= 1 or (curves and all(map(_sharp, curves.values()))):
             break
@@ -257,7 +257,7 @@ def _known(tally: Tally) -> tuple[LearntCurve | None, Bools]:
             covariance = np.nan_to_num(max(finite, key=lambda c: float(np.nansum(np.diag(c)))))
             known = places.identified & (np.sqrt(np.diag(covariance)) <= _FACTOR)
             zero = places.zero & (places.wins.max(axis=0) >= _MISSED)
-    if known.sum() < 2:  # noqa: PLR2004 - one place is no curve
+    if known.sum() < 2:
         return None, np.zeros_like(known)
     at = np.arange(size)
     above = np.maximum.accumulate(np.where(known, at, -1))

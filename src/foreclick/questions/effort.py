@@ -24,9 +24,7 @@ _EXAMINED, _COMPARED = 25.0, 1e-3
 _SLOT_BYTES = 100
 
 
-def announce_effort(
-    counted: Tally, estimators: Sequence[Estimator], candidates: int = 1
-) -> None:
+def announce_effort(counted: Tally, estimators: Sequence[Estimator], candidates: int = 1) -> None:
     """Say how long the work will take, if that is long, and what would make it shorter.
 
     It is said once of a log: the next question finds most of the work done.

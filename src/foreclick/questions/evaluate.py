@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from foreclick import inference
-from foreclick.analysis.curves import with_curves
 from foreclick.batches import FEW_RECORDS, contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate
@@ -42,6 +41,7 @@ from foreclick.questions.answers import (
 )
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.clusters import clusters_of
+from foreclick.questions.curves import with_curves
 from foreclick.questions.effort import announce_effort
 from foreclick.questions.verdicts import (
     Claims,
@@ -383,9 +383,7 @@ def loggings_of(
     return ["propensity" if fits else None for fits in able]
 
 
-def _row(
-    pair: Pair, counted: Tally, confidence: float, interval: IntervalKind
-) -> dict[str, Any]:
+def _row(pair: Pair, counted: Tally, confidence: float, interval: IntervalKind) -> dict[str, Any]:
     one, production, change = pair.estimate, pair.production, pair.change
     intervals = bool(one.of.question.clusters)
     ends = pair.ends(confidence, interval) if intervals else {}

@@ -13,7 +13,7 @@ from foreclick import inference
 from foreclick.batches import Bools, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimate.examination import DIFFER, Examined
-from foreclick.estimators import Clusters, check_columns
+from foreclick.estimate.question import Clusters, check_columns
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
 from foreclick.questions.curves import WORTH, learn_curves, listed
@@ -74,7 +74,7 @@ class Examination(Result):
 
 
 @checked(clusters=choice("auto", "period", "unit", "record"))
-def examination(  # noqa: PLR0913 - all but the log are keywords
+def examination(
     log: LogLike,
     *,
     depth: int | None = None,
@@ -224,7 +224,7 @@ def curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
         return f"Stop at depth={first}, l{rest}" if stops else f"L{rest}"
 
     told = these(places.identified)
-    if places.identified.sum() < 2:  # noqa: PLR2004 - one place is no curve
+    if places.identified.sum() < 2:
         return [f"No curve: no two {name}s can be compared by items that moved between them."]
     if at:
         first, other = (these(np.arange(len(labels)) == k) for k in (0, at))

@@ -89,7 +89,7 @@ class Explored(Result):
     missing=choice("error", "production"),
     contexts=whole(1, "how many rows the table has", "10"),
 )
-def explore(  # noqa: PLR0913, PLR0915 - all but two are keywords
+def explore(
     log: LogLike,
     candidate: PolicyLike,
     *,
@@ -330,4 +330,4 @@ def _notes(
 def _days(value: float) -> str:
     if math.isinf(value):
         return "ever"
-    return f"{value:.1f} days" if value < 10 else f"{math.ceil(value):,} days"  # noqa: PLR2004
+    return f"{value:.1f} days" if value < 10 else f"{math.ceil(value):,} days"

@@ -19,9 +19,9 @@ from foreclick import inference
 from foreclick.batches import Batch, Floats, batches_of, padded, ratio
 from foreclick.engines import ending, has_place, located, whole_file, write_rows
 from foreclick.errors import ModelError, ReportError
+from foreclick.estimate.estimates import whole_number
 from foreclick.estimate.examination import CurveError
-from foreclick.estimators import Clusters, check_columns
-from foreclick.estimators.answer import whole_number
+from foreclick.estimate.question import Clusters, check_columns
 from foreclick.models import ClickModel
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say

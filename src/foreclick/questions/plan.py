@@ -111,7 +111,7 @@ class Arms:
         return Traffic(context, h, pi, noise, self.n / self.n.sum(), most)
 
 
-def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metric) -> Arms:  # noqa: PLR0915
+def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metric) -> Arms:
     """What the two policies show and earn.
 
     Args:

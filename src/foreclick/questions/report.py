@@ -104,7 +104,7 @@ class Report(Result):
 
 
 @checked(backtest=flag, contexts=whole(0, "how many contexts are listed", "5"), logging=LOGGING)
-def report(  # noqa: PLR0913, PLR0915 - all but two are keywords
+def report(
     log: LogLike,
     candidate: PolicyLike,
     *,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from foreclick.analysis.curves import with_curves
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
 from foreclick.estimate.question import Missing, Question, check_metrics
@@ -15,6 +14,7 @@ from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import checked
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
+from foreclick.questions.curves import with_curves
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle

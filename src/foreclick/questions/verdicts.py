@@ -137,7 +137,7 @@ def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, f
 
 
 def beyond(estimate: Estimate, most: dict[Metric, float]) -> float:
-    """How much more than the log suggests it may be worth, were all that is new as good as can be."""
+    """How much more it may be worth than the log suggests, were all that is new clicked always."""
     if not any(part.metric in most for part in estimate.parts):
         return 0.0
     return max(estimate.unseen(most).more - estimate.unseen().more, 0.0)
@@ -222,7 +222,7 @@ def _check(estimates: Sequence[Estimate], found: list[inference.Verdict]) -> Non
     answers: dict[object, int] = {}
     checks: dict[object, int] = {}
     for i, one in enumerate(estimates):
-        of = one.metric, one.stratum.number
+        of: object = (one.metric, one.stratum.number)
         if one.ladder:
             answers.setdefault(of, i)
         elif one.estimator == "ip":
@@ -245,7 +245,9 @@ def _check(estimates: Sequence[Estimate], found: list[inference.Verdict]) -> Non
         elif words in _OPPOSITES:
             because = f"{inference.DISAGREE}: {found[i].because} {found[j].because}"
         if because:
-            found[i] = found[j] = replace(found[i], word=inference.UNKNOWN, because=because, plain=False)
+            found[i] = found[j] = replace(
+                found[i], word=inference.UNKNOWN, because=because, plain=False
+            )
 
 
 def contradicts(answer: Sequence[Estimate], check: Sequence[Estimate]) -> bool:

@@ -8,14 +8,14 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from foreclick.errors import ReportError
+from foreclick.optimization.result import Optimized
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
-from foreclick.optimization.result import Optimized
-from foreclick.questions.support import Support
-from foreclick.errors import ReportError
 from foreclick.questions.explore import Explored
+from foreclick.questions.support import Support
 from foreclick.rendering.curves import (
     Clips,
     Curve,

@@ -82,7 +82,7 @@ class Clips:
             low, high = (math.log10(m) for m in (self.finite[0], self.finite[-1]))
             powers = range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1)
             shown = [10.0**power for power in powers][:: math.ceil(len(powers) / _FEW) or 1]
-            if len(shown) < 2:  # noqa: PLR2004 - one number alone does not make a scale
+            if len(shown) < 2:
                 shown = [self.finite[0], self.finite[-1]]
         written = {m: _short(m) for m in shown}
         return written | ({self.beyond: "∞"} if self.infinite else {})

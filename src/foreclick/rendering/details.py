@@ -189,11 +189,11 @@ def _positions(reward: str | None, facts: list[tuple[str, float]]) -> Markup | N
 
 def _short(share: float) -> str:
     """A share in few characters."""
-    return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{share:.1%}"  # noqa: PLR2004
+    return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{share:.1%}"
 
 
 def _daily(what: str, facts: list[tuple[str, float]], *, line: bool) -> Markup | None:
-    if len(facts) < 2:  # noqa: PLR2004 - one day is no course of days
+    if len(facts) < 2:
         return None
     names, values = [name for name, _ in facts], [value for _, value in facts]
     column = "value" if line else "records"

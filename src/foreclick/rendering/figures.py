@@ -262,7 +262,7 @@ def _below(places: Sequence[str], xs: Sequence[float], height: int) -> Markup:
     """What is written below places: all if they are short and few, else the ends and the middle."""
     last = len(places) - 1
     shown = range(len(places))
-    if len(places) > _CROWDED or sum(map(len, places)) > 40:  # noqa: PLR2004 - of a telephone
+    if len(places) > _CROWDED or sum(map(len, places)) > 40:
         shown = sorted({0, last // 2, last})  # type: ignore[assignment]
     parts = []
     for i in shown:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 
-from foreclick.questions.evaluate import Evaluation
 from foreclick.engines import ending, has_place, located, whole_file
 from foreclick.errors import MissingDependency, ReportError, optional
+from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
 from foreclick.rendering.page import report_page
 from foreclick.results import Result

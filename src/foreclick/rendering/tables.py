@@ -117,7 +117,7 @@ def axis_row(scale: Scale, ticks: Sequence[tuple[float, str]], columns: int) -> 
         "tr",
         element("td"),
         element("td", axis(scale, ticks), class_="picture"),
-        element("td", colspan=columns - 2) if columns > 2 else None,  # noqa: PLR2004
+        element("td", colspan=columns - 2) if columns > 2 else None,
     )
 
 

@@ -168,9 +168,9 @@ def _share(value: float) -> str:
     value = round(value, _ROUNDING)
     if value in {0, 1}:
         return f"{value:.0%}"
-    if 0 < value < 0.0005:  # noqa: PLR2004 - would be rounded to 0.0%
+    if 0 < value < 0.0005:
         return "<0.1%"
-    if 0.9995 <= value < 1:  # noqa: PLR2004 - would be rounded to 100.0%
+    if 0.9995 <= value < 1:
         return ">99.9%"
     return f"{value:.1%}"
 
@@ -180,11 +180,11 @@ def _lift(value: float) -> str:
     value = round(value, _NOISE)
     if value == 0:
         return "0%"
-    if abs(value) < 0.000005:  # noqa: PLR2004 - would be rounded to +0.000%
+    if abs(value) < 0.000005:
         return "0.000%"
-    if abs(value) < 0.001:  # noqa: PLR2004 - 0.1 %, below which two places lose the number
+    if abs(value) < 0.001:
         return f"{value:+.3%}"
-    digits = 2 if abs(value) < 0.1 else 1 if abs(value) < _LARGE else 0  # noqa: PLR2004
+    digits = 2 if abs(value) < 0.1 else 1 if abs(value) < _LARGE else 0
     return f"{value:+,.{digits}%}"
 
 

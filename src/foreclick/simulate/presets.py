@@ -101,7 +101,7 @@ def attractions(queries: int, seed: int, pool: int = POOL) -> tuple[Floats, np.r
     attraction = 0.01 + 0.6 * rng.beta(0.30, 0.78, (queries, pool))
     score = attraction + _RANKER_NOISE * rng.standard_normal(attraction.shape)
     attraction = np.take_along_axis(attraction, np.argsort(-score, axis=1), axis=1)
-    navigational = rng.random(queries) < 0.85  # noqa: PLR2004 - of the docstring above
+    navigational = rng.random(queries) < 0.85
     attraction[navigational, 0] = rng.uniform(0.6, 0.9, navigational.sum())
     return attraction, rng
 

@@ -210,7 +210,7 @@ class Drifting:
         drift, size = self.drift, (*shape, self.drift.swaps)
         place = _drawn(rng, size, self.positions, drift.depth)
         other = _below(rng, place, drift.reach, self.items)
-        made = rng.random(size) < 0.5  # noqa: PLR2004 - an even chance
+        made = rng.random(size) < 0.5
         made[..., 0] = True
         return np.stack([place, np.where(made, other, place)], axis=-1).astype(np.int16)
 

@@ -101,7 +101,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004 - characters
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _count(value: object) -> bool:
