@@ -50,18 +50,16 @@ def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
         return sums(group, values, count)
     width = int(np.prod(values.shape[1:]))
     flat = np.ascontiguousarray(values).reshape(len(values), width)
-    if width <= 2:
-        found: Any = np.stack([sums(group, column, count) for column in flat.T], axis=1)
-    else:
-        from scipy import sparse  # noqa: PLC0415 - slow to import
+    if width <= 4:  # up to here, column by column is faster
+        each = np.stack([sums(group, column, count) for column in flat.T], axis=1)
+        return each.reshape(count, *values.shape[1:])
+    from scipy import sparse  # noqa: PLC0415 - slow to import
 
-        ends = np.arange(len(values) + 1, dtype=np.int32)
-        inside = group.astype(np.int32)
-        ones = np.ones(len(values))
-        if len(group) and int(inside.max()) >= count:
-            ones, inside = 1.0 * (inside < count), np.minimum(inside, count - 1)
-        found = sparse.csc_array((ones, inside, ends), shape=(count, len(values))) @ flat
-    return np.asarray(found).reshape(count, *values.shape[1:])
+    ends = np.arange(len(values) + 1, dtype=np.int32)
+    whose = sparse.csc_array(
+        (np.ones(len(values)), group.astype(np.int32), ends), shape=(count, len(values))
+    )
+    return np.asarray(whose @ flat).reshape(count, *values.shape[1:])
 
 
 # --- what the log has of slots --------------------------------------------------------------------
@@ -193,8 +191,8 @@ class SlotCounts:
                 size = len(range(self.size)[column]) * clusters
                 key, total = summed(self._units(k)[line] * clusters + cluster, here, size)
                 unit, of = parted(key, clusters)
-                count[column] = here = np.bincount(unit, minlength=len(count[column]))
-                start[column] = before + np.cumsum(here) - here
+                count[column] = own = np.bincount(unit, minlength=len(count[column]))
+                start[column] = before + np.cumsum(own) - own
                 before += len(key)
                 keys.append(key)
                 found.append((of.astype(np.int16), total))
@@ -576,5 +574,5 @@ def cell_entries(cells: Cells, kind: Cluster, asks: list[Ask], shown: Bools) -> 
         for ask in asks
     ]
     exposed = [by_entry(entries.n, cells.along(ask.exposure)) for ask in asks]
-    start = starts_of(cell, cells.size)
+    start = np.append(0, np.cumsum(np.bincount(cell, minlength=cells.size)))
     return CellEntries(start, cell, cluster, np.stack(earned, 1), np.stack(exposed, 1))

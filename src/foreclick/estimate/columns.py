@@ -81,6 +81,8 @@ class Scored:
         largest: Shape (X, E): the largest weight, before it is clipped.
         psi: Shape (R, E) or (R, E + 1): ψ_t + V; the last is the click rate that contexts share,
             if there is one. None: not asked for.
+        by_cluster: Shape (T, E): Σ (ψ_t + V) over the records of each cluster, where that is all
+            that is asked for.
         loose: errors that no record shows, with as many columns as `psi`.
         slope: Shape (X, E): how far n_x V_x moves with the click rate that contexts share.
         shared: Shape (X, E, D): how far n_x V_x is off by each of D errors that contexts share.
@@ -90,6 +92,7 @@ class Scored:
     facts: dict[str, Floats]
     largest: Floats | None = None
     psi: Floats | None = None
+    by_cluster: Floats | None = None
     loose: list[Loose] = field(default_factory=list)
     slope: Floats | None = None
     shared: Floats | None = None
@@ -101,7 +104,7 @@ def influence(
     slot: Ints,
     common: Floats,
     gain: Floats,
-    cost: Floats | None,
+    expected: Floats | None,
     rewards: Sequence[tuple[RewardCounts, Any]],
 ) -> Floats:
     """Shape (R, E): ψ_t + V of one record of each row.
@@ -112,23 +115,17 @@ def influence(
         slot: Shape (lines, W): which of J slots stands at each position; J for none.
         common: Shape (X, E): what all records of a context have in common.
         gain: Shape (J + 1, E): how far a reward of 1 at a slot moves each column; the last is 0.
-        cost: Shape (J + 1, E): what a record was expected to earn there; None for nothing.
+        expected: Shape (lines, E): Σ cost, what a record was expected to earn; None for nothing.
         rewards: what is counted, and the columns that count it.
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
 
     psi = common[batch.row_context]
-    count, width = slot.shape
-    if cost is not None and rewards[0][0].at_risk is None:
-        ends = np.arange(0, count * width + 1, width, dtype=np.int64)
-        shown = sparse.csr_array((np.ones(slot.size), slot.ravel(), ends), shape=(count, len(cost)))
-        psi -= (shown @ cost)[line]
+    if expected is not None:
+        psi -= expected[line]
     for counts, columns in rewards:
-        reward, risk = counts.reward, counts.at_risk
-        if cost is not None and risk is not None:
-            for k in range(width):
-                psi[:, columns] -= cost[slot[line, k]][:, columns] * risk[:, k : k + 1]
-        ends = np.searchsorted(reward.row, np.arange(len(batch.n) + 1))
+        reward = counts.reward
+        ends = np.append(0, np.cumsum(np.bincount(reward.row, minlength=len(batch.n))))
         at = slot[line[reward.row], reward.position]
         earned = sparse.csr_array((reward.value, at, ends), shape=(len(batch.n), len(gain)))
         psi[:, columns] += np.asarray(earned @ np.ascontiguousarray(gain[:, columns]))

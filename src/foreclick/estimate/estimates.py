@@ -659,17 +659,21 @@ class Estimates:
                 turn[start : start + len(value), end - 1] = slope[s]
         found: list[tuple[str, Floats]] = []
         covariance = None
+        counts = len(parts)  # the column after production's counts records
+        others = [c for c in range(self.width + 1) if c != counts]
         if "record" in self.question.clusters:
             raw = self.totals.sums["record"][s]
-            mean = raw[:-1, -1] / n
-            centred = raw[:-1, :-1] - n * np.outer(mean, mean)
+            mean = raw[others, counts] / n
+            centred = raw[np.ix_(others, others)] - n * np.outer(mean, mean)
             covariance = turn @ centred @ turn.T / (n * max(n - 1, 1))
         for kind in ("period", "unit", BOTH):
-            if kind in self.totals.sums:
-                each = self.totals.sums[kind][s]
-                each = each[each[:, -1] > 0]
-                rows = each[:, :-1] - each[:, -1:] * centre
-                found.append((kind, rows @ turn.T / n))
+            if (kind, -1) not in self.totals.sums:
+                continue
+            numbers = [-1, *range(len(self.question.groups))]
+            each = np.concatenate([self.totals.sums[kind, g][s] for g in numbers], axis=1)
+            each = each[each[:, counts] > 0]
+            rows = each[:, others] - each[:, [counts]] * centre
+            found.append((kind, rows @ turn.T / n))
         self._influence[s] = found, covariance
         return found, covariance
 
@@ -727,7 +731,7 @@ class Estimates:
         return g, a, c
 
     def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
-        """Shape (2, 2): the variance of value and production that small cells and few clusters hide.
+        """Shape (2, 2): the variance of value and production that small cells hide.
 
         With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
         """
@@ -762,7 +766,7 @@ class Estimates:
         return found / n**2
 
     def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
-        """The variance that shrinkage hides, or its covariance with another column of the ladder."""
+        """The variance that shrinkage hides, or the covariance with another column of a ladder."""
         g = self._group(column)[0]
         loose = self.totals.sums.get((g, "loose"))
         if loose is None:

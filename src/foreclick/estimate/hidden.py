@@ -38,8 +38,25 @@ _ROUNDING = 1e-14
 """What is left of squares that cancel: rewards that are all alike vary by nothing."""
 
 
+def entries_of(w: WeighedCells, kinds: Sequence[str], *, dated: bool) -> dict[Cluster, CellEntries]:
+    """What clusters have of the cells, as far as it is needed: see `add_hidden`."""
+    if not w.asks[0].model.sees_items:
+        return {}
+    needed = [] if w.known else cluster_kinds(kinds)
+    if dated and "period" not in needed:
+        needed = ["period", *needed]
+    shown = w.wanted.max(axis=(1, 2), initial=0.0) > 0
+    return {kind: cell_entries(w.cells, kind, w.asks, shown) for kind in needed}
+
+
 def add_hidden(
-    totals: Totals, name: int, w: WeighedCells, kinds: Sequence[str], *, dated: bool
+    totals: Totals,
+    name: int,
+    w: WeighedCells,
+    kinds: Sequence[str],
+    entries: dict[Cluster, CellEntries],
+    *,
+    dated: bool,
 ) -> None:
     """Add what the cells of a group hide, under its number.
 
@@ -48,16 +65,12 @@ def add_hidden(
         name: the number of the group.
         w: its cells.
         kinds: whose records vary together.
+        entries: what clusters have of the cells.
         dated: whether it matters in how many periods cells were seen.
     """
     cells, context = w.cells, w.cells.context
     if not w.asks[0].model.sees_items:
         return
-    shown = w.wanted.max(axis=(1, 2), initial=0.0) > 0
-    needed = [] if w.known else cluster_kinds(kinds)
-    if dated and "period" not in needed:
-        needed = ["period", *needed]
-    entries = {kind: cell_entries(cells, kind, w.asks, shown) for kind in needed}
     if dated:
         _add_repeated(totals, name, w, entries["period"])
     if w.known or not kinds:

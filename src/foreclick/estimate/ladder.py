@@ -3,7 +3,8 @@
 The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells, with the rates r that `Ladder` defines.
 Strengths given, a rate moves with the counts of its own cell and with the rate of the rung below,
 which moves with all of its cells. So a record t moves the estimate by A_g (c_g(t) − r_g n_g(t)),
-summed over the cells of the top. A comes down the ladder as rates do. With H the candidate's exposure that gets
+summed over the cells of the top. A comes down the ladder as rates do. With H the exposure of the
+candidate that gets
 its rate from a cell, of its own or by backing off,
 
     A = H / (n + s) + A' s / (n + s).
@@ -345,7 +346,9 @@ def passed_on(batch: Batch, fit: Fitted, reward: str) -> tuple[float, float]:
     return float(n[0]), float(c[0])
 
 
-def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, rows: bool) -> Scored:
+def score_ladder(
+    view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, rows: bool, apart: bool = False
+) -> Scored:
     """The columns of a ladder: an ask after the other, the candidates of each side by side.
 
     Args:
@@ -354,6 +357,7 @@ def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, row
         fit: the ladder.
         base: the rate of the log.
         rows: whether ψ of rows is wanted, and with it the last column, the rate of the log.
+        apart: whether the answer has several parts, so that facts are wanted by context.
     """
     batch, reward = view.batch, asks[0].metric.reward
     log = log_rungs(batch, fit, reward)
@@ -417,20 +421,24 @@ def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, row
         np.multiply(factor[rung.below], borrowed(rung.n, rung.s)[:, None], out=last[: len(rung.n)])
         last[mine, :-1] += used[:logged] * own_weight(rung.n[mine], rung.s)[:, None]
         factor, owner = last, _contexts_of(rung, owner)
-    top = log.rungs[0]
-    cost = factor.copy()
-    cost[:-1] *= settled[0][0][:, None]
+    top, rate = log.rungs[0], np.append(settled[0][0], 0.0)
     common = np.zeros((count, width))
     common[:, :-1] = ratio(found.value, batch.context_n[:, None])
-    counts = RewardCounts(reward, reward_of(batch, reward))
-    whole = [(counts, slice(None))]
-    found.psi = influence(batch, batch.row_list, log.slot, common, factor, cost, whole)
+    expected = np.zeros((len(log.slot), width))
+    for column in log.slot.T:
+        expected += factor[column] * rate[column][:, None]
+    counted = [(RewardCounts(reward, reward_of(batch, reward)), slice(None))]
+    found.psi = influence(batch, batch.row_list, log.slot, common, factor, expected, counted)
     # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.
     n, a, last = top.n[:, None], factor[:-1, :-1], factor[:-1, -1:]
-    each = {"weighted": n * a, "squared": n * a * a, "crossed": n * a * last}
+    weighted = n * a
+    each = {"weighted": weighted, "squared": weighted * a, "crossed": weighted * last}
     each |= {"last weighted": n * last, "last squared": n * last * last}
-    context = np.arange(len(top.n)) if owner is None else owner
-    found.facts |= {name: group_sums(context, values, count) for name, values in each.items()}
+    for name, values in each.items():
+        if apart and owner is not None:
+            found.facts[name] = group_sums(owner, values, count)
+        else:
+            found.facts[name] = values.sum(axis=0)[None]
     return found
 
 

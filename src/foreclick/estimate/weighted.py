@@ -27,10 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Candidate, Floats, ratio, sums
+from foreclick.batches import EMPTY, Batch, Candidate, Cluster, Floats, ratio, sums
 from foreclick.errors import ModelError
 from foreclick.estimate.cells import (
+    CellEntries,
     Cells,
+    RewardCounts,
     SlotCounts,
     cells_of,
     group_sums,
@@ -299,14 +301,27 @@ def product_of(rate: Floats, ask: Ask) -> Product:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) -> Scored:
+def score_weighted(
+    view: View,
+    w: WeighedCells,
+    *,
+    rows: bool = False,
+    details: bool = False,
+    clusters: bool = False,
+    entries: CellEntries | None = None,
+    kind: Cluster = "period",
+) -> Scored:
     """The columns of a group: an ask after the other, the candidates of each side by side.
 
     Args:
         view: the batch and its candidates.
         w: the cells.
-        rows: whether ψ of rows is wanted.
+        rows: whether ψ is wanted.
         details: whether cells are counted, for support.
+        clusters: whether variances are wanted.
+        entries: what clusters have of the cells, where sums of ψ over clusters are all that is
+            wanted of it.
+        kind: the kind of these clusters.
     """
     cells, batch = w.cells, view.batch
     possible, records = w.logged[:, :, None] > 0, w.records[:, None, None]
@@ -338,33 +353,66 @@ def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) ->
         np.maximum.at(
             found.largest, cells.context, w.ratio.reshape(cells.size, found.value.shape[1])
         )
-    if not rows:
-        return found
+    if not w.by_row and clusters and any(ask.curve is not None for ask in w.asks):
+        found.shared = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
     taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, :, None] * cut)
     common = ratio(w.by_context(w.value - taken), batch.context_n[:, None])
+    cost = None if w.known else w.weight * w.free * w.rate[:, :, None]
+    if entries is not None:
+        of = entries.cell
+        moved = w.weight[of] * entries.earned[:, :, None]
+        if cost is not None:
+            moved -= cost[of] * entries.exposed[:, :, None]
+        count = batch.cluster_count[kind]
+        own = group_sums(entries.cluster.astype(np.int64), moved, count)
+        found.by_cluster = own.reshape(count, -1) + records_by_cluster(batch, kind) @ common
+    elif rows:
+        found.psi = _by_row(w, view, common, cost)
+    return found
+
+
+def records_by_cluster(batch: Batch, kind: Cluster) -> Any:  # noqa: ANN401 - a sparse matrix
+    """Shape (T, X): the records of each context in each cluster, kept with the batch."""
+
+    def make() -> Any:  # noqa: ANN401
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        shape = batch.cluster_count[kind], batch.context_count
+        return sparse.csr_array((batch.n, (batch.clusters[kind], batch.row_context)), shape=shape)
+
+    return batch.keep(("records by cluster", kind), make)
+
+
+def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) -> Floats:
+    """Shape (R, E): ψ_t + V."""
+    cells, batch = w.cells, view.batch
     atoms = np.flatnonzero(cells.slot < cells.counts.size)
     number = np.full(cells.counts.size + 1, len(atoms), dtype=np.int32)
     number[cells.slot[atoms]] = np.arange(len(atoms))
-    of = cells.cell[atoms]
-    gain = w.weight[of] * w.theta[atoms][:, :, None]
-    cost = None
-    if not w.known:
-        cost = _ended((w.weight * w.free * w.rate[:, :, None])[of] * w.exposure[atoms][:, :, None])
-    counted: dict[object, tuple[Any, list[int]]] = {}
+    of, slot, line = cells.cell[atoms], number[cells.counts.slot], cells.counts.line
+    counted: dict[object, tuple[RewardCounts, list[int]]] = {}
     for a, ask in enumerate(w.asks):
         counts = cells.reward_counts(ask)
-        counted.setdefault(counts.name, (counts, []))[1].extend(
-            range(a * view.count, (a + 1) * view.count)
-        )
-    every = slice(None)
+        columns = range(a * view.count, (a + 1) * view.count)
+        counted.setdefault(counts.name, (counts, []))[1].extend(columns)
+    expected = None
+    if cost is not None:
+        by_slot = _ended(cost[of] * w.exposure[atoms][:, :, None])
+        risk = cells.reward_counts(w.asks[0]).at_risk
+        if risk is None:
+            expected = np.zeros((len(slot), by_slot.shape[1]))
+            for column in slot.T:
+                expected += by_slot[column]
+        else:
+            line, slot = np.arange(len(batch.n)), slot[line]
+            expected = np.zeros((len(slot), by_slot.shape[1]))
+            for k, column in enumerate(slot.T):
+                expected += by_slot[column] * risk[:, k : k + 1]
+    gain = _ended(w.weight[of] * w.theta[atoms][:, :, None])
+    every: Any = slice(None)
     rewards = [(c, cols if len(counted) > 1 else every) for c, cols in counted.values()]
-    slot = number[cells.counts.slot]
-    line = cells.counts.line
-    found.psi = influence(batch, line, slot, common, _ended(gain), cost, rewards)
-    if not w.by_row and any(ask.curve is not None for ask in w.asks):
-        found.shared = _examination_errors(w)
-    return found
+    return influence(batch, line, slot, common, gain, expected, rewards)
 
 
 def _ended(values: Floats) -> Floats:

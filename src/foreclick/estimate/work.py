@@ -27,7 +27,7 @@ from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
 from foreclick.estimate.estimates import BOTH, Estimates
 from foreclick.estimate.fit import fitted
-from foreclick.estimate.hidden import add_hidden, cluster_kinds
+from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.ladder import Fitted, LogRate, ladder_worth, passed_on, score_ladder
 from foreclick.estimate.question import Ask, Question, check_question, policy_depth
 from foreclick.estimate.support import SupportDetail, support_details
@@ -39,6 +39,9 @@ from foreclick.tallies.base import Tally
 
 BLOCK = 16_000_000
 """Slots of lists times columns that are worked on at a time."""
+
+PRODUCED = -1
+"""The number of the group that production's columns are."""
 
 _EXAMPLES = 3
 
@@ -190,7 +193,7 @@ class BatchWork:
         self._sight(totals, view, known)
         f = np.stack([row_credit(batch, metric) for metric in q.parts], axis=1)
         produced = group_sums(batch.row_context, batch.n[:, None] * f, batch.context_count)
-        psi, wants_rows = [f], bool(q.clusters) or parts
+        psi, wants_rows = [(PRODUCED, f)], bool(q.clusters) or parts
         for number, asks in enumerate(q.groups):
             scored = self._scored(found, view, number, asks, rows=wants_rows)
             metrics = np.repeat([q.parts.index(ask.metric) for ask in asks], view.count)
@@ -199,21 +202,26 @@ class BatchWork:
                 scored.value += absent * produced[:, metrics]
                 if scored.psi is not None:
                     scored.psi[:, : len(metrics)] += absent[batch.row_context] * f[:, metrics]
+                if scored.by_cluster is not None:
+                    ((_, cluster, clusters),) = clusters_of_rows(batch, q.clusters)
+                    earned = batch.n[:, None] * absent[batch.row_context] * f[:, metrics]
+                    scored.by_cluster += group_sums(cluster, earned, clusters)
             totals.add((number, "value"), scored.value)
             for name, values in scored.facts.items():
                 totals.add((number, name), values)
             if scored.largest is not None:
                 totals.most((number, "largest"), scored.largest)
-            if scored.psi is None:
-                continue
-            psi.append(scored.psi)
-            if parts:
-                own = _value_of_records(batch, scored.psi[:, : len(metrics)], scored.value)
-                totals.sums[number, "value"] = self.strata.sums(part, own)
             if q.clusters:
                 self._add_errors(totals, number, scored)
+            if scored.psi is not None:
+                psi.append((number, scored.psi))
+            if scored.by_cluster is not None:
+                totals.more((q.clusters[0], number), scored.by_cluster[None])
+            if parts and scored.psi is not None:
+                own = _value_of_records(batch, scored.psi[:, : len(metrics)], scored.value)
+                totals.sums[number, "value"] = self.strata.sums(part, own)
         if q.clusters:
-            self._add_influence(totals, batch, part, np.concatenate(psi, axis=1))
+            self._add_influence(totals, batch, part, psi)
         return found
 
     def _share(self, batch: Batch, part: Ints) -> Any:  # noqa: ANN401 - a sparse matrix
@@ -284,7 +292,7 @@ class BatchWork:
         q, totals, ladder = self.question, found.totals, self.ladders[number]
         worth: Any
         if ladder is not None:
-            scored = score_ladder(view, asks, *ladder, rows=rows)
+            scored = score_ladder(view, asks, *ladder, rows=rows, apart=self.strata.split)
             worth = lambda _: ladder_worth(view, asks, *ladder)  # noqa: E731
         else:
             logging: Any = None if asks[0].metric.shown else asks[0].logging
@@ -297,9 +305,20 @@ class BatchWork:
                 filled = group_sums(logging.slots.context, logging.slots.mass, len(everywhere))
                 totals.add((number, "filled"), filled * view.batch.context_n[:, None])
             cells = weigh(view, asks, logging)
-            scored = score_weighted(view, cells, rows=rows, details=bool(q.top))
             dated = self.shape.period and (bool(q.top) or "period" in q.clusters)
-            add_hidden(totals, number, cells, q.clusters, dated=dated)
+            entries = entries_of(cells, q.clusters, dated=dated)
+            kinds = cluster_kinds(q.clusters)
+            alone = kinds[0] if len(kinds) == 1 and not self.strata.split else None
+            scored = score_weighted(
+                view,
+                cells,
+                rows=rows,
+                details=bool(q.top),
+                clusters=bool(q.clusters),
+                entries=None if alone is None else entries.get(alone),
+                kind=alone or "period",
+            )
+            add_hidden(totals, number, cells, q.clusters, entries, dated=dated)
             if q.top:
                 found.details.update(support_details(cells, view, q.top))
             worth = lambda c: list_worth(cells, view, c)  # noqa: E731
@@ -325,24 +344,32 @@ class BatchWork:
                 totals.gram((number, "loose"), context, own, own, power=2)
                 totals.add((number, "loose across"), own * last, context)
 
-    def _add_influence(self, totals: Totals, batch: Batch, part: Ints, psi: Floats) -> None:
-        """Add ψ + V of records by clusters, with a last column that counts records."""
+    def _add_influence(
+        self, totals: Totals, batch: Batch, part: Ints, groups: list[tuple[int, Floats]]
+    ) -> None:
+        """Add ψ + V of records by clusters; production's columns end with one that counts records.
+
+        Independent records need the products of all columns, so these are joined.
+        """
         q, strata = self.question, self.strata
-        psi = np.concatenate([psi, np.ones((len(psi), 1))], axis=1)
-        weighted = psi * batch.n[:, None]
+        groups[0] = PRODUCED, np.concatenate([groups[0][1], np.ones((len(batch.n), 1))], axis=1)
         if "record" in q.clusters:
+            psi = np.concatenate([values for _, values in groups], axis=1)
+            weighted = psi * batch.n[:, None]
             if strata.split:
                 products = weighted[:, :, None] * psi[:, None, :]
                 totals.more("record", strata.sums(part, products))
             else:
                 totals.more("record", (weighted.T @ psi)[None])
+        size = max(strata.count - 1, 1)
         for kind, cluster, clusters in clusters_of_rows(batch, q.clusters):
-            size = max(strata.count - 1, 1)
             at = part * np.int64(clusters) + cluster
-            each = group_sums(at, weighted, size * clusters).reshape(size, clusters, -1)
-            if strata.split:
-                each = np.concatenate([each, each.sum(axis=0)[None]])
-            totals.more(kind, each)
+            for number, values in groups:
+                each = group_sums(at, values * batch.n[:, None], size * clusters)
+                each = each.reshape(size, clusters, -1)
+                if strata.split:
+                    each = np.concatenate([each, each.sum(axis=0)[None]])
+                totals.more((kind, number), each)
 
 
 def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
@@ -443,7 +470,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         if ladder is not None:
             value = score_ladder(view, asks, *ladder, rows=False).value
         else:
-            value = score_weighted(view, weigh(view, asks, None), rows=False, details=False).value
+            value = score_weighted(view, weigh(view, asks, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])
         produced = sums(batch.row_context, earned, batch.context_count)
         value = np.where(view.known, value, produced[:, None])
