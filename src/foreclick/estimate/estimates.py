@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from foreclick.batches import Floats, ratio
+from foreclick.batches import Floats
 from foreclick.errors import PolicyError
 from foreclick.estimate.question import Ask, Question, by_hazard
 from foreclick.logs import Shape
@@ -593,7 +593,7 @@ class Estimates:
                 found["squared"] += 2 * slope * number("crossed") + slope**2 * square
             found["squared"] *= even
             found["borrowed"] = number("borrowed")
-            shares = self.totals.sums[g, "rungs"][s, at].tolist()
+            shares = self.totals.sums[g, "rungs"][s, :, at].tolist()
             found["rungs"] = dict(zip(ask.ladder.rungs, shares, strict=True))
         if stratum.used:
             whole, risk = (
@@ -609,8 +609,8 @@ class Estimates:
                 found[name] += more
             exposed += risk
         often = self.totals.sums.get((g, "repeated"))
-        if often is not None and often[s, at, 0]:
-            found["repeated"] = float(often[s, at, 1] / often[s, at, 0])
+        if often is not None and often[s, 0, at]:
+            found["repeated"] = float(often[s, 1, at] / often[s, 0, at])
         largest = self.totals.largest.get((g, "largest"))
         doubtful = isinstance(ask.logging, Policy) or not ask.model.sees_items
         if doubtful and not ask.metric.shown:  # which is known without a log
@@ -742,14 +742,14 @@ class Estimates:
             return found
         n = float(self.totals.get(("all", "records"), s))
         at = a * self.count + c
-        scale = np.array([1.0, ratio(*pool[s, at])[()] if pool[s, at, 1] > 0 else 0.0, 0.0])
+        scale = [1.0, float(pool[s, 0, at] / pool[s, 1, at]) if pool[s, 1, at] > 0 else 0.0, 0.0]
         # What few periods hide and what few units hide are different things. Of both together,
         # which are many, hardly anything is hidden.
         for kind in self.question.clusters:
             tau = self.totals.sums.get((g, kind, "tau"))
             scale[2] = 0.0
             if tau is not None:
-                known, pooled, under = tau[s, at].tolist()
+                known, pooled, under = tau[s, :, at].tolist()
                 over = known + scale[1] * pooled
                 # A difference of equal numbers, which large rewards would make large.
                 rounding = _ROUNDING * (abs(known) + abs(scale[1] * pooled))
@@ -774,7 +774,7 @@ class Estimates:
         start = int(self._starts[g])
         i, j = column - start, (column if other is None else other) - start
         slope, across = (self.totals.sums[g, name][s] for name in ("slope", "loose across"))
-        last = float(self.totals.sums[g, "loose last"][0, 0])
+        last = float(self.totals.sums[g, "loose last"])
         found = loose[s, i, j] + slope[i] * across[j] + slope[j] * across[i]
         n = float(self.totals.get(("all", "records"), s))
         return float(found + slope[i] * slope[j] * last) / n**2
@@ -785,7 +785,7 @@ class Estimates:
         sample = self.totals.sums.get((g, "sample", c))
         if sample is None:
             return 0.0
-        own, squares, freedom, alone = sample[s, a].tolist()
+        own, squares, freedom, alone = sample[s, :, a].tolist()
         usual = squares / freedom if freedom else 0.0
         return float(own + usual * alone) / float(self.totals.get(("all", "records"), s)) ** 2
 
@@ -796,7 +796,7 @@ class Estimates:
         if found is None:
             return np.zeros(1)
         n = float(self.totals.get(("all", "records"), s))
-        return np.asarray(found[s, column - int(self._starts[g])] / n)
+        return np.asarray(found[s, :, column - int(self._starts[g])] / n)
 
     def joint(self, estimates: Sequence[Estimate], *, production: bool = False) -> Floats:
         """Shape (Q, Q): the covariance of Q estimates; or (Q + 1, Q + 1), with production last.

@@ -45,7 +45,7 @@ def entries_of(w: WeighedCells, kinds: Sequence[str], *, dated: bool) -> dict[Cl
     needed = [] if w.known else cluster_kinds(kinds)
     if dated and "period" not in needed:
         needed = ["period", *needed]
-    shown = w.wanted.max(axis=(1, 2), initial=0.0) > 0
+    shown = w.wanted.max(axis=(0, 1), initial=0.0) > 0
     return {kind: cell_entries(w.cells, kind, w.asks, shown) for kind in needed}
 
 
@@ -77,26 +77,25 @@ def add_hidden(
         return
     counts = cells.counts
     rewards = [cells.reward_counts(ask) for ask in w.asks]
-    shown = counts.n(rewards[0])[cells.slot][:, None]
+    shown = counts.n(rewards[0])[cells.slot]
     earned, squares = (
-        np.stack([counts.earned(each, power)[cells.slot] for each in rewards], axis=1)
-        for power in (1, 2)
+        np.stack([counts.earned(each, power)[cells.slot] for each in rewards]) for power in (1, 2)
     )
     q = cells.by_cell(squares * w.theta**2)
     x = cells.by_cell(earned * w.theta * w.exposure)
     y = cells.by_cell(shown * w.exposure**2)
     left = q - w.rate * (2 * x - w.rate * y)
-    left = np.where(left > _ROUNDING * q, left, 0.0)[:, :, None]  # (G, A, 1)
-    n = w.n[:, :, None]
-    there = (w.wanted > 0) & (n > 0)  # (G, A, C)
+    left = np.where(left > _ROUNDING * q, left, 0.0)[:, None]  # (A, 1, G)
+    n = w.n[:, None]
+    there = (w.wanted > 0) & (n > 0)  # (A, C, G)
     left = np.where(there, left, 0.0)
     free = np.where(there, np.maximum(n - 1, 0.0), 0.0)  # of records that count less than 1
-    pool = np.stack([w.by_context(left), w.by_context(free)], axis=2)  # (X, E, 2)
+    pool = np.stack([w.by_context(left), w.by_context(free)])  # (2, E, X)
     totals.add((name, "pool"), pool)
-    own = pool[:, :, 1] >= FEW_FREEDOM
+    own = pool[1] >= FEW_FREEDOM
     shape = w.wanted.shape
-    usual = np.where(own, ratio(pool[:, :, 0], pool[:, :, 1]), 0.0)[context].reshape(shape)
-    pooled = np.where(own[context].reshape(shape), 0.0, 2 * n / (n + 1))
+    usual = np.where(own, ratio(pool[0], pool[1]), 0.0)[:, context].reshape(shape)
+    pooled = np.where(own[:, context].reshape(shape), 0.0, 2 * n / (n + 1))
     weight, there_too = w.weight, np.where(w.weight > 0, 1.0, 0.0)
     if "record" in kinds:
         # As if two more records of the context's usual variance had been seen in each cell.
@@ -128,23 +127,23 @@ def _few_clusters(
     """
     batch, context, cell = w.cells.batch, w.cells.context, entries.cell
     exposed = entries.exposed
-    whole = entries.by_cell(exposed)[cell]
+    whole = entries.by_cell(exposed)[:, cell]
     # Not 1 − e/whole, of which rounding leaves little where one cluster has nearly all.
     others = ratio(np.maximum(whole - exposed, 0.0), whole)
     square = exposed * exposed
-    expected = w.rate[cell] * exposed
+    expected = w.rate[:, cell] * exposed
     ee, spared, apart, left = (
         entries.by_cell(each)
         for each in (square, square * others, exposed * others, (entries.earned - expected) ** 2)
     )
-    shared = ratio(ee, w.exposed**2)[:, :, None]  # Σ h²
-    unshared = ratio(apart, w.exposed)[:, :, None]  # Σ h (1 − h) = 1 − Σ h²
+    shared = ratio(ee, w.exposed**2)[:, None]  # Σ h²
+    unshared = ratio(apart, w.exposed)[:, None]  # Σ h (1 − h) = 1 − Σ h²
     tau = [
-        there * (left[:, :, None] - known * unshared),
+        there * (left[:, None] - known * unshared),
         -1.0 * there * pooled * unshared,
-        there * (w.rate**2 * spared)[:, :, None],
+        there * (w.rate**2 * spared)[:, None],
     ]
-    totals.add((*name, "tau"), np.stack([w.by_context(each) for each in tau], axis=2))
+    totals.add((*name, "tau"), np.stack([w.by_context(each) for each in tau]))
     weight, f = w.weight, np.where(w.weight > 0, 1.0, 0.0)
     _products(totals, (*name, 0), context, known * shared, weight, f)
     _products(totals, (*name, 1), context, pooled * shared, weight, f)
@@ -154,7 +153,7 @@ def _few_clusters(
     of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
     for sign, part in ((1.0, expected), (-1.0, expected * np.sqrt(others))):
         moved = [
-            group_sums(group, part[:, :, None] * factor[cell], len(at)) for factor in (weight, f)
+            group_sums(group, part[:, None] * factor[:, :, cell], len(at)) for factor in (weight, f)
         ]
         _products(totals, (*name, 2), of, sign, moved[0], moved[1])
 
@@ -169,9 +168,9 @@ def _products(
 ) -> None:
     """Add (W, 1)(W, 1)ᵀ × hidden: of all pairs of candidates, and of each with production."""
     left = v * hidden
-    for a in range(v.shape[1]):
-        totals.gram((*name, "vv", a), context, left[:, a], v[:, a])
-    flat = (len(v), v.shape[1] * v.shape[2])
+    for a in range(len(v)):
+        totals.gram((*name, "vv", a), context, left[a], v[a])
+    flat = (v.shape[0] * v.shape[1], v.shape[2])
     totals.add((*name, "vf"), (left * f).reshape(flat), context)
     totals.add((*name, "ff"), (hidden * f * f).reshape(flat), context)
 
@@ -185,16 +184,14 @@ def _add_repeated(totals: Totals, name: int, w: WeighedCells, entries: CellEntri
     seen = entries.exposed > 0
     periods = entries.by_cell(np.where(seen, 1.0, 0.0))
     if w.by_row:  # rows of one cell may be of one period
-        own, shown = w.cells.key, np.flatnonzero(seen[:, 0])
+        own, shown = w.cells.key, np.flatnonzero(seen[0])
         pairs = np.stack([own[entries.cell[shown]], entries.cluster[shown]])
         pairs = np.unique(pairs, axis=1)
         size = int(own.max(initial=-1)) + 1
-        periods = sums(pairs[0], np.ones(pairs.shape[1]), size)[own][:, None]
-    mass = w.records[:, None, None] * w.wanted * w.share[:, None, None]
-    covered = np.where(w.logged[:, :, None] > 0, mass, 0.0)
-    often = np.where((periods >= ENOUGH_PERIODS)[:, :, None], covered, 0.0)
-    each = [w.by_context(covered), w.by_context(often)]
-    totals.add((name, "repeated"), np.stack(each, axis=2))
+        periods = sums(pairs[0], np.ones(pairs.shape[1]), size)[own][None]
+    covered = np.where(w.logged[:, None] > 0, w.wanted * (w.records * w.share), 0.0)
+    often = np.where((periods >= ENOUGH_PERIODS)[:, None], covered, 0.0)
+    totals.add((name, "repeated"), np.stack([w.by_context(covered), w.by_context(often)]))
 
 
 def cluster_kinds(kinds: Sequence[str]) -> list[Cluster]:

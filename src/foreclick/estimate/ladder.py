@@ -235,7 +235,7 @@ class _Slots(NamedTuple):
     Attributes:
         listed: Shape (Q,): the list of each; -1 if lists are not told apart.
         position, pair, context: Shape (Q,).
-        mass: Shape (Q, C): how likely each candidate shows it.
+        mass: Shape (C, Q): how likely each candidate shows it.
     """
 
     listed: Ints
@@ -251,10 +251,10 @@ def _slots_of(view: View, depth: int, *, by_list: bool) -> _Slots:
     if by_list:
         lists = policies.lists
         at, k = np.nonzero((lists.pairs[:, :depth] != EMPTY) & (lists.mass > 0)[:, None])
-        return _Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at].T)
+        return _Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at])
     slots = policies.slots
     at, k = np.nonzero(slots.mass[:, :depth] > 0)
-    mass = policies.slot_mass[:, at, k].T
+    mass = policies.slot_mass[:, at, k]
     return _Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
 
 
@@ -366,93 +366,93 @@ def score_ladder(
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
     slots = _slots_of(view, depth, by_list=fit.ladder.top == "list")
     paths = _paths(view, fit, log, [rate for rate, _ in settled], base.rate, slots)
-    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks], axis=1)[slots.position]
-    mass = slots.mass * batch.context_n[slots.context][:, None]
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
+    mass = slots.mass * batch.context_n[slots.context]
     width = len(asks) * view.count
-    h = (theta[:, :, None] * mass[:, None, :]).reshape(len(theta), width)  # (Q, E)
-    of_item = paths[-2]
-    unseen = (of_item.n <= 0)[:, None]
-    earned = h * paths[0].rate[:, None]
-    left, reach, sources = np.ones(len(h)), h, []
-    reached = []
+    h = (theta[:, None] * mass).reshape(width, len(slots.pair))  # (E, Q)
+    earned, unseen = h * paths[0].rate, paths[-2].n <= 0
+    left, reach, sources, reached = np.ones(h.shape[1]), h, [], []
     for rung, path in zip(log.rungs, paths, strict=True):
         cells, first, number = np.unique(path.cell, return_index=True, return_inverse=True)
         reached.append((cells, first, group_sums(number.ravel(), reach, len(cells))))
         passed = borrowed(path.n, rung.s)
         sources.append(left * (1 - passed))
         left = left * passed
-        reach = reach * (passed * path.exposed)[:, None]
+        reach = reach * (passed * path.exposed)
     sources.append(left)
-    # A cell of the top counts once, however many lists or candidates lead to it.
-    cells, first, used = reached[0]
     facts = {
         "mass": h,
         "covered": np.where(unseen, 0.0, h),
         "borrowed": np.where(unseen, earned, 0.0),
+        "rungs": np.stack([h * source for source in sources]),
     }
     by_context = {k: group_sums(slots.context, each, count) for k, each in facts.items()}
-    shares = np.stack([h * source[:, None] for source in sources], axis=2)
-    by_context["rungs"] = group_sums(slots.context, shares, count)
     found = Scored(group_sums(slots.context, earned, count), by_context)
     if not rows:
         return found
     width += 1
     found.slope = group_sums(slots.context, reach, count)
-    factor = np.zeros((1, width))
-    factor[0, -1] = 1 / base.n if base.n > 0 else 0.0
+    factor = np.zeros((width, 1))
+    factor[-1, 0] = 1 / base.n if base.n > 0 else 0.0
     owner = None  # the context of each cell of the rung below; of the log, none
     for j in reversed(range(len(log.rungs))):
         rung, path, (cells, first, used) = log.rungs[j], paths[j], reached[j]
         logged = int(np.searchsorted(cells, len(rung.n)))
-        mine = cells[:logged]
+        mine, n, lent = cells[:logged], rung.n, borrowed(rung.n, rung.s)
         if not math.isinf(rung.s):
-            expected, n = settled[j][1], rung.n
             error = borrowed(path.n[first], rung.s) * np.sqrt(path.expected[first] / rung.s)
-            slip = np.zeros((len(cells), width))
-            slip[:, :-1] = used
-            slip[:logged] -= factor[rung.below[mine]] * n[mine][:, None]
-            found.loose.append(Loose(slots.context[first], slip * error[:, None]))
+            slip = np.zeros((width, len(cells)))
+            slip[:-1] = used
+            slip[:, :logged] -= factor[:, rung.below[mine]] * n[mine]
+            found.loose.append(Loose(slots.context[first], slip * error))
             # Where the candidate shows nothing, slip is - n times the factor of the cell below.
-            rest = (n * borrowed(n, rung.s)) ** 2 * expected / rung.s
+            rest = (n * lent) ** 2 * settled[j][1] / rung.s
             rest[mine] = 0.0
             rest = np.sqrt(sums(rung.below, rest, rung.size))
-            found.loose.append(Loose(owner, factor * rest[:, None]))
-        last = np.zeros((len(rung.n) + (j == 0), width))  # the top's ends with no cell
-        np.multiply(factor[rung.below], borrowed(rung.n, rung.s)[:, None], out=last[: len(rung.n)])
-        last[mine, :-1] += used[:logged] * own_weight(rung.n[mine], rung.s)[:, None]
-        factor, owner = last, _contexts_of(rung, owner)
-    top, rate = log.rungs[0], np.append(settled[0][0], 0.0)
-    common = np.zeros((count, width))
-    common[:, :-1] = ratio(found.value, batch.context_n[:, None])
-    expected = np.zeros((len(log.slot), width))
-    for column in log.slot.T:
-        expected += factor[column] * rate[column][:, None]
-    counted = [(RewardCounts(reward, reward_of(batch, reward)), slice(None))]
+            found.loose.append(Loose(owner, factor * rest))
+        last = np.zeros((width, len(n) + (j == 0)))  # the top's ends with no cell
+        np.take(factor, rung.below, axis=1, out=last[:, : len(n)], mode="clip")
+        last[:, : len(n)] *= lent
+        last[:-1, mine] += used[:, :logged] * own_weight(n[mine], rung.s)
+        factor = last
+        owner = np.arange(len(n)) if owner is None else owner[rung.below]
+    n, a, last = log.rungs[0].n, factor[:-1, :-1], factor[-1, :-1]
+    common = np.zeros((width, count))
+    common[:-1] = ratio(found.value, batch.context_n)
+    rate, expected = np.append(settled[0][0], 0.0), np.zeros((width, len(log.slot)))
+    for own, values in zip(expected, factor, strict=True):
+        cost = values * rate
+        for column in log.slot.T:
+            np.add(own, cost[column], out=own)
+    counted = [RewardCounts(reward, reward_of(batch, reward))] * width
     found.psi = influence(batch, batch.row_list, log.slot, common, factor, expected, counted)
     # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.
-    n, a, last = top.n[:, None], factor[:-1, :-1], factor[:-1, -1:]
-    weighted = n * a
-    each = {"weighted": weighted, "squared": weighted * a, "crossed": weighted * last}
-    each |= {"last weighted": n * last, "last squared": n * last * last}
-    for name, values in each.items():
+    weighted = a * n
+    for name, one, other in (
+        ("weighted", weighted, None),
+        ("squared", weighted, a),
+        ("crossed", weighted, last),
+        ("last weighted", n[None], last),
+        ("last squared", n[None], last**2),
+    ):
         if apart and owner is not None:
-            found.facts[name] = group_sums(owner, values, count)
+            product = one if other is None else one * other
+            found.facts[name] = group_sums(owner, product, count)
+        elif other is None:
+            found.facts[name] = one.sum(axis=1)[:, None]
         else:
-            found.facts[name] = values.sum(axis=0)[None]
+            found.facts[name] = np.einsum("eg,eg->e", one, np.broadcast_to(other, one.shape))[
+                :, None
+            ]
     return found
 
 
-def _contexts_of(rung: Rung, below: Ints | None) -> Ints:
-    """Shape (G,): the context of each cell, from those of the rung below."""
-    return np.arange(len(rung.n)) if below is None else below[rung.below]
-
-
 def ladder_worth(view: View, asks: list[Ask], fit: Fitted, base: LogRate) -> Floats:
-    """Shape (M, A): the value of each of the candidates' lists, Σ_k θ_k r."""
+    """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
     log = log_rungs(view.batch, fit, asks[0].metric.reward)
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
     slots = _slots_of(view, depth, by_list=True)
     rates = [rate for rate, _ in base.rates(log)]
     rate = _paths(view, fit, log, rates, base.rate, slots)[0].rate
-    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks], axis=1)[slots.position]
-    return group_sums(slots.listed, rate[:, None] * theta, len(view.policies.lists.mass))
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
+    return group_sums(slots.listed, rate * theta, len(view.policies.lists.mass))

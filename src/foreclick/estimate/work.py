@@ -79,10 +79,10 @@ class Strata:
         return int(np.prod([len(code) for code in self.codes])) + bool(self.by)
 
     def sums(self, part: Ints, values: NDArray[Any]) -> Floats:
-        """Shape (S, …): the sums of values of rows, shape (R, …), by part."""
+        """Shape (S, …): the sums of values of rows, shape (…, R), by part."""
         if not self.split:
-            return np.asarray(values.sum(axis=0))[None]
-        found = group_sums(part, values, self.count - 1)
+            return np.asarray(values.sum(axis=-1))[None]
+        found = np.moveaxis(group_sums(part, values, self.count - 1), -1, 0)
         return np.concatenate([found, found.sum(axis=0)[None]])
 
     def rows(self, batch: Batch) -> Ints:
@@ -191,20 +191,19 @@ class BatchWork:
                 rows = whole.n * ~known[:, c][whole.row_context]
                 self._positions(totals, f"absent {c}", whole, self.strata.rows(whole), rows)
         self._sight(totals, view, known)
-        f = np.stack([row_credit(batch, metric) for metric in q.parts], axis=1)
-        produced = group_sums(batch.row_context, batch.n[:, None] * f, batch.context_count)
+        f = np.stack([row_credit(batch, metric) for metric in q.parts])
         psi, wants_rows = [(PRODUCED, f)], bool(q.clusters) or parts
         for number, asks in enumerate(q.groups):
             scored = self._scored(found, view, number, asks, rows=wants_rows)
             metrics = np.repeat([q.parts.index(ask.metric) for ask in asks], view.count)
             if not known.all() and not drops:  # there, a candidate is worth what production is
-                absent = np.tile(~known, len(asks))
-                scored.value += absent * produced[:, metrics]
+                absent = np.tile(~known.T, (len(asks), 1))[:, batch.row_context] * f[metrics]
+                earned = batch.n * absent
+                scored.value += group_sums(batch.row_context, earned, batch.context_count)
                 if scored.psi is not None:
-                    scored.psi[:, : len(metrics)] += absent[batch.row_context] * f[:, metrics]
+                    scored.psi[: len(metrics)] += absent
                 if scored.by_cluster is not None:
                     ((_, cluster, clusters),) = clusters_of_rows(batch, q.clusters)
-                    earned = batch.n[:, None] * absent[batch.row_context] * f[:, metrics]
                     scored.by_cluster += group_sums(cluster, earned, clusters)
             totals.add((number, "value"), scored.value)
             for name, values in scored.facts.items():
@@ -216,9 +215,9 @@ class BatchWork:
             if scored.psi is not None:
                 psi.append((number, scored.psi))
             if scored.by_cluster is not None:
-                totals.more((q.clusters[0], number), scored.by_cluster[None])
+                totals.more((q.clusters[0], number), scored.by_cluster.T[None])
             if parts and scored.psi is not None:
-                own = _value_of_records(batch, scored.psi[:, : len(metrics)], scored.value)
+                own = _value_of_records(batch, scored.psi[: len(metrics)], scored.value)
                 totals.sums[number, "value"] = self.strata.sums(part, own)
         if q.clusters:
             self._add_influence(totals, batch, part, psi)
@@ -254,7 +253,7 @@ class BatchWork:
         contexts[-1] = len(np.unique(pairs % batch.context_count))
         totals.more((which, "contexts"), contexts)
         if strata.split:
-            totals.more((which, "shown"), strata.sums(part, n[:, None] * shown[batch.row_list]))
+            totals.more((which, "shown"), strata.sums(part, n * shown[batch.row_list].T))
         else:  # rows of a list show the same
             totals.more((which, "shown"), (sums(batch.row_list, n, len(shown)) @ shown)[None])
         for metric in self.question.parts:
@@ -266,7 +265,7 @@ class BatchWork:
                 earned[:, at] = strata.sums(part[row[here]], (n[row] * value)[here])
             totals.more((which, "reward", metric), earned)
             if counts.at_risk is not None:
-                totals.more((which, "risk", metric), strata.sums(part, n[:, None] * counts.at_risk))
+                totals.more((which, "risk", metric), strata.sums(part, n * counts.at_risk.T))
 
     def _sight(self, totals: Totals, view: View, known: Bools) -> None:
         """Add where the log shows any item of a candidate, shape (S, C) for each depth.
@@ -282,8 +281,8 @@ class BatchWork:
         logged = shown[np.minimum(slots.pair, batch.pair_count)]
         for depth in {metric.depth for metric in q.parts}:
             both = logged & (view.policies.slot_mass[:, :, :depth] > 0).any(axis=2)  # (C, Q)
-            seen = group_sums(slots.context, 1.0 * both.T, batch.context_count)
-            totals.add(("sight", depth), seen + (~known & (q.missing == "production")))
+            seen = group_sums(slots.context, 1.0 * both, batch.context_count)
+            totals.add(("sight", depth), seen + (~known.T & (q.missing == "production")))
 
     def _scored(
         self, found: BatchResult, view: View, number: int, asks: list[Ask], *, rows: bool
@@ -302,8 +301,8 @@ class BatchWork:
                     known = Candidate(coding, logging).known
                     found.note_missing("logging policy", view.batch, known)
                 logging = Candidate(coding, logging, everywhere)
-                filled = group_sums(logging.slots.context, logging.slots.mass, len(everywhere))
-                totals.add((number, "filled"), filled * view.batch.context_n[:, None])
+                filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
+                totals.add((number, "filled"), filled * view.batch.context_n)
             cells = weigh(view, asks, logging)
             dated = self.shape.period and (bool(q.top) or "period" in q.clusters)
             entries = entries_of(cells, q.clusters, dated=dated)
@@ -338,8 +337,8 @@ class BatchWork:
             return
         totals.add((number, "slope"), scored.slope)
         for context, error in scored.loose:
-            own, last = error[:, :-1], error[:, -1:]
-            totals.more((number, "loose last"), last.T @ last)
+            own, last = error[:-1], error[-1]
+            totals.more((number, "loose last"), last @ last)
             if context is not None:  # errors of no context move the shared rate alone
                 totals.gram((number, "loose"), context, own, own, power=2)
                 totals.add((number, "loose across"), own * last, context)
@@ -352,21 +351,20 @@ class BatchWork:
         Independent records need the products of all columns, so these are joined.
         """
         q, strata = self.question, self.strata
-        groups[0] = PRODUCED, np.concatenate([groups[0][1], np.ones((len(batch.n), 1))], axis=1)
+        groups[0] = PRODUCED, np.concatenate([groups[0][1], np.ones((1, len(batch.n)))])
         if "record" in q.clusters:
-            psi = np.concatenate([values for _, values in groups], axis=1)
-            weighted = psi * batch.n[:, None]
+            psi = np.concatenate([values for _, values in groups])
+            weighted = psi * batch.n
             if strata.split:
-                products = weighted[:, :, None] * psi[:, None, :]
-                totals.more("record", strata.sums(part, products))
+                totals.more("record", strata.sums(part, weighted[:, None] * psi))
             else:
-                totals.more("record", (weighted.T @ psi)[None])
+                totals.more("record", (weighted @ psi.T)[None])
         size = max(strata.count - 1, 1)
         for kind, cluster, clusters in clusters_of_rows(batch, q.clusters):
             at = part * np.int64(clusters) + cluster
             for number, values in groups:
-                each = group_sums(at, values * batch.n[:, None], size * clusters)
-                each = each.reshape(size, clusters, -1)
+                each = group_sums(at, values * batch.n, size * clusters)
+                each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
                 if strata.split:
                     each = np.concatenate([each, each.sum(axis=0)[None]])
                 totals.more((kind, number), each)
@@ -388,11 +386,11 @@ def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints
 
 
 def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:
-    """Shape (R, E): what the records of each row have of n_x V_x, which they add up to."""
-    own = batch.n[:, None] * psi
+    """Shape (E, R): what the records of each row have of n_x V_x, which they add up to."""
+    own = batch.n * psi
     left = value - group_sums(batch.row_context, own, batch.context_count)
     share = batch.n / batch.context_n[batch.row_context]
-    return np.asarray(own + share[:, None] * left[batch.row_context])
+    return np.asarray(own + share * left[:, batch.row_context])
 
 
 def estimate(tally: Tally, question: Question) -> Estimates:
@@ -473,12 +471,12 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
             value = score_weighted(view, weigh(view, asks, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])
         produced = sums(batch.row_context, earned, batch.context_count)
-        value = np.where(view.known, value, produced[:, None])
+        value = np.where(view.known.T, value, produced)
         used = np.ones(batch.context_count)
         if question.missing == "drop":
             used = np.where(view.known.all(axis=1), 1.0, 0.0)
-        other = produced if view.count == 1 else value[:, 1]
-        found.append((batch.context_n * used, value[:, 0] * used, other * used))
+        other = produced if view.count == 1 else value[1]
+        found.append((batch.context_n * used, value[0] * used, other * used))
     contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]
     records, mine, theirs = (np.concatenate(column) for column in zip(*found, strict=True))
     return pa.concat_arrays(contexts), records, mine, theirs

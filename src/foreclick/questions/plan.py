@@ -129,7 +129,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
         view = View.of(batch, [candidate], depth, ())
         new = view.members[0]
         coding = new.coding
-        credit = score_ladder(view, [ask], fit, base, rows=False).value[:, 0]
+        credit = score_ladder(view, [ask], fit, base, rows=False).value[0]
         f, n, count = row_credit(batch, metric), batch.n, batch.context_count
         reward = sums(batch.row_context, n * f, count)
         squares = sums(batch.row_context, n * f * f, count)
