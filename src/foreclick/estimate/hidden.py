@@ -151,11 +151,11 @@ def _few_clusters(
     key = context[cell].astype(np.int64) * clusters + entries.cluster
     at, group = numbered(key, batch.context_count * clusters)
     of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
-    for sign, part in ((1.0, expected), (-1.0, expected * np.sqrt(others))):
-        moved = [
-            group_sums(group, part[:, None] * factor[:, :, cell], len(at)) for factor in (weight, f)
-        ]
-        _products(totals, (*name, 2), of, sign, moved[0], moved[1])
+    all_ = [expected[:, None] * factor[:, :, cell] for factor in (weight, f)]
+    part = [each * np.sqrt(others)[:, None] for each in all_]
+    for sign, moved in ((1.0, all_), (-1.0, part)):
+        by_cluster = [group_sums(group, each, len(at)) for each in moved]
+        _products(totals, (*name, 2), of, sign, by_cluster[0], by_cluster[1])
 
 
 def _products(

@@ -82,8 +82,11 @@ class Strata:
         """Shape (S, …): the sums of values of rows, shape (…, R), by part."""
         if not self.split:
             return np.asarray(values.sum(axis=-1))[None]
-        found = np.moveaxis(group_sums(part, values, self.count - 1), -1, 0)
-        return np.concatenate([found, found.sum(axis=0)[None]])
+        return self.ended(np.moveaxis(group_sums(part, values, self.count - 1), -1, 0))
+
+    def ended(self, values: Floats) -> Floats:
+        """Shape (S, …): values of the parts, and their sum, that of the whole."""
+        return np.concatenate([values, values.sum(axis=0)[None]]) if self.split else values
 
     def rows(self, batch: Batch) -> Ints:
         """Shape (R,): the part that each row belongs to."""
@@ -248,9 +251,12 @@ class BatchWork:
         strata, k, shown = self.strata, batch.depth, batch.lists != EMPTY
         totals.more((which, "records"), strata.sums(part, n))
         some = np.flatnonzero(n > 0)
-        pairs = np.unique(part[some] * np.int64(batch.context_count) + batch.row_context[some])
-        contexts = strata.sums(pairs // batch.context_count, np.ones(len(pairs)))
-        contexts[-1] = len(np.unique(pairs % batch.context_count))
+        if strata.split:
+            pairs = np.unique(part[some] * np.int64(batch.context_count) + batch.row_context[some])
+            contexts = strata.sums(pairs // batch.context_count, np.ones(len(pairs)))
+            contexts[-1] = len(np.unique(pairs % batch.context_count))
+        else:
+            contexts = np.array([float((np.diff(batch.row_context[some], prepend=-1) > 0).sum())])
         totals.more((which, "contexts"), contexts)
         if strata.split:
             totals.more((which, "shown"), strata.sums(part, n * shown[batch.row_list].T))
@@ -259,11 +265,10 @@ class BatchWork:
         for metric in self.question.parts:
             counts = reward_counts(batch, metric, hazard=metric.first)
             row, position, value = counts.reward
-            earned = np.zeros((strata.count, k))
-            for at in range(k):
-                here = position == at
-                earned[:, at] = strata.sums(part[row[here]], (n[row] * value)[here])
-            totals.more((which, "reward", metric), earned)
+            size = max(strata.count - 1, 1)
+            at = part[row] * k + position if strata.split else position
+            earned = sums(at, n[row] * value, size * k).reshape(size, k)
+            totals.more((which, "reward", metric), strata.ended(earned))
             if counts.at_risk is not None:
                 totals.more((which, "risk", metric), strata.sums(part, n * counts.at_risk.T))
 
@@ -365,9 +370,7 @@ class BatchWork:
             for number, values in groups:
                 each = group_sums(at, values * batch.n, size * clusters)
                 each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
-                if strata.split:
-                    each = np.concatenate([each, each.sum(axis=0)[None]])
-                totals.more((kind, number), each)
+                totals.more((kind, number), strata.ended(each))
 
 
 def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
