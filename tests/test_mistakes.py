@@ -75,14 +75,6 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         evaluate(interval="anytme"),
         "interval='anytme': say 'sampling' or 'anytime'. Did you mean 'anytime'?",
     ),
-    "a cap that is text": (
-        evaluate(cap="x"),
-        "cap='x': give the highest click rate of what was never shown, from 0 on, such as 1.",
-    ),
-    "a cap that is no number": (
-        evaluate(cap=float("nan")),
-        "cap=nan: give the highest click rate of what was never shown, from 0 on, such as 1.",
-    ),
     "a clip of 0": (
         evaluate(clip=0),
         (

@@ -16,7 +16,7 @@ from foreclick.analysis.curves import with_curves
 from foreclick.analysis.effort import announce_effort
 from foreclick.analysis.headline import contradicts, usual_estimators
 from foreclick.analysis.trends import trend_notes
-from foreclick.analysis.unseen import NOTHING, beyond, check_cap, largest_slots
+from foreclick.analysis.unseen import NOTHING, beyond, largest_slots
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     AnySums,
@@ -114,7 +114,6 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     confidence: float = 0.95,
     clusters: Literal["auto", "period", "unit"] = "auto",
     practical: float = 0.0,
-    cap: float | None = None,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
@@ -137,7 +136,6 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         confidence: of the intervals.
         clusters: whose records vary together, as in `evaluate`.
         practical: the smallest change worth having, for the verdict.
-        cap: the highest click rate of what was never shown, as in `evaluate`.
         metrics: the same as `metric`.
         estimators: the same as `estimator`.
         progress: called with what is being done; by default it is shown on a terminal.
@@ -155,7 +153,6 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         )
     asked = parse_any(metric)
     _check_one("metric", [m.name for m in asked])
-    check_cap(cap, asked)
     policies = [as_policy(p, counted, f"candidate {name!r}") for name, p in candidates.items()]
     wanted = _estimators(counted, policies, asked, estimator, clip)
     check_metrics(counted.shape, [part for each in asked for part in each.parts])
@@ -169,8 +166,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     views = []
     for sums in zip(*(answer.sums for answer in answers), strict=True):
         found = dict(zip(candidates, sums, strict=True))
-        most = largest_slots(counted, sums) if cap is None else {}
-        views.append(_View(found, cap, most, confidence))
+        views.append(_View(found, largest_slots(counted, sums), confidence))
     rows = views[0].judged(practical)
     for view in views[1:]:
         notes += views[0].checked(rows, view, practical)
@@ -261,22 +257,20 @@ class _View:
 
     Args:
         found: what it says of each candidate.
-        cap: as for `compare`.
-        most: the largest reward of a slot, by metric, where there is no cap.
+        most: the largest reward of a slot, by metric.
         confidence: of the intervals.
     """
 
     def __init__(
         self,
         found: Mapping[str, AnySums],
-        cap: float | None,
         most: dict[Metric, float],
         confidence: float,
     ) -> None:
-        self.found, self._cap, self._confidence = found, cap, confidence
+        self.found, self._confidence = found, confidence
         self.one = next(iter(found.values()))
         sides = [
-            _Side(n, s.value, s.unseen(cap), beyond(s, cap, most), s.covered_share, s.repeated)
+            _Side(n, s.value, s.unseen(), beyond(s, most), s.covered_share, s.repeated)
             for n, s in found.items()
         ]
         self.unseen = [side for side in sides if side.value is None]
@@ -334,7 +328,7 @@ class _View:
             if word == row["verdict"]:
                 continue
             both = [[view.found[n] for n in pair if n != PRODUCTION] for view in (self, other)]
-            if _TURNED.get(word) == row["verdict"] or contradicts(both[0], both[1], self._cap):
+            if _TURNED.get(word) == row["verdict"] or contradicts(both[0], both[1]):
                 row["verdict"] = inference.UNKNOWN
                 disputed.append(f"{pair[0]} against {pair[1]}")
         if not disputed:

@@ -78,7 +78,7 @@ class ContextChanges(Result):
 
 
 def context_changes(
-    tally: Tally, question: Question, top: int, confidence: float, cap: float | None
+    tally: Tally, question: Question, top: int, confidence: float
 ) -> ContextChanges:
     """The contexts that gain and lose most; what all contexts add makes up the change of the log.
 
@@ -87,7 +87,6 @@ def context_changes(
         question: of one estimator and one metric that is a sum over positions; of the whole log.
         top: how many contexts that gain, and how many that lose.
         confidence: of each interval on its own.
-        cap: as for `evaluate`.
     """
     new = context_values(tally, question)
     against = None
@@ -102,8 +101,8 @@ def context_changes(
     rows = []
     if len(chosen):
         whole = new.whole.sums[0].parts[0]
-        most = whole.stratum.best_rate(whole.model, question.parts[0]) if cap is None else cap
-        rows = _rows(tally, question, new.contexts.take(pa.array(chosen)), confidence, most)
+        cap = whole.stratum.best_rate(whole.model, question.parts[0])
+        rows = _rows(tally, question, new.contexts.take(pa.array(chosen)), confidence, cap)
     for row, x in zip(rows, chosen, strict=True):
         row |= {"share": weight[x] / total, "adds": change[x] / total}
     return ContextChanges(

@@ -29,7 +29,6 @@ from foreclick.analysis.notes import (
 )
 from foreclick.analysis.tracking import flat_metrics
 from foreclick.analysis.trends import trend_notes
-from foreclick.analysis.unseen import check_cap
 from foreclick.analysis.verdicts import Claims, Pair, evidence_of, judged, parse_guardrails
 from foreclick.batches import contexts_repeat
 from foreclick.errors import ModelError
@@ -165,7 +164,6 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     by: str | Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: Clusters | Literal["auto"] | None = "auto",
-    cap: float | None = None,
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     interval: IntervalKind = "sampling",
@@ -210,9 +208,6 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         clusters: whose records vary together: those of a "period", of a "unit" (user), or none
             ("record"). By default periods and units at once if the log has them, and records
             otherwise. None: no intervals, in half the time.
-        cap: the highest click rate that what was never shown might have, for the upper ends. By
-            default they take that of the log's best position, and the verdict "worse" also allows
-            for something new that is clicked every time.
         practical: the smallest change worth having, for the verdict; in units of the metric.
         guardrails: metrics that must not fall, each with the share of production that it may lose:
             {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
@@ -250,7 +245,6 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     check_interval(interval, kinds)
     policy = as_policy(candidate, counted)
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
-    check_cap(cap, asked)
     wanted, answering = _estimators(counted, policy, logging, asked, estimators, clip)
     check_metrics(counted.shape, [part for metric in asked for part in metric.parts])
     wanted, assumed = with_curves(counted, wanted, asked)
@@ -269,7 +263,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     announce_effort(counted, wanted, 1 if baseline is None else 2)
     answer, baselines = _answers(counted, questions)
     against: list[AnySums | None] = [*baselines] or [None] * len(answer.sums)
-    pairs = [Pair(sums, other, cap) for sums, other in zip(answer.sums, against, strict=True)]
+    pairs = [Pair(sums, other) for sums, other in zip(answer.sums, against, strict=True)]
     rows = [_row(pair, counted, pair.ends(confidence, interval)) for pair in pairs]
     evidence: list[inference.Evidence] = []
     verdicts: list[inference.Verdict] = []
@@ -366,7 +360,7 @@ def _require_propensities(counted: Tally) -> None:
 
 def _row(pair: Pair, counted: Tally, found: Ends) -> dict[str, Any]:
     sums, production, change = pair.sums, pair.production, pair.change
-    stratum, unseen = sums.stratum, sums.unseen(pair.cap)
+    stratum, unseen = sums.stratum, sums.unseen()
     return {
         "estimator": sums.estimator,
         "metric": sums.metric.name,

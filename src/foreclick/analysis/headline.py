@@ -63,7 +63,7 @@ def all_estimators(
     return [*usual, *(name for name in others if name not in usual)]
 
 
-def contradicts(answer: Sequence[AnySums], check: Sequence[AnySums], cap: float | None) -> bool:
+def contradicts(answer: Sequence[AnySums], check: Sequence[AnySums]) -> bool:
     """Whether two estimators are further apart than chance puts them.
 
     If both click models hold, the two differ by chance and by what either did not see. The test of
@@ -72,7 +72,6 @@ def contradicts(answer: Sequence[AnySums], check: Sequence[AnySums], cap: float 
     Args:
         answer: what one of them says of a candidate; or of two, for their difference.
         check: what the other says.
-        cap: as for `evaluate`.
     """
     every = [*answer, *check]
     values = np.array([sums.value or 0.0 for sums in every])
@@ -88,15 +87,15 @@ def contradicts(answer: Sequence[AnySums], check: Sequence[AnySums], cap: float 
         return False
     reach = inference.quantile(_CERTAIN, spreads[0].freedom)
     chance = reach * math.sqrt(max(float(sign @ between(spreads) @ sign), 0.0))
-    unseen = [sums.unseen(cap) for sums in every]
+    unseen = [sums.unseen() for sums in every]
     less = sum(u.less if s > 0 else u.more for u, s in zip(unseen, sign, strict=True))
     more = sum(u.more if s > 0 else u.less for u, s in zip(unseen, sign, strict=True))
     return not apart - chance - less <= 0 <= apart + chance + more
 
 
-def contradiction(answer: AnySums, check: AnySums, cap: float | None) -> str:
+def contradiction(answer: AnySums, check: AnySums) -> str:
     """How two estimators of one value contradict each other; empty if they do not."""
-    if not contradicts([answer], [check], cap):
+    if not contradicts([answer], [check]):
         return ""
     unit = "" if isinstance(answer.metric, Ratio) else " a record"
     return (

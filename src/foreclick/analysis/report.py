@@ -107,7 +107,6 @@ def report(  # noqa: PLR0913 - all but two are keywords
     missing: Missing = "error",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
     confidence: float = 0.95,
-    cap: float | None = None,
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     backtest: bool = True,
@@ -134,7 +133,6 @@ def report(  # noqa: PLR0913 - all but two are keywords
         missing: as for `evaluate`.
         logging: as for `evaluate`.
         confidence: of the intervals.
-        cap: as for `evaluate`.
         practical: as for `evaluate`.
         guardrails: as for `evaluate`.
         backtest: whether to run one, if the log has two periods or more.
@@ -163,7 +161,6 @@ def report(  # noqa: PLR0913 - all but two are keywords
         "logging": logging,
         "baseline": baseline,
         "confidence": confidence,
-        "cap": cap,
         "practical": practical,
     }
     say("evaluating")
@@ -263,7 +260,6 @@ class _Parts:
             metrics=self.sums,
             estimators=models,
             missing=self.options["missing"],
-            cap=self.options["cap"],
         )
 
     def contexts(self, top: int) -> ContextChanges | None:
@@ -282,9 +278,7 @@ class _Parts:
             clusters=kinds,
         )
         question = with_logging(self.tally, question, self.options["logging"])[0]
-        return context_changes(
-            self.tally, question, top, self.options["confidence"], self.options["cap"]
-        )
+        return context_changes(self.tally, question, top, self.options["confidence"])
 
     def backtest(self) -> Backtest | None:
         """Which estimator would have been right; None for a log of one period."""

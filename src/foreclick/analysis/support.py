@@ -116,17 +116,17 @@ def support(  # noqa: PLR0913 - all but two are keywords
     estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
     by: str | Sequence[str] | None = None,
-    cap: float | None = None,
     metric: str | Metric | Sequence[str | Metric] | None = None,
     estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Support:
     """How much of what a candidate would show was ever shown, for every model of the lattice.
 
-    What was shown has a known worth, up to chance; what was not is worth something from 0 to `cap`
-    per unit of exposure. So V(h) is between, with all exposure H_g of cells g never logged,
+    What was shown has a known worth, up to chance; what was not is worth something from 0 to r, the
+    click rate of the log's best position, per unit of exposure. So V(h) is between, with all
+    exposure H_g of cells g never logged,
 
-        lowest = V  and  highest = V + cap · 1/n Σ_x n_x Σ_g H_g,
+        lowest = V  and  highest = V + r · 1/n Σ_x n_x Σ_g H_g,
 
     if the click model holds; `list` assumes none.
 
@@ -137,8 +137,6 @@ def support(  # noqa: PLR0913 - all but two are keywords
         estimators: the click models whose cells are looked for.
         missing: as for `evaluate`.
         by: segment columns (or "period") to split by.
-        cap: the highest click rate that what was never shown might have: by default that of the
-            log's best position; 1 assumes nothing but that no reward is above 1.
         metric: the same as `metrics`.
         estimator: the same as `estimators`.
         progress: called with what is being done; by default it is shown on a terminal.
@@ -163,7 +161,7 @@ def support(  # noqa: PLR0913 - all but two are keywords
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     question = Question(policy, learnt, asked, missing, None, segments, top=TOP)
     found = [part for sums in estimate(counted, question).sums for part in sums.parts]
-    rows = [_row(sums, cap) for sums in found]
+    rows = [_row(sums) for sums in found]
     columns = ("estimator", "metric", *segments)
     return Support(
         tuple(rows),
@@ -194,7 +192,7 @@ def _answerable(policy: Policy, asked: list[Weighted | Ladder]) -> tuple[list[We
     return wanted, [f"Left out: {', '.join(skipped)}. Marginals say nothing of whole lists."]
 
 
-def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
+def _row(sums: Sums) -> dict[str, Value]:
     stratum, sight = sums.stratum, sums.sight
     lowest = sums.value or 0.0
     out, records, repeated = 0, 0.0, None
@@ -213,7 +211,7 @@ def _row(sums: Sums, cap: float | None) -> dict[str, Value]:
         "largest": sums.largest,
         "ess": sums.ess,
         "lowest": lowest,
-        "highest": lowest + sums.unseen(cap).more,
+        "highest": lowest + sums.unseen().more,
         "out_of_sight": out,
         "out_share": records / stratum.records if stratum.records else 0.0,
         "contexts": stratum.contexts,

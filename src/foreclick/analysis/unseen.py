@@ -6,23 +6,12 @@ from collections.abc import Iterable
 
 from foreclick.analysis.intervals import Ends
 from foreclick.batches import largest_rewards
-from foreclick.errors import MetricError
 from foreclick.estimators import AnySums, Unseen
-from foreclick.metrics import AnyMetric, Metric, Ratio
+from foreclick.metrics import Metric
 from foreclick.tallies.base import Tally
 
 NOTHING = Unseen(0.0, 0.0)
 """Of production, all was seen."""
-
-
-def check_cap(cap: float | None, metrics: Iterable[AnyMetric]) -> None:
-    """Refuse one cap for the two sides of a ratio."""
-    two = [m for m in metrics if isinstance(m, Ratio) and not m.denominator.shown]
-    if cap is not None and two:
-        raise MetricError(
-            f"cap={cap:g} is the highest reward of what was never shown, and {two[0]} has two "
-            "rewards. Leave it out: then the log's best position bounds each of them."
-        )
 
 
 def widened(found: Ends, own: Unseen, other: Unseen, production: float | None) -> Ends:
@@ -58,11 +47,13 @@ def largest_slots(tally: Tally, sums: Iterable[AnySums]) -> dict[Metric, float]:
     return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
 
 
-def beyond(sums: AnySums, cap: float | None, most: dict[Metric, float]) -> float:
+def beyond(sums: AnySums, most: dict[Metric, float]) -> float:
     """How much more than the log suggests it may be worth, were all that is new as good as can be.
 
-    Nothing, if the user knows how good that is: the cap.
+    Args:
+        sums: the estimate.
+        most: see `largest_slots`.
     """
-    if cap is not None or not any(part.metric in most for part in sums.parts):
+    if not any(part.metric in most for part in sums.parts):
         return 0.0
     return max(sums.unseen(most).more - sums.unseen().more, 0.0)

@@ -19,11 +19,16 @@ _OPPOSITES = ({inference.BETTER, inference.WORSE}, {inference.HELD, inference.BR
 
 @dataclass(frozen=True)
 class Pair:
-    """An estimate and what it is compared with: the log's own mean, or that of a baseline."""
+    """An estimate and what it is compared with: the log's own mean, or that of a baseline.
+
+    Attributes:
+        cap: the highest click rate of what was never shown; None: that of the best position of the
+            estimate's stratum.
+    """
 
     sums: AnySums
     baseline: AnySums | None
-    cap: float | None
+    cap: float | None = None
 
     @property
     def production(self) -> float | None:
@@ -83,8 +88,7 @@ def evidence_of(
     segments = len({pair.sums.stratum.number for pair in pairs})
     metrics = len({pair.sums.metric for pair in pairs}) if claims.guardrails else 1
     each = 1 - (1 - claims.confidence) / (segments * metrics)
-    open_ended = [pair.sums for pair in pairs if pair.cap is None]
-    most = largest_slots(tally, open_ended)
+    most = largest_slots(tally, [pair.sums for pair in pairs])
     return [
         replace(_evidence(pair, each, claims, most), error=error)
         for pair, error in zip(pairs, errors, strict=True)
@@ -137,7 +141,7 @@ def _check(pairs: Sequence[Pair], found: list[inference.Verdict]) -> None:
         words = {found[i].word, found[j].word}
         if len(words) == 1:
             continue  # both come to the same word
-        because = contradiction(pairs[i].sums, pairs[j].sums, pairs[i].cap)
+        because = contradiction(pairs[i].sums, pairs[j].sums)
         if words in _OPPOSITES and not because:
             because = f"{inference.DISAGREE}: {found[i].because} {found[j].because}"
         if because:
@@ -159,8 +163,8 @@ def _evidence(
         change=pair.change,
         low=found["change_low"],
         high=found["change_high"],
-        unseen=sum(sums.unseen(pair.cap)),
-        beyond=beyond(sums, pair.cap, most),
+        unseen=sum(sums.unseen()),
+        beyond=beyond(sums, most),
         covered=sums.covered_share,
         production=pair.production,
         confidence=claims.confidence,

@@ -24,7 +24,6 @@ from foreclick.cli.questions import (
     Question,
     Split,
     Uncertainty,
-    Unseen,
     Verdicts,
 )
 from foreclick.cli.values import Count, Flag
@@ -167,7 +166,7 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
 
 
 @command("LOG… --candidate NAME=FILE…")
-class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Unseen, Written):
+class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Written):
     """Several candidates against each other and against production.
 
     Examples:
@@ -189,7 +188,7 @@ class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Unsee
             )
         if not self.candidates:
             raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
-        options = self.given(Missing, Uncertainty, Practical, Unseen)
+        options = self.given(Missing, Uncertainty, Practical)
         options |= {one[name]: value for name, (value,) in asked.items()}
         say("Reading the candidates")
         candidates = read_candidates(with_names(self, files))
@@ -200,7 +199,7 @@ class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Unsee
 
 
 @command("LOG… CANDIDATE")
-class Support(Candidate, Question, Split, MissingOrDropped, Unseen, Written):
+class Support(Candidate, Question, Split, MissingOrDropped, Written):
     """How much of what a candidate shows was ever shown.
 
     Examples:
@@ -213,7 +212,7 @@ class Support(Candidate, Question, Split, MissingOrDropped, Unseen, Written):
     def run(self, files: list[str], say: "Say") -> "Result":
         log, candidate = self.read_both(files, say)
         say("Looking for what was shown")
-        options = self.given(Question, Split, MissingOrDropped, Unseen)
+        options = self.given(Question, Split, MissingOrDropped)
         return fc.support(log, candidate, **options)
 
 

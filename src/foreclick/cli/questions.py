@@ -98,14 +98,6 @@ class Uncertainty(Confidence):
 
 
 @options("Uncertainty")
-class Unseen:
-    """What was never shown."""
-
-    cap: Real = None
-    """highest click rate of what was never shown"""
-
-
-@options("Uncertainty")
 class Practical:
     """Changes that are worth having."""
 
@@ -114,7 +106,7 @@ class Practical:
 
 
 @options("Uncertainty")
-class Guarded(Unseen, Practical):
+class Guarded(Practical):
     """What else a verdict rests on."""
 
     logging: Literal["frequency", "propensity"] | None = None

@@ -52,7 +52,7 @@ class Unseen(NamedTuple):
 
 
 Caps: TypeAlias = float | Mapping[Metric, float] | None
-"""The highest reward of what was never shown: of all metrics, of some, or as the log suggests."""
+"""The highest reward of what was never shown: of all metrics, of some, or that of its stratum."""
 
 
 @dataclass(frozen=True)
