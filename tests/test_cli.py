@@ -827,7 +827,7 @@ class TestCompare:
 
     def test_every_option_is_handed_on(self, folder, monkeypatch):
         asked: dict[str, Any] = {"practical": 0.1, "confidence": 0.8, "clip": 2.0}
-        asked |= {"metric": "dcg@2", "estimator": "item", "clusters": "unit", "missing": "error"}
+        asked |= {"metric": "dcg@2", "estimator": "item", "missing": "error"}
         told: dict[str, Any] = {}
 
         def listen(*_: object, **options: object) -> Result:

@@ -88,7 +88,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "clusters that there are not": (
         evaluate(clusters="days"),
-        "clusters='days': say 'auto', 'period', 'unit' or 'record', or None for no intervals.",
+        "clusters='days': say 'auto' or 'record', or None for no intervals.",
     ),
     "a guardrail in per cent": (
         evaluate(guardrails={"clicks@2": 5}),

@@ -231,7 +231,7 @@ _NO_INTERVALS = "for no intervals"
 OPTIONS: dict[str, Rule] = {
     "by": names,
     "clip": clips,
-    "clusters": Choice(("auto", "period", "unit", "record"), _NO_INTERVALS),
+    "clusters": Choice(("auto", "record"), _NO_INTERVALS),
     "confidence": _share("0.95"),
     "days": _above("a number of days", "14", optional=True),
     "depth": whole(1, "the number of positions", optional=True),

@@ -15,31 +15,24 @@ TOO_MANY_PERIODS = 20_000
 
 
 def clusters_of(
-    counted: Tally, asked: Clusters | Literal["auto"] | None
+    counted: Tally, asked: Literal["auto", "record"] | None
 ) -> tuple[tuple[Clusters, ...], list[str]]:
     """Whose records vary together, and a note where that cannot be seen."""
     shape = counted.shape
-    has: dict[Clusters, bool] = {"period": shape.period, "unit": shape.unit, "record": True}
     if asked is None:
         return (), []
-    if counted.decayed and asked == "record":
-        raise ModelError(
-            "clusters='record': some periods of this tally count less than others, so its records "
-            "do not vary alike. Use clusters='period' or 'unit'."
-        )
-    if shape.period and asked in ("auto", "period"):
-        _refuse_too_many(count_periods(counted))
-    if asked in has:
-        if not has[asked]:
+    if asked == "record":
+        if counted.decayed:
             raise ModelError(
-                f"clusters={asked!r}, but the log was read without. Name the column: "
-                f"read_log(…, {asked}='…')."
+                "clusters='record': some periods of this tally count less than others, so its "
+                "records do not vary alike. Use clusters='auto'."
             )
-        return (asked,), []
+        return ("record",), []
     notes: list[str] = []
     found: list[Clusters] = []
     if shape.period:
         count = count_periods(counted)
+        _refuse_too_many(count)
         notes += _odd_periods(counted, count)
         if count >= FEW_PERIODS:
             found.append("period")

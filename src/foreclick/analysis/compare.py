@@ -102,7 +102,7 @@ class Comparison(Result):
         return f"{best} {' and '.join(parts)}."
 
 
-@checked(missing=choice("error", "production"), clusters=choice("auto", "period", "unit"))
+@checked(missing=choice("error", "production"))
 def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywords
     log: LogLike,
     candidates: Mapping[str, PolicyLike],
@@ -112,7 +112,6 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
-    clusters: Literal["auto", "period", "unit"] = "auto",
     practical: float = 0.0,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
@@ -134,7 +133,6 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
         clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
-        clusters: whose records vary together, as in `evaluate`.
         practical: the smallest change worth having, for the verdict.
         metrics: the same as `metric`.
         estimators: the same as `estimator`.
@@ -144,7 +142,7 @@ def compare(  # noqa: PLR0913 - a question has many sides; all but two are keywo
     estimator = estimator if estimators is None else estimators
     _check_names(candidates)
     counted, notes = settle(log)
-    kinds, doubts = clusters_of(counted, clusters)
+    kinds, doubts = clusters_of(counted, "auto")
     notes += doubts
     if kinds == ("record",):
         raise ModelError(

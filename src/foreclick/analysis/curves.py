@@ -55,7 +55,7 @@ def learnt_curves(
     *,
     by: tuple[str, ...] = (),
     within: str = "auto",
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
 ) -> tuple[Answer, list[str]]:
     """The curve of each segment with its errors, and notes on what it rests on.
 

@@ -34,7 +34,6 @@ from foreclick.batches import contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimators import (
     AnySums,
-    Clusters,
     Estimate,
     EstimatorLike,
     Ladder,
@@ -163,7 +162,7 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
     baseline: PolicyLike | None = None,
     by: str | Sequence[str] | None = None,
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] | None = "auto",
+    clusters: Literal["auto", "record"] | None = "auto",
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     interval: IntervalKind = "sampling",
@@ -205,9 +204,8 @@ def evaluate(  # noqa: PLR0913 - a question has many sides; all but two are keyw
         by: segment columns (or "period") to split by; each part is evaluated on its own, and its
             verdict allows for their number.
         confidence: of the intervals.
-        clusters: whose records vary together: those of a "period", of a "unit" (user), or none
-            ("record"). By default periods and units at once if the log has them, and records
-            otherwise. None: no intervals, in half the time.
+        clusters: whose records vary together: by default those of a period and those of a unit
+            (user), if the log has them; "record" for none. None: no intervals, in half the time.
         practical: the smallest change worth having, for the verdict; in units of the metric.
         guardrails: metrics that must not fall, each with the share of production that it may lose:
             {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one

@@ -14,7 +14,7 @@ from foreclick import inference
 from foreclick.analysis.curves import DIFFER, WORTH, contexts_differ, learnt_curves, listed
 from foreclick.batches import Batches, batches_of
 from foreclick.errors import ModelError
-from foreclick.estimators import Clusters, check_columns
+from foreclick.estimators import check_columns
 from foreclick.estimators.examination import Examined, Segment, Spread
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
@@ -80,7 +80,7 @@ class Examination(Result):
         return tuple(found)
 
 
-@checked(clusters=choice("auto", "period", "unit", "record"))
+@checked(clusters=choice("auto", "record"))
 def examination(  # noqa: PLR0913 - all but the log are keywords
     log: LogLike,
     *,
@@ -90,7 +90,7 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
     within: Literal["auto", "context", "period"] = "auto",
     reward: str = "clicks",
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.
@@ -118,8 +118,8 @@ def examination(  # noqa: PLR0913 - all but the log are keywords
             much, those within a context.
         reward: what is counted as a click.
         confidence: of the intervals.
-        clusters: whose records vary together: those of a "period", of a "unit" (user), or none
-            ("record"). By default periods and units if the log has them, whichever is wider.
+        clusters: whose records vary together: by default those of a period and those of a unit
+            (user), if the log has them, whichever is wider; "record" for none.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:

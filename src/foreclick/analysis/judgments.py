@@ -17,7 +17,7 @@ from foreclick.analysis.examination import curve_notes
 from foreclick.analysis.judgment_files import Format, checked_format, write_judgments
 from foreclick.batches import Batch, Bools, Floats, batches_of
 from foreclick.errors import ModelError
-from foreclick.estimators import Clusters, check_columns
+from foreclick.estimators import check_columns
 from foreclick.estimators.answer import whole_number
 from foreclick.estimators.attraction import Attractions, attractions
 from foreclick.estimators.examination import Spread
@@ -71,7 +71,7 @@ class Judgments(Result):
         write_judgments(self.items, path, checked_format(path, format))
 
 
-@checked(clusters=choice("auto", "period", "unit", "record"))
+@checked(clusters=choice("auto", "record"))
 def judgments(
     log: LogLike,
     *,
@@ -79,7 +79,7 @@ def judgments(
     reward: str = "clicks",
     max_error: float = 1.0,
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.

@@ -166,7 +166,7 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
 
 
 @command("LOG… --candidate NAME=FILE…")
-class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Written):
+class Compare(Candidates, Question, Missing, Clip, Confidence, Practical, Written):
     """Several candidates against each other and against production.
 
     Examples:
@@ -188,7 +188,7 @@ class Compare(Candidates, Question, Missing, Clip, Uncertainty, Practical, Writt
             )
         if not self.candidates:
             raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
-        options = self.given(Missing, Uncertainty, Practical)
+        options = self.given(Missing, Confidence, Practical)
         options |= {one[name]: value for name, (value,) in asked.items()}
         say("Reading the candidates")
         candidates = read_candidates(with_names(self, files))

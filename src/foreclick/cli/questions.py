@@ -93,8 +93,8 @@ class Confidence:
 class Uncertainty(Confidence):
     """Intervals."""
 
-    clusters: Literal["auto", "period", "unit", "record"] | None = None
-    """records that vary together"""
+    clusters: Literal["auto", "record"] | None = None
+    """records that vary together: those of days and users, or none"""
 
 
 @options("Uncertainty")

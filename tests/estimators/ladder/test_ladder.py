@@ -114,7 +114,7 @@ def test_its_interval_is_by_what_each_day_would_move_it(top: str, stopping: floa
     log = fc.read_log(log_table(records, day=days), period="day")
     lists = fc.Lists(lists_table(case.candidate))
     ladder = fixed(top, stopping)
-    row = answer(log, lists, ladder, "clicks@2", missing="drop", clusters="period")
+    row = answer(log, lists, ladder, "clicks@2", missing="drop", clusters="auto")
     truth = truth_of(log, ladder)
     truth = replace(truth, examination=truth.examined(records, case.candidate))
 
@@ -267,11 +267,11 @@ def test_contexts_lean_on_the_others():
     cases = [random_case(f"lean{i}", np.random.default_rng(30 + i)) for i in range(3)]
     records = [record for case in cases for record in case.records] * 2
     candidate = {c: lists for case in cases for c, lists in case.candidate.items()}
-    days = split(records, 3)
+    days = split(records, 4)
     log = fc.read_log(log_table(records, day=days), period="day")
     ladder = fc.Ladder("prefix", (7, 3, 2, 1.5), P, stopping=0)
     truth = oracle.Truth("prefix", (7, 3, 2, 1.5), P)
-    options: dict[str, Any] = {"missing": "drop", "clusters": "period"}
+    options: dict[str, Any] = {"missing": "drop", "clusters": "auto"}
     row = answer(log, fc.Lists(lists_table(candidate)), ladder, "clicks@2", **options)
 
     def value(weights: list[float], what: Callable[..., float] = truth.value) -> float:
@@ -286,12 +286,12 @@ def test_contexts_lean_on_the_others():
     moves = [
         sum(sign * value([1 + sign * step * (d == day) for d in days]) for sign in (1, -1))
         / (2 * step)
-        for day in range(3)
+        for day in range(4)
     ]
     alike = [1.0] * len(records)
     rest = value(alike, truth.unsettled)
     assert close(row["value"], value(alike), 1e-10)
-    assert close(row["se"], math.sqrt(3 / 2 * sum(m * m for m in moves) + rest), 1e-5)
+    assert close(row["se"], math.sqrt(4 / 3 * sum(m * m for m in moves) + rest), 1e-5)
     tested = fc.backtest(log, estimators=[ladder], metrics="clicks@2")
     errors = []
     for context, day in {(r.context, d) for r, d in zip(records, days, strict=True)}:
