@@ -144,7 +144,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a misspelt estimator": (
         evaluate(estimator="pmb"),
         (
-            "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, ladder-prefix, "
+            "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, "
             "ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, dctr; leave it out for the usual "
             "ones, or declare a click model, ClickModel(name, cell=…)."
         ),
@@ -153,7 +153,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         evaluate(estimator="dcm"),
         (
             "there is no estimator 'dcm'. 'ladder' and 'prefix' allow for what stands above an "
-            "item. There are ladder, ladder-prefix, ladder-ip, list, prefix, ip, item, pbm, rctr,"
+            "item. There are ladder, ladder-ip, list, prefix, ip, item, pbm, rctr,"
             " rcm, dctr; leave it out for the usual ones, or declare a click model, "
             "ClickModel(name, cell=…)."
         ),

@@ -64,7 +64,6 @@ TYPES = {
     "Support",
     "Tallies",
     "Tally",
-    "Window",
     "check",
 }
 

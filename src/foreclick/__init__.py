@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from foreclick.events import Bots, from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
-    from foreclick.models import ClickModel, Window
+    from foreclick.models import ClickModel
     from foreclick.policies import Lists, Marginals, Observed, Picker, PlackettLuce, Policy, Ranking
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.parts import Tallies, write_tallies
@@ -61,7 +61,6 @@ __all__ = [
     "Tallies",
     "Tally",
     "Weighted",
-    "Window",
     "backtest",
     "check",
     "compare",
@@ -101,7 +100,7 @@ _HOMES = {
     "events": "Bots from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
-    "models": "ClickModel Window",
+    "models": "ClickModel",
     "policies": "Lists Marginals Observed Picker PlackettLuce Policy Ranking",
     "tallies.base": "Tally tally",
     "tallies.parts": "Tallies write_tallies",

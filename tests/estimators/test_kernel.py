@@ -25,12 +25,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarni
 
 RECORDS, CONTEXTS, DAYS = 900, 25, 6
 EVERY = (
-    *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm", fc.Window(2)),
+    *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm"),
     fc.ClickModel(
         "own", lambda slot: [slot.item % 3, slot.position > 1], examination=lambda k: 1 / k
     ),
 )
-LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
+LADDERS = ("ladder", "ladder-ip")
 
 
 def random_log(seed: int) -> pa.Table:

@@ -46,7 +46,7 @@ class Question(Metrics):
     estimators: Annotated[
         list[str] | None, several(names, "NAME,…"), Parameter(name=["--estimator", "-e"])
     ] = None
-    """ladder, ladder-prefix, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, auto or all"""
+    """ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, auto or all"""
 
 
 @options("Question")

@@ -152,7 +152,7 @@ def check_clips(estimator: Weighted | Ladder, metric: Metric) -> None:
     if isinstance(estimator, Ladder) and by_hazard(estimator.model, metric):
         raise ModelError(
             f"{metric.name} depends on what stands above an item, which no rung of "
-            f"{estimator.name!r} knows. Use 'ladder' or 'ladder-prefix', or 'ip' without a ladder."
+            f"{estimator.name!r} knows. Use 'ladder', or 'ip' without a ladder."
         )
     finite = [clip for clip in estimator.clip or () if math.isfinite(clip)]
     if finite and by_hazard(estimator.model, metric):

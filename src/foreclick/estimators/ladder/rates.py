@@ -299,16 +299,15 @@ def _numbers(batch: Batch, ladder: Ladder) -> _Numbers:
     slots, cell = numbered(batch.slot[shown], batch.pair_count * batch.depth)
     below: list[Ints] = [slots // batch.depth, batch.pair_context, np.arange(batch.context_count)]
     starts: Ints = np.zeros(batch.depth, dtype=np.int64)
-    if ladder.top != "ip":
+    exposing = cell
+    if ladder.top == "list":
         prefix = batch.prefix.astype(np.int64)
         size = prefix.max(axis=0, initial=-1) + 1
         starts = np.cumsum(size) - size
-        number = (prefix + starts)[shown]
-        below, cell = [value_of_each(number, cell, int(size.sum())), *below], number
-    exposing = cell
-    if ladder.top == "list":
-        number = np.flatnonzero(shown)
-        below, cell = [value_of_each(number, cell, shown.size), *below], number
+        exposing = (prefix + starts)[shown]
+        below = [value_of_each(exposing, cell, int(size.sum())), *below]
+        cell = np.flatnonzero(shown)
+        below = [value_of_each(cell, exposing, shown.size), *below]
     return _Numbers(shown, below, cell, exposing, slots, starts)
 
 
@@ -462,8 +461,6 @@ def _with_lists(
     exposed = _candidate_exposure(candidate, fit, log)[at, k]
     below, examined = cell[new][first], exposed[new][first]
     rungs = _extended(rungs, fit.ladder.exposing, below, examined)
-    if fit.ladder.top == "prefix":
-        return found, rungs
     whole = begins[at, -1]  # at its last position a prefix is a list
     new = whole < 0
     top = np.where(new, 0, whole * batch.depth + k)

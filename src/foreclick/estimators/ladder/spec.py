@@ -43,11 +43,10 @@ from typing import Literal
 from foreclick.errors import ModelError
 from foreclick.models import LEARNT, ClickModel, Examination
 
-Top = Literal["list", "prefix", "ip"]
+Top = Literal["list", "ip"]
 
 _CELLS: dict[Top, str | tuple[str, ...]] = {
     "list": "list",
-    "prefix": "prefix",
     "ip": ("item", "position"),
 }
 
@@ -60,8 +59,8 @@ class Ladder:
     estimate came from which rung.
 
     Args:
-        top: the finest cells: "list" (the same list), "prefix" (an item below the same items) or
-            "ip" (at the same position). A candidate with marginal probabilities needs "ip".
+        top: the finest cells: "list" (the same list) or "ip" (an item at the same position). A
+            candidate with marginal probabilities needs "ip".
         strengths: for each rung from the top, as how many records the one below it counts. None:
             those that predict parts of the log best, each from the others.
         examination: how much each position is looked at: a number for each, a function of the
@@ -90,7 +89,7 @@ class Ladder:
         stopping: float | None = None,
     ) -> None:
         if top not in _CELLS:
-            raise ModelError(f"top={top!r}: say 'list', 'prefix' or 'ip'.")
+            raise ModelError(f"top={top!r}: say 'list' or 'ip'.")
         object.__setattr__(self, "top", top)
         given = None if strengths is None else tuple(float(s) for s in strengths)
         object.__setattr__(self, "strengths", given)
@@ -111,7 +110,7 @@ class Ladder:
             if stopping:
                 raise ModelError(
                     f"stopping={stopping!r}: the top 'ip' does not know what stands above an item. "
-                    "Use the top 'list' or 'prefix', or leave stopping= out."
+                    "Use the top 'list', or leave stopping= out."
                 )
             return 0.0
         if stopping is not None and not 0 <= stopping <= 1:
@@ -126,7 +125,7 @@ class Ladder:
     @property
     def rungs(self) -> tuple[str, ...]:
         """Names of the rungs, finest first."""
-        fine = {"list": ("list", "prefix"), "prefix": ("prefix",), "ip": ()}[self.top]
+        fine = ("list", "prefix") if self.top == "list" else ()
         return (*fine, "position", "item", "context", "log")
 
     @property
@@ -145,7 +144,7 @@ class Ladder:
         return (math.inf,)
 
 
-LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("prefix"), Ladder("ip"))}
+LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("ip"))}
 """The ladders that an estimator's name may request."""
 
 
