@@ -41,7 +41,7 @@ PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}
 METRICS = ("clicks@3", "dcg@10")
 TUNED, REPORTED = (1,), (11, 12, 13)
 PLAIN = ("list", "prefix", "ip", "item", "pbm", "rctr")
-LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
+LADDERS = ("ladder", "ladder-ip")
 
 
 def world(name: str, queries: int, seed: int) -> simulate.World:

@@ -45,7 +45,7 @@ def looks(clusters: str, name: str, replications: int, daily: int, seed: int = 1
         some = min(pack, replications - first)
         log = _grown(scene, clusters, _counts(scene, clusters, some, daily, rng))
         asked = {"metrics": METRIC, "estimators": ESTIMATORS, "by": ["replication", "look"]}
-        answer = fc.evaluate(log, policy, **asked, clusters=clusters, interval="anytime")
+        answer = fc.evaluate(log, policy, **asked, interval="anytime")
         rows = sorted(answer, key=lambda r: (r["estimator"], r["replication"], r["look"]))
         for (estimator, _), grown in itertools.groupby(
             rows, key=lambda r: (r["estimator"], r["replication"])
@@ -113,7 +113,8 @@ def _grown(scene: Scene, clusters: str, counts: Integers) -> fc.Log:
     which, clicks, _ = scene.outcomes
     known = {"replication": replication, "look": look_of, "day": day}
     lists = scene.lists[which[outcome]]
-    return _read(np.zeros_like(day), lists, clicks[outcome], often, known, period="day")
+    roles = {"period": "day"} if clusters == "period" else {}
+    return _read(np.zeros_like(day), lists, clicks[outcome], often, known, **roles)
 
 
 def _read(

@@ -52,9 +52,7 @@ def single(
         for kind, policy in scene.candidates.items():
             truth = scene.world.value(policy, METRIC)
             setting = {"part": "single", "world": name, "seed": seed, "records": n}
-            yield from measured(
-                [log], expected, policy, truth, "record", setting | {"candidate": kind}
-            )
+            yield from measured([log], expected, policy, truth, setting | {"candidate": kind})
 
 
 # --- many contexts: users and days that differ --------------------------------------------------
@@ -140,7 +138,7 @@ def _disturbed(
     )
     truth = simulation.value(policy, METRIC)
     setting |= {"records": simulation.records}
-    yield from measured(logs, expected_log(simulation), policy, truth, clusters, setting)
+    yield from measured(logs, expected_log(simulation), policy, truth, setting)
 
 
 # --- what is printed ------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ from foreclick.simulate.production import Shown
 WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")
 CONTEXTS, ITEMS, POSITIONS, LISTS, DAYS, RECORDS = 15, 12, 5, 40, 14, 20_000
 METRIC = "dcg@5"
-PLAIN = fc.Ladder("prefix", stopping=0)
-"""What knows neither lists nor, but for what it has seen, what stands above a slot."""
+PLAIN = fc.Ladder("ip")
+"""What knows neither lists nor what stands above a slot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +198,9 @@ def judge(name: str, seed: int, logs: int) -> None:
 
 
 HEADS = {
-    "accuracy": "| world | ladder / ip | without lists and stopping / ip | ladder / without |",
+    "accuracy": "| world | ladder / ip | ladder-ip / ip | ladder / ladder-ip |",
     "coverage": "| world | candidate | holds V(h) | holds the change |",
-    "judge": "| world | ladder | without lists and stopping |",
+    "judge": "| world | ladder | ladder-ip |",
 }
 
 

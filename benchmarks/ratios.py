@@ -136,7 +136,7 @@ def main() -> None:
             clusters: fc.read_log(
                 log_of(world, rng, shocks=clusters == "period"),
                 rewards={"revenue": "revenue"},
-                period="day",
+                period="day" if clusters == "period" else None,
             )
             for clusters in ("period", "record")
         }
@@ -149,7 +149,6 @@ def main() -> None:
                     policy_of(world, mass),
                     metrics=METRICS,
                     estimators=ESTIMATORS,
-                    clusters=clusters,  # type: ignore[arg-type]
                 )
                 for row in e.rows:
                     metric = row["metric"]

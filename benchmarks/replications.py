@@ -257,7 +257,6 @@ def measured(
     expected: fc.Log,
     policy: fc.Lists,
     truth: float,
-    clusters: Clusters,
     setting: dict[str, Any],
 ) -> Iterator[Cell]:
     """One cell an estimator: its limit from the expected log, its intervals from all the others."""
@@ -267,7 +266,7 @@ def measured(
     found: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}
     names = ("value", "se", "low", "high", "margin")
     for log in logs:
-        for row in fc.evaluate(log, policy, **asked, by="replication", clusters=clusters):
+        for row in fc.evaluate(log, policy, **asked, by="replication"):
             # A log that shows nothing of the candidate has no interval, and covers nothing.
             numbers = [np.nan if row[c] is None else float(row[c]) for c in names]
             found[row["estimator"]].append(numbers)

@@ -79,7 +79,7 @@ def test_metric_and_estimator_are_taken_in_the_singular_and_the_plural(verb):
         assert (one in options) == (many in options)
 
 
-@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters", "practical", "cap"])
+@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters", "practical"])
 def test_an_option_has_one_default(option):
     found = {
         options_of(verb)[option].default for verb in VERBS.values() if option in options_of(verb)

@@ -86,13 +86,13 @@ class TestBatches:
     """A log is worked on in batches of contexts."""
 
     EVERY = (
-        *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm", fc.Window(2)),
+        *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm"),
         fc.ClickModel(
             "text",
             lambda slot: [np.array(["b" if a > 1 else None for a in slot.item]), slot.position > 1],
         ),
     )
-    LADDERS = ("ladder", "ladder-prefix")
+    LADDERS = ("ladder",)
 
     @pytest.fixture
     def log(self):

@@ -51,7 +51,7 @@ def compared(log):
         "swapped": ranking(range(CONTEXTS // 5)),
         "strange": {"context": list(range(CONTEXTS)), "items": [[-1, -2]] * CONTEXTS},
     }
-    return fc.compare(log, candidates, metric="clicks@4", estimator="ip", clusters="period")
+    return fc.compare(log, candidates, metric="clicks@4", estimator="ip")
 
 
 def row_of(result, candidate, against):
@@ -71,9 +71,7 @@ def test_every_pair_is_there(compared):
 
 def test_the_values_are_those_of_evaluate(log, compared):
     for name, candidate in (("plain", ranking()), ("swapped", ranking(range(CONTEXTS // 5)))):
-        (alone,) = fc.evaluate(
-            log, candidate, metrics="clicks@4", estimators="ip", clusters="period"
-        )
+        (alone,) = fc.evaluate(log, candidate, metrics="clicks@4", estimators="ip")
         row = row_of(compared, name, "production")
         assert row["value"] == pytest.approx(alone["value"])
         assert row["other"] == pytest.approx(alone["production"])
@@ -84,7 +82,7 @@ def test_the_values_are_those_of_evaluate(log, compared):
 def test_pairing_makes_the_interval_several_times_shorter(log, compared, simulation):
     """One adjacent swap in a fifth of the contexts."""
     ses = [
-        fc.evaluate(log, c, metrics="clicks@4", estimators="ip", clusters="period")["se"][0]
+        fc.evaluate(log, c, metrics="clicks@4", estimators="ip")["se"][0]
         for c in (ranking(), ranking(range(CONTEXTS // 5)))
     ]
     row = row_of(compared, "plain", "swapped")
@@ -141,7 +139,7 @@ def test_refusals(log, simulation):
 
 
 def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
-    asked: Any = {"metric": "clicks@4", "clusters": "period"}
+    asked: Any = {"metric": "clicks@4"}
     both = {"a": ranking(), "b": ranking(range(CONTEXTS // 5))}
     found = fc.compare(log, both, estimator="ladder", **asked)
     for name, policy in both.items():

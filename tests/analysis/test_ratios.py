@@ -86,11 +86,6 @@ def test_the_other_verbs_refuse_with_a_remedy():
             verb("revenue@2/clicks@2")
         with pytest.raises(MetricError, match="denominator of a ratio"):
             verb("shown@2")
-    with pytest.raises(MetricError, match="two rewards"):
-        fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", cap=0.5)
-    with pytest.raises(MetricError, match="two rewards"):
-        fc.compare(log, {"new": NEW}, metric="revenue@2/clicks@2", cap=0.5)
-    assert fc.evaluate(log, NEW, metrics="ctr@2", cap=0.5)["verdict"]
 
 
 def test_a_reward_cannot_have_the_name_of_what_is_shown():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import OptionError, PolicyError
+from foreclick.errors import PolicyError
 from foreclick.results import Result
 from tests.answers import SAME, close, log_of, repeated, theta_of
 from tests.truth import oracle, random_logs
@@ -310,19 +310,11 @@ class TestBounds:
         assert self.row()["lowest"] == pytest.approx(right)
         assert self.row()["highest"] == pytest.approx(right + 4 / 6)
 
-    def test_with_a_cap_of_1_nothing_is_assumed(self):
-        row = self.row(cap=1)
-        assert row["highest"] - row["lowest"] == pytest.approx(1)
-
     def test_of_a_stranger_nothing_is_known(self):
         stranger = {"context": ["q"], "items": [[8, 9]]}
-        (row,) = fc.support(log_of(RECORDS), stranger, metrics="clicks@2", estimators="rctr", cap=1)
-        assert (row["lowest"], row["highest"]) == (0, pytest.approx(2))
+        (row,) = fc.support(log_of(RECORDS), stranger, metrics="clicks@2", estimators="rctr")
+        assert (row["lowest"], row["highest"]) == (0, pytest.approx(2 * 4 / 6))
         assert (row["out_of_sight"], row["out_share"]) == (1, 1)
-
-    def test_a_cap_below_nothing_is_refused(self):
-        with pytest.raises(OptionError, match="cap=-1"):
-            self.row(cap=-1)
 
 
 # --- words ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ASKED: dict[str, Any] = {
     "metrics": ["clicks@2", "dcg@3"],
-    "estimators": ["list", "prefix", "ip", "item", "pbm", "rctr", fc.Window(2)],
+    "estimators": ["list", "prefix", "ip", "item", "pbm", "rctr"],
     "clip": [2.0, float("inf")],
     "missing": "production",
 }

@@ -25,12 +25,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarni
 
 RECORDS, CONTEXTS, DAYS = 900, 25, 6
 EVERY = (
-    *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm", fc.Window(2)),
+    *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm"),
     fc.ClickModel(
         "own", lambda slot: [slot.item % 3, slot.position > 1], examination=lambda k: 1 / k
     ),
 )
-LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
+LADDERS = ("ladder", "ladder-ip")
 
 
 def random_log(seed: int) -> pa.Table:
@@ -119,16 +119,15 @@ def bits(found: fc.Evaluation) -> list[str]:
 FIRST: dict[str, Any] = {"metrics": ["success@2", "mrr@4"], "estimators": (*EVERY, "ladder")}
 CLIPPED: dict[str, Any] = {"metrics": ["clicks@2", "price:dcg@4"], "clip": [0.8, math.inf]}
 QUESTIONS: dict[str, dict[str, Any]] = {
-    "periods": {"clusters": "period", "estimators": EVERY, **CLIPPED},
-    "units": {"clusters": "unit", "estimators": EVERY, **CLIPPED},
+    "periods and units": {"estimators": EVERY, **CLIPPED},
     "records": {"clusters": "record", "estimators": EVERY, **CLIPPED},
-    "by half": {"clusters": "auto", "estimators": EVERY, "by": "half", **CLIPPED},
-    "by two": {"clusters": "unit", "estimators": ("ip", "ladder"), "by": ["half", "period"]},
-    "ladders": {"clusters": "auto", "estimators": LADDERS, "metrics": ["clicks@2", "dcg@4"]},
-    "ladders by half": {"clusters": "unit", "estimators": LADDERS, "by": "half"},
-    "first clicks by period": {"clusters": "period", **FIRST},
+    "by half": {"estimators": EVERY, "by": "half", **CLIPPED},
+    "by two": {"clusters": "record", "estimators": ("ip", "ladder"), "by": ["half", "period"]},
+    "ladders": {"estimators": LADDERS, "metrics": ["clicks@2", "dcg@4"]},
+    "ladders by half": {"estimators": LADDERS, "by": "half"},
+    "first clicks": FIRST,
     "first clicks by record": {"clusters": "record", **FIRST},
-    "first clicks of halves": {"clusters": "unit", "by": "half", **FIRST},
+    "first clicks of halves": {"by": "half", **FIRST},
 }
 
 
@@ -219,7 +218,7 @@ def asked(whole: fc.Tally, candidate: fc.Lists) -> Asked:
     return rows
 
 
-@pytest.mark.parametrize("clusters", ["period", "unit", "record"])
+@pytest.mark.parametrize("clusters", ["auto", "record"])
 @pytest.mark.parametrize("by", [None, "half"])
 def test_an_answer_does_not_depend_on_what_is_asked_beside_it(
     asked: Asked, clusters: str, by: str | None
@@ -238,7 +237,7 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it(
         assert {key: repr(found[key]) for key in alone} == {k: repr(r) for k, r in alone.items()}
 
 
-@pytest.mark.parametrize("clusters", ["period", "record"])
+@pytest.mark.parametrize("clusters", ["auto", "record"])
 def test_nor_does_a_ladder(asked: Asked, clusters: str):
     options: dict[str, Any] = {"clusters": clusters}
     alone = asked(estimators=LADDERS, metrics="clicks@3", **options)

@@ -23,7 +23,6 @@ from tests.truth.protocol import Dated
 
 STRENGTHS = {
     "list": (4.0, 7.0, 3.0, 2.0, 1.5),
-    "prefix": (7.0, 3.0, 2.0, 1.5),
     "ip": (3.0, 2.0, 1.5),
 }
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)

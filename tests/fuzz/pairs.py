@@ -137,31 +137,31 @@ def judge_compare(case: Case) -> int:
         logging=None, pi=None, by=False,
     )  # fmt: skip
     sides = [case, rival(case)]
-    clusters = rng.choice(("period", "unit", "auto")) if case.units else "period"
+    days = len({row.day for row in case.rows} - {None})
+    kinds = [*(["period"] if days >= FEW_PERIODS else []), *(["unit"] if case.units else [])]
     tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
     a, b = (policy_of(side, tally) for side in sides)
     options: dict[str, Any] = {
         "estimator": fc.Weighted(model, clip, "1/k" if model == "pbm" else None),
         "metric": fc.Metric(measure.spelling),
         "missing": missing,
-        "clusters": clusters,
     }
     refusals = {kind for side in sides for kind in refused(side)}
-    labels = {row.day if clusters == "period" else row.unit for row in case.rows}
-    if len(labels) < 2 and not refusals and _seen_at_all(sides):
+    alone = case.units and len({row.unit for row in case.rows}) < 2
+    if not kinds or (alone and not refusals and _seen_at_all(sides)):
         refusals = {ModelError}
     with without_hidden():
         three = dict(zip(NAMES, (a, b, a), strict=True))
         bare = answered(refusals, lambda: _compared(tally, three, options))
     if bare is None:
         return 1
-    where = f"{model}, {measure.spelling}, M={clip}, {missing}, {clusters}"
+    where = f"{model}, {measure.spelling}, M={clip}, {missing}, {kinds}"
     for name, side in zip("ab", sides, strict=True):
         right = expected(side, case.rows, model, measure, clip)
         _close(f"value of {name}, {where}", bare[name, "production"]["value"], right["value"])
         _close(f"other of {name}, {where}", bare[name, "production"]["other"], right["production"])
     if not measure.first and not _unknown(case, case.rows, clip):
-        joint = _assert_errors(case, bare, clusters, where)
+        joint = _assert_errors(case, bare, kinds, where)
         if joint is not None and joint[0, 0] > 1e-12 * bare["a", "production"]["value"] ** 2:
             # Where no record moves a candidate, nothing tells how much of what its cells hide it
             # shares with another: none, compare says.
@@ -185,12 +185,8 @@ def _seen_at_all(sides: list[Case]) -> bool:
     )
 
 
-def _assert_errors(case: Case, found: Answer, clusters: str, where: str) -> spread.Floats | None:
+def _assert_errors(case: Case, found: Answer, kinds: list[str], where: str) -> spread.Floats | None:
     """The standard errors of differences; their covariance, if all candidates have a value."""
-    kinds = [clusters]
-    if clusters == "auto":
-        days = len({row.day for row in case.rows} - {None})
-        kinds = ["period", "unit"] if days >= FEW_PERIODS else ["unit"]
     named = zip(NAMES, (case, rival(case), case), strict=True)
     seen = {n: side for n, side in named if found[n, "production"]["value"] is not None}
     if not seen:

@@ -164,14 +164,13 @@ def test_a_variance_that_rounding_puts_below_0_has_no_correlation():
     assert ratios._correlation(np.array([[-1e-30, 0.0], [0.0, 1.0]])) == 0.0
 
 
-@pytest.mark.parametrize("clusters", ["period", "unit"])
-def test_one_cluster_cannot_pair_differences(clusters):
+def test_one_cluster_cannot_pair_differences():
     """Before, all that a comparison says of its differences was NaN."""
     table = {"context": ["q"] * 3, "items": [["a", "b"]] * 3, "clicks": [[1, 0]] * 3}
-    log = fc.read_log(table | {clusters: [1] * 3}, **{clusters: clusters})
+    log = fc.read_log(table | {"user": [1] * 3}, unit="user")
     new = {"context": ["q"], "items": [["a", "z"]]}
     with pytest.raises(ModelError, match="too few periods or units"):
-        fc.compare(log, {"new": new}, estimator="ip", clusters=clusters)
+        fc.compare(log, {"new": new}, estimator="ip")
 
 
 def test_a_lift_over_next_to_nothing_has_no_interval():

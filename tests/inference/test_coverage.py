@@ -36,7 +36,7 @@ class TestIndependentRecords:
         expected = scene.log(records * chances[None, :])
         truth = scene.world.value(candidate, METRIC)
         setting = {"part": "", "world": "DBN", "seed": 1, "records": records, "candidate": ""}
-        found = measured([log], expected, candidate, truth, "record", setting)
+        found = measured([log], expected, candidate, truth, setting)
         return {cell.estimator: cell for cell in found}
 
     @pytest.mark.parametrize("name", ESTIMATORS)

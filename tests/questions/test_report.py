@@ -84,7 +84,7 @@ def test_every_part_is_that_of_its_verb(log, report):
 def test_all_contexts_add_up_to_the_change(log, estimator):
     counted, _ = settle(log)
     question = Question(as_policy(CANDIDATE), parse_estimators(estimator), [Metric("dcg@2")])
-    found = context_changes(counted, question, 3, 0.95, None)
+    found = context_changes(counted, question, 3, 0.95)
     change = fc.evaluate(log, CANDIDATE, metrics="dcg@2", estimators=estimator)["change"][0]
     assert found.gain.adds + found.lose.adds == pytest.approx(change, rel=1e-12)
     assert sum(found["adds"]) == pytest.approx(change, rel=1e-12)
@@ -107,7 +107,7 @@ def test_a_context_is_what_its_records_alone_would_give(clusters):
         [Metric("clicks@2")],
         clusters=tuple(r for r, n in roles.items() if n in kinds) or ("record",),  # type: ignore[misc]
     )
-    found = context_changes(counted, question, 1, 0.9, 1.0)
+    found = context_changes(counted, question, 1, 0.9)
     assert len(found) == 2, "one that gains, one that loses; the third is among the others"
     for row in found.to_dicts():
         alone = log_of([r for r in ROWS if r["context"] == row["context"]], **used)
@@ -117,7 +117,6 @@ def test_a_context_is_what_its_records_alone_would_give(clusters):
             metrics="clicks@2",
             estimators="ip",
             confidence=0.9,
-            cap=1.0,
         ).to_dicts()[0]
         for column in ("value", "production", "change", "change_low", "change_high", "records"):
             assert row[column] == pytest.approx(one[column], rel=1e-9), column
@@ -145,11 +144,11 @@ def test_batches_do_not_matter(log, monkeypatch):
     question = Question(
         as_policy(CANDIDATE), parse_estimators("ladder"), [Metric("clicks@3")], clusters=("period",)
     )
-    whole = context_changes(counted, question, 3, 0.95, None)
+    whole = context_changes(counted, question, 3, 0.95)
     other, _ = settle(log_of(ROWS))
     other.learnt["batches", id(other.stored.op())] = Batches(other, slots=1)
     assert len(list(other.learnt["batches", id(other.stored.op())])) == 3
-    assert context_changes(other, question, 3, 0.95, None) == whole
+    assert context_changes(other, question, 3, 0.95) == whole
 
 
 def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):

@@ -178,7 +178,7 @@ def test_what_production_shows_differs_from_it_by_nothing():
     }
     log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
     same = {"context": table["context"][:6], "items": table["items"][:6]}
-    for clusters in ("record", "period"):
+    for clusters in ("record", "auto"):
         e = fc.evaluate(log, same, metrics=SPELLINGS, estimators=MODELS, clusters=clusters)
         assert min(e["se"][:-1]) > 0
         for column in ("change", "change_low", "change_high"):
@@ -199,7 +199,7 @@ def test_the_bits_do_not_depend_on_what_else_is_asked():
         )  # fmt: skip
         return {(r["estimator"], r["metric"]): r for r in e.rows}
 
-    for clusters in ("record", "period"):
+    for clusters in ("record", "auto"):
         many = rows(["clicks@2", *SPELLINGS, "revenue:dcg@4"], clusters)
         for metric in ("clicks@2", *SPELLINGS):
             for key, row in rows(metric, clusters).items():
@@ -207,7 +207,7 @@ def test_the_bits_do_not_depend_on_what_else_is_asked():
                 assert {c: row[c] for c in alike} == {c: many[key][c] for c in alike}, key
 
 
-@pytest.mark.parametrize("clusters", ["record", "period"])
+@pytest.mark.parametrize("clusters", ["record", "auto"])
 def test_the_bits_do_not_depend_on_the_size_of_batches(clusters):
     clicked, worth, days, candidate = make(0)
     table = random_logs.log_table(clicked, day=days.tolist())

@@ -29,10 +29,9 @@ from tests.truth.random_logs import (
 
 STRENGTHS = {
     "list": (4.0, 7.0, 3.0, 2.0, 1.5),
-    "prefix": (7.0, 3.0, 2.0, 1.5),
     "ip": (3.0, 2.0, 1.5),
 }
-STOPPING = {"list": 0.8, "prefix": 0.5, "ip": 0.0}
+STOPPING = {"list": 0.8, "ip": 0.0}
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 CASES = [random_case(f"case{seed}", np.random.default_rng(seed)) for seed in (11, 12, 13)]
@@ -240,12 +239,12 @@ def test_the_last_rungs_are_rungs_of_their_own():
 
 
 def test_strata_are_logs_of_their_own(tally: fc.Tally):
-    both = asked(tally, flat("prefix"), ["dcg@6"], policy(), strata="kind")
+    both = asked(tally, flat("list"), ["dcg@6"], policy(), strata="kind")
     (batch,) = both.batches
     for stratum, kind in enumerate(sorted(set(KINDS.values()))):
         some = [r for r in RECORDS if KINDS[r.context] == kind]
         alone = fc.tally(fc.read_log(log_table(some)))
-        right = asked(alone, flat("prefix"), ["dcg@6"], policy())
+        right = asked(alone, flat("list"), ["dcg@6"], policy())
         mine = both.values[0]["credit"][batch.stratum == stratum].sum()
         assert mine == pytest.approx(right.total("credit")[0], rel=1e-12)
 

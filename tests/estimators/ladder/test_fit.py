@@ -26,10 +26,9 @@ from tests.truth import ladder as oracle
 from tests.truth.oracle import Record
 from tests.truth.random_logs import DEEPEST, log_table, random_case
 
-LADDERS = (Ladder(), Ladder("prefix"), Ladder("ip"))
+LADDERS = (Ladder(), Ladder("ip"))
 STRENGTHS = {
     "list": (4.0, 7.0, 3.0, 2.0, 1.5),
-    "prefix": (7.0, 3.0, 2.0, 1.5),
     "ip": (3.0, 2.0, 1.5),
 }
 P = np.array([1.0, 0.7, 0.4, 0.3, 0.2, 0.1])
@@ -89,7 +88,7 @@ def _filled(sample: Sample, row: int) -> Any:  # noqa: ANN401
     return np.flatnonzero(sample.lists[sample.row_list[row]] != EMPTY)
 
 
-@pytest.mark.parametrize("top", ["list", "prefix", "ip"])
+@pytest.mark.parametrize("top", ["list", "ip"])
 def test_the_error_is_that_of_predicting_each_part_from_the_others(top: Any):  # noqa: ANN401
     ladder = Ladder(top)
     sample = sampled(made(1, period="day"), "clicks")
@@ -302,8 +301,8 @@ def test_strengths_and_stopping_find_the_click_model():
 
 def test_what_is_given_is_not_learnt():
     sample = drawn(simulate.PBM(np.full((3, 5), 0.4), 1 / np.arange(1, 6)), 1, 500)
-    found = learnt(Ladder("prefix", (7, 3, 2, 1), stopping=0.35), sample, P)
-    assert found.strengths == (7.0, 3.0, 2.0, 1.0)
+    found = learnt(Ladder("list", (9, 7, 3, 2, 1), stopping=0.35), sample, P)
+    assert found.strengths == (9.0, 7.0, 3.0, 2.0, 1.0)
     assert found.stopping == 0.35
     assert list(found.examined) == P.tolist()
 
@@ -313,7 +312,7 @@ def test_the_base_is_the_rate_of_the_whole_sample():
     shown, zeros = np.array([[0, 1], [0, 1]]), np.zeros(2, dtype=np.int64)
     clicks = np.array([[20.0, 20.0], [60.0, 60.0]])
     sample = sample_of(np.arange(2), zeros, shown, np.full(2, 100.0), clicks)
-    ladder = Ladder("prefix", (np.inf, np.inf, np.inf, 5), stopping=0)
+    ladder = Ladder("list", (np.inf, np.inf, np.inf, np.inf, 5), stopping=0)
     assert learnt(ladder, sample, np.ones(2)).base == pytest.approx(160 / 400)
 
 
