@@ -186,9 +186,7 @@ def some_of(stored: dict[str, fc.Tally], turn: int) -> list[str]:
         {"observed": True},
     ],
 )
-def test_so_has_one_with_other_policies(
-    stored: Stored, candidate: fc.Lists, asked: dict[str, Any]
-):
+def test_so_has_one_with_other_policies(stored: Stored, candidate: fc.Lists, asked: dict[str, Any]):
     other = fc.Observed(read(random_log(3)))
     policy: fc.Policy = other if "observed" in asked else candidate
     options: dict[str, Any] = {

@@ -13,7 +13,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimate.fit import fitted
 from tests.answers import answer, close
 from tests.servers import Engine
 from tests.truth import ladder as oracle
@@ -28,20 +28,19 @@ from tests.truth.random_logs import (
 
 STRENGTHS = {
     "list": (4.0, 7.0, 3.0, 2.0, 1.5),
-    "prefix": (7.0, 3.0, 2.0, 1.5),
     "ip": (3.0, 2.0, 1.5),
 }
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 
 
-def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one of three words
+def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one of two words
     return fc.Ladder(top, STRENGTHS[top], P, stopping=stopping)
 
 
-def truth_of(log: Any, ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
-    """The oracle with what a ladder learns of the log as a whole."""
-    fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
+def truth_of(records: list[Record], ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
+    """The oracle with what a ladder learns of the records as a whole."""
+    fit = fitted(fc.tally(fc.read_log(log_table(records))), ladder, "clicks", DEEPEST)
     return oracle.Truth(ladder.top, fit.strengths, P, fit.stopping, fit.base, fit.rounds, **more)
 
 
@@ -67,8 +66,8 @@ def assert_fits_best(case: Case, log: fc.Log, ladder: fc.Ladder, metrics: list[s
         missing="drop",
         clusters=None,
     )
-    truth = truth_of(log, ladder)
     records = [r for r in case.records if r.context in case.candidate]
+    truth = truth_of(records, ladder)
     for row in found.to_dicts():
         right = truth.value(records, case.candidate, THETA[str(row["metric"])])
         assert close(row["value"], right, 1e-10), (case.name, row["metric"])
@@ -76,7 +75,7 @@ def assert_fits_best(case: Case, log: fc.Log, ladder: fc.Ladder, metrics: list[s
 
 @pytest.mark.truth
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("prefix", 1.0), ("ip", 0.0)])
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 1.0), ("ip", 0.0)])
 def test_it_is_what_fits_all_counts_best(top: str, stopping: float, seed: int):
     case = random_case(f"case{seed}", np.random.default_rng(seed), text=seed == 1)
     log = fc.read_log(log_table(case.records))
@@ -105,7 +104,7 @@ def split(records: list[Record], parts: int) -> list[int]:
     return [i * 7 % parts for i in range(len(records))]
 
 
-@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("prefix", 1.0), ("ip", 0.0)])
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 1.0), ("ip", 0.0)])
 def test_its_interval_is_by_what_each_day_would_move_it(top: str, stopping: float):
     """Given the examination of slots."""
     case = random_case("moved", np.random.default_rng(11))
@@ -114,9 +113,10 @@ def test_its_interval_is_by_what_each_day_would_move_it(top: str, stopping: floa
     log = fc.read_log(log_table(records, day=days), period="day")
     lists = fc.Lists(lists_table(case.candidate))
     ladder = fixed(top, stopping)
-    row = answer(log, lists, ladder, "clicks@2", missing="drop", clusters="period")
-    truth = truth_of(log, ladder)
-    truth = replace(truth, examination=truth.examined(records, case.candidate))
+    row = answer(log, lists, ladder, "clicks@2", missing="drop", clusters="auto")
+    known = [r for r in records if r.context in case.candidate]
+    truth = truth_of(known, ladder)
+    truth = replace(truth, examination=truth.examined(known, case.candidate))
 
     def weighted(day: int, weight: float) -> list[Record]:
         return [
@@ -137,7 +137,7 @@ def test_its_interval_is_by_what_each_day_would_move_it(top: str, stopping: floa
 
 
 @pytest.mark.parametrize("forward", [False, True])
-@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("prefix", 1.0), ("ip", 0.0)])
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 1.0), ("ip", 0.0)])
 def test_a_backtest_is_a_loop_over_periods(top: str, stopping: float, *, forward: bool):
     """Given the examination of slots by the whole log, as strengths are."""
     case = random_case("held", np.random.default_rng(5))
@@ -146,7 +146,7 @@ def test_a_backtest_is_a_loop_over_periods(top: str, stopping: float, *, forward
     log = fc.read_log(log_table(records, day=days), period="day")
     ladder = fixed(top, stopping)
     found = fc.backtest(log, estimators=[ladder], metrics="clicks@2", forward=forward)
-    truth_ = truth_of(log, ladder)
+    truth_ = truth_of(records, ladder)
     truth_ = replace(truth_, examination=truth_.examined(records, {}))
     errors = []
     dated = list(zip(records, days, strict=True))
@@ -180,11 +180,11 @@ def covered_case() -> tuple[fc.Log, Any]:
     ("ladder", "plain"),
     [
         (fc.Ladder("ip", (1e-9, 1, 1), P), "ip"),
-        (fc.Ladder("prefix", (1e-9, 1, 1, 1), P), "prefix"),
+        (fc.Ladder("list", (math.inf, 1e-9, 1, 1, 1), P), "prefix"),
         (fc.Ladder("list", (1e-9, 1, 1, 1, 1), P), "list"),
-        (fc.Ladder("prefix", (math.inf, 1e-9, 1, 1), lambda _: 1.0, stopping=0), "ip"),
+        (fc.Ladder("list", (math.inf, math.inf, 1e-9, 1, 1), lambda _: 1.0, stopping=0), "ip"),
         (
-            fc.Ladder("prefix", (math.inf, math.inf, 1e-9, 1), P, stopping=0),
+            fc.Ladder("list", (math.inf, math.inf, math.inf, 1e-9, 1), P, stopping=0),
             fc.Weighted("pbm", examination=P),
         ),
         (fc.Ladder("ip", (math.inf, 1e-9, 1), lambda _: 1.0), "item"),
@@ -249,11 +249,11 @@ def test_a_candidate_that_is_a_sample_widens_the_interval():
         lists[r.context][r.items] = lists[r.context].get(r.items, 0.0) + 1 / len(seen)
     drawn, given = fc.Observed(fc.read_log(log_table(seen))), fc.Lists(lists_table(lists))
     options: dict[str, Any] = {"missing": "drop", "clusters": "record"}
-    one = answer(log, drawn, fixed("prefix"), "clicks@2", **options)
-    other = answer(log, given, fixed("prefix"), "clicks@2", **options)
+    one = answer(log, drawn, fixed("list"), "clicks@2", **options)
+    other = answer(log, given, fixed("list"), "clicks@2", **options)
     # By hand: what each list is worth, as a candidate of its own.
     worth = {
-        a: solved("prefix", case.records * 4, {c: {a: 1.0}}, "clicks@2")
+        a: solved("list", case.records * 4, {c: {a: 1.0}}, "clicks@2")
         for c in lists
         for a in lists[c]
     }
@@ -267,11 +267,11 @@ def test_contexts_lean_on_the_others():
     cases = [random_case(f"lean{i}", np.random.default_rng(30 + i)) for i in range(3)]
     records = [record for case in cases for record in case.records] * 2
     candidate = {c: lists for case in cases for c, lists in case.candidate.items()}
-    days = split(records, 3)
+    days = split(records, 5)
     log = fc.read_log(log_table(records, day=days), period="day")
-    ladder = fc.Ladder("prefix", (7, 3, 2, 1.5), P, stopping=0)
-    truth = oracle.Truth("prefix", (7, 3, 2, 1.5), P)
-    options: dict[str, Any] = {"missing": "drop", "clusters": "period"}
+    ladder = fixed("list")
+    truth = oracle.Truth("list", STRENGTHS["list"], P)
+    options: dict[str, Any] = {"missing": "drop", "clusters": "auto"}
     row = answer(log, fc.Lists(lists_table(candidate)), ladder, "clicks@2", **options)
 
     def value(weights: list[float], what: Callable[..., float] = truth.value) -> float:
@@ -286,12 +286,12 @@ def test_contexts_lean_on_the_others():
     moves = [
         sum(sign * value([1 + sign * step * (d == day) for d in days]) for sign in (1, -1))
         / (2 * step)
-        for day in range(3)
+        for day in range(5)
     ]
     alike = [1.0] * len(records)
     rest = value(alike, truth.unsettled)
     assert close(row["value"], value(alike), 1e-10)
-    assert close(row["se"], math.sqrt(3 / 2 * sum(m * m for m in moves) + rest), 1e-5)
+    assert close(row["se"], math.sqrt(5 / 4 * sum(m * m for m in moves) + rest), 1e-5)
     tested = fc.backtest(log, estimators=[ladder], metrics="clicks@2")
     errors = []
     for context, day in {(r.context, d) for r, d in zip(records, days, strict=True)}:
@@ -311,7 +311,7 @@ def test_contexts_lean_on_the_others():
 
 def test_refusals():
     log, candidate = covered_case()
-    with pytest.raises(ModelError, match="say 'list', 'prefix' or 'ip'"):
+    with pytest.raises(ModelError, match="say 'list' or 'ip'"):
         fc.Ladder("item")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="does not know what stands above"):
         fc.Ladder("ip", stopping=0.5)
@@ -325,22 +325,23 @@ def test_refusals():
         fc.support(log, candidate, estimators=["ladder"])
 
 
-def test_segments_each_have_a_ladder_of_their_own():
+def test_segments_share_one_ladder_and_add_up_to_it():
     case = random_case("seg", np.random.default_rng(8))
-    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in case.records]
-    table = log_table(case.records + other, half=["a"] * len(case.records) + ["b"] * len(other))
+    known = [r for r in case.records if r.context in case.candidate]
+    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in known[::2]]
+    table = log_table(known + other, half=["a"] * len(known) + ["b"] * len(other))
     log = fc.read_log(table, segments=("half",))
-    lists = fc.Lists(lists_table(case.candidate))
     found = fc.evaluate(
         log,
-        lists,
-        estimators=[fixed("prefix")],
+        fc.Lists(lists_table(case.candidate)),
+        estimators=[fixed("list")],
         metrics="clicks@2",
         missing="drop",
         by="half",
         clusters=None,
     )
-    assert close(
-        found["value"][0], solved("prefix", case.records, case.candidate, "clicks@2"), 1e-9
-    )
+    right = solved("list", known + other, case.candidate, "clicks@2")
+    total = sum(v * n for v, n in zip(found["value"], found["records"], strict=True))
+    assert close(total / sum(found["records"]), right, 1e-9)
+    assert close(found.whole[0]["value"], right, 1e-9)
     assert found["value"][1] > found["value"][0]
