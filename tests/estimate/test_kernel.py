@@ -1,4 +1,4 @@
-"""The kernel: the same answer however the log is dealt to batches and files, whatever else is asked.
+"""The kernel: the same answer however a log is stored and dealt to batches, whatever else is asked.
 
 Contexts are independent, so neither the size of a batch nor the way the log was stored may change
 an answer by more than the order of its sums does.
