@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.evaluate import Evaluation
+from foreclick import Evaluation
 from foreclick.inference import Evidence
 from foreclick.optimization.result import widened
 from foreclick.results import Value

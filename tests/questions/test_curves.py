@@ -11,7 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.estimate.examination import examine
 from foreclick.estimators import Question, estimate, parse_estimators
-from foreclick.estimators.spec import LearntCurve
+from foreclick.estimate.spec import LearntCurve
 from foreclick.metrics import parse_any
 from foreclick.questions import curves
 from foreclick.questions.curves import with_curves

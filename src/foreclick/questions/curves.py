@@ -54,7 +54,7 @@ def learn_curves(
     *,
     by: tuple[str, ...] = (),
     within: str = "auto",
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
 ) -> tuple[Curves, list[str]]:
     """The curve of each segment with its errors, and notes on what it rests on.
 

@@ -83,7 +83,7 @@ def examination(
     within: Literal["auto", "context", "period"] = "auto",
     reward: str = "clicks",
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.

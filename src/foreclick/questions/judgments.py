@@ -91,7 +91,7 @@ def judgments(
     reward: str = "clicks",
     max_error: float = 1.0,
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.

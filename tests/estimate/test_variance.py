@@ -1,15 +1,18 @@
 """Candidates that are frequencies of another log, and sums over cells that tell little."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimators import variance
-from tests.answers import NOT_ON_SPARK
+from foreclick.estimate.estimates import ENOUGH_PERIODS
+from foreclick.estimate.question import Question
+from foreclick.estimate.spec import parse_estimators
+from foreclick.estimate.work import estimate
+from foreclick.metrics import parse_metrics
+from tests.answers import NOT_ON_SPARK, answer
 
 METRIC = fc.Metric([1.0, 0.5])
 
@@ -105,36 +108,46 @@ def test_two_samples_of_one_policy_differ_by_chance_only():
     assert between["low"] < 0 < between["high"]
 
 
-def cells_of(context, contexts, **columns):
-    """Cells with nothing but some columns."""
-    cells = SimpleNamespace(batch=SimpleNamespace(context_count=contexts))
-    return SimpleNamespace(context=np.array(context), cells=cells, **columns)
-
-
 def test_a_cell_without_weight_hides_nothing():
-    """One that the candidate shows only where nobody looks."""
-    weighed = cells_of([0, 0, 1], 2, weights=[np.array([2.0, 0.0, 3.0])])
-    found = variance._weighted(weighed, np.array([1.0, 10.0, 4.0]), np.array([5.0, 10.0, 6.0]))
-    assert {key: values.tolist() for key, values in found.items()} == {
-        (0, "ww"): [4, 36],
-        (0, "w"): [2, 12],
-        (0, "d"): [1, 4],
-        (0, "ww s²"): [20, 54],
-        (0, "w s²"): [10, 18],
-        (0, "d s²"): [5, 6],
-    }
+    """Item 2 is shown by the candidate only where nobody looks: its clicks tell nothing."""
+    clicks = np.random.default_rng(8).integers(0, 2, 20).tolist()
+    candidate = {"context": ["q"], "items": [[1, 2]]}
+    pbm = fc.Weighted("pbm", examination=(1.0, 0.0))
+
+    def asked(of_2):
+        log = {
+            "context": ["q"] * 40,
+            "items": [[1, 3]] * 20 + [[2, 1]] * 20,
+            "clicks": [[c, 0] for c in clicks] + [[c, 0] for c in of_2],
+        }
+        return answer(log, candidate, pbm, "clicks@2", clusters="record")
+
+    one, other = asked([0] * 20), asked([0, 1] * 10)
+    assert one["se"] == other["se"] > 0
+    assert one["value"] == other["value"]
 
 
 def test_what_was_never_logged_is_not_covered():
-    weighed = cells_of(
-        [0, 0, 0, 1],
-        2,
-        logged=np.array([0.5, 0.2, 0.0, 0.1]),
-        records=np.array([100.0, 100.0, 100.0, 10.0]),
-        wanted=np.array([0.4, 0.3, 0.3, 0.6]),
-        share=np.array([1.0, 1.0, 1.0, 0.5]),
+    """Nor was it seen in several periods: the share is of what was."""
+    days = {("a", 1): ENOUGH_PERIODS, ("a", 2): ENOUGH_PERIODS - 1, ("b", 1): ENOUGH_PERIODS}
+    rows = [(x, i, day) for (x, i), count in days.items() for day in range(count)]
+    rows += [("a", 1, 0)] * 91  # 100 records of a, 5 of b
+    log = {
+        "context": [x for x, _, _ in rows],
+        "items": [[i] for _, i, _ in rows],
+        "clicks": [[day % 2] for _, _, day in rows],
+        "day": [day for _, _, day in rows],
+    }
+    candidate = fc.Lists(
+        {
+            "context": ["a", "a", "a", "b"],
+            "items": [[1], [2], [3], [1]],
+            "probability": [0.4, 0.3, 0.3, 1.0],
+        }
     )
-    enough = variance.ENOUGH_PERIODS
-    found = variance.repeated(weighed, np.array([enough, enough - 1, 0, enough]))
-    assert found["covered"] == pytest.approx([70, 3])
-    assert found["often"] == pytest.approx([40, 3])
+    question = Question(
+        [candidate], parse_estimators("ip"), parse_metrics("clicks@1"), clusters=("period",)
+    )
+    (found,) = estimate(fc.tally(fc.read_log(log, period="day")), question).of_candidate()
+    assert found.covered == pytest.approx((100 * 0.7 + 5) / 105)
+    assert found.repeated == pytest.approx((100 * 0.4 + 5) / (100 * 0.7 + 5))

@@ -16,21 +16,16 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.batches import EMPTY, Floats, Ints
-from foreclick.estimators.ladder import sample as sampling
-from foreclick.estimators.ladder.fit import fitted, learnt
-from foreclick.estimators.ladder.held_out import HeldOut
-from foreclick.estimators.ladder.sample import Sample, dealt, sampled
-from foreclick.estimators.ladder.spec import Ladder
+from foreclick.estimate import fit
+from foreclick.estimate.fit import HeldOut, Sample, fitted, learnt, sampled
+from foreclick.estimate.spec import Ladder
 from tests.answers import close
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Record
 from tests.truth.random_logs import DEEPEST, log_table, random_case
 
 LADDERS = (Ladder(), Ladder("ip"))
-STRENGTHS = {
-    "list": (4.0, 7.0, 3.0, 2.0, 1.5),
-    "ip": (3.0, 2.0, 1.5),
-}
+STRENGTHS = {"list": (4.0, 7.0, 3.0, 2.0, 1.5), "ip": (3.0, 2.0, 1.5)}
 P = np.array([1.0, 0.7, 0.4, 0.3, 0.2, 0.1])
 NEAR = 1e-3  # the last round of strengths had the examination of the round before
 
@@ -57,7 +52,10 @@ def path(sample: Sample, ladder: Ladder, row: int, k: int) -> list[Any]:
 def predicted(
     sample: Sample, ladder: Ladder, strengths: tuple[float, ...], part: int
 ) -> dict[Any, float]:
-    """The rates of a part's slots from the records of the other parts, one cell after the other."""
+    """The rates of a part's slots from all records but the part's own, one cell after the other.
+
+    A row stands for so many parts that are alike: all but one of them are others.
+    """
     slots = [(r, int(k)) for r in range(len(sample.n)) for k in _filled(sample, r)]
     n: dict[Any, float] = defaultdict(float)
     c: dict[Any, float] = defaultdict(float)
@@ -67,9 +65,9 @@ def predicted(
         cells = path(sample, ladder, r, k)
         below |= dict(pairwise(cells))
         exposed[cells[ladder.exposing]] = P[k]
-        if sample.part[r] != part:
-            n[cells[0]] += sample.n[r]
-            c[cells[0]] += sample.clicks[r, k]
+        others = sample.times[r] - (sample.part[r] == part)
+        n[cells[0]] += others * sample.n[r]
+        c[cells[0]] += others * sample.clicks[r, k]
     for j, s in enumerate(strengths):
         for cell in [cell for cell in list(n) if cell[0] == j]:
             n[below[cell]] += n[cell] * s / (n[cell] + s) * exposed.get(cell, 1.0)
@@ -88,10 +86,22 @@ def _filled(sample: Sample, row: int) -> Any:  # noqa: ANN401
     return np.flatnonzero(sample.lists[sample.row_list[row]] != EMPTY)
 
 
-@pytest.mark.parametrize("top", ["list", "ip"])
-def test_the_error_is_that_of_predicting_each_part_from_the_others(top: Any):  # noqa: ANN401
+DATED: dict[str, str] = {"period": "day"}
+KEYED: dict[str, str] = {"unit": "user"}
+
+
+@pytest.mark.parametrize("roles", [DATED, KEYED, {}])
+@pytest.mark.parametrize("top", STRENGTHS)
+def test_the_error_is_that_of_predicting_each_part_from_the_others(
+    top: Any,  # noqa: ANN401
+    roles: dict[str, str],
+):
+    """Parts are days or buckets of users; or, without either, single records."""
     ladder = Ladder(top)
-    sample = sampled(made(1, period="day"), "clicks")
+    tally = made(1, **roles)
+    sample = sampled(tally, "clicks")
+    assert (sample.n * sample.times).sum() == sum(tally.to_arrow()["n"].to_pylist())
+    assert sample.times.max() == 1 if roles else (sample.n == 1).all()
     tree = HeldOut(ladder, sample, P)
     for some in (
         (6.0, 3.0, 2.0, 1.0, 5.0),
@@ -103,31 +113,35 @@ def test_the_error_is_that_of_predicting_each_part_from_the_others(top: Any):  #
         for part in np.unique(sample.part):
             rates = predicted(sample, ladder, strengths, part)
             right += sum(
-                (sample.n[r] * rate - 2 * sample.clicks[r, k]) * rate
+                sample.times[r] * (sample.n[r] * rate - 2 * sample.clicks[r, k]) * rate
                 for (r, k), rate in rates.items()
             )
         assert tree.loss(strengths) == pytest.approx(right, rel=1e-10)
 
 
-DATED: dict[str, str] = {"period": "day"}
-KEYED: dict[str, str] = {"unit": "user"}
-
-
-@pytest.mark.parametrize(
-    ("limit", "steps", "last"),
-    [
-        (60_000, (18, 8, 18), 2.03403855069),
-        (40, (18, 9, 10), 0.6424967619387145),
-    ],
-)
-def test_it_learns_of_slots_what_it_learnt_before(
-    limit: int, steps: tuple[int, ...], last: float, monkeypatch: pytest.MonkeyPatch
-):
+def test_it_learns_of_slots_what_it_learnt_before():
     """Recorded: strengths by their step on the grid .1, .1 · 10^(1/3), …, and the last p_k."""
-    monkeypatch.setattr(sampling, "SAMPLE_ROWS", limit)
     found = fitted(made(2, **DATED), Ladder("ip"), "clicks")
-    np.testing.assert_allclose(found.strengths, [0.1 * 10 ** (j / 3) for j in steps])
-    assert found.examined[-1] == pytest.approx(last, rel=1e-9)
+    np.testing.assert_allclose(found.strengths, [0.1 * 10 ** (j / 3) for j in (18, 8, 18)])
+    assert found.examined[-1] == pytest.approx(2.03403855069, rel=1e-9)
+
+
+@pytest.mark.parametrize("roles", [DATED, KEYED, {}])
+def test_of_a_large_log_it_takes_some_contexts_whole(
+    roles: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    whole = sampled(made(2, **roles), "clicks")
+    monkeypatch.setattr(fit, "SAMPLE", len(whole.n) // 3)
+    some = sampled(made(2, **roles), "clicks")
+    assert 0 < len(some.n) < len(whole.n)
+    records = {  # by context, in any order
+        id(sample): np.bincount(
+            sample.context[sample.row_list], sample.n * sample.times, whole.context.max() + 1
+        )
+        for sample in (whole, some)
+    }
+    drawn = records[id(some)] > 0
+    assert (records[id(some)][drawn] == records[id(whole)][drawn]).all()
 
 
 @pytest.mark.parametrize("roles", [DATED, KEYED, {}])
@@ -137,16 +151,19 @@ def test_no_neighbour_on_the_grid_predicts_better(roles: dict[str, str]):
         found = fitted(tally, ladder, "clicks")
         sample = sampled(tally, "clicks")
         assert sample.dated == (roles == DATED)
-        parts = sample if sample.dated else sample.by_list()
-        held_out = HeldOut(ladder, parts, sample.curve, fixed=False)
-        held_out.examine(found.strengths, found.stopping)
-        np.testing.assert_allclose(held_out.p, found.examined)
-        least = held_out.loss(found.strengths)
+        by_part, by_list = (
+            HeldOut(ladder, parts, sample.curve, fixed=False)
+            for parts in (sample, sample if sample.dated else sample.by_list())
+        )
+        for held_out in (by_part, by_list):
+            held_out.examine(found.strengths, found.stopping)
+            np.testing.assert_allclose(held_out.p, found.examined)
         for rung, factor in itertools.product(range(len(found.strengths)), (1 / 3, -1 / 3)):
+            # A list that is held out says nothing of itself; its records do of each other.
+            held_out = by_part if ladder.rungs[rung] == "list" else by_list
+            least = held_out.loss(found.strengths)
             other = list(found.strengths)
             other[rung] *= 10**factor
-            if ladder.rungs[rung] == "list" and not sample.dated:
-                continue  # a list that is held out says nothing of itself
             if 0.099 < other[rung] < 1.01e5:
                 assert held_out.loss(tuple(other)) >= least - NEAR * abs(least)
 
@@ -154,17 +171,6 @@ def test_no_neighbour_on_the_grid_predicts_better(roles: dict[str, str]):
 def test_what_is_learnt_stays_with_the_tally():
     tally = made(3)
     assert fitted(tally, Ladder(), "clicks") is fitted(tally, Ladder(), "clicks")
-
-
-def test_records_are_dealt_out_evenly():
-    n = np.array([3.0, 25.0, 10.0])
-    row, part, times = dealt(np.arange(3), n)
-    assert np.bincount(row, times).tolist() == n.tolist()
-    shares = np.zeros((3, 10))
-    shares[row, part] = times
-    assert (np.ptp(shares, axis=1) <= 1).all()
-    assert part[row == 0].tolist() == [0, 1, 2]
-    assert shares[1].argmax() == 1
 
 
 def test_examination_is_that_of_a_position_model():
@@ -180,6 +186,7 @@ def test_examination_is_that_of_a_position_model():
         part=ones,
         n=np.full(40, 100.0),
         clicks=100 * attraction[lists] * P,
+        times=np.ones(40),
     )
     np.testing.assert_allclose(sample.curve, P, rtol=1e-8)
 
@@ -202,6 +209,7 @@ def sample_of(context: Ints, part: Ints, items: Ints, n: Floats, clicks: Floats)
         part=part,
         n=n,
         clicks=clicks,
+        times=np.ones(len(n)),
     )
 
 
@@ -343,15 +351,6 @@ def test_its_examination_is_that_of_the_whole_log_s_own_fit():
     mine = fitted(fc.tally(log), Ladder("ip"), "clicks").examined
     theirs = fc.examination(log, within="context").curve
     np.testing.assert_allclose(mine, theirs, rtol=1e-6)
-
-
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20))
-def test_dealing_loses_no_record(counts: list[int]):
-    n = np.array(counts, dtype=float)
-    row, part, times = dealt(np.arange(len(n)), n)
-    assert np.bincount(row, times, len(n)).tolist() == n.tolist()
-    by_part = np.bincount(part, times, 10)
-    assert by_part.max() - by_part.min() <= len(n)
 
 
 def test_a_given_examination_ends_where_the_log_and_the_metric_do():

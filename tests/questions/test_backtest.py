@@ -10,9 +10,9 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.batches import Batches
 from foreclick.errors import BacktestError, MetricError, OptionError
-from foreclick.estimators.holdout import protocol
+from tests.answers import same
+from tests.batches.sizes import in_batches
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -112,25 +112,23 @@ class TestBatches:
             {"estimators": (*LADDERS, "ladder-ip"), "metrics": ["clicks@2", "dcg@3"]},
         ],
     )
-    def test_have_the_same_bits_however_contexts_are_dealt_to_them(
-        self, log, monkeypatch, asked, forward
-    ):
-        found = []
-        for slots in (1, 200, 10**6):
-            monkeypatch.setattr(protocol, "batches_of", lambda t, slots=slots: Batches(t, slots))
-            found.append(backtest(log, **asked, forward=forward, weight="records"))
+    def test_say_the_same_however_contexts_are_dealt_to_them(self, log, asked, forward):
+        found = [
+            backtest(in_batches(log, slots), **asked, forward=forward, weight="records")
+            for slots in (1, 200, 10**6)
+        ]
         for other in found[1:]:
-            assert other.to_dicts() == found[0].to_dicts()
-            assert other.periods.to_dicts() == found[0].periods.to_dicts()
+            for one, two in ((found[0], other), (found[0].periods, other.periods)):
+                assert len(one) == len(two)
+                for row, again in zip(one.to_dicts(), two.to_dicts(), strict=True):
+                    assert same(row, again), (row, again)
 
-    def test_are_told_of(self, log, monkeypatch):
-        monkeypatch.setattr(protocol, "batches_of", lambda t: Batches(t, slots=200))
+    def test_are_told_of(self, log):
         said: list[str] = []
-        backtest(log, progress=said.append)
+        backtest(in_batches(log, 200), progress=said.append)
         step = "Predicting each period from the others"
-        assert said[:2] == [step, step]  # by ip, by rctr
-        assert re.fullmatch(rf"{step}, \d+% of the log", said[2])
-        assert said[3] == step
+        assert said[0] == step
+        assert re.fullmatch(rf"{step}, \d+% of the log", said[1])
 
 
 class TestPeriods:
@@ -219,7 +217,9 @@ class TestWhatItSays:
             fc.read_log(pa.Table.from_pylist(rows), period="period"), metrics="clicks@1"
         )
         assert result["rmse"][0] == pytest.approx(0, abs=1e-12)
-        assert result.notes[0].startswith("clicks@1: ip predicted best, RMSE ")
+        assert result.notes[0].startswith(
+            "clicks@1, levels of single contexts: ip predicted best, RMSE "
+        )
         assert "100% below 'nothing changes'" in result.notes[0]
         assert "larger than its own noise over 10 periods" in result.notes[0]
 
@@ -236,18 +236,21 @@ class TestWhatItSays:
 
     def test_no_win_over_nothing_changes(self):
         note = backtest(read(range(1, 9), per_day=40)).notes[0]
-        assert note.startswith("clicks@2: no estimator predicted better than 'nothing changes'")
+        assert note.startswith(
+            "clicks@2, levels of single contexts: no estimator predicted better than 'nothing "
+        )
 
     def test_nobody_who_sees_a_change(self):
         note = backtest(read([1, 2]), estimators="rctr").notes[0]
-        assert note == "clicks@2: no estimator was asked for that sees what changes."
+        assert note.startswith("clicks@2, levels of single contexts:")
+        assert note.endswith("no estimator was asked for that sees what changes.")
 
     def test_two_periods_say_nothing_of_noise(self):
         assert "nobody can say" in backtest(read([1, 2], seed=1)).notes[0]
 
     def test_nobody_to_compare_with(self):
         note = backtest(read([1, 2, 3]), estimators="ip", clip=[2, math.inf]).notes[0]
-        assert note.startswith("clicks@2: ip")
+        assert note.startswith("clicks@2, levels of single contexts: ip")
         assert "below 'nothing changes'" in note
 
     def test_no_floor_where_no_list_repeats(self):
@@ -333,7 +336,8 @@ class TestChanges:
         assert rmse["rctr"] < rmse["pbm"]  # with few records, who predicts nothing errs least
         assert skill["pbm"] > 0.7
         assert skill["pbm"] > skill["ip"] + 0.2  # which sees too little
-        assert any("predicts changes best" in note for note in found.notes)
+        said = "dcg@5, changes of all contexts together: pbm predicted"
+        assert any(note.startswith(said) for note in found.notes)
 
     def test_is_the_same_whether_rctr_was_asked_for_or_not(self, found):
         alone = fc.backtest(changing(3), metrics="dcg@5", estimators="pbm")
@@ -343,4 +347,35 @@ class TestChanges:
     def test_nothing_that_changes_is_nothing_to_predict(self):
         log = read(range(6))
         steady = fc.backtest(log, metrics="clicks@2", estimators="rctr")
-        assert "no estimator predicts the changes" in steady.notes[1]
+        assert "in no way that an estimator predicted better" in steady.notes[1]
+
+
+class TestMeanError:
+    """What a verdict allows for: the mean over a period's traffic, not that of single contexts."""
+
+    def test_of_one_context_is_the_error_of_periods_beyond_the_noise(self):
+        result = backtest(read(range(1, 9), per_day=40, seed=2), weight="records")
+        for row in result:
+            mine = [r for r in result.periods if r["estimator"] == row["estimator"]]
+            n = np.array([r["records"] for r in mine])
+            beyond = n @ [r["bias"] ** 2 - r["floor"] ** 2 for r in mine] / n.sum()
+            assert row["mean_error"] == pytest.approx(math.sqrt(max(beyond, 0.0)), rel=1e-9)
+
+    def test_errors_of_contexts_that_cancel_are_none(self):
+        """Every day another half of the contexts is clicked: together they are as they were."""
+        rows = [
+            {"context": x, "period": day, "items": [1], "clicks": [(x + day) % 2]}
+            for x in range(10)
+            for day in range(6)
+            for _ in range(5)
+        ]
+        log = fc.read_log(pa.Table.from_pylist(rows), period="period")
+        (row,) = backtest(log, metrics="clicks@1", estimators="ip")
+        assert row["rmse"] > 0.5
+        assert row["mean_error"] == pytest.approx(0, abs=1e-7)
+        assert fc.backtest(log, metrics="clicks@1").error("ip", "clicks@1", math.inf) < 1e-7
+
+    def test_is_refused_where_it_was_not_asked_for(self):
+        result = backtest(read([1, 2, 3]))
+        with pytest.raises(BacktestError, match="has no row for 'list'"):
+            result.error("list", "clicks@2", math.inf)

@@ -13,7 +13,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimate.fit import fitted
 from tests.answers import answer, close
 from tests.servers import Engine
 from tests.truth import ladder as oracle
@@ -34,13 +34,13 @@ P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 
 
-def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one of three words
+def fixed(top: Any, stopping: float = 0.0) -> fc.Ladder:  # noqa: ANN401 - one of two words
     return fc.Ladder(top, STRENGTHS[top], P, stopping=stopping)
 
 
-def truth_of(log: Any, ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
-    """The oracle with what a ladder learns of the log as a whole."""
-    fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
+def truth_of(records: list[Record], ladder: fc.Ladder, **more: Any) -> oracle.Truth:  # noqa: ANN401
+    """The oracle with what a ladder learns of the records as a whole."""
+    fit = fitted(fc.tally(fc.read_log(log_table(records))), ladder, "clicks", DEEPEST)
     return oracle.Truth(ladder.top, fit.strengths, P, fit.stopping, fit.base, fit.rounds, **more)
 
 
@@ -66,8 +66,8 @@ def assert_fits_best(case: Case, log: fc.Log, ladder: fc.Ladder, metrics: list[s
         missing="drop",
         clusters=None,
     )
-    truth = truth_of(log, ladder)
     records = [r for r in case.records if r.context in case.candidate]
+    truth = truth_of(records, ladder)
     for row in found.to_dicts():
         right = truth.value(records, case.candidate, THETA[str(row["metric"])])
         assert close(row["value"], right, 1e-10), (case.name, row["metric"])
@@ -114,8 +114,9 @@ def test_its_interval_is_by_what_each_day_would_move_it(top: str, stopping: floa
     lists = fc.Lists(lists_table(case.candidate))
     ladder = fixed(top, stopping)
     row = answer(log, lists, ladder, "clicks@2", missing="drop", clusters="auto")
-    truth = truth_of(log, ladder)
-    truth = replace(truth, examination=truth.examined(records, case.candidate))
+    known = [r for r in records if r.context in case.candidate]
+    truth = truth_of(known, ladder)
+    truth = replace(truth, examination=truth.examined(known, case.candidate))
 
     def weighted(day: int, weight: float) -> list[Record]:
         return [
@@ -145,7 +146,7 @@ def test_a_backtest_is_a_loop_over_periods(top: str, stopping: float, *, forward
     log = fc.read_log(log_table(records, day=days), period="day")
     ladder = fixed(top, stopping)
     found = fc.backtest(log, estimators=[ladder], metrics="clicks@2", forward=forward)
-    truth_ = truth_of(log, ladder)
+    truth_ = truth_of(records, ladder)
     truth_ = replace(truth_, examination=truth_.examined(records, {}))
     errors = []
     dated = list(zip(records, days, strict=True))
@@ -266,10 +267,10 @@ def test_contexts_lean_on_the_others():
     cases = [random_case(f"lean{i}", np.random.default_rng(30 + i)) for i in range(3)]
     records = [record for case in cases for record in case.records] * 2
     candidate = {c: lists for case in cases for c, lists in case.candidate.items()}
-    days = split(records, 4)
+    days = split(records, 5)
     log = fc.read_log(log_table(records, day=days), period="day")
-    ladder = fc.Ladder("list", (4, 7, 3, 2, 1.5), P, stopping=0)
-    truth = oracle.Truth("list", (4, 7, 3, 2, 1.5), P)
+    ladder = fixed("list")
+    truth = oracle.Truth("list", STRENGTHS["list"], P)
     options: dict[str, Any] = {"missing": "drop", "clusters": "auto"}
     row = answer(log, fc.Lists(lists_table(candidate)), ladder, "clicks@2", **options)
 
@@ -285,12 +286,12 @@ def test_contexts_lean_on_the_others():
     moves = [
         sum(sign * value([1 + sign * step * (d == day) for d in days]) for sign in (1, -1))
         / (2 * step)
-        for day in range(4)
+        for day in range(5)
     ]
     alike = [1.0] * len(records)
     rest = value(alike, truth.unsettled)
     assert close(row["value"], value(alike), 1e-10)
-    assert close(row["se"], math.sqrt(4 / 3 * sum(m * m for m in moves) + rest), 1e-5)
+    assert close(row["se"], math.sqrt(5 / 4 * sum(m * m for m in moves) + rest), 1e-5)
     tested = fc.backtest(log, estimators=[ladder], metrics="clicks@2")
     errors = []
     for context, day in {(r.context, d) for r, d in zip(records, days, strict=True)}:
@@ -324,20 +325,23 @@ def test_refusals():
         fc.support(log, candidate, estimators=["ladder"])
 
 
-def test_segments_each_have_a_ladder_of_their_own():
+def test_segments_share_one_ladder_and_add_up_to_it():
     case = random_case("seg", np.random.default_rng(8))
-    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in case.records]
-    table = log_table(case.records + other, half=["a"] * len(case.records) + ["b"] * len(other))
+    known = [r for r in case.records if r.context in case.candidate]
+    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in known[::2]]
+    table = log_table(known + other, half=["a"] * len(known) + ["b"] * len(other))
     log = fc.read_log(table, segments=("half",))
-    lists = fc.Lists(lists_table(case.candidate))
     found = fc.evaluate(
         log,
-        lists,
+        fc.Lists(lists_table(case.candidate)),
         estimators=[fixed("list")],
         metrics="clicks@2",
         missing="drop",
         by="half",
         clusters=None,
     )
-    assert close(found["value"][0], solved("list", case.records, case.candidate, "clicks@2"), 1e-9)
+    right = solved("list", known + other, case.candidate, "clicks@2")
+    total = sum(v * n for v, n in zip(found["value"], found["records"], strict=True))
+    assert close(total / sum(found["records"]), right, 1e-9)
+    assert close(found.whole[0]["value"], right, 1e-9)
     assert found["value"][1] > found["value"][0]

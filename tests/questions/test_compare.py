@@ -10,6 +10,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ModelError, OptionError
+from tests.answers import same
 
 CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
 
@@ -139,11 +140,10 @@ def test_refusals(log, simulation):
 
 
 def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
-    asked: Any = {"metric": "clicks@4"}
     both = {"a": ranking(), "b": ranking(range(CONTEXTS // 5))}
-    found = fc.compare(log, both, estimator="ladder", **asked)
+    found = fc.compare(log, both, estimator="ladder", metric="clicks@4")
     for name, policy in both.items():
-        alone = fc.evaluate(log, policy, **asked)
+        alone = fc.evaluate(log, policy, metric="clicks@4")
         row = row_of(found, name, "production")
         assert (row["value"], alone["estimator"][0]) == (alone["value"][0], "ladder")
         assert row["low"] == pytest.approx(alone["change_low"][0], rel=1e-9)
@@ -171,10 +171,24 @@ def test_a_baseline_is_paired_as_a_comparison_is(estimator):
     assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]
 
 
-def test_pairs_may_be_compared_a_few_at_a_time(log, monkeypatch):
-    """Of hundreds of candidates, all pairs at once would fill the memory."""
+def test_it_asks_for_one_of_each_and_for_what_it_knows(log):
+    one: dict[str, Any] = {"candidates": {"a": ranking()}}
+    with pytest.raises(ModelError, match="one estimator, and was given 2: ip, list"):
+        fc.compare(log, estimator=["ip", "list"], **one)
+    with pytest.raises(ModelError, match="one metric, and was given 2"):
+        fc.compare(log, metric=["clicks@1", "clicks@4"], **one)
+    with pytest.raises(ModelError, match="one clip, and was given 2"):
+        fc.compare(log, estimator=fc.Weighted("ip", clip=[3, 5]), **one)
+
+
+def test_contexts_may_be_compared_a_few_at_a_time(log, monkeypatch):
+    """Of hundreds of candidates, all columns of a batch at once would fill the memory."""
     candidates = {"plain": ranking(), "one": ranking([0]), "most": ranking(range(9), (0, 3))}
-    asked: dict[str, Any] = {"metric": "clicks@4", "estimator": "ladder"}
-    whole = fc.compare(log, candidates, **asked)
-    monkeypatch.setattr("foreclick.estimators.ladder.estimate.VALUES", 4)
-    assert fc.compare(log, candidates, **asked).to_dicts() == whole.to_dicts()
+    for estimator in ("ip", "ladder"):
+        asked: dict[str, Any] = {"metric": "clicks@4", "estimator": estimator}
+        whole = fc.compare(log, candidates, **asked).to_dicts()
+        with monkeypatch.context() as patch:
+            patch.setattr("foreclick.estimate.work.BLOCK", 4)
+            few = fc.compare(log, candidates, **asked).to_dicts()
+        for one, other in zip(few, whole, strict=True):
+            assert same(one, other)

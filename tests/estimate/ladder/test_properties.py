@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.batches import EMPTY
-from foreclick.estimators import Question, estimate
-from foreclick.estimators.ladder.exposure import FEWEST, readers
-from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimate.fit import fitted
+from foreclick.estimate.ladder import FEWEST, readers
+from foreclick.estimate.question import Question
+from foreclick.estimate.work import estimate
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
 from tests.answers import answer
@@ -35,9 +36,9 @@ def test_it_solves_the_least_squares_over_all_rates(
     case = random_case("any", np.random.default_rng(seed))
     log = fc.read_log(log_table(case.records))
     ladder = fc.Ladder("list", strengths, P, stopping=stopping)
-    fit = fitted(fc.tally(log), ladder, "clicks", DEEPEST)
+    records = [r for r in case.records if r.context in case.candidate]  # others are dropped
+    fit = fitted(fc.tally(fc.read_log(log_table(records))), ladder, "clicks", DEEPEST)
     truth = oracle.Truth("list", strengths, P, stopping, fit.base, fit.rounds)
-    records = [r for r in case.records if r.context in case.candidate]
     row = answer(log, fc.Lists(lists_table(case.candidate)), ladder, METRIC, **OPTIONS)
     right = truth.value(records, case.candidate, THETA)
     if row["covered"]:  # else nobody can tell
@@ -96,5 +97,6 @@ def test_what_is_borrowed_for_the_never_shown_is_kept_apart():
 
 
 def _sums(log: Any, shown: Any, ladder: fc.Ladder, metric: str = "clicks@3") -> Any:  # noqa: ANN401
-    question = Question(as_policy(shown), [ladder], parse_metrics(metric))
-    return estimate(fc.tally(log), question).sums
+    question = Question([as_policy(shown)], [ladder], parse_metrics(metric))
+    (found,) = estimate(fc.tally(log), question).of_candidate()
+    return found.parts

@@ -11,8 +11,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimators import Question, estimate, parse_estimators
-from foreclick.estimators.work import policy_depth
+from foreclick.estimate.question import Question, policy_depth
+from foreclick.estimate.spec import parse_estimators
+from foreclick.estimate.work import estimate
 from tests.answers import answer, log_of
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
@@ -70,20 +71,20 @@ def test_values_are_those_of_exact_fractions(part):
         case = far_case(seed)
         tally = tally_of(case, slots=case.slots)
         question = Question(
-            policy_of(case, tally),
+            [policy_of(case, tally)],
             parse_estimators(case.models, case.clips),
             [fc.Metric(case.measures[0].spelling)],
             missing="production",
         )
-        for found in estimate(tally, question).sums:
+        for found in estimate(tally, question).of_candidate():
             right = exactly(case, found.estimator, found.clip)
             assert hasattr(right.production, "denominator")  # a fraction
             where = f"{found.estimator}, M={found.clip}, seed {seed}"
             pairs = {
                 "value": (found.value, right.value, 0.0),
                 "production": (found.production, right.production, 0.0),
-                "covered": (found.covered_share, right.covered, 0.0),
-                "clipped": (found.clipped_share, right.clipped, 1e-15),
+                "covered": (found.covered, right.covered, 0.0),
+                "clipped": (found.clipped, right.clipped, 1e-15),
                 "records": (found.stratum.records, right.records, 0.0),
                 "ess": (found.ess, right.ess, 0.0),
             }
@@ -114,7 +115,7 @@ def test_a_metric_deeper_than_anything_shown_costs_no_more(longest):
     policy = {"q": {tuple(range(longest, 0, -1)): 1.0}}
     candidate, log = fc.Lists(lists_table(policy)), fc.tally(log_of(records))
     for depth in (8, 100_000):
-        question = Question(candidate, parse_estimators("ip"), [fc.Metric(f"clicks@{depth}")])
+        question = Question([candidate], parse_estimators("ip"), [fc.Metric(f"clicks@{depth}")])
         assert policy_depth(question, log.shape) == max(longest, log.shape.depth)
         found = answer(log, candidate, "item", f"clicks@{depth}")
         right = oracle.evaluate("item", records, policy, oracle.clicks_at(8))

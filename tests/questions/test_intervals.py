@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.intervals import TUNED_PERIODS, TUNED_RECORDS
+from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 from foreclick.errors import ModelError, OptionError
 from foreclick.inference import anytime, student
 

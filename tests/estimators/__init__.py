@@ -1,1 +1,0 @@
-"""The kernel and the estimators as values."""
