@@ -50,7 +50,7 @@ CHANGED: tuple[tuple[str, Tier, str, frozenset[str] | None], ...] = (
     (r"^simulated/item-position: evaluate models$", "exact", VERDICT, frozenset({"verdict"})),
     (r": optimize$", "exact", BOUND, frozenset({"why"})),
 )
-"""What was found to change on purpose: names of questions, their tier, why, and only which columns."""
+"""What changed on purpose: names of questions, their tier, why, and which columns alone."""
 
 FEW_PERIODS, FEW_RECORDS = 4, 30
 

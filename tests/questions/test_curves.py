@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.examination import examine
-from foreclick.estimators import Question, estimate, parse_estimators
-from foreclick.estimate.spec import LearntCurve
+from foreclick.estimators import LearntCurve, Question, estimate, parse_estimators
+from foreclick.learn.curves import with_curves
+from foreclick.learn.examination import examine
 from foreclick.metrics import parse_any
 from foreclick.questions import curves
-from foreclick.questions.curves import with_curves
 from foreclick.tallies.base import settle
 
 CONTEXTS, ITEMS, K, DAYS = 8, 5, 4, 7

@@ -10,8 +10,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.estimate.trend import drift_of
 from foreclick.inference import excess
+from foreclick.learn.trend import drift_of
 
 K, CONTEXTS, ITEMS, DAYS, RECORDS = 5, 30, 8, 14, 800
 THETA = 1 / np.log2(np.arange(2, K + 2))

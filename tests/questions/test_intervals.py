@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 from foreclick.errors import ModelError, OptionError
 from foreclick.inference import anytime, student
+from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 
 METRIC = fc.Metric([1, 0.5])
 LISTS = [["a", "b"], ["b", "a"], ["c", "a"]]

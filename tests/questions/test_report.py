@@ -16,7 +16,7 @@ from foreclick.estimators import Question, parse_estimators
 from foreclick.estimators.contexts import context_estimates
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
-from foreclick.questions.changes import context_changes
+from foreclick.questions.contexts import context_changes
 from foreclick.tallies.base import settle
 
 

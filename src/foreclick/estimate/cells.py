@@ -38,9 +38,9 @@ from foreclick.batches import (
 from foreclick.batches.arrays import expanded, numbered, parted, starts_of, summed
 from foreclick.batches.encode import Codes
 from foreclick.batches.matching import begin_alike, matched_prefixes
-from foreclick.estimate.question import Ask
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Slots
+from foreclick.question import Ask
 
 T = TypeVar("T")
 

@@ -55,21 +55,14 @@ from foreclick.estimate.cells import (
     row_credit,
 )
 from foreclick.estimate.columns import Totals
-from foreclick.estimate.fit import fitted
-from foreclick.estimate.ladder import (
-    Fitted,
-    borrowed,
-    climb,
-    descend,
-    log_rungs,
-    reward_of,
-    slot_examination,
-)
-from foreclick.estimate.question import Ask, Question, check_clips
-from foreclick.estimate.spec import Estimator, Ladder
+from foreclick.estimate.ladder import log_rungs, reward_of, slot_examination
 from foreclick.estimate.weighted import product_of
+from foreclick.estimators import Estimator, Ladder
+from foreclick.learn.fit import fitted
+from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend
 from foreclick.metrics import Metric
 from foreclick.progress import say
+from foreclick.question import Ask, Question, check_clips
 from foreclick.tallies.base import Tally
 
 _ROUNDING = 1e-12  # of a difference of sums; a record in a cell of a trillion of them is less

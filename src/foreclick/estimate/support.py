@@ -10,9 +10,9 @@ import numpy as np
 from foreclick.batches import Candidate, Floats, Ints, sums
 from foreclick.estimate.cells import Cells
 from foreclick.estimate.columns import View
-from foreclick.estimate.question import Ask
 from foreclick.estimate.weighted import WeighedCells
 from foreclick.models import ClickModel, Slots
+from foreclick.question import Ask
 
 Row = dict[str, Any]
 

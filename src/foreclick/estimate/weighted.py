@@ -39,8 +39,8 @@ from foreclick.estimate.cells import (
     side_by_side,
 )
 from foreclick.estimate.columns import Scored, View, influence
-from foreclick.estimate.question import Ask
 from foreclick.policies import Observed
+from foreclick.question import Ask
 
 LARGEST_WEIGHT = 1e60
 """Larger weights are refused: their squares, summed over the records of a log, may overflow."""

@@ -25,16 +25,18 @@ from foreclick.batches import (
 from foreclick.batches.encode import Codes
 from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
-from foreclick.estimate.estimates import BOTH, Estimates
-from foreclick.estimate.fit import fitted
+from foreclick.estimate.covariance import BOTH
+from foreclick.estimate.estimates import Estimates
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
-from foreclick.estimate.ladder import Fitted, LogRate, ladder_worth, passed_on, score_ladder
-from foreclick.estimate.question import Ask, Question, check_question, policy_depth
+from foreclick.estimate.ladder import LogRate, ladder_worth, passed_on, score_ladder
 from foreclick.estimate.support import SupportDetail, support_details
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
+from foreclick.learn.fit import fitted
+from foreclick.learn.shrinkage import Fitted
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
+from foreclick.question import Ask, Question, check_question, policy_depth
 from foreclick.tallies.base import Tally
 
 BLOCK = 16_000_000

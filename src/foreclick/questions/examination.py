@@ -12,11 +12,11 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import Bools, batches_of
 from foreclick.errors import ModelError
-from foreclick.estimate.examination import DIFFER, Examined
-from foreclick.estimate.question import Clusters, check_columns
+from foreclick.learn.curves import WORTH, learn_curves, listed
+from foreclick.learn.examination import DIFFER, Examined
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
-from foreclick.questions.curves import WORTH, learn_curves, listed
+from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle

@@ -34,17 +34,10 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.estimate.ladder import (
-    Fitted,
-    borrowed,
-    climb,
-    descend,
-    own_weight,
-    readers,
-    reward_of,
-)
-from foreclick.estimate.places import examination_curve
-from foreclick.estimate.spec import Ladder
+from foreclick.estimate.ladder import reward_of
+from foreclick.estimators import Ladder
+from foreclick.learn.places import examination_curve
+from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend, own_weight, readers
 from foreclick.models import ClickModel
 from foreclick.progress import say
 from foreclick.tallies.base import FEW_PERIODS, Tally

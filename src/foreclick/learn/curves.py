@@ -17,13 +17,13 @@ import numpy as np
 from foreclick.batches import Batches, Bools, Floats, batches_of, count_periods, some_contexts
 from foreclick.batches.facts import count_records, records_without_period
 from foreclick.errors import ModelError
-from foreclick.estimate.examination import CurveError, Examined, Segment, examine
-from foreclick.estimate.question import Clusters
-from foreclick.estimate.spec import Estimator, LearntCurve, Weighted
-from foreclick.estimate.trend import drift_of
+from foreclick.estimators import Estimator, LearntCurve, Weighted
+from foreclick.learn.clusters import TOO_MANY_PERIODS, clusters_of
+from foreclick.learn.examination import CurveError, Examined, Segment, examine
+from foreclick.learn.trend import drift_of
 from foreclick.metrics import AnyMetric
 from foreclick.progress import say
-from foreclick.questions.clusters import TOO_MANY_PERIODS, clusters_of
+from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS
 from foreclick.tallies.base import Tally
 from foreclick.words import number_of

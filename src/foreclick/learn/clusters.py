@@ -6,7 +6,7 @@ from typing import Literal
 
 from foreclick.batches import count_periods, records_without_period
 from foreclick.errors import ModelError
-from foreclick.estimate.question import Clusters
+from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS, Tally
 from foreclick.words import number_of
 
