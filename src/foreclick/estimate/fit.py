@@ -30,6 +30,7 @@ from foreclick.batches import (
     Ints,
     batches_of,
     context_draws,
+    only_contexts,
     ratio,
     sums,
 )
@@ -41,7 +42,6 @@ from foreclick.estimate.ladder import (
     descend,
     own_weight,
     readers,
-    reward_of,
 )
 from foreclick.estimate.places import examination_curve
 from foreclick.estimate.spec import Ladder
@@ -91,7 +91,8 @@ def fitted(
     if ladder.strengths is not None and given is not None and ladder.stopping == 0:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
     if taken is not None:
-        return learnt(ladder, _sample(batches_of(tally), reward, taken), given)
+        some = only_contexts(batches_of(tally), taken)
+        return learnt(ladder, _sample(some, reward), given)
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         say(f"Learning {ladder.name} from a sample of contexts")
@@ -150,25 +151,22 @@ def sampled(tally: Tally, reward: str) -> Sample:
     return cast("Sample", tally.learnt[key])
 
 
-def _sample(batches: Batches, reward: str, taken: list[Bools] | None = None) -> Sample:
+def _sample(batches: Batches, reward: str) -> Sample:
     periods = batches.codebook.periods
     apart: Cluster | None = "unit" if batches.shape.unit else None
     if periods is not None and periods.known >= FEW_PERIODS:
         apart = "period"
-    if taken is None:
-        taken = [np.ones(batch.context_count, dtype=np.bool_) for batch in batches]
-    size = sum(
-        len(_rows(batch, np.flatnonzero(own[batch.row_context]), reward, apart)[0])
-        for batch, own in zip(batches, taken, strict=True)
-    )
+    size = sum(len(_rows(batch, np.arange(len(batch.n)), reward, apart)[0]) for batch in batches)
     share, draws = SAMPLE / max(size, 1), None
     while True:
         if share < 1 and draws is None:
-            draws = context_draws(batches, reward, None if all(t.all() for t in taken) else taken)
+            draws = context_draws(batches, reward)
         found: list[Sample] = []
         before = dict.fromkeys(("list", "pair", "context", "part"), 0)
         for number, batch in enumerate(batches):
-            drawn = taken[number] if draws is None or share >= 1 else draws[number] < share
+            drawn: Bools = np.ones(batch.context_count, dtype=np.bool_)
+            if draws is not None and share < 1:
+                drawn = draws[number] < share
             if drawn.any():
                 found.append(_of_batch(batch, drawn, reward, apart, before))
             before["pair"] += batch.pair_count
@@ -221,7 +219,7 @@ def _rows(
     Without any, a part is a single record; records of one list with the same rewards are alike.
     """
     some = batch.take(rows, batch.n[rows])
-    earned, k = reward_of(some, reward), batch.depth
+    earned, k = some.reward(reward), batch.depth
     if apart is None:
         clicks = np.zeros((len(some.n), k))
         clicks[earned.row, earned.position] = earned.value

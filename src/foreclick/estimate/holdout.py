@@ -62,7 +62,6 @@ from foreclick.estimate.ladder import (
     climb,
     descend,
     log_rungs,
-    reward_of,
     slot_examination,
 )
 from foreclick.estimate.question import Ask, Question, check_clips
@@ -463,7 +462,7 @@ def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fi
     cell = log.slot[listed[at], position].astype(np.int64)
     key, entry = numbered(cell * count + fold[at], len(log.rungs[0].n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
-    earned = reward_of(batch, reward)
+    earned = batch.reward(reward)
     own = log.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
     where = np.searchsorted(key, own * count + cut.fold[earned.row])
     c = sums(where, earned.value * batch.n[earned.row], len(key))

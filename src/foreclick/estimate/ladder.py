@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Floats, Ints, Reward, padded, ratio, sums
+from foreclick.batches import EMPTY, Batch, Floats, Ints, padded, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.estimate.columns import Loose, Scored, View, influence
 from foreclick.estimate.question import Ask
 from foreclick.estimate.spec import Ladder
-from foreclick.metrics import first_of
 
 FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""
@@ -158,12 +157,6 @@ class LogRungs(NamedTuple):
     new_attraction: Floats
 
 
-def reward_of(batch: Batch, name: str) -> Reward:
-    """A reward of the log, or the first clicks that a metric of these weighs."""
-    source = first_of(name)
-    return batch.rewards[name] if source is None else batch.first(source)
-
-
 def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
     """The cells of a batch, kept with it."""
 
@@ -174,7 +167,7 @@ def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
         slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
         position = np.full(pairs * k + 1, -1, dtype=np.int32)
         position[slots] = np.arange(len(slots), dtype=np.int32)
-        earned = reward_of(batch, reward)
+        earned = batch.reward(reward)
         value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
         starts = np.zeros(k, dtype=np.int64)
         tops: list[Rung] = []
@@ -422,7 +415,7 @@ def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, row
     cost[:-1] *= settled[0][0][:, None]
     common = np.zeros((count, width))
     common[:, :-1] = ratio(found.value, batch.context_n[:, None])
-    counts = RewardCounts(reward, reward_of(batch, reward))
+    counts = RewardCounts(reward, batch.reward(reward))
     whole = [(counts, slice(None))]
     found.psi = influence(batch, batch.row_list, log.slot, common, factor, cost, whole)
     # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.

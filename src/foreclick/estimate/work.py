@@ -399,9 +399,7 @@ def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] |
     """
     taken = None
     if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
-        views = (View.of(batch, question.candidates, 1, ()) for batch in batches_of(tally))
-        taken = [np.asarray(view.known.all(axis=1)) for view in views]
-        taken = None if all(each.all() for each in taken) else taken
+        taken = taken_contexts(tally, question.candidates)
     found: list[tuple[Fitted, LogRate] | None] = []
     for asks in question.groups:
         ladder, reward = asks[0].ladder, asks[0].metric.reward
@@ -411,6 +409,13 @@ def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] |
             fit = fitted(tally, ladder, reward, question.depth, taken)
             found.append((fit, log_rate(tally, fit, reward, taken)))
     return tuple(found)
+
+
+def taken_contexts(tally: Tally, candidates: Sequence[Policy]) -> list[Bools] | None:
+    """Shape (X,) by batch: the contexts that all candidates know; None if these are all."""
+    views = (View.of(batch, candidates, 1, ()) for batch in batches_of(tally))
+    taken = [np.asarray(view.known.all(axis=1)) for view in views]
+    return None if all(each.all() for each in taken) or not any(map(np.any, taken)) else taken
 
 
 def log_rate(tally: Tally, fit: Fitted, reward: str, taken: list[Bools] | None = None) -> LogRate:
