@@ -4,7 +4,7 @@ from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding, Several
 from foreclick.batches.decode import decode, row_schema
-from foreclick.batches.drawn import context_draws, some_contexts
+from foreclick.batches.drawn import context_draws, only_contexts, some_contexts
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import (
     FEW_RECORDS,
@@ -41,6 +41,7 @@ __all__ = [
     "count_periods",
     "decode",
     "largest_rewards",
+    "only_contexts",
     "padded",
     "pooled",
     "ratio",

@@ -29,6 +29,7 @@ from foreclick.batches.arrays import (
     starts_of,
     sums,
 )
+from foreclick.metrics import first_of
 
 Cluster = Literal["period", "unit"]
 """Whose records vary together: those of a day (or week), or of a user."""
@@ -187,6 +188,11 @@ class Batch:
             if isinstance(kept, Batch):
                 kept.forget()
         self.kept.clear()
+
+    def reward(self, name: str) -> Reward:
+        """A reward of the log, or the first clicks that a metric of these weighs."""
+        source = first_of(name)
+        return self.rewards[name] if source is None else self.first(source)
 
     def first(self, name: str) -> Reward:
         """The first reward of each row, as a reward of 1."""

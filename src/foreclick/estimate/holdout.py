@@ -55,7 +55,7 @@ from foreclick.estimate.cells import (
     row_credit,
 )
 from foreclick.estimate.columns import Totals
-from foreclick.estimate.ladder import log_rungs, reward_of, slot_examination
+from foreclick.estimate.ladder import log_rungs, slot_examination
 from foreclick.estimate.weighted import product_of
 from foreclick.estimators import Estimator, Ladder
 from foreclick.learn.fit import fitted
@@ -454,7 +454,7 @@ def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fi
     cell = log.slot[listed[at], position].astype(np.int64)
     key, entry = numbered(cell * count + fold[at], len(log.rungs[0].n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
-    earned = reward_of(batch, reward)
+    earned = batch.reward(reward)
     own = log.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
     where = np.searchsorted(key, own * count + cut.fold[earned.row])
     c = sums(where, earned.value * batch.n[earned.row], len(key))

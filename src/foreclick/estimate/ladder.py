@@ -26,13 +26,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Floats, Ints, Reward, padded, ratio, sums
+from foreclick.batches import EMPTY, Batch, Floats, Ints, padded, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.estimate.columns import Loose, Scored, View, influence
 from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend, own_weight, readers
-from foreclick.metrics import first_of
 from foreclick.question import Ask
 
 # --- the log's cells ------------------------------------------------------------------------------
@@ -86,12 +85,6 @@ class LogRungs(NamedTuple):
     new_attraction: Floats
 
 
-def reward_of(batch: Batch, name: str) -> Reward:
-    """A reward of the log, or the first clicks that a metric of these weighs."""
-    source = first_of(name)
-    return batch.rewards[name] if source is None else batch.first(source)
-
-
 def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
     """The cells of a batch, kept with it."""
 
@@ -102,7 +95,7 @@ def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
         slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
         position = np.full(pairs * k + 1, -1, dtype=np.int32)
         position[slots] = np.arange(len(slots), dtype=np.int32)
-        earned = reward_of(batch, reward)
+        earned = batch.reward(reward)
         value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
         starts = np.zeros(k, dtype=np.int64)
         tops: list[Rung] = []
@@ -351,7 +344,7 @@ def score_ladder(
         cost = values * rate
         for column in log.slot.T:
             np.add(own, cost[column], out=own)
-    counted = [RewardCounts(reward, reward_of(batch, reward))] * width
+    counted = [RewardCounts(reward, batch.reward(reward))] * width
     found.psi = influence(batch, batch.row_list, log.slot, common, factor, expected, counted)
     # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.
     weighted = a * n

@@ -128,7 +128,7 @@ class Stratum:
 
     def best_rate(self, model: ClickModel, metric: Metric) -> float:
         """The mean reward of the best position, per unit of examination."""
-        parts = self.known, self.unknown
+        parts = (self.known, self.unknown) if self.used else (self.known,)
         shown = np.sum([p.counts(model, metric) for p in parts], axis=0)
         earned = np.sum([p.rewards[metric] for p in parts], axis=0)
         examined = model.examined(metric.depth)

@@ -31,7 +31,7 @@ from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.ladder import LogRate, ladder_worth, passed_on, score_ladder
 from foreclick.estimate.support import SupportDetail, support_details
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
-from foreclick.learn.fit import fitted
+from foreclick.learn.fit import fitted, taken_contexts
 from foreclick.learn.shrinkage import Fitted
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
@@ -429,9 +429,7 @@ def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] |
     """
     taken = None
     if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
-        views = (View.of(batch, question.candidates, 1, ()) for batch in batches_of(tally))
-        taken = [np.asarray(view.known.all(axis=1)) for view in views]
-        taken = None if all(each.all() for each in taken) else taken
+        taken = taken_contexts(tally, question.candidates)
     found: list[tuple[Fitted, LogRate] | None] = []
     for asks in question.groups:
         ladder, reward = asks[0].ladder, asks[0].metric.reward

@@ -264,10 +264,11 @@ def evaluate(
     else:
         wanted = parse_estimators(asked_for, clip)
         answering = answering_of([e.name for e in wanted])
-    wanted, assumed = with_curves(counted, wanted, asked)
     policies = [policy]
     if baseline is not None:
         policies.append(as_policy(baseline, counted, "baseline"))
+    knowing = policies if missing == "drop" else ()
+    wanted, assumed = with_curves(counted, wanted, asked, knowing)
     question = Question(
         candidates=policies,
         estimators=wanted,

@@ -148,7 +148,7 @@ def support(
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
     asked = parse_metrics(metrics)
     check_metrics(counted.shape, asked)
-    learnt, assumed = with_curves(counted, wanted, asked)
+    learnt, assumed = with_curves(counted, wanted, asked, [policy] if missing == "drop" else ())
     notes += skipped + assumed
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     question = Question([policy], learnt, asked, missing, by=segments, top=TOP)
