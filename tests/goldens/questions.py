@@ -35,7 +35,7 @@ TINY = "fewer than 30 records: ends of the lift are another matter"
 SAMPLED = "a ladder learns from a sample that is drawn by rows"
 DEALT = "without units, and with fewer than 4 periods, folds are dealt by row number"
 
-DROPPED = "contexts that a question drops take no part in what a ladder learns"
+DROPPED = "contexts that a question drops take no part in what is learnt, nor in bounds"
 DRIFT = "where click rates change over periods, a ladder no longer learns otherwise"
 VERDICT = "a verdict contradicts neither the interval of the change nor that of the lift"
 BOUND = "a bound shows that production stays before it shows that no list is possible"
@@ -44,7 +44,18 @@ CHANGED: tuple[tuple[str, Tier, str, frozenset[str] | None], ...] = (
     (r": evaluate (observed )?baseline$", "values", PAIRS, None),
     (r": evaluate by ", "parts", BY, None),
     (r": report$", "exact", BY, frozenset({"change_low", "change_high"})),
-    (r"^random/(days-ragged|users-missing)-\d: evaluate as usual$", "facts", DROPPED, None),
+    (
+        r"^random/(plain-ragged|days-ragged|users-missing|slot-chances-plain)-\d: evaluate ",
+        "parts",
+        DROPPED,
+        None,
+    ),
+    (
+        r"^random/(days-ragged|slot-chances-plain)-1: support$",
+        "exact",
+        DROPPED,
+        frozenset({"highest"}),
+    ),
     (r"^random/counted-0: evaluate as usual$", "facts", DRIFT, None),
     (r"^random/two-days-users-0: evaluate as usual$", "exact", VERDICT, frozenset({"verdict"})),
     (r"^simulated/item-position: evaluate models$", "exact", VERDICT, frozenset({"verdict"})),

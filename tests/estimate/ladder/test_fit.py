@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.batches import EMPTY, Floats, Ints
-from foreclick.estimate import fit
+from foreclick.learn import fit
 from foreclick.estimators import Ladder
 from foreclick.learn.fit import HeldOut, Sample, fitted, learnt, sampled
 from tests.answers import close
