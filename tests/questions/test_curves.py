@@ -10,8 +10,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.estimate.examination import examine
-from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.estimate.spec import LearntCurve
+from foreclick.estimators import Question, estimate, parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.questions import curves
 from foreclick.questions.curves import with_curves

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 from foreclick.errors import ModelError, OptionError
 from foreclick.inference import anytime, student
+from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 
 METRIC = fc.Metric([1, 0.5])
 LISTS = [["a", "b"], ["b", "a"], ["c", "a"]]
@@ -57,23 +57,23 @@ def test_no_such_interval():
 
 
 @pytest.mark.parametrize(
-    ("clusters", "freedom", "time", "tuned"),
+    ("read", "freedom", "time", "tuned"),
     [
-        ("record", math.inf, 60, TUNED_RECORDS),
-        ("period", 5, 6, TUNED_PERIODS),
-        ("unit", None, 60, TUNED_RECORDS),  # as many buckets as its users fall into
+        ({}, math.inf, 60, TUNED_RECORDS),
+        ({"period": "day"}, 5, 6, TUNED_PERIODS),
+        ({"unit": "user"}, None, 60, TUNED_RECORDS),  # as many buckets as its users fall into
     ],
 )
-def test_the_time_of_an_anytime_interval(clusters, freedom, time, tuned):
-    log, read = records(), {"period": "day", "unit": "user"}
-    row = ask(log, read=read, clusters=clusters, interval="anytime", logging=None)
+def test_the_time_of_an_anytime_interval(read, freedom, time, tuned):
+    log = records()
+    row = ask(log, read=read, interval="anytime", logging=None)
     if freedom is None:
-        counted = fc.tally(fc.read_log(log, period="day", unit="user"))
+        counted = fc.tally(fc.read_log(log, unit="user"))
         buckets = counted.engine.rows(counted.table.aggregate(n=counted.table["bucket"].nunique()))
         freedom = buckets[0]["n"] - 1
     reach = anytime(0.95, freedom, time, tuned)
     assert row["high"] == pytest.approx(row["value"] + reach * row["se"])
-    once = ask(log, read=read, clusters=clusters, logging=None)
+    once = ask(log, read=read, logging=None)
     share = (row["change_high"] - row["change_low"]) / (once["change_high"] - once["change_low"])
     assert share == pytest.approx((row["high"] - row["value"]) / (once["high"] - once["value"]))
     assert row["lift_high"] > once["lift_high"]
