@@ -729,7 +729,7 @@ class Estimates:
         return g, a, c
 
     def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
-        """Shape (2, 2): the variance of value and production that small cells and few clusters hide.
+        """Shape (2, 2): the variance of value and production that small cells, few clusters hide.
 
         With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
         """
@@ -764,7 +764,7 @@ class Estimates:
         return found / n**2
 
     def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
-        """The variance that shrinkage hides, or its covariance with another column of the ladder."""
+        """The variance that shrinkage hides, or its covariance with another of the ladder's."""
         g = self._group(column)[0]
         loose = self.totals.sums.get((g, "loose"))
         if loose is None:

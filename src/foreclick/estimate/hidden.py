@@ -51,16 +51,15 @@ def add_hidden(
         dated: whether it matters in how many periods cells were seen.
     """
     cells, context = w.cells, w.cells.context
-    if not w.asks[0].model.sees_items:
-        return
+    hides = bool(kinds) and not w.known and w.asks[0].model.sees_items
     shown = w.wanted.max(axis=(1, 2), initial=0.0) > 0
-    needed = [] if w.known else cluster_kinds(kinds)
+    needed = cluster_kinds(kinds) if hides else []
     if dated and "period" not in needed:
         needed = ["period", *needed]
     entries = {kind: cell_entries(cells, kind, w.asks, shown) for kind in needed}
     if dated:
         _add_repeated(totals, name, w, entries["period"])
-    if w.known or not kinds:
+    if not hides:
         return
     counts = cells.counts
     rewards = [cells.reward_counts(ask) for ask in w.asks]

@@ -3,8 +3,8 @@
 The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells, with the rates r that `Ladder` defines.
 Strengths given, a rate moves with the counts of its own cell and with the rate of the rung below,
 which moves with all of its cells. So a record t moves the estimate by A_g (c_g(t) − r_g n_g(t)),
-summed over the cells of the top. A comes down the ladder as rates do. With H the candidate's exposure that gets
-its rate from a cell, of its own or by backing off,
+summed over the cells of the top. A comes down the ladder as rates do. With H the candidate's
+exposure that gets its rate from a cell, of its own or by backing off,
 
     A = H / (n + s) + A' s / (n + s).
 

@@ -40,6 +40,9 @@ from foreclick.tallies.base import Tally
 BLOCK = 16_000_000
 """Slots of lists times columns that are worked on at a time."""
 
+COUNTS = ("cells", "seen", "out")
+"""Facts that count something, of which a part of a context has no share."""
+
 _EXAMPLES = 3
 
 
@@ -201,7 +204,7 @@ class BatchWork:
                     scored.psi[:, : len(metrics)] += absent[batch.row_context] * f[:, metrics]
             totals.add((number, "value"), scored.value)
             for name, values in scored.facts.items():
-                totals.add((number, name), values)
+                totals.add((number, name), values, power=0 if name in COUNTS else 1)
             if scored.largest is not None:
                 totals.most((number, "largest"), scored.largest)
             if scored.psi is None:
@@ -298,7 +301,8 @@ class BatchWork:
                 totals.add((number, "filled"), filled * view.batch.context_n[:, None])
             cells = weigh(view, asks, logging)
             scored = score_weighted(view, cells, rows=rows, details=bool(q.top))
-            dated = self.shape.period and (bool(q.top) or "period" in q.clusters)
+            sighted = asks[0].model.sees_items
+            dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))
             add_hidden(totals, number, cells, q.clusters, dated=dated)
             if q.top:
                 found.details.update(support_details(cells, view, q.top))
