@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimators import LearntCurve, Question, estimate, parse_estimators
-from foreclick.learn.curves import with_curves
-from foreclick.learn.examination import examine
+from foreclick.estimate.examination import examine
+from foreclick.estimate.question import Question
+from foreclick.estimate.spec import LearntCurve, parse_estimators
+from foreclick.estimate.work import estimate
 from foreclick.metrics import parse_any
 from foreclick.questions import curves
+from foreclick.questions.curves import with_curves
 from foreclick.tallies.base import settle
 
 CONTEXTS, ITEMS, K, DAYS = 8, 5, 4, 7
@@ -151,8 +153,10 @@ def test_by_its_name_it_is_learnt_by_every_verb(log, stuck, ask):
 
 
 def asked(log, estimator, metric, clusters=(), policy=TURNED, logging=None):
-    question = Question(policy, [estimator], parse_any(metric), clusters=clusters, logging=logging)
-    return estimate(settle(log)[0], question).sums[0]
+    question = Question(
+        [policy], [estimator], parse_any(metric), clusters=clusters, loggings=[logging]
+    )
+    return estimate(settle(log)[0], question).of_candidate()[0]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +170,7 @@ def asked(log, estimator, metric, clusters=(), policy=TURNED, logging=None):
     ],
 )
 def test_an_error_of_the_curve_moves_the_value_as_far_as_it_does(log, metric, clip, known):
-    """Errors of size 1 in log p of one position after the other: the slips are the derivatives."""
+    """Errors of size 1 in log p of one position after the other: it is off by the derivatives."""
     p = np.array([1.0, 0.5, 0.4, 0.1])
     root = tuple(map(tuple, np.eye(K).tolist()))
     logging = fc.Observed(log) if known else None
@@ -181,14 +185,14 @@ def test_an_error_of_the_curve_moves_the_value_as_far_as_it_does(log, metric, cl
             ends.append(asked(log, by, metric, logging=logging).value)
         slopes.append((ends[0] - ends[1]) / 2e-5)
     assert np.abs(slopes).max() > 1e-3
-    assert found.spread.slips == pytest.approx(slopes, rel=1e-5, abs=1e-8)
+    assert found.off_by == pytest.approx(slopes, rel=1e-5, abs=1e-8)
     given = asked(log, fc.Weighted("pbm", clip, p.tolist()), metric, ("period",), logging=logging)
-    more = found.spread.covariance - given.spread.covariance
+    more = found.covariance - given.covariance
     assert more == pytest.approx(np.diag([np.sum(np.square(slopes)), 0]), rel=1e-4, abs=1e-12)
 
 
 def test_candidates_are_off_together(log):
-    """Two that show the same do not differ, and the difference of others has their slips'."""
+    """Two that show the same do not differ, and the difference of others is off by theirs'."""
     curve = LearntCurve(tuple(P.tolist()), tuple(map(tuple, np.eye(K).tolist())))
     by = fc.Weighted("pbm", examination=curve)
     given = fc.Weighted("pbm", examination=P.tolist())
@@ -201,7 +205,7 @@ def test_candidates_are_off_together(log):
         for e in (by, given)
     )
     assert wide["a", "again"] == pytest.approx(0, abs=1e-9)
-    one, other = (asked(log, by, "mrr@4", ("period",), c).spread.slips for c in (TURNED, OTHER))
+    one, other = (asked(log, by, "mrr@4", ("period",), c).off_by for c in (TURNED, OTHER))
     more = wide["a", "b"] ** 2 - narrow["a", "b"] ** 2
     assert more == pytest.approx(float(np.sum((one - other) ** 2)), rel=1e-6)
     assert more > 1e-6

@@ -147,22 +147,23 @@ def test_nothing_to_divide_by():
     )
 
 
-def test_segments_are_logs_of_their_own():
-    table = shop()
-    by = fc.evaluate(
-        read(table), NEW, metrics="revenue@2/clicks@2", by="country", clusters="record"
-    )
-    for row in by.rows:
-        mine = np.array(table["country"]) == row["country"]
-        part = {
-            k: [v for v, m in zip(values, mine, strict=True) if m] for k, values in table.items()
-        }
-        alone = fc.evaluate(
-            read(part), NEW, metrics="revenue@2/clicks@2", estimators="ip", clusters="record"
-        )
-        if row["estimator"] == "ip":
-            assert row["value"] == pytest.approx(alone["value"][0], rel=1e-12)
-            assert row["se"] == pytest.approx(alone["se"][0], rel=1e-9)
+def test_of_a_segment_it_is_the_ratio_of_its_parts():
+    log = read(shop())
+    asked: dict[str, Any] = {"by": "country", "estimators": ["ip", "ladder"], "clusters": "record"}
+    by = fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", **asked)
+    over, under = (fc.evaluate(log, NEW, metrics=m, **asked) for m in ("revenue@2", "clicks@2"))
+    assert len(set(by["country"])) > 1
+    for row, n, d in zip(by, over, under, strict=True):
+        assert row["country"] == n["country"] == d["country"]
+        assert row["value"] == pytest.approx(n["value"] / d["value"], rel=1e-12)
+        assert row["production"] == pytest.approx(n["production"] / d["production"], rel=1e-12)
+        # As if the two were perfectly alike, or not at all.
+        apart = [n["se"] / n["value"], d["se"] / d["value"]]
+        relative = row["se"] / row["value"]
+        assert abs(apart[0] - apart[1]) <= relative <= sum(apart)
+    whole = fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", estimators="ip", clusters="record")
+    assert by.whole[0]["value"] == pytest.approx(whole["value"][0], rel=1e-12)
+    assert by.whole[0]["se"] == pytest.approx(whole["se"][0], rel=1e-9)
 
 
 def test_a_guardrail_on_a_ratio(tmp_path):

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batches
 from foreclick.errors import OptionError
-from foreclick.estimators import Question, parse_estimators
-from foreclick.estimators.contexts import context_estimates
+from foreclick.estimate.question import Question
+from foreclick.estimate.spec import parse_estimators
+from foreclick.estimate.work import estimate
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
-from foreclick.questions.contexts import context_changes
+from foreclick.questions.changes import context_changes
 from foreclick.tallies.base import settle
+from tests.answers import same
+from tests.batches.sizes import in_batches
 
 
 def rows(days: int = 6, a_day: int = 30) -> list[dict[str, Any]]:
@@ -83,7 +86,7 @@ def test_every_part_is_that_of_its_verb(log, report):
 @pytest.mark.parametrize("estimator", ["ladder", "ip", "item"])
 def test_all_contexts_add_up_to_the_change(log, estimator):
     counted, _ = settle(log)
-    question = Question(as_policy(CANDIDATE), parse_estimators(estimator), [Metric("dcg@2")])
+    question = Question([as_policy(CANDIDATE)], parse_estimators(estimator), [Metric("dcg@2")])
     found = context_changes(counted, question, 3, 0.95)
     change = fc.evaluate(log, CANDIDATE, metrics="dcg@2", estimators=estimator)["change"][0]
     assert found.gain.adds + found.lose.adds == pytest.approx(change, rel=1e-12)
@@ -102,7 +105,7 @@ def test_a_context_is_what_its_records_alone_would_give(clusters):
     log = log_of(ROWS, **used)
     counted, _ = settle(log)
     question = Question(
-        as_policy(CANDIDATE),
+        [as_policy(CANDIDATE)],
         parse_estimators("ip"),
         [Metric("clicks@2")],
         clusters=tuple(r for r, n in roles.items() if n in kinds) or ("record",),  # type: ignore[misc]
@@ -126,29 +129,33 @@ def test_a_context_is_what_its_records_alone_would_give(clusters):
 def test_an_estimate_does_not_depend_on_what_else_is_named(estimator):
     counted, _ = settle(log_of(ROWS, unit="user"))
     question = Question(
-        as_policy(CANDIDATE),
+        [as_policy(CANDIDATE)],
         parse_estimators(estimator),
         [Metric("clicks@2")],
         clusters=("period", "unit"),
     )
-    several = context_estimates(counted, [question], pa.array(["a", "b", "c"]))[0]
-    for name, one in zip("abc", several, strict=True):
-        found = context_estimates(counted, [question], pa.array(["c", name][name == "c" :]))[0][-1]
-        assert found.stratum.segment == one.stratum.segment == {"context": name}
-        assert found.value == one.value
-        assert (found.spread.covariance == one.spread.covariance).all()  # type: ignore[union-attr]
+    named = [estimate(counted, replace(question, contexts=pa.array(x))) for x in ("abc", "cb")]
+    several, two = (found.of_candidate() for found in named)
+    assert [one.stratum.segment["context"] for one in several] == ["a", "b", "c"]
+    assert [one.stratum.segment["context"] for one in two] == ["c", "b", None]
+    for one, again in ((several[2], two[0]), (several[1], two[1]), (several[0], two[2])):
+        assert again.value == pytest.approx(one.value, rel=1e-12)
+        assert again.covariance == pytest.approx(one.covariance, rel=1e-9)
 
 
-def test_batches_do_not_matter(log, monkeypatch):
+def test_batches_do_not_matter(log):
     counted, _ = settle(log)
     question = Question(
-        as_policy(CANDIDATE), parse_estimators("ladder"), [Metric("clicks@3")], clusters=("period",)
+        [as_policy(CANDIDATE)],
+        parse_estimators("ladder"),
+        [Metric("clicks@3")],
+        clusters=("period",),
     )
     whole = context_changes(counted, question, 3, 0.95)
-    other, _ = settle(log_of(ROWS))
-    other.learnt["batches", id(other.stored.op())] = Batches(other, slots=1)
-    assert len(list(other.learnt["batches", id(other.stored.op())])) == 3
-    assert context_changes(other, question, 3, 0.95) == whole
+    other = context_changes(in_batches(counted, 1), question, 3, 0.95)
+    assert (other.lists, len(other)) == (whole.lists, len(whole))
+    for one, again in zip(whole.to_dicts(), other.to_dicts(), strict=True):
+        assert same(one, again)
 
 
 def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):

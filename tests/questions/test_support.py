@@ -267,27 +267,39 @@ def test_says_the_same_on_every_engine(engine, case, found):
         same(mine, Result(tuple(rows), right.columns))
 
 
-def test_each_segment_is_looked_at_alone(case):
+def test_a_segment_has_its_records_of_what_all_of_them_saw(case):
     records, days, candidate = case
-    half = ["a" if i % 3 else "b" for i in range(len(records))]
+    half = ["a" if i % 3 or r.context < "c10" else "b" for i, r in enumerate(records)]
+    rare = {r.context for r, h in zip(records, half, strict=True) if h == "b"}
+    assert rare < {r.context for r in records}  # some contexts are all of one segment
     log = fc.read_log(
         random_logs.log_table(records, day=days, half=half), period="day", segments="half"
     )
-    options: dict[str, Any] = {"metrics": "clicks@2", "estimators": ["ip"], "missing": "drop"}
+    options: dict[str, Any] = {"metrics": METRICS, "estimators": ["list", "ip"], "missing": "drop"}
     lists = fc.Lists(random_logs.lists_table(candidate))
     both = fc.support(log, lists, by="half", **options)
-    for segment in ("a", "b"):
-        mine = [i for i, h in enumerate(half) if h == segment]
-        part = ([records[i] for i in mine], [days[i] for i in mine], candidate)
-        alone = ask(part, **options)
-        assert alone["repeated"] == pytest.approx(
-            [r["repeated"] for r in both if r["half"] == segment]
-        )
-        for whole, single in ((both.weights, alone.weights), (both.contexts, alone.contexts)):
-            rows = [
-                {k: v for k, v in r.items() if k != "half"} for r in whole if r["half"] == segment
-            ]
-            same(Result(tuple(rows), single.columns), single)
+    whole = fc.support(log, lists, **options)
+    assert set(both["half"]) == {"a", "b"}
+    for row in both:
+        right = Slowly(row["estimator"], row["metric"], records, days, candidate)
+        n = {
+            x: sum(r.context == x and h == row["half"] for r, h in zip(records, half, strict=True))
+            for x in right.contexts
+        }
+        used = {x: right.contexts[x] for x in n if n[x]}
+        assert (row["records"], row["contexts"]) == (sum(n.values()), len(used))
+        covered = {x: seen / size for x, (size, seen, _) in used.items()}
+        dark = {x: unseen / size for x, (size, _, unseen) in used.items()}
+        seen, unseen = (sum(n[x] * each[x] for x in used) for each in (covered, dark))
+        assert row["covered"] == pytest.approx(seen / (seen + unseen))
+        often = [(x, h) for (x, _), (_, h, _, when) in right.cells.items() if len(set(when)) >= 5]
+        assert row["repeated"] == pytest.approx(sum(n[x] * h for x, h in often) / seen)
+        assert row["seen"] == sum(x in used for x, _ in right.cells)
+        lost = [x for x in used if covered[x] == 0 and dark[x] > 0]
+        assert row["out_of_sight"] == len(lost)
+        assert row["out_share"] == pytest.approx(sum(n[x] for x in lost) / sum(n.values()))
+    same(both.weights, whole.weights)
+    same(both.contexts, whole.contexts)
 
 
 # --- bounds -----------------------------------------------------------------------------------
@@ -311,6 +323,7 @@ class TestBounds:
         assert self.row()["highest"] == pytest.approx(right + 4 / 6)
 
     def test_of_a_stranger_nothing_is_known(self):
+        """Two slots, each worth at most what the best position of the log is."""
         stranger = {"context": ["q"], "items": [[8, 9]]}
         (row,) = fc.support(log_of(RECORDS), stranger, metrics="clicks@2", estimators="rctr")
         assert (row["lowest"], row["highest"]) == (0, pytest.approx(2 * 4 / 6))

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.analysis.intervals import Ends
-from foreclick.analysis.unseen import widened
-from foreclick.estimators import Unseen
 
 EXAMINED = 1 / np.arange(1, 6)
 SHOWN = 7  # of the items of a context; the others are new
@@ -66,7 +63,7 @@ def test_no_candidate_is_worse_while_something_new_may_be_a_star(estimator):
     assert found["verdict"] == ["cannot tell"]
 
 
-def test_the_verdict_says_that_something_new_may_be_better(dud_log):
+def test_something_new_may_be_better_than_the_best_position(dud_log):
     log, _ = dud_log
     question = {"candidate": everywhere((6, 5, 4, 7, 3)), "metrics": "dcg@5", "estimators": "ip"}
     found = fc.evaluate(log, **question)
@@ -76,13 +73,16 @@ def test_the_verdict_says_that_something_new_may_be_better(dud_log):
 
 
 class TestEnds:
-    """By hand: of two items one was never shown, and half of the records clicked the other."""
+    """By hand: of two items one was never shown, and half of the records clicked the other.
+
+    So what was never shown is worth 1/2 at most, and half of what the candidate shows is new.
+    """
 
     LOG = {  # noqa: RUF012 - pytest makes no instances to share it among
-        "context": ["q"] * 8,
-        "items": [[1]] * 8,
-        "clicks": [[1], [0]] * 4,
-        "day": [1, 1, 2, 2, 3, 3, 4, 4],
+        "context": ["q"] * 80,
+        "items": [[1]] * 80,
+        "clicks": [[1], [0]] * 40,
+        "day": [i // 2 % 10 for i in range(80)],
     }
     HALF = fc.Lists({"context": ["q"] * 2, "items": [[1], [2]], "probability": [0.5, 0.5]})
 
@@ -90,24 +90,33 @@ class TestEnds:
         log = fc.read_log(self.LOG, period="day")
         return fc.evaluate(log, self.HALF, metrics="clicks@1", **options).to_dicts()[0]
 
-    def beyond_chance(self, row, name="change"):
-        """By how much an interval reaches further up than down."""
-        return row[f"{name}_high"] + row[f"{name}_low"] - 2 * row[name]
+    @staticmethod
+    def middles(row):
+        """How far the middles of the intervals are from what they are of: chance is even."""
+        names = ("change_low", "change_high")
+        change = sum(row[name] for name in names) / 2 - row["change"]
+        wide = (row["change_high"] - row["change_low"]) / 2
+        return change, wide
 
     def test_a_weighted_estimate_can_only_be_too_low(self):
         row = self.ask(estimators="ip")
         assert (row["value"], row["borrowed"], row["margin"]) == (0.25, 0.0, 0.25)
-        assert self.beyond_chance(row) == pytest.approx(0.25)
-        assert self.beyond_chance(row, "lift") == pytest.approx(0.5)
+        assert self.middles(row)[0] == pytest.approx(0.25 / 2)
+        assert row["high"] - row["value"] == pytest.approx(row["value"] - row["low"] + 0.25)
+        # Every day is as good as every other, and all cells are large: no chance but of clicks.
+        assert self.middles(row)[1] >= 0.25 / 2
+        assert row["lift_high"] - row["lift_low"] >= 0.25 / 0.5
 
     def test_a_ladder_may_have_borrowed_too_much_or_too_little(self):
-        row = self.ask(estimators=fc.Ladder("ip", strengths=[1, 1, 1]))
-        assert row["borrowed"] == pytest.approx(row["value"] - 0.25, abs=1e-12)
-        assert row["margin"] == pytest.approx(max(0.25 - row["borrowed"], 0.0))
-        assert self.beyond_chance(row) == pytest.approx(row["margin"] - row["borrowed"])
+        ladder = fc.Ladder("ip", strengths=[1, 1, 1])
+        row = self.ask(estimators=ladder)
+        assert 0 < row["borrowed"] == pytest.approx(row["value"] - 0.25, abs=1e-12)
+        assert row["margin"] == pytest.approx(0.25 - row["borrowed"])
+        assert self.middles(row)[0] == pytest.approx((row["margin"] - row["borrowed"]) / 2)
 
     def test_a_baseline_has_unseen_parts_of_its_own(self):
-        names = ("low", "high", "change_low", "change_high", "lift_low", "lift_high")
-        seen: Ends = dict(zip(names, (0.2, 0.3, -0.1, 0.1, -0.4, 0.4), strict=True))
-        both = widened(seen, Unseen(0.0, 0.25), Unseen(0.0, 0.25), 0.25)
-        assert [both[name] for name in names] == pytest.approx([0.2, 0.55, -0.35, 0.35, -1.4, 1.4])
+        """The same candidate: what is new may be good for one and bad for the other."""
+        row = self.ask(estimators="ip", baseline=self.HALF)
+        assert row["change"] == 0
+        assert (row["change_low"], row["change_high"]) == pytest.approx((-0.25, 0.25))
+        assert (row["lift_low"], row["lift_high"]) == pytest.approx((-1, 1))

@@ -160,12 +160,15 @@ class Totals:
     ) -> None:
         """Add values (…, N) of contexts, by default one of each: each part has its share.
 
-        With a power of 2, values are variances of errors that all records of a context share.
+        With a power of 2, values are variances of errors that all records of a context share. With
+        a power of 0 they are counts: a part has all of a context that it has any records of.
         """
         if self._share is None:
             self.more(name, values.sum(axis=-1)[None])
             return
-        share = self._share if power == 1 else self._share.power(2)
+        share = self._share
+        if power != 1:
+            share = share.power(2) if power else share.astype(np.bool_).astype(np.float64)
         if context is not None:
             values = group_sums(context, values, share.shape[0])
         flat = values.reshape(math.prod(values.shape[:-1]), values.shape[-1])

@@ -100,8 +100,10 @@ class Estimate:
 
         None where the log has too few periods for anything to have been seen in several.
         """
+        if self.value is None:
+            return None
         kind, periods = self.of.clusters(self.stratum.number)
-        if kind != "period" or periods < ENOUGH_PERIODS or self.value is None:
+        if kind != "period" or periods < ENOUGH_PERIODS:
             return None
         return min((p.repeated for p in self.parts if p.repeated is not None), default=None)
 
@@ -464,7 +466,9 @@ class Estimates(Covariance):
             for i, j in ((a, a), (b, b), (a, b))
         )
         if len(one.parts) > 1:  # as alike as their numerators
-            return (both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0) * scale
+            alike = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
+            mine, theirs = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
+            both = alike * math.sqrt(mine * theirs)
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
         return (own + other - (mine + theirs - 2 * both)) / 2
 

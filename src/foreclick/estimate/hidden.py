@@ -40,9 +40,8 @@ _ROUNDING = 1e-14
 
 def entries_of(w: WeighedCells, kinds: Sequence[str], *, dated: bool) -> dict[Cluster, CellEntries]:
     """What clusters have of the cells, as far as it is needed: see `add_hidden`."""
-    if not w.asks[0].model.sees_items:
-        return {}
-    needed = [] if w.known else cluster_kinds(kinds)
+    hides = bool(kinds) and not w.known and w.asks[0].model.sees_items
+    needed = cluster_kinds(kinds) if hides else []
     if dated and "period" not in needed:
         needed = ["period", *needed]
     shown = w.wanted.max(axis=(0, 1), initial=0.0) > 0
@@ -69,11 +68,9 @@ def add_hidden(
         dated: whether it matters in how many periods cells were seen.
     """
     cells, context = w.cells, w.cells.context
-    if not w.asks[0].model.sees_items:
-        return
     if dated:
         _add_repeated(totals, name, w, entries["period"])
-    if w.known or not kinds:
+    if w.known or not kinds or not w.asks[0].model.sees_items:
         return
     counts = cells.counts
     rewards = [cells.reward_counts(ask) for ask in w.asks]

@@ -45,6 +45,9 @@ BLOCK = 16_000_000
 PRODUCED = -1
 """The number of the group that production's columns are."""
 
+COUNTS = ("cells", "seen", "out")
+"""Facts that count something, of which a part of a context has no share."""
+
 _EXAMPLES = 3
 
 
@@ -212,7 +215,7 @@ class BatchWork:
                     scored.by_cluster += group_sums(cluster, earned, clusters)
             totals.add((number, "value"), scored.value)
             for name, values in scored.facts.items():
-                totals.add((number, name), values)
+                totals.add((number, name), values, power=0 if name in COUNTS else 1)
             if scored.largest is not None:
                 totals.most((number, "largest"), scored.largest)
             if q.clusters:
@@ -311,7 +314,8 @@ class BatchWork:
                 filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
                 totals.add((number, "filled"), filled * view.batch.context_n)
             cells = weigh(view, asks, logging)
-            dated = self.shape.period and (bool(q.top) or "period" in q.clusters)
+            sighted = asks[0].model.sees_items
+            dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))
             entries = entries_of(cells, q.clusters, dated=dated)
             kinds = cluster_kinds(q.clusters)
             alone = kinds[0] if len(kinds) == 1 and not self.strata.split else None
