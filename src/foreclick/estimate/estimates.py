@@ -691,20 +691,37 @@ class Estimates:
         Of two kinds of clusters, no variance is below 0: where one would be, eigenvalues below 0
         are cut, with all questions scaled alike before.
         """
+        found, size = self._added_up(s, design)
+        return found if size is None else _cut(found, size)
+
+    def _added_up(self, s: int, design: Floats) -> tuple[Floats, Floats | None]:
+        """The same before eigenvalues are cut; and, shape (Q,), the scale of each question."""
         rows, covariance = self._rows(s)
         if covariance is not None:
-            return np.asarray(design @ covariance @ design.T)
+            return np.asarray(design @ covariance @ design.T), None
         outer = [(-1.0 if kind == BOTH else 1.0, _outer(each @ design.T)) for kind, each in rows]
-        found = np.sum([sign * each for sign, each in outer], axis=0)
+        found = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
         if len(outer) == 1:
-            return np.asarray(found)
+            return found, None
         size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))
-        unit = np.where(size > 0, size, 1.0)
-        values, vectors = np.linalg.eigh(found / unit / unit[:, None])
-        if values[0] >= 0:
-            return np.asarray(found)
-        root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-        return np.asarray(root @ root.T)
+        return found, np.where(size > 0, size, 1.0)
+
+    def _paired(self, s: int, design: Floats) -> Floats:
+        """The covariance of questions, of which differences are as if only two had been asked.
+
+        What is cut of all questions together depends on each of them.
+        """
+        found, size = self._added_up(s, design)
+        if size is None:
+            return found
+        i, j = np.triu_indices(len(found), 1)
+        both = np.stack([i, j], axis=1)
+        pairs = _cut(found[both[:, :, None], both[:, None, :]], size[both])
+        own = np.maximum(np.diag(found), 0.0)
+        apart = pairs[:, 0, 0] + pairs[:, 1, 1] - 2 * pairs[:, 0, 1]
+        result = np.diag(own)
+        result[i, j] = result[j, i] = (own[i] + own[j] - apart) / 2
+        return result
 
     def memory(self, s: int, design: Floats) -> tuple[float, float]:
         """What a question, shape (columns,), varies besides if neighbouring periods vary together.
@@ -727,10 +744,15 @@ class Estimates:
         return g, a, c
 
     def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
-        """Shape (2, 2): the variance of value and production that small cells and few clusters hide.
+        """Shape (2, 2): the variance of value and production that cells of few records hide.
 
         With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
         """
+        if other is not None:  # each by its own estimate of how much cells vary
+            return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2
+        return self._of_cells(s, column)
+
+    def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
         found = np.zeros((2, 2) if other is None else (1, 1))
         pool = self.totals.sums.get((g, "pool"))
@@ -762,7 +784,7 @@ class Estimates:
         return found / n**2
 
     def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
-        """The variance that shrinkage hides, or its covariance with another column of the ladder."""
+        """The variance that shrinkage hides, or its covariance with another of the columns."""
         g = self._group(column)[0]
         loose = self.totals.sums.get((g, "loose"))
         if loose is None:
@@ -814,7 +836,8 @@ class Estimates:
         first = [number.index(i) for i in range(len(numbers))]
         whose = [*number, *([len(first)] if production else [])]
         questions = [designs[i][0] for i in first] + ([designs[0][1]] if production else [])
-        found = self.shown(s, np.stack(questions))[np.ix_(whose, whose)]
+        shown = self._paired if production else self.shown
+        found = shown(s, np.stack(questions))[np.ix_(whose, whose)]
         alike = found / np.sqrt(np.maximum(np.outer(np.diag(found), np.diag(found)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
@@ -844,7 +867,8 @@ class Estimates:
             for i, j in ((a, a), (b, b), (a, b))
         )
         if len(one.parts) > 1:  # as alike as their numerators
-            return (both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0) * scale
+            shared = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
+            return min(max(shared, -1.0), 1.0) * scale
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
         return (own + other - (mine + theirs - 2 * both)) / 2
 
@@ -883,7 +907,15 @@ class Estimates:
 
 def _of_difference(hidden: Floats) -> float:
     """The variance that value − production hides."""
-    return max(float(hidden[0, 0] - 2 * hidden[0, 1] + hidden[1, 1]), 0.0)
+    return float(hidden[0, 0] - 2 * hidden[0, 1] + hidden[1, 1])
+
+
+def _cut(covariance: Floats, size: Floats) -> Floats:
+    """Covariances (…, Q, Q) of questions of these sizes (…, Q), without eigenvalues below 0."""
+    values, vectors = np.linalg.eigh(covariance / size[..., None, :] / size[..., :, None])
+    root = size[..., :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    some = np.asarray(values[..., :1, None] < 0)
+    return np.where(some, root @ np.swapaxes(root, -1, -2), covariance)
 
 
 def _outer(rows: Floats) -> Floats:
