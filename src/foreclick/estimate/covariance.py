@@ -123,20 +123,37 @@ class Covariance:
         Of two kinds of clusters, no variance is below 0: where one would be, eigenvalues below 0
         are cut, with all questions scaled alike before.
         """
+        found, size = self._added_up(s, design)
+        return found if size is None else _cut(found, size)
+
+    def _added_up(self, s: int, design: Floats) -> tuple[Floats, Floats | None]:
+        """The same before eigenvalues are cut; and, shape (Q,), the scale of each question."""
         rows, covariance = self._rows(s)
         if covariance is not None:
-            return np.asarray(design @ covariance @ design.T)
+            return np.asarray(design @ covariance @ design.T), None
         outer = [(-1.0 if kind == BOTH else 1.0, _outer(each @ design.T)) for kind, each in rows]
-        found = np.sum([sign * each for sign, each in outer], axis=0)
+        found = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
         if len(outer) == 1:
-            return np.asarray(found)
+            return found, None
         size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))
-        unit = np.where(size > 0, size, 1.0)
-        values, vectors = np.linalg.eigh(found / unit / unit[:, None])
-        if values[0] >= 0:
-            return np.asarray(found)
-        root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-        return np.asarray(root @ root.T)
+        return found, np.where(size > 0, size, 1.0)
+
+    def paired(self, s: int, design: Floats) -> Floats:
+        """The covariance of questions, of which differences are as if only two had been asked.
+
+        What is cut of all questions together depends on each of them.
+        """
+        found, size = self._added_up(s, design)
+        if size is None:
+            return found
+        i, j = np.triu_indices(len(found), 1)
+        both = np.stack([i, j], axis=1)
+        pairs = _cut(found[both[:, :, None], both[:, None, :]], size[both])
+        own = np.maximum(np.diag(found), 0.0)
+        apart = pairs[:, 0, 0] + pairs[:, 1, 1] - 2 * pairs[:, 0, 1]
+        result = np.diag(own)
+        result[i, j] = result[j, i] = (own[i] + own[j] - apart) / 2
+        return result
 
     def memory(self, s: int, design: Floats) -> tuple[float, float]:
         """What a question, shape (columns,), varies besides if neighbouring periods vary together.
@@ -163,6 +180,11 @@ class Covariance:
 
         With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
         """
+        if other is not None:  # each by its own estimate of how much cells vary
+            return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2
+        return self._of_cells(s, column)
+
+    def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
         found = np.zeros((2, 2) if other is None else (1, 1))
         pool = self.totals.sums.get((g, "pool"))
@@ -225,6 +247,14 @@ class Covariance:
             return np.zeros(1)
         n = float(self.totals.get(("all", "records"), s))
         return np.asarray(found[s, :, column - int(self._starts[g])] / n)
+
+
+def _cut(covariance: Floats, size: Floats) -> Floats:
+    """Covariances (…, Q, Q) of questions of these sizes (…, Q), without eigenvalues below 0."""
+    values, vectors = np.linalg.eigh(covariance / size[..., None, :] / size[..., :, None])
+    root = size[..., :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    some = np.asarray(values[..., :1, None] < 0)
+    return np.where(some, root @ np.swapaxes(root, -1, -2), covariance)
 
 
 def _outer(rows: Floats) -> Floats:

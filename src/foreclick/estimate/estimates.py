@@ -265,7 +265,7 @@ def _root(covariance: Floats) -> Floats:
 
 def _of_difference(hidden: Floats) -> float:
     """The variance that value − production hides."""
-    return max(float(hidden[0, 0] - 2 * hidden[0, 1] + hidden[1, 1]), 0.0)
+    return float(hidden[0, 0] - 2 * hidden[0, 1] + hidden[1, 1])
 
 
 class Estimates(Covariance):
@@ -436,7 +436,8 @@ class Estimates(Covariance):
         first = [number.index(i) for i in range(len(numbers))]
         whose = [*number, *([len(first)] if production else [])]
         questions = [designs[i][0] for i in first] + ([designs[0][1]] if production else [])
-        found = self.shown(s, np.stack(questions))[np.ix_(whose, whose)]
+        shown = self.paired if production else self.shown
+        found = shown(s, np.stack(questions))[np.ix_(whose, whose)]
         alike = found / np.sqrt(np.maximum(np.outer(np.diag(found), np.diag(found)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
@@ -467,6 +468,7 @@ class Estimates(Covariance):
         )
         if len(one.parts) > 1:  # as alike as their numerators
             alike = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
+            alike = min(max(alike, -1.0), 1.0)
             mine, theirs = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
             both = alike * math.sqrt(mine * theirs)
         # Their own difference hides mine + theirs − 2 both, whatever production hides.

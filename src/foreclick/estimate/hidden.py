@@ -9,7 +9,13 @@ variance that does not show,
 A cell that was seen once shows nothing, and nor does one that was seen on a single day, however
 often. The errors of a cell are (W, 1) times one number: W for a candidate, 1 for production as far
 as the candidate shows the same, so that a candidate that shows what production did differs from it
-by nothing. Two candidates share the error of a cell, each with its own weight.
+by nothing. Two candidates share the error of a cell, each with its own weight. Each of them has its
+own estimate h of how much that error varies, for its own cells tell the usual variance. Of their
+difference, a cell that both show hides the mean of the two,
+
+    D = Σ_g (h_g + h'_g) / 2 (W_g − W'_g)²,
+
+so that nothing is hidden where they show the same. A cell that one of them shows hides its h W².
 
 The usual variance s² of a record is pooled over the cells of a context; contexts with few degrees
 of freedom take that of all contexts, which is known only when all batches are summed. All sums are
@@ -150,9 +156,11 @@ def _few_clusters(
     of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
     all_ = [expected[:, None] * factor[:, :, cell] for factor in (weight, f)]
     part = [each * np.sqrt(others)[:, None] for each in all_]
+    there = None
     for sign, moved in ((1.0, all_), (-1.0, part)):
-        by_cluster = [group_sums(group, each, len(at)) for each in moved]
-        _products(totals, (*name, 2), of, sign, by_cluster[0], by_cluster[1])
+        v, f = (group_sums(group, each, len(at)) for each in moved)
+        there = np.where(v > 0, 1.0, 0.0) if there is None else there
+        _products(totals, (*name, 2), of, sign, v, f, there)
 
 
 def _products(
@@ -162,11 +170,32 @@ def _products(
     hidden: Floats | float,
     v: Floats,
     f: Floats,
+    there: Floats | None = None,
 ) -> None:
-    """Add (W, 1)(W, 1)ᵀ × hidden: of all pairs of candidates, and of each with production."""
-    left = v * hidden
+    """Add (W, 1)(W, 1)ᵀ × hidden: of all pairs of candidates, and of each with production.
+
+    Of candidates i and j, with t for what each of them shows, half of what they share by h of i:
+
+        Q_ij = Σ h_i (v_i v_j + (v_i² t_j − v_j²) / 2),    Q_ii + Q_jj − (Q_ij + Q_ji) = D.
+
+    Args:
+        totals: the sums.
+        name: what they are called.
+        context: Shape (N,).
+        hidden: Shape (A, C, N): h.
+        v: Shape (A, C, N): W.
+        f: Shape (A, C, N): production's, as far as the candidate shows the same.
+        there: Shape (A, C, N): t; None: where f is.
+    """
+    t, left = f if there is None else there, v * hidden
     for a in range(len(v)):
-        totals.gram((*name, "vv", a), context, left[a], v[a])
+        rows, columns, of = left[a], v[a], context
+        if v.shape[1] > 1:
+            own = (hidden * t)[a]
+            rows = np.concatenate([rows, left[a] * v[a] / 2, -own / 2], axis=1)
+            columns = np.concatenate([columns, t[a], v[a] ** 2], axis=1)
+            of = np.tile(context, 3)
+        totals.gram((*name, "vv", a), of, rows, columns)
     flat = (v.shape[0] * v.shape[1], v.shape[2])
     totals.add((*name, "vf"), (left * f).reshape(flat), context)
     totals.add((*name, "ff"), (hidden * f * f).reshape(flat), context)
