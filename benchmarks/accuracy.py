@@ -22,8 +22,8 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.estimators import parse_estimators
-from foreclick.estimators.holdout import Folds, Protocol, fold_errors
+from foreclick.estimate.holdout import Folds, Protocol, fold_errors
+from foreclick.estimate.spec import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.presets import (
     FALL,
@@ -90,7 +90,7 @@ def log_of(name: str, part: str, seed: int, shock: float, share: float) -> fc.Lo
 def rmse(folds: Folds) -> dict[tuple[str, str], float]:
     """By estimator and metric."""
     return {
-        (e.model.name, e.metric.name): math.sqrt(e.squared.sum() / folds.weight.sum())
+        (e.ask.model.name, e.ask.metric.name): math.sqrt(e.squared.sum() / folds.weight.sum())
         for e in folds.errors
     }
 

@@ -26,8 +26,8 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import parse_estimators
-from foreclick.estimators.holdout import Protocol, fold_errors
+from foreclick.estimate.holdout import Protocol, fold_errors
+from foreclick.estimate.spec import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.production import Shown
 
@@ -142,7 +142,7 @@ def accuracy(name: str, seed: int, logs: int) -> None:
         asked = parse_estimators(["ip", "ladder", PLAIN])
         found = fold_errors(log, asked, parse_metrics([METRIC]), truth)
         for errors in found.errors:
-            squared[errors.model.name].append(errors.squared.sum() / found.weight.sum())
+            squared[errors.ask.model.name].append(errors.squared.sum() / found.weight.sum())
     ip, *others = (math.sqrt(np.mean(squared[e])) for e in ("ip", "ladder", PLAIN.name))
     print_row(name, *(other / ip for other in others), others[0] / others[1])
 

@@ -136,7 +136,7 @@ def main() -> None:
             clusters: fc.read_log(
                 log_of(world, rng, shocks=clusters == "period"),
                 rewards={"revenue": "revenue"},
-                period="day" if clusters == "period" else None,
+                period="day",
             )
             for clusters in ("period", "record")
         }
@@ -149,6 +149,7 @@ def main() -> None:
                     policy_of(world, mass),
                     metrics=METRICS,
                     estimators=ESTIMATORS,
+                    clusters="auto" if clusters == "period" else "record",
                 )
                 for row in e.rows:
                     metric = row["metric"]

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,6 +39,11 @@ class Side:
     log: RandomLog
     tallied: fc.Log | fc.Tally
     within: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    @cached_property
+    def policies(self) -> dict[str, fc.Lists]:
+        """The candidates."""
+        return self.log.policies()
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,7 @@ def _of_format(log: RandomLog, rng: Rng) -> Side:
 
 
 def _in_batches(log: RandomLog, rng: Rng) -> Side:
-    slots = int(rng.choice([1, 7, 100, 3000] if log.rows < 5000 else [3000, 20_000]))
+    slots = 1 + log.rows * len(log.columns["items"][0]) // int(rng.integers(2, 20))
 
     def blocks() -> AbstractContextManager[Any]:
         return patch("foreclick.estimate.work.BLOCK", max(slots, 50))

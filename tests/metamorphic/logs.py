@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -38,7 +38,6 @@ class RandomLog:
     roles: dict[str, Any]
     candidates: dict[str, dict[str, list[Any]]]
     sample: tuple[int, int] | None = None
-    extras: frozenset[str] = field(default=frozenset())
 
     @property
     def rows(self) -> int:
@@ -58,9 +57,9 @@ class RandomLog:
         """The log as the library reads it."""
         return fc.read_log(self.columns if source is None else source, **(self.roles | roles))
 
-    def policies(self) -> list[fc.Lists]:
+    def policies(self) -> dict[str, fc.Lists]:
         """The candidates as policies."""
-        return [fc.Lists(table) for table in self.candidates.values()]
+        return {name: fc.Lists(table) for name, table in self.candidates.items()}
 
     @contextmanager
     def sampled(self) -> Iterator[None]:
@@ -70,8 +69,8 @@ class RandomLog:
             return
         lists, records = self.sample
         with (
-            patch("foreclick.learn.fit.SAMPLE", lists),
-            patch("foreclick.learn.curves.SAMPLE_RECORDS", records),
+            patch("foreclick.estimate.fit.SAMPLE", lists),
+            patch("foreclick.questions.curves.SAMPLE_RECORDS", records),
         ):
             yield
 
@@ -122,6 +121,8 @@ def random_log(seed: int, *, size: str | None = None) -> RandomLog:
         columns["kept"] = [10.0] * rows if rng.random() < 0.5 else rng.choice([2, 5], rows).tolist()
         roles["weight"] = "kept"
     candidates = {name: _candidate(rng, lists, depth) for name in ("one", "two")}
+    if rng.random() < 0.3:
+        candidates["three"] = candidates["one"]
     sample = None
     if size != "large" and rng.random() < 0.7:
         records = sum(map(float, columns.get("times") or [1.0] * rows))
@@ -161,10 +162,7 @@ def _records(
             kept[1] = kept[1][: depth - 1]
         tables.append(kept)
         tastes.append(rng.choice([0.1, 0.3, 0.6], len(items)))
-        pools[names[x]] = [
-            tuple(items[i] for i in own),
-            *(tuple(items[i] for i in k) for k in kept),
-        ]
+        pools[names[x]] = [tuple(items[i] for i in one) for one in (own, *kept)]
     examined = 1 / np.arange(1, depth + 1) ** 0.7
     shown, clicks = [], []
     chosen, luck = rng.choice(4, rows, p=[0.5, 0.25, 0.15, 0.1]), rng.random((rows, depth))

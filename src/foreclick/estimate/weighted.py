@@ -45,7 +45,7 @@ from foreclick.question import Ask
 LARGEST_WEIGHT = 1e60
 """Larger weights are refused: their squares, summed over the records of a log, may overflow."""
 
-_CERTAIN = 1 + 1e-9  # an examination times its own inverse may be above 1 by a bit
+_CERTAIN = 1 + 1e-9  # what ought to be equal may be above by a bit: a weight and M, a hazard and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class WeighedCells:
     @cached_property
     def free(self) -> Any:  # noqa: ANN401 - booleans
         """Shape (A, C, G): u_g, whether the clip leaves the weight as it is."""
-        return self.ratio <= self.clip
+        return self.ratio <= self.clip * _CERTAIN
 
     @cached_property
     def value(self) -> Floats:
