@@ -135,6 +135,3 @@ class TestMargin:
         row = ask(half_and_half(), self.HALF, clusters="record")
         assert row["covered"] == 0.5
         assert row["margin"] == pytest.approx(0.5 * 3 / 8)
-
-    def test_or_times_the_cap_that_is_given(self):
-        assert ask(half_and_half(), self.HALF, clusters="record", cap=0.8)["margin"] == 0.4

@@ -1,7 +1,7 @@
 """Batches: a tally as integer-coded arrays, and policies in the same numbers."""
 
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
-from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
+from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward, reward_of
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding, Several
 from foreclick.batches.decode import decode, row_schema
 from foreclick.batches.drawn import context_draws, some_contexts
@@ -46,6 +46,7 @@ __all__ = [
     "ratio",
     "records_without_period",
     "regrouped",
+    "reward_of",
     "row_schema",
     "size_of",
     "some_contexts",

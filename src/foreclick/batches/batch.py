@@ -29,6 +29,7 @@ from foreclick.batches.arrays import (
     starts_of,
     sums,
 )
+from foreclick.metrics import first_of
 
 Cluster = Literal["period", "unit"]
 """Whose records vary together: those of a day (or week), or of a user."""
@@ -343,6 +344,12 @@ class Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
         return self.take(rows, self.n[rows])
+
+
+def reward_of(batch: Batch, name: str) -> Reward:
+    """A reward of the log, or the first clicks that a metric of these weighs."""
+    source = first_of(name)
+    return batch.rewards[name] if source is None else batch.first(source)
 
 
 def paired(list_context: Ints, items: Ints, count: int) -> tuple[Ints, Ints, Ints]:

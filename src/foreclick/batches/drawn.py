@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.batches.arrays import Bools, Floats, Ints, sums
-from foreclick.batches.batch import Batch
+from foreclick.batches.batch import Batch, reward_of
 from foreclick.batches.source import Batches
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.mixing import GOLDEN, mixed
@@ -67,7 +67,7 @@ def _text_hashes(batch: Batch) -> Ints:
 
 def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) numbers of 64 bits
     """Shape (X,): a hash of what was counted in each context."""
-    earned = batch.rewards[reward]
+    earned = reward_of(batch, reward)
     clicked = batch.by_slot(batch.earned_slot(earned), earned.value * batch.n[earned.row])
     hashes = np.zeros(batch.pair_count, dtype=np.uint64)
     for k in range(batch.depth):

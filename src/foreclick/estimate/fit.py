@@ -31,6 +31,7 @@ from foreclick.batches import (
     batches_of,
     context_draws,
     ratio,
+    reward_of,
     sums,
 )
 from foreclick.batches.arrays import numbered, value_of_each
@@ -41,7 +42,6 @@ from foreclick.estimate.ladder import (
     descend,
     own_weight,
     readers,
-    reward_of,
 )
 from foreclick.estimate.places import examination_curve
 from foreclick.estimate.spec import Ladder

@@ -41,6 +41,7 @@ from foreclick.batches import (
     batches_of,
     padded,
     ratio,
+    reward_of,
     sums,
 )
 from foreclick.batches.arrays import numbered, value_of_each
@@ -62,7 +63,6 @@ from foreclick.estimate.ladder import (
     climb,
     descend,
     log_rungs,
-    reward_of,
     slot_examination,
 )
 from foreclick.estimate.question import Ask, Question, check_clips

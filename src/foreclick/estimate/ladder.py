@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Floats, Ints, Reward, padded, ratio, sums
+from foreclick.batches import EMPTY, Batch, Floats, Ints, padded, ratio, reward_of, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.estimate.columns import Loose, Scored, View, influence
 from foreclick.estimate.question import Ask
 from foreclick.estimate.spec import Ladder
-from foreclick.metrics import first_of
 
 FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""
@@ -156,12 +155,6 @@ class LogRungs(NamedTuple):
     starts: Ints
     attraction: Floats
     new_attraction: Floats
-
-
-def reward_of(batch: Batch, name: str) -> Reward:
-    """A reward of the log, or the first clicks that a metric of these weighs."""
-    source = first_of(name)
-    return batch.rewards[name] if source is None else batch.first(source)
 
 
 def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
