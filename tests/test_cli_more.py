@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.analysis import contexts
-from foreclick.batches import Batches
 from foreclick.cli import demo, main, pipelines
 from foreclick.cli.app import COMMANDS
+from tests.batches.sizes import in_batches
 
 LISTS = [[1, 2], [2, 1]] * 40
 LOG = {
@@ -119,12 +118,11 @@ class TestContexts:
         with pytest.raises(fc.errors.OptionError, match="most=0"):
             fc.contexts(LOG, most=0)
 
-    def test_do_not_depend_on_batches(self, monkeypatch):
+    def test_do_not_depend_on_batches(self):
         log = fc.simulate.yandex_like(records=2000, queries=20).sample()
         tally = fc.tally(fc.read_log(log, context="query"))
         whole = fc.contexts(tally).lists
-        monkeypatch.setattr(contexts, "batches_of", lambda t: Batches(t, slots=50))
-        assert fc.contexts(tally).lists.equals(whole)
+        assert fc.contexts(in_batches(tally, 50)).lists.equals(whole)
 
 
 class TestSimulate:

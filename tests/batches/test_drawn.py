@@ -1,23 +1,27 @@
-"""Some contexts of a log: whole ones, the same ones in any batches."""
+"""Some contexts of a log: whole ones, the same ones in any batches, whatever they are called."""
 
 import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import batches_of, some_contexts
+from foreclick.batches import batches_of, context_draws, some_contexts, source
+from foreclick.estimate import fit
 from tests.batches.sizes import in_batches
 
 
-@pytest.fixture(scope="module")
-def tally():
+def columns():
     rng = np.random.default_rng(4)
-    table = {
+    return {
         "context": [f"q{x}" for x in rng.integers(0, 200, 2000)],
         "items": [rng.permutation(5)[:3].tolist() for _ in range(2000)],
         "clicks": rng.integers(0, 2, (2000, 3)).tolist(),
         "day": rng.integers(0, 4, 2000).tolist(),
     }
-    return fc.tally(fc.read_log(table, period="day"))
+
+
+@pytest.fixture(scope="module")
+def tally():
+    return fc.tally(fc.read_log(columns(), period="day"))
 
 
 def records_of(batches):
@@ -30,20 +34,74 @@ def records_of(batches):
 
 def test_they_are_whole_and_about_as_many_as_asked(tally):
     everything = records_of(batches_of(tally))
-    some = some_contexts(batches_of(tally), 0.3)
+    some = some_contexts(batches_of(tally), "clicks", 0.3)
     drawn = records_of(some)
     assert 0.2 < len(drawn) / len(everything) < 0.4
     assert all(everything[context] == n for context, n in drawn.items())
     assert records_of(some) == drawn  # gone through again
-    fewer = records_of(some_contexts(batches_of(tally), 0.1))
+    fewer = records_of(some_contexts(batches_of(tally), "clicks", 0.1))
     assert set(fewer) < set(drawn)
 
 
 @pytest.mark.parametrize("slots", [1, 40])
 def test_they_are_the_same_in_any_batches(tally, slots):
-    drawn = records_of(some_contexts(batches_of(tally), 0.3))
-    assert records_of(some_contexts(batches_of(in_batches(tally, slots)), 0.3)) == drawn
+    drawn = records_of(some_contexts(batches_of(tally), "clicks", 0.3))
+    assert records_of(some_contexts(batches_of(in_batches(tally, slots)), "clicks", 0.3)) == drawn
 
 
 def test_the_whole_log_is_not_copied(tally):
-    assert some_contexts(batches_of(tally), 1.0) is batches_of(tally)
+    assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)
+
+
+def test_neither_names_nor_the_order_of_rows_decide(tally):
+    """Nor those of items: a context is drawn by what was counted in it."""
+    table = columns()
+    names = np.random.default_rng(5).permutation(200)
+    order = np.random.default_rng(6).permutation(2000)
+    renamed = {
+        "context": [f"x{names[int(q[1:])]}" for q in table["context"]],
+        "items": [[f"item {9 - i}" for i in items] for items in table["items"]],
+    }
+    shuffled = {name: [values[i] for i in order] for name, values in (table | renamed).items()}
+    other = fc.tally(fc.read_log(shuffled, period="day"))
+    drawn, again = (
+        records_of(some_contexts(batches_of(log), "clicks", 0.3)) for log in (tally, other)
+    )
+    assert {f"x{names[int(q[1:])]}": n for q, n in drawn.items()} == again
+
+
+def test_of_contexts_that_are_alike_a_share_is_drawn():
+    table = {"context": [f"q{i}" for i in range(300)], "items": [[1, 2]] * 300}
+    tally = fc.tally(fc.read_log(table | {"clicks": [[1, 0]] * 300}))
+    for share in (0.1, 0.5):
+        drawn = records_of(some_contexts(batches_of(tally), "clicks", share))
+        assert len(drawn) == pytest.approx(300 * share, abs=2)
+
+
+def test_some_contexts_may_take_no_part(tally):
+    batches = batches_of(tally)
+    taken = [np.arange(batch.context_count) % 2 == 0 for batch in batches]
+    draws = context_draws(batches, "clicks", taken)
+    for part, own in zip(taken, draws, strict=True):
+        assert (own[~part] == 1).all()
+        assert np.mean(own[part] < 0.3) == pytest.approx(0.3, abs=0.02)
+
+
+def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tally, monkeypatch):
+    """Which takes no pass over it; and the same ones whatever else it has."""
+    monkeypatch.setattr(source, "KEPT_SLOTS", 0)
+    other = fc.tally(fc.read_log(columns(), period="day"))
+    drawn = records_of(some_contexts(batches_of(other), "clicks", 0.3))
+    assert 0.2 < len(drawn) / 200 < 0.4
+    half = {name: values[:1000] for name, values in columns().items()}
+    fewer = records_of(some_contexts(batches_of(fc.tally(fc.read_log(half))), "clicks", 0.3))
+    assert set(fewer) <= set(drawn)
+
+
+def test_a_ladder_learns_of_first_clicks_from_some_contexts_too(tally, monkeypatch):
+    monkeypatch.setattr(fit, "SAMPLE", 300)
+    policy = {"context": [f"q{x}" for x in range(200)], "items": [[1, 2, 3]] * 200}
+    asked = {"metrics": ["success@2", "mrr@3"], "estimators": "ladder", "clusters": None}
+    found = fc.evaluate(in_batches(tally, 10**9), policy, **asked)
+    assert all(0 < value < 1 for value in found["value"])
+    assert len(fit.sampled(tally, "clicks").n) < 1500
