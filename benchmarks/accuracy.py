@@ -23,7 +23,7 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.estimate.holdout import Folds, Protocol, fold_errors
-from foreclick.estimate.spec import parse_estimators
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.presets import (
     FALL,

@@ -27,7 +27,7 @@ import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.holdout import Protocol, fold_errors
-from foreclick.estimate.spec import parse_estimators
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.production import Shown
 

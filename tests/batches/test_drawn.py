@@ -5,7 +5,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of, context_draws, some_contexts, source
-from foreclick.estimate import fit
+from foreclick.learn import fit
 from tests.batches.sizes import in_batches
 
 

@@ -16,10 +16,10 @@ from foreclick.errors import (
     PolicyError,
 )
 from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import AnyMetric
+from foreclick.question import Question
 from tests.fuzz.arrays import lists_of, policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.truth import firsts, oracle, parts, propensities, spread

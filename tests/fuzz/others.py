@@ -14,10 +14,10 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, MetricError, ModelError
 from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import Top
 from foreclick.estimate.work import _ladders, estimate
+from foreclick.estimators import Top
 from foreclick.logs import CONTEXT
+from foreclick.question import Question
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw, rival
 from tests.fuzz.judge import (

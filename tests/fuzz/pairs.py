@@ -14,9 +14,9 @@ import numpy as np
 import foreclick as fc
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.question import Clusters
 from foreclick.estimate.work import estimate
 from foreclick.policies import Policy
+from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row, rival

@@ -69,8 +69,8 @@ class RandomLog:
             return
         lists, records = self.sample
         with (
-            patch("foreclick.estimate.fit.SAMPLE", lists),
-            patch("foreclick.questions.curves.SAMPLE_RECORDS", records),
+            patch("foreclick.learn.fit.SAMPLE", lists),
+            patch("foreclick.learn.curves.SAMPLE_RECORDS", records),
         ):
             yield
 

@@ -17,7 +17,7 @@ import foreclick as fc
 from foreclick import inference
 from foreclick.batches import Batches
 from foreclick.errors import MetricError, ModelError, OptionError, ReportError
-from foreclick.questions import curves, judgments
+from foreclick.learn import curves, judgments
 
 # The same few sums in another order, and quantiles of two implementations.
 SAME = 1e-9

@@ -9,9 +9,9 @@ import foreclick as fc
 from foreclick.batches.encode import wide
 from foreclick.cli import main
 from foreclick.errors import ModelError, OptionError
+from foreclick.learn import effort
 from foreclick.options import AT_ONCE, check
 from foreclick.progress import announce, say, working
-from foreclick.questions import effort
 
 
 def test_threads_and_processes_are_bounded(tmp_path, capsys):

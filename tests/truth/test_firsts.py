@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 
 import foreclick as fc
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.question import Question
 from tests.answers import NOT_ON_SPARK
 from tests.simulate import small
 from tests.truth import firsts, oracle, protocol, random_logs

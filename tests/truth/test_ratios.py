@@ -7,11 +7,11 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ForeclickWarning
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.policies import as_policy
+from foreclick.question import Question
 from tests.batches.sizes import in_batches
 from tests.truth import oracle, random_logs, spread
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.question import Question
 from tests.truth import oracle, random_logs, spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.batches import EMPTY
-from foreclick.estimate.ladder import FEWEST
 from foreclick.estimate.work import estimate
 from foreclick.learn.fit import fitted
-from foreclick.learn.shrinkage import readers
+from foreclick.learn.shrinkage import FEWEST, readers
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
 from foreclick.question import Question
