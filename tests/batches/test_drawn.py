@@ -1,3 +1,5 @@
+from typing import Any
+
 """Some contexts of a log: whole ones, the same ones in any batches, whatever they are called."""
 
 import numpy as np
@@ -101,7 +103,7 @@ def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tall
 def test_a_ladder_learns_of_first_clicks_from_some_contexts_too(tally, monkeypatch):
     monkeypatch.setattr(fit, "SAMPLE", 300)
     policy = {"context": [f"q{x}" for x in range(200)], "items": [[1, 2, 3]] * 200}
-    asked = {"metrics": ["success@2", "mrr@3"], "estimators": "ladder", "clusters": None}
-    found = fc.evaluate(in_batches(tally, 10**9), policy, **asked)
+    asked: dict[str, Any] = {"metrics": ["success@2", "mrr@3"], "estimators": "ladder"}
+    found = fc.evaluate(in_batches(tally, 10**9), policy, **asked, clusters=None)
     assert all(0 < value < 1 for value in found["value"])
     assert len(fit.sampled(tally, "clicks").n) < 1500
