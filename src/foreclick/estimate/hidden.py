@@ -44,10 +44,19 @@ _ROUNDING = 1e-14
 """What is left of squares that cancel: rewards that are all alike vary by nothing."""
 
 
-def entries_of(w: WeighedCells, kinds: Sequence[str], *, dated: bool) -> dict[Cluster, CellEntries]:
-    """What clusters have of the cells, as far as it is needed: see `add_hidden`."""
+def entries_of(
+    w: WeighedCells, kinds: Sequence[str], *, dated: bool, rows: bool
+) -> dict[Cluster, CellEntries]:
+    """What clusters have of the cells, as far as it is needed: see `add_hidden`.
+
+    Args:
+        w: the cells.
+        kinds: whose records vary together.
+        dated: whether it matters in how many periods cells were seen.
+        rows: whether ψ is wanted of rows; else sums of it over clusters come from these entries.
+    """
     hides = bool(kinds) and not w.known and w.asks[0].model.sees_items
-    needed = cluster_kinds(kinds) if hides else []
+    needed = cluster_kinds(kinds) if hides or not rows else []
     if dated and "period" not in needed:
         needed = ["period", *needed]
     shown = w.wanted.max(axis=(0, 1), initial=0.0) > 0

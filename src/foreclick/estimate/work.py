@@ -192,7 +192,13 @@ class BatchWork:
         part = self.strata.rows(batch)
         totals = Totals(self.strata.count, self._share(batch, part) if parts else None)
         found = BatchResult(totals, np.array([member.shared for member in view.members]))
-        self._positions(totals, "all", batch, part, batch.n)
+        if parts:
+            self._positions(totals, "all", batch, part, batch.n)
+        else:  # the same whatever candidates are asked about
+            counted: Any = batch.keep(("positions", q.parts), Totals)
+            if not counted.sums:
+                self._positions(counted, "all", batch, part, batch.n)
+            totals.merge(counted)
         for c in range(view.count):
             found.note_missing(f"candidate {c}", whole, view.members[c].known)
             if not known[:, c].all():
@@ -316,9 +322,9 @@ class BatchWork:
             cells = weigh(view, asks, logging)
             sighted = asks[0].model.sees_items
             dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))
-            entries = entries_of(cells, q.clusters, dated=dated)
             kinds = cluster_kinds(q.clusters)
             alone = kinds[0] if len(kinds) == 1 and not self.strata.split else None
+            entries = entries_of(cells, q.clusters, dated=dated, rows=alone is None)
             scored = score_weighted(
                 view,
                 cells,
@@ -374,7 +380,12 @@ class BatchWork:
         for kind, cluster, clusters in clusters_of_rows(batch, q.clusters):
             at = part * np.int64(clusters) + cluster
             for number, values in groups:
-                each = group_sums(at, values * batch.n, size * clusters)
+                # Production's are the same whoever the candidates are.
+                key = ("produced", kind, q.parts)
+                kept: Any = batch.kept.get(key) if number == PRODUCED and not strata.split else None
+                each = group_sums(at, values * batch.n, size * clusters) if kept is None else kept
+                if number == PRODUCED and not strata.split:
+                    batch.kept[key] = each
                 each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
                 totals.more((kind, number), strata.ended(each))
 
