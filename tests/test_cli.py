@@ -136,15 +136,6 @@ def test_evaluate_weighs_by_propensity(run):
     assert rows[0]["value"] == pytest.approx(1.5)
 
 
-def test_support_takes_the_highest_rate_of_what_was_never_shown(run):
-    strange = CANDIDATE | {"items": [[2, 9], [1, 9]]}
-    pq.write_table(pa.table(strange), "strange.parquet")
-    words = ["support", "log.parquet", "strange.parquet", "--context", "query", "-m", "dcg@3"]
-    (free, *_), (capped, *_) = run(*words), run(*words, "--cap", "0")
-    assert free["highest"] > free["lowest"]
-    assert capped["highest"] == capped["lowest"] == free["lowest"]
-
-
 def test_support_tells_how_far_the_log_sees(run):
     rows = run("support", "log.parquet", "candidate.parquet", "--context", "query", "-m", "dcg@3")
     assert [r["estimator"] for r in rows] == ["list", "prefix", "ip", "item"]
@@ -423,7 +414,10 @@ def test_shadow_rankings_are_observed(run):
     words = ["--context", "query", "--candidate-type", "observed", "--candidate-items", "shadow"]
     rows = run("evaluate", "log.parquet", "log.parquet", *words, "--weight", "day", *ASKED)
     shadow = fc.read_log(pa.table(ROWS), context="query", items="shadow", clicks=None, count="day")
-    assert same(rows, expected(fc.Observed(shadow), count="day"))
+    # Weights are scaled to records, which counts are; so the last bits may differ.
+    assert [row["value"] for row in rows] == pytest.approx(
+        [row["value"] for row in expected(fc.Observed(shadow), count="day")], rel=1e-12
+    )
 
 
 def test_a_tally_as_candidate_is_what_it_observed(run):
@@ -751,8 +745,8 @@ class TestCompare:
         assert pairs == [("new", "production"), ("old", "production"), ("new", "old")]
 
     def test_every_option_is_handed_on(self, folder, monkeypatch):
-        asked: dict[str, Any] = {"cap": 0.9, "practical": 0.1, "confidence": 0.8, "clip": 2.0}
-        asked |= {"metric": "dcg@2", "estimator": "item", "clusters": "unit", "missing": "error"}
+        asked: dict[str, Any] = {"practical": 0.1, "confidence": 0.8, "clip": 2.0}
+        asked |= {"metric": "dcg@2", "estimator": "item", "missing": "error"}
         told: dict[str, Any] = {}
 
         def listen(*_: object, **options: object) -> Result:

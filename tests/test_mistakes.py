@@ -75,14 +75,6 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         evaluate(interval="anytme"),
         "interval='anytme': say 'sampling' or 'anytime'. Did you mean 'anytime'?",
     ),
-    "a cap that is text": (
-        evaluate(cap="x"),
-        "cap='x': give the highest click rate of what was never shown, from 0 on, such as 1.",
-    ),
-    "a cap that is no number": (
-        evaluate(cap=float("nan")),
-        "cap=nan: give the highest click rate of what was never shown, from 0 on, such as 1.",
-    ),
     "a clip of 0": (
         evaluate(clip=0),
         (
@@ -96,7 +88,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     ),
     "clusters that there are not": (
         evaluate(clusters="days"),
-        "clusters='days': say 'auto', 'period', 'unit' or 'record', or None for no intervals.",
+        "clusters='days': say 'auto' or 'record', or None for no intervals.",
     ),
     "a guardrail in per cent": (
         evaluate(guardrails={"clicks@2": 5}),
@@ -152,18 +144,17 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a misspelt estimator": (
         evaluate(estimator="pmb"),
         (
-            "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, ladder-prefix, "
-            "ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, dctr; leave it out for the usual "
-            "ones, or declare a click model, ClickModel(name, cell=…)."
+            "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, ladder-ip, list, "
+            "prefix, ip, item, pbm, rctr, rcm, dctr; leave it out for the usual ones, or declare "
+            "a click model, ClickModel(name, cell=…)."
         ),
     ),
     "a click model of another package": (
         evaluate(estimator="dcm"),
         (
             "there is no estimator 'dcm'. 'ladder' and 'prefix' allow for what stands above an "
-            "item. There are ladder, ladder-prefix, ladder-ip, list, prefix, ip, item, pbm, rctr,"
-            " rcm, dctr; leave it out for the usual ones, or declare a click model, "
-            "ClickModel(name, cell=…)."
+            "item. There are ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, dctr; "
+            "leave it out for the usual ones, or declare a click model, ClickModel(name, cell=…)."
         ),
     ),
     "a misspelt segment": (

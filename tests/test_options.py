@@ -79,7 +79,7 @@ def test_metric_and_estimator_are_taken_in_the_singular_and_the_plural(verb):
         assert (one in options) == (many in options)
 
 
-@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters", "practical", "cap"])
+@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters", "practical"])
 def test_an_option_has_one_default(option):
     found = {
         options_of(verb)[option].default for verb in VERBS.values() if option in options_of(verb)
@@ -167,7 +167,7 @@ class TestProgress:
     def test_a_verb_that_uses_another_says_it_in_the_same_place(self):
         said: list[str] = []
         fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, effect=0.5, progress=said.append)
-        assert "Estimating by ladder" in said
+        assert "Estimating by ladder, ip" in said
 
     def test_nothing_is_said_before_and_after(self):
         said: list[str] = []

@@ -59,7 +59,6 @@ TYPES = {
     "Report",
     "Support",
     "Tally",
-    "Window",
     "check",
 }
 

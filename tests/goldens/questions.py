@@ -239,9 +239,7 @@ def _random() -> Iterator[Question]:
         yield from _by_role(about, draw, seed, missing)
 
 
-def _third(
-    about: About, draw: logs.Draw, number: int, missing: dict[str, Any]
-) -> Question:
+def _third(about: About, draw: logs.Draw, number: int, missing: dict[str, Any]) -> Question:
     """One question more about a random log, another one for each."""
     clicks: dict[str, Any] = {"metrics": "clicks@3"}
     match number % 9:

@@ -284,9 +284,7 @@ def test_an_evaluation_leaves_no_table_behind(engine):
     gc.collect()
     before = kept(engine)
     candidate = {"context": ["q0"], "items": [[0, 11]]}
-    alive = fc.evaluate(
-        log, candidate, estimators=["ip", "list"], missing="drop"
-    )
+    alive = fc.evaluate(log, candidate, estimators=["ip", "list"], missing="drop")
     left = set(kept(engine)) - set(before)
     assert not [name for name in left if "_source_" not in name], alive
 
