@@ -144,18 +144,17 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "a misspelt estimator": (
         evaluate(estimator="pmb"),
         (
-            "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, "
-            "ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, dctr; leave it out for the usual "
-            "ones, or declare a click model, ClickModel(name, cell=…)."
+            "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, ladder-ip, list, "
+            "prefix, ip, item, pbm, rctr, rcm, dctr; leave it out for the usual ones, or declare "
+            "a click model, ClickModel(name, cell=…)."
         ),
     ),
     "a click model of another package": (
         evaluate(estimator="dcm"),
         (
             "there is no estimator 'dcm'. 'ladder' and 'prefix' allow for what stands above an "
-            "item. There are ladder, ladder-ip, list, prefix, ip, item, pbm, rctr,"
-            " rcm, dctr; leave it out for the usual ones, or declare a click model, "
-            "ClickModel(name, cell=…)."
+            "item. There are ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, dctr; "
+            "leave it out for the usual ones, or declare a click model, ClickModel(name, cell=…)."
         ),
     ),
     "a misspelt segment": (

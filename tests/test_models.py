@@ -241,3 +241,24 @@ def test_a_model_blind_to_items_has_no_answer_for_a_candidate_that_shares_none()
     blind = ClickModel("blind", cell=lambda slot: [slot.position <= 1])
     candidate = {"context": ["q", "r"], "items": [[7, 8], [8, 9]]}
     assert answer(log_of(RECORDS), candidate, blind)["value"] is None
+
+
+def test_a_model_of_your_own_may_lie_between_item_position_and_item():
+    """An item in a half of the list, whose position in it does not matter."""
+    records = [
+        Record("q", (1, 2, 3, 4), (1.0, 0.0, 1.0, 0.0)),
+        Record("q", (2, 1, 4, 3), (0.0, 1.0, 0.0, 0.0)),
+        Record("q", (3, 4, 1, 2), (1.0, 1.0, 0.0, 1.0)),
+    ]
+    log, candidate = log_of(records * 2), {"context": ["q"], "items": [[1, 4, 2, 3]]}
+
+    def value(estimator: object) -> float:
+        return float(answer(log, candidate, estimator, "clicks@4")["value"])
+
+    def window(size: int) -> fc.ClickModel:
+        return fc.ClickModel("window", lambda slot: [slot.item, (slot.position - 1) // size])
+
+    assert value(window(1)) == pytest.approx(value("ip"))
+    assert value(window(4)) == pytest.approx(value("item"))
+    # 1 and 4 in the first half: 1 earned 2 of 2 there, 4 earned 1 of 1; 2 and 3 in the second.
+    assert value(window(2)) == pytest.approx(2 / 2 + 1 / 1 + 1 / 1 + 1 / 2)

@@ -167,7 +167,7 @@ class TestProgress:
     def test_a_verb_that_uses_another_says_it_in_the_same_place(self):
         said: list[str] = []
         fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, effect=0.5, progress=said.append)
-        assert "Estimating by ladder" in said
+        assert "Estimating by ladder, ip" in said
 
     def test_nothing_is_said_before_and_after(self):
         said: list[str] = []
