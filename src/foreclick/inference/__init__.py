@@ -5,13 +5,13 @@ from foreclick.inference.intervals import (
     Interval,
     anytime,
     change,
+    excess,
     jackknife,
     lift,
     quantile,
     value,
 )
 from foreclick.inference.rates import rate_intervals
-from foreclick.inference.trend import Trend, excess, trend
 from foreclick.inference.verdict import (
     BETTER,
     BROKEN,
@@ -38,7 +38,6 @@ __all__ = [
     "Contrasts",
     "Evidence",
     "Interval",
-    "Trend",
     "Verdict",
     "anytime",
     "benjamini_hochberg",
@@ -53,6 +52,5 @@ __all__ = [
     "lift",
     "quantile",
     "rate_intervals",
-    "trend",
     "value",
 ]

@@ -109,3 +109,28 @@ def _around(center: float, covariance: Floats, gradient: Floats, reach: float) -
     # What is left of a difference of equals is rounding, not uncertainty.
     se = math.sqrt(variance) if variance > _ROUNDING * terms else 0.0
     return Interval(se, center - reach * se, center + reach * se)
+
+
+def excess(squared: float, information: float, square: float) -> tuple[float, float]:
+    """How much effects differ beyond chance: their spread, and how sure it is that there is one.
+
+    An effect b of spread τ gives a score S of counted clicks the variance I + τ² I²; by chance
+    alone its square has the variance 2 I² + I.
+
+    Args:
+        squared: Σ S².
+        information: Σ I.
+        square: Σ I².
+
+    Returns:
+        τ, and how many standard errors τ² is above 0.
+
+    Examples:
+        >>> spread, sure = excess(500.0, 100.0, 10000.0)
+        >>> spread, round(sure, 2)
+        (0.2, 2.82)
+    """
+    if square <= 0:
+        return 0.0, 0.0
+    left = squared - information
+    return math.sqrt(max(left / square, 0.0)), left / math.sqrt(2 * square + information)
