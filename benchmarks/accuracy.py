@@ -22,8 +22,8 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.estimate.holdout import Folds, Protocol, fold_errors
 from foreclick.estimators import parse_estimators
-from foreclick.estimators.holdout import Folds, Protocol, fold_errors
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.presets import (
     FALL,
@@ -41,7 +41,7 @@ PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}
 METRICS = ("clicks@3", "dcg@10")
 TUNED, REPORTED = (1,), (11, 12, 13)
 PLAIN = ("list", "prefix", "ip", "item", "pbm", "rctr")
-LADDERS = ("ladder", "ladder-prefix", "ladder-ip")
+LADDERS = ("ladder", "ladder-ip")
 
 
 def world(name: str, queries: int, seed: int) -> simulate.World:
@@ -90,7 +90,7 @@ def log_of(name: str, part: str, seed: int, shock: float, share: float) -> fc.Lo
 def rmse(folds: Folds) -> dict[tuple[str, str], float]:
     """By estimator and metric."""
     return {
-        (e.model.name, e.metric.name): math.sqrt(e.squared.sum() / folds.weight.sum())
+        (e.ask.model.name, e.ask.metric.name): math.sqrt(e.squared.sum() / folds.weight.sum())
         for e in folds.errors
     }
 

@@ -13,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.replications import METRIC, Integers, Scene, make_scene
+from benchmarks.replications import (
+    METRIC,
+    Integers,
+    Scene,
+    in_each,
+    make_scene,
+    own_contexts,
+)
 from foreclick import inference
 from foreclick.simulate import item_ids
 from foreclick.tallies.base import FEW_PERIODS
@@ -45,7 +52,9 @@ def looks(clusters: str, name: str, replications: int, daily: int, seed: int = 1
         some = min(pack, replications - first)
         log = _grown(scene, clusters, _counts(scene, clusters, some, daily, rng))
         asked = {"metrics": METRIC, "estimators": ESTIMATORS, "by": ["replication", "look"]}
-        answer = fc.evaluate(log, policy, **asked, clusters=clusters, interval="anytime")
+        each = in_each(policy, range(some * (DAYS + 1)))
+        kind = "auto" if clusters == "period" else "record"
+        answer = fc.evaluate(log, each, **asked, clusters=kind, interval="anytime")
         rows = sorted(answer, key=lambda r: (r["estimator"], r["replication"], r["look"]))
         for (estimator, _), grown in itertools.groupby(
             rows, key=lambda r: (r["estimator"], r["replication"])
@@ -113,7 +122,9 @@ def _grown(scene: Scene, clusters: str, counts: Integers) -> fc.Log:
     which, clicks, _ = scene.outcomes
     known = {"replication": replication, "look": look_of, "day": day}
     lists = scene.lists[which[outcome]]
-    return _read(np.zeros_like(day), lists, clicks[outcome], often, known, period="day")
+    # A look has contexts of its own, as a replication does.
+    own = own_contexts(replication * (DAYS + 1) + look_of, np.zeros_like(day))
+    return _read(own, lists, clicks[outcome], often, known, period="day")
 
 
 def _read(
@@ -125,7 +136,7 @@ def _read(
     **roles: str,
 ) -> fc.Log:
     """Rows that stand for several records each, as a log."""
-    ids = item_ids(contexts[:, None], lists)
+    ids = item_ids(np.zeros_like(contexts)[:, None], lists)
     items = {f"item_{k}": ids[:, k] for k in range(ids.shape[1])}
     rewards = {f"click_{k}": clicks[:, k] for k in range(ids.shape[1])}
     return fc.read_log(

@@ -79,11 +79,11 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     with watch.step("evaluate"):
         answer = fc.evaluate(counted, candidate, **asked, clusters=None)
     with watch.step("intervals"):
-        fc.evaluate(counted, candidate, **asked, clusters="period")
+        fc.evaluate(counted, candidate, **asked)
     with watch.step("ladder"):
         fc.evaluate(counted, candidate, **climbed, clusters=None)
     with watch.step("ladder_intervals"):
-        fc.evaluate(counted, candidate, **climbed, clusters="period")
+        fc.evaluate(counted, candidate, **climbed)
     rows = counted.row_count()
     return {**watch.seconds, "rows": rows, "answers": len(answer), "memory": peak()}
 
@@ -101,7 +101,7 @@ def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
     first, second, *others = map(fc.Ranking, _candidates(engine, path, layout, COMPARED))
     asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
     watch = Watch()
-    for kind in ("period", "record"):
+    for kind in ("auto", "record"):
         with watch.step(f"{kind} first"):
             counted = fc.read_tally(_written(path))
             fc.evaluate(counted, first, **asked, clusters=kind)
@@ -301,7 +301,7 @@ def report(layout: str, found: dict[str, Rounds], limit: float) -> None:
     show("ladder_intervals", mine, note, 2 * intervals)
     show_memory(mine, limit, 1.2 * limit)
     print("  from the written tally, five estimators × three metrics with intervals:")
-    for kind in ("period", "record"):
+    for kind in ("auto", "record"):
         show(f"{kind} first", written, beside(written, f"{kind} first"))
         share = ratio(written, f"{kind} second", f"{kind} first")
         show(f"{kind} second", written, f"{share} × the first candidate")

@@ -53,7 +53,12 @@ def single(
             truth = scene.world.value(policy, METRIC)
             setting = {"part": "single", "world": name, "seed": seed, "records": n}
             yield from measured(
-                [log], expected, policy, truth, "record", setting | {"candidate": kind}
+                [(log, range(replications))],
+                expected,
+                policy,
+                truth,
+                "record",
+                setting | {"candidate": kind},
             )
 
 
@@ -134,10 +139,10 @@ def _disturbed(
     pack: int,
 ) -> Iterator[Cell]:
     """Measure a simulation by whole logs, several in one."""
-    logs = (
-        packed(simulation, range(first, min(first + pack, replications)), clusters)
-        for first in range(0, replications, pack)
+    packs = (
+        range(first, min(first + pack, replications)) for first in range(0, replications, pack)
     )
+    logs = ((packed(simulation, numbers, clusters), numbers) for numbers in packs)
     truth = simulation.value(policy, METRIC)
     setting |= {"records": simulation.records}
     yield from measured(logs, expected_log(simulation), policy, truth, clusters, setting)

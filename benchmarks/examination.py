@@ -96,7 +96,8 @@ class Setting:
         most: the highest attraction.
         users: the spread of the log of how much each of 300 users clicks.
         days: the same of contexts on a day.
-        within, clusters: what is asked of `examination`.
+        within: what is asked of `examination`.
+        clusters: what the log is read with.
     """
 
     name: str
@@ -144,8 +145,11 @@ def covered(setting: Setting, replications: int) -> str:
     rng = np.random.default_rng(1)
     logs = [pa.table(small(setting, rng)) for _ in range(replications)]
     numbered = [log.append_column("r", pa.array([i] * len(log))) for i, log in enumerate(logs)]
-    log = fc.read_log(pa.concat_tables(numbered), period="day", unit="user", segments=("r",))
-    found = fc.examination(log, by="r", within=setting.within, clusters=setting.clusters)
+    roles = {"period": {"period": "day"}, "unit": {"unit": "user"}}[setting.clusters]
+    if setting.within == "period":
+        roles["period"] = "day"
+    log = fc.read_log(pa.concat_tables(numbered), segments=("r",), **roles)
+    found = fc.examination(log, by="r", within=setting.within)
     p, se, low, high = (
         np.array(found[c], float).reshape(replications, -1)[:, 1:]
         for c in ("examination", "se", "low", "high")

@@ -26,16 +26,16 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ForeclickWarning
+from foreclick.estimate.holdout import Protocol, fold_errors
 from foreclick.estimators import parse_estimators
-from foreclick.estimators.holdout import Protocol, fold_errors
 from foreclick.metrics import parse_metrics
 from foreclick.simulate.production import Shown
 
 WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")
 CONTEXTS, ITEMS, POSITIONS, LISTS, DAYS, RECORDS = 15, 12, 5, 40, 14, 20_000
 METRIC = "dcg@5"
-PLAIN = fc.Ladder("prefix", stopping=0)
-"""What knows neither lists nor, but for what it has seen, what stands above a slot."""
+PLAIN = fc.Ladder("ip")
+"""What knows neither lists nor what stands above a slot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def accuracy(name: str, seed: int, logs: int) -> None:
         asked = parse_estimators(["ip", "ladder", PLAIN])
         found = fold_errors(log, asked, parse_metrics([METRIC]), truth)
         for errors in found.errors:
-            squared[errors.model.name].append(errors.squared.sum() / found.weight.sum())
+            squared[errors.ask.model.name].append(errors.squared.sum() / found.weight.sum())
     ip, *others = (math.sqrt(np.mean(squared[e])) for e in ("ip", "ladder", PLAIN.name))
     print_row(name, *(other / ip for other in others), others[0] / others[1])
 
@@ -198,9 +198,9 @@ def judge(name: str, seed: int, logs: int) -> None:
 
 
 HEADS = {
-    "accuracy": "| world | ladder / ip | without lists and stopping / ip | ladder / without |",
+    "accuracy": "| world | ladder / ip | ladder-ip / ip | ladder / ladder-ip |",
     "coverage": "| world | candidate | holds V(h) | holds the change |",
-    "judge": "| world | ladder | without lists and stopping |",
+    "judge": "| world | ladder | ladder-ip |",
 }
 
 

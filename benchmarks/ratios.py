@@ -149,7 +149,7 @@ def main() -> None:
                     policy_of(world, mass),
                     metrics=METRICS,
                     estimators=ESTIMATORS,
-                    clusters=clusters,  # type: ignore[arg-type]
+                    clusters="auto" if clusters == "period" else "record",
                 )
                 for row in e.rows:
                     metric = row["metric"]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import foreclick as fc
 from experiments import datasets
 
-LADDERS = ["ladder", "ladder-prefix", "ladder-ip"]
+LADDERS = ["ladder", "ladder-ip"]
 ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *LADDERS]
 BY = [fc.Weighted(name, examination="1/k") if name == "pbm" else name for name in ESTIMATORS]
 METRICS = ["clicks@2", "clicks@3", "dcg@10", "clicks@10"]

@@ -2,6 +2,7 @@
 
 Nothing of an estimator is written here: many replications are packed into one log, with a segment
 column that tells them apart, and `evaluate(by="replication")` gives each its value and interval.
+Every replication has contexts of its own, so that click models learn nothing of one from another.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ HOLDS = {
 """The estimators whose click model is true in each world."""
 
 ITEMS, POSITIONS, LISTS = 8, 3, 40
+MOST_CONTEXTS = 1_000  # of a log
 NODES = 64  # of the quadrature over the effect of a user or a day
 
 
@@ -131,7 +133,8 @@ class Scene:
         which, clicks, _ = self.outcomes
         replication, outcome = np.nonzero(counts)
         lists = self.lists[which[outcome]]
-        return _read(replication, lists, clicks[outcome], counts[replication, outcome])
+        contexts = np.zeros(len(outcome), dtype=np.int64)
+        return _read(replication, lists, clicks[outcome], counts[replication, outcome], contexts)
 
 
 def make_scene(name: str, seed: int) -> Scene:
@@ -188,6 +191,8 @@ def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:
     tables = []
     for number in seeds:
         table = simulation.sample(seed=1000 + number)
+        own = own_contexts(np.full(table.num_rows, number), np.asarray(table["query"]))
+        table = table.set_column(table.column_names.index("query"), "query", pa.array(own))
         column = pa.array(np.full(table.num_rows, number, dtype=np.int32))
         tables.append(table.append_column("replication", column))
     return fc.read_log(
@@ -197,6 +202,20 @@ def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:
         unit="user" if clusters in ("unit", "auto") else None,
         segments="replication",
     )
+
+
+def own_contexts(replication: Integers, contexts: Integers) -> Integers:
+    """Contexts that no two replications share; those of the first are as they are."""
+    return np.asarray(replication.astype(np.int64) * MOST_CONTEXTS + contexts)
+
+
+def in_each(policy: fc.Lists, replications: Iterable[int]) -> fc.Lists:
+    """A policy that shows in the contexts of every replication what it shows in its own."""
+    table, each = policy.table, np.array(list(replications))
+    own = own_contexts(np.repeat(each, table.num_rows), np.tile(table["context"], len(each)))
+    lists = pa.concat_tables([table] * len(each))
+    at = table.column_names.index("context")
+    return fc.Lists(lists.set_column(at, "context", pa.array(own)))
 
 
 def expected_log(simulation: Simulation) -> fc.Log:
@@ -253,7 +272,7 @@ def mostly_sixth(simulation: Simulation, rng: np.random.Generator) -> fc.Lists:
 
 
 def measured(
-    logs: Iterable[fc.Log],
+    logs: Iterable[tuple[fc.Log, range]],
     expected: fc.Log,
     policy: fc.Lists,
     truth: float,
@@ -264,10 +283,12 @@ def measured(
     asked: dict[str, Any] = {"metrics": METRIC, "estimators": BY}
     in_the_long_run = fc.evaluate(expected, policy, **asked, clusters=None)
     limits = dict(zip(in_the_long_run["estimator"], in_the_long_run["value"], strict=True))
+    asked["clusters"] = "record" if clusters == "record" else "auto"  # of what was read
     found: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}
     names = ("value", "se", "low", "high", "margin")
-    for log in logs:
-        for row in fc.evaluate(log, policy, **asked, by="replication", clusters=clusters):
+    for log, replications in logs:
+        each = in_each(policy, replications)
+        for row in fc.evaluate(log, each, **asked, by="replication"):
             # A log that shows nothing of the candidate has no interval, and covers nothing.
             numbers = [np.nan if row[c] is None else float(row[c]) for c in names]
             found[row["estimator"]].append(numbers)
@@ -298,12 +319,12 @@ def _read(
     lists: Integers,
     clicks: NDArray[Any],
     weight: NDArray[Any],
-    contexts: Integers | None = None,
+    contexts: Integers,
 ) -> fc.Log:
     """Rows that stand for several records each, as a log."""
     items = {f"item_{k}": lists[:, k] for k in range(lists.shape[1])}
     rewards = {f"click_{k}": clicks[:, k] for k in range(lists.shape[1])}
-    context = np.zeros(len(lists), dtype=np.int64) if contexts is None else contexts
+    context = own_contexts(replication, contexts)
     table = {"context": context, "replication": replication, "weight": weight}
     return fc.read_log(
         pa.table(table | items | rewards),

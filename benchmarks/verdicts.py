@@ -20,10 +20,12 @@ import numpy as np
 
 import foreclick as fc
 from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins, unseen
-from benchmarks.replications import BY, ESTIMATORS, HOLDS, METRIC, packed
+from benchmarks.replications import BY, ESTIMATORS, HOLDS, METRIC, in_each, packed
 from foreclick import inference
-from foreclick.estimators import Question, estimate, joint_covariance, pair_up, parse_estimators
+from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
+from foreclick.question import Question
 from foreclick.simulate import Simulation
 
 SHOCKS = (0.0, 0.1)  # the spread of the shock of a context and day
@@ -162,9 +164,10 @@ def judged(
     change = {kind: simulation.value(p, METRIC) - base for kind, p in candidates.items()}
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for first in range(0, logs, pack):
-        log = fc.tally(packed(simulation, range(first, min(first + pack, logs)), "period"))
+        numbers = range(first, min(first + pack, logs))
+        log = fc.tally(packed(simulation, numbers, "period"))
         for kind, policy in candidates.items():
-            for row in fc.evaluate(log, policy, **ASKED, by="replication"):
+            for row in fc.evaluate(log, in_each(policy, numbers), **ASKED, by="replication"):
                 found[kind, row["estimator"]].append(row)
     for (kind, estimator), rows in found.items():
         words = Counter(_word(row) for row in rows)
@@ -196,9 +199,7 @@ def _word(row: dict[str, Any]) -> str:
 # --- pairs of candidates --------------------------------------------------------------------------
 
 
-def pairs(
-    world: str, positions: int, seed: int, logs: int, shocks: float, pack: int = 50
-) -> Iterator[Paired]:
+def pairs(world: str, positions: int, seed: int, logs: int, shocks: float) -> Iterator[Paired]:
     """Two candidates that differ by one adjacent swap in a fifth of the contexts."""
     simulation, candidates = swapping(world, positions, seed)
     simulation = replace(simulation, shock_sd=shocks)
@@ -206,8 +207,9 @@ def pairs(
     truth = simulation.value(candidates["swapped"], metric)
     truth -= simulation.value(candidates["plain"], metric)
     found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
-    for first in range(0, logs, pack):
-        log = fc.tally(packed(simulation, range(first, min(first + pack, logs)), "period"))
+    for number in range(logs):
+        table = simulation.sample(seed=1000 + number)
+        log = fc.tally(fc.read_log(table, context="query", period="day"))
         for estimator, *each in _compared(log, candidates, metric):
             found[estimator].append(tuple(each))
     for estimator, numbers in found.items():
@@ -231,29 +233,26 @@ def pairs(
 def _compared(
     log: fc.Tally, candidates: dict[str, fc.Lists], metric: str
 ) -> Iterator[tuple[str, float, float, float, float, float]]:
-    """(estimator, change, se, low, high, unpaired se) of each log: `compare`, for many at once."""
+    """(estimator, change, se, low, high, unpaired se): `compare`, by several estimators at once."""
     question = Question(
-        candidate=candidates["swapped"],
-        estimators=parse_estimators([*ESTIMATORS, "ladder"], math.inf),
+        candidates=[candidates["swapped"], candidates["plain"]],
+        estimators=parse_estimators([*BY, "ladder"]),
         metrics=parse_metrics(metric),
-        by=("replication",),
         clusters=("period",),
     )
-    asked = [replace(question, candidate=c) for c in candidates.values()]
-    answers = pair_up(log, asked, [estimate(log, each) for each in asked])
-    for both in zip(*(answer.sums for answer in answers), strict=True):
-        spreads = [s.spread for s in both]
+    answer = estimate(log, question)
+    for one, two in zip(answer.of_candidate(0), answer.of_candidate(1), strict=True):
         found = inference.contrasts(
-            [*(s.value for s in both), 0.0],  # production, which is not asked for
-            joint_covariance(spreads),
+            [one.value or 0.0, two.value or 0.0, one.production or 0.0],
+            answer.joint([one, two], production=True),
             [(0, 1)],
             0.95,
-            spreads[0].freedom,
+            answer.freedom(0),
         )
         change, se = float(found.change[0]), float(found.se[0])
-        apart = math.sqrt(sum(s.covariance[0, 0] for s in spreads))
+        apart = math.sqrt(float(one.covariance[0, 0] + two.covariance[0, 0]))
         reach = found.reach * se
-        yield both[0].model.name, change, se, change - reach, change + reach, apart
+        yield one.estimator, change, se, change - reach, change + reach, apart
 
 
 # --- compare by the ladder, or by ip --------------------------------------------------------------

@@ -25,7 +25,7 @@ import numpy as np
 from foreclick import simulate
 from foreclick.engines import total, whole_file
 from foreclick.errors import BacktestError
-from foreclick import Weighted
+from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.questions.backtest import Backtest, backtest
 from foreclick.rendering.curves import Curve, name_lines, over_periods, scale_y

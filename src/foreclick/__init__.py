@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from foreclick import errors, events, simulate
-    from foreclick.estimate.spec import Ladder, Weighted
+    from foreclick.estimators import Ladder, Weighted
     from foreclick.events import from_events
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel
     from foreclick.optimization.result import Optimized
     from foreclick.optimization.verb import optimize
+    from foreclick.planning.explore import Explored, explore
     from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
     from foreclick.questions.backtest import Backtest, backtest
     from foreclick.questions.check import Check, check
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from foreclick.questions.contexts import Contexts, contexts
     from foreclick.questions.evaluate import Evaluation, evaluate
     from foreclick.questions.examination import Examination, examination
-    from foreclick.questions.explore import Explored, explore
     from foreclick.questions.judgments import Judgments, judgments
     from foreclick.questions.report import Report, report
     from foreclick.questions.support import Support, support
@@ -79,7 +79,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "estimate.spec": "Ladder Weighted",
+    "estimators": "Ladder Weighted",
     "events": "from_events",
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
@@ -93,7 +93,7 @@ _HOMES = {
     "questions.contexts": "Contexts contexts",
     "questions.evaluate": "Evaluation evaluate",
     "questions.examination": "Examination examination",
-    "questions.explore": "Explored explore",
+    "planning.explore": "Explored explore",
     "questions.judgments": "Judgments judgments",
     "questions.report": "Report report",
     "questions.support": "Support support",

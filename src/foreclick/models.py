@@ -196,25 +196,3 @@ def click_model(model: str | ClickModel, examination: Examination = None) -> Cli
             )
         model = MODELS[name]
     return model if examination is None else replace(model, examination=examination)
-
-
-def Window(width: int) -> ClickModel:  # noqa: N802 - a model, named as one
-    """Between `ip` and `item`: an item has one click rate in every `width` neighbouring positions.
-
-    Examples:
-        >>> Window(3).name
-        'window-3'
-    """
-    if width < 1:
-        raise ModelError(f"Window({width}): a window has 1 position at least, which is 'ip'.")
-    return ClickModel(f"window-{width}", _Windows(width))
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """The cell of a slot: its item, and which window its position is in."""
-
-    width: int
-
-    def __call__(self, slot: Any) -> list[Any]:  # noqa: ANN401 - Slots
-        return [slot.item, (slot.position - 1) // self.width]

@@ -230,7 +230,6 @@ _NO_INTERVALS = "for no intervals"
 
 OPTIONS: dict[str, Rule] = {
     "by": names,
-    "cap": _from_zero("the highest click rate of what was never shown", "1", optional=True),
     "clip": clips,
     "clusters": Choice(("auto", "record"), _NO_INTERVALS),
     "confidence": _share("0.95"),

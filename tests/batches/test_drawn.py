@@ -1,11 +1,13 @@
 """Some contexts of a log: whole ones, the same ones in any batches, whatever they are called."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import batches_of, context_draws, some_contexts, source
-from foreclick.estimate import fit
+from foreclick.batches import batches_of, context_draws, only_contexts, some_contexts, source
+from foreclick.learn import fit
 from tests.batches.sizes import in_batches
 
 
@@ -81,10 +83,10 @@ def test_of_contexts_that_are_alike_a_share_is_drawn():
 def test_some_contexts_may_take_no_part(tally):
     batches = batches_of(tally)
     taken = [np.arange(batch.context_count) % 2 == 0 for batch in batches]
-    draws = context_draws(batches, "clicks", taken)
-    for part, own in zip(taken, draws, strict=True):
-        assert (own[~part] == 1).all()
-        assert np.mean(own[part] < 0.3) == pytest.approx(0.3, abs=0.02)
+    some = only_contexts(batches, taken)
+    assert len(records_of(some)) == sum(int(each.sum()) for each in taken)
+    (draws,) = context_draws(some, "clicks")
+    assert np.mean(draws < 0.3) == pytest.approx(0.3, abs=0.02)
 
 
 def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tally, monkeypatch):
@@ -101,7 +103,7 @@ def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tall
 def test_a_ladder_learns_of_first_clicks_from_some_contexts_too(tally, monkeypatch):
     monkeypatch.setattr(fit, "SAMPLE", 300)
     policy = {"context": [f"q{x}" for x in range(200)], "items": [[1, 2, 3]] * 200}
-    asked = {"metrics": ["success@2", "mrr@3"], "estimators": "ladder", "clusters": None}
-    found = fc.evaluate(in_batches(tally, 10**9), policy, **asked)
+    asked: dict[str, Any] = {"metrics": ["success@2", "mrr@3"], "estimators": "ladder"}
+    found = fc.evaluate(in_batches(tally, 10**9), policy, **asked, clusters=None)
     assert all(0 < value < 1 for value in found["value"])
     assert len(fit.sampled(tally, "clicks").n) < 1500

@@ -7,9 +7,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import Batches, batches_of
-from foreclick.estimate import examination
-from foreclick.estimate.examination import examine
-from foreclick.estimate.places import examination_curve
+from foreclick.learn import examination
+from foreclick.learn.examination import examine
+from foreclick.learn.places import examination_curve
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 

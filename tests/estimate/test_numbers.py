@@ -11,9 +11,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimate.question import Question, policy_depth
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
+from foreclick.question import Question, policy_depth
 from tests.answers import answer, log_of
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row

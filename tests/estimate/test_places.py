@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foreclick.estimate.places import Exchanges, Moved, allpairs, exchanges_of, likelihood
+from foreclick.learn.places import Exchanges, Moved, allpairs, exchanges_of, likelihood
 
 
 def exchanges(wins):

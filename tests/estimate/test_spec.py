@@ -6,7 +6,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError, OptionError
-from foreclick.estimate.spec import clips, parse_estimators
+from foreclick.estimators import clips, parse_estimators
 from foreclick.models import MODELS, ClickModel
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.estimates import Estimates, newey_west
+from foreclick.estimate.covariance import newey_west
+from foreclick.estimate.estimates import Estimates
 
 RNG = np.random.default_rng(12)
 DAY, USER = RNG.integers(0, 12, 400), RNG.integers(0, 30, 400)

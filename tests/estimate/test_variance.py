@@ -8,10 +8,10 @@ import pytest
 
 import foreclick as fc
 from foreclick.estimate.estimates import ENOUGH_PERIODS
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
+from foreclick.question import Question
 from tests.answers import NOT_ON_SPARK, answer
 
 METRIC = fc.Metric([1.0, 0.5])

@@ -15,12 +15,14 @@ from foreclick.errors import (
     ModelError,
     PolicyError,
 )
-from foreclick.estimators import AnySums, Question, estimate, parse_estimators
-from foreclick.estimators.sums import Sums
+from foreclick.estimate.estimates import Estimate, Estimates
+from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import AnyMetric
+from foreclick.question import Question
 from tests.fuzz.arrays import lists_of, policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
-from tests.truth import firsts, oracle, propensities, spread
+from tests.truth import firsts, oracle, parts, propensities, spread
 
 T = TypeVar("T")
 
@@ -37,9 +39,7 @@ def judge(case: Case) -> int:
     found = answered(refused(case), lambda: ask(case, case.slots, case.chunk, case.times))
     if found is None:
         return 1
-    rows = {
-        (s.estimator, s.metric.name, s.clip, s.stratum.segment.get("land", ...)): s for s in found
-    }
+    rows = answers_of(found)
     expected = itertools.product(case.models, case.measures, case.clips, strata_of(case))
     compared = 0
     for model, measure, clip, land in expected:
@@ -48,19 +48,20 @@ def judge(case: Case) -> int:
         compared += 1
     if rows:
         raise Difference(f"rows that nobody asked for: {list(rows)}")
+    assert_add_up(found)
     if case.seed % 4 == 0:
-        assert_same_bits(case, found)
+        assert_same_in_batches(case, found)
     return compared
 
 
 # --- the library ----------------------------------------------------------------------------------
 
 
-def ask(case: Case, slots: int, chunk: int, times: int) -> list[Sums]:
+def ask(case: Case, slots: int, chunk: int, times: int) -> Estimates:
     """What the library says."""
     tally = tally_of(case, slots=slots, chunk=chunk, times=times)
     metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
-    return estimate(tally, question_of(case, tally, metrics)).sums  # type: ignore[return-value]
+    return estimate(tally, question_of(case, tally, metrics))
 
 
 def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Question:
@@ -69,30 +70,98 @@ def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Qu
     if case.pi is not None:
         logging = lists_of(fc.Lists, case.pi, tally)
     return Question(
-        candidate=policy_of(case, tally),
+        candidates=[policy_of(case, tally)],
         estimators=parse_estimators(case.models, case.clips),
         metrics=metrics,
         missing=case.missing,  # type: ignore[arg-type]
-        logging=logging,
+        loggings=[logging] * len(case.models),
         by=("land",) if case.by else (),
         clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
     )
 
 
-def assert_same_bits(case: Case, found: list[Sums]) -> None:
-    """However the log is dealt to batches and files, the answer is the same to the last bit."""
+def answers_of(found: Estimates, candidate: int = 0) -> dict[tuple[str, str, float, Any], Estimate]:
+    """By estimator, metric, clip and segment; the whole is of the segment `...`."""
+    whole = found.of_candidate(candidate, whole=True)
+    rows: dict[Any, Estimate] = {(e.estimator, e.metric.name, e.clip, ...): e for e in whole}
+    if found.question.by:
+        rows |= {
+            (e.estimator, e.metric.name, e.clip, e.stratum.segment["land"]): e
+            for e in found.of_candidate(candidate)
+        }
+    return rows
+
+
+def assert_add_up(found: Estimates) -> None:
+    """Parts, weighted by records, add up to the whole."""
+    if not found.strata.split:
+        return
+    for c in range(found.count):
+        parts_of: dict[Any, list[Estimate]] = {}
+        for e in found.of_candidate(c):
+            parts_of.setdefault((e.estimator, e.metric, e.clip), []).append(e)
+        for whole in found.of_candidate(c, whole=True):
+            mine = parts_of[whole.estimator, whole.metric, whole.clip]
+            n = sum(e.stratum.records for e in mine)
+            if not math.isclose(n, whole.stratum.records, rel_tol=SAME):
+                raise Difference(f"records of parts: {n} is not {whole.stratum.records}")
+            if isinstance(whole.metric, fc.Ratio):
+                continue
+            (of,) = whole.parts
+            worth = [e.parts[0].credit for e in mine]
+            _assert_total("value", worth, of.credit)
+            told = [e for e in mine if e.value is not None]
+            if len(told) == len(mine):
+                worth = [(e.value or 0.0) * e.stratum.records for e in mine]
+                _assert_total("value", worth, (whole.value or 0.0) * n)
+            made = [(e.production or 0.0) * e.stratum.records for e in mine]
+            _assert_total("production", made, (whole.production or 0.0) * n)
+
+
+def _assert_total(name: str, each: list[float], whole: float) -> None:
+    size = sum(map(abs, each))
+    if not math.isclose(sum(each), whole, rel_tol=SAME, abs_tol=1e-14 * size):
+        raise Difference(f"{name} of parts adds up to {sum(each)!r}, and the whole is {whole!r}")
+
+
+def assert_same_in_batches(case: Case, found: Estimates) -> None:
+    """However the log is dealt to batches and files, the answer is the same."""
     whole = all(float(8 * row.weight).is_integer() for row in case.rows)
     other = ask(case, 4_000_000 if case.slots == 1 else 1, 2, 3 if whole else case.times)
-    for one, two in zip(found, other, strict=True):
+    again = answers_of(other)
+    for key, one in answers_of(found).items():
+        two = again.pop(key)
         for name in ("value", "production", "covered", "clipped", "ess", "exposure", "lost"):
-            if getattr(one, name) != getattr(two, name):
+            mine, theirs = (
+                getattr(e.parts[0] if name in ("exposure", "lost") else e, name) for e in (one, two)
+            )
+            size = 1.0 if name in ("covered", "clipped") else 0.0
+            if not _alike(mine, theirs, size):
                 raise Difference(
-                    f"{name} of {one.estimator} depends on batches: {getattr(one, name)!r} and "
-                    f"{getattr(two, name)!r}"
+                    f"{name} of {one.estimator} depends on batches: {mine!r} and {theirs!r}"
                 )
-        both = [s.spread.covariance for s in (one, two) if s.spread is not None]
-        if both and not np.array_equal(both[0], both[-1], equal_nan=True):
-            raise Difference(f"the covariance of {one.estimator} depends on batches")
+        if one.told != two.told:
+            raise Difference(f"whether {one.estimator} has a spread depends on batches")
+        if one.told and not np.allclose(
+            one.covariance, two.covariance, rtol=1e-7, atol=1e-13 * _square(one)
+        ):
+            raise Difference(
+                f"the covariance of {one.estimator} depends on batches: {one.covariance} and "
+                f"{two.covariance}"
+            )
+    if again:
+        raise Difference(f"rows depend on batches: {list(again)}")
+
+
+def _alike(one: float | None, other: float | None, size: float) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=SAME, abs_tol=SAME * size)
+
+
+def _square(found: Estimate) -> float:
+    """A variance is a difference of squares, of which rounding leaves so much."""
+    return max(abs(found.value or 0.0), abs(found.production or 0.0)) ** 2
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -141,13 +210,18 @@ def _propensities_fit(case: Case, model: str) -> bool:
 
 
 def strata_of(case: Case) -> list[Any]:
-    """The segments that answers are for."""
-    return list({row.land for row in case.rows}) if case.by else [...]
+    """The segments that answers are for; `...` is the whole."""
+    return [*({row.land for row in case.rows} if case.by else ()), ...]
+
+
+def inside(case: Case, land: Any) -> list[bool]:  # noqa: ANN401
+    """Which rows are of a segment."""
+    return [land in (..., row.land) for row in case.rows]
 
 
 def _assert_row(
     case: Case,
-    found: Sums | None,
+    found: Estimate | None,
     model: str,
     measure: Measure,
     clip: float,
@@ -156,11 +230,12 @@ def _assert_row(
     where = f"{model}, {measure.spelling}, M={clip}, {land!r}"
     if found is None:
         raise Difference(f"no row for {where}")
-    rows = [row for row in case.rows if land in (..., row.land)]
-    right = expected(case, rows, model, measure, clip)
+    right = expected_of(case, land, model, measure, clip)
     for name, value in right.items():
-        assert_close(name, found, value, right, where)
-    _assert_spread(case, found, rows, model, measure, clip, where)
+        if name != "size":
+            assert_close(name, found, value, right, where)
+    size = max(_square(found), right.get("size", 0.0) ** 2)
+    _assert_spread(case, found, model, measure, clip, land, where, 1e-13 * size)
 
 
 def used_rows(case: Case, rows: list[Row]) -> list[Row]:
@@ -168,10 +243,8 @@ def used_rows(case: Case, rows: list[Row]) -> list[Row]:
     return [row for row in rows if case.missing == "production" or row.context in case.candidate]
 
 
-def _of(found: AnySums, name: str) -> Any:  # noqa: ANN401
+def _of(found: Estimate, name: str) -> Any:  # noqa: ANN401
     match name:
-        case "covered" | "clipped":
-            return getattr(found, f"{name}_share")
         case "contexts" | "records" | "missing_contexts":
             return getattr(found.stratum, name)
         case "change":
@@ -181,7 +254,7 @@ def _of(found: AnySums, name: str) -> Any:  # noqa: ANN401
 
 def assert_close(
     name: str,
-    answer: AnySums,
+    answer: Estimate,
     right: Any,  # noqa: ANN401
     row: dict[str, Any],
     where: str,
@@ -198,8 +271,61 @@ def assert_close(
         "covered": 1.0,
         "clipped": 1.0,
     }
-    if not math.isclose(found, right, rel_tol=SAME, abs_tol=SAME * size.get(name, 0.0)):
+    # What the records of a part stand for is a difference of terms, which may be large.
+    within = SAME * size.get(name, 0.0) + 1e-14 * row.get("size", 0.0) * (name == "value")
+    if not math.isclose(found, right, rel_tol=SAME, abs_tol=within):
         raise Difference(told)
+
+
+def expected_of(
+    case: Case,
+    land: Any,  # noqa: ANN401
+    model: str,
+    measure: Measure,
+    clip: float,
+) -> dict[str, Any]:
+    """What an oracle says of the whole answer, or of a segment of it."""
+    if land is ...:
+        return expected(case, case.rows, model, measure, clip)
+    mine = [row for row in case.rows if row.land == land]
+    absent = {row.context for row in mine} - set(case.candidate)
+    found: dict[str, Any] = {"missing_contexts": len(absent)}
+    used = used_rows(case, case.rows)
+    part = [row.land == land for row in used]
+    kept = used_rows(case, mine)
+    if not kept:
+        return found | {"value": None, "production": None, "records": 0}
+    records = [row.record for row in used]
+    if measure.first:
+        records = firsts.only_first(records)
+    own = [record for record, here in zip(records, part, strict=True) if here]
+    found |= {
+        "production": oracle.production(own, measure.theta),
+        "records": sum(record.weight for record in own),
+        "contexts": len({record.context for record in own}),
+    }
+    theta, known = measure.theta, case.candidate
+    there = {record.context for record in own}
+    if case.logging == "propensity":
+        given = _chances(case, used)
+        some = [record for record in records if record.context in there]
+        seen = _covered(case, some, model, theta)
+        each = parts.of_propensities(model, records, given, known, theta, clip)
+    elif measure.first and model in firsts.SLOTS:
+        some = [record for record in records if record.context in there]
+        seen = firsts.evaluate(model, some, known, theta).covered > 0
+        each = parts.of_hazards(model, records, known, theta)
+    else:
+        told = parts.evaluate(model, records, part, known, theta, clip, logging=case.pi)
+        found |= told
+        seen = told["covered"] > 0
+        each = parts.of_cells(model, records, known, theta, clip, logging=case.pi)
+    if not seen:
+        return found | {"value": None}
+    if clip == 1.0:  # rounding decides which weights are clipped, and so whose records they move
+        return found
+    worth = parts.mean(each, records, part)
+    return found | {"value": worth.worth, "size": worth.size}
 
 
 def expected(
@@ -239,8 +365,7 @@ def _by_propensity(
 ) -> dict[str, Any]:
     """Every record weighed by its own propensity."""
     used = [records[i] for i in kept]
-    listed = case.propensity == "list"
-    chances = [(rows[i].chance,) * len(rows[i].items) if listed else rows[i].chances for i in kept]
+    chances = _chances(case, [rows[i] for i in kept])
     value: float | None = propensities.value(model, used, chances, case.candidate, theta, clip)
     if not _covered(case, used, model, theta):
         value = None
@@ -253,6 +378,12 @@ def _by_propensity(
         both = propensities.shares(model, used, chances, case.candidate, theta, clip)
         right |= dict(zip(("covered", "clipped"), both, strict=True))
     return right
+
+
+def _chances(case: Case, rows: list[Row]) -> list[tuple[float, ...]]:
+    """The propensities of the slots of each row."""
+    listed = case.propensity == "list"
+    return [(row.chance,) * len(row.items) if listed else row.chances for row in rows]
 
 
 def _covered(
@@ -270,33 +401,44 @@ def _covered(
 
 def _assert_spread(
     case: Case,
-    found: Sums,
-    rows: list[Row],
+    found: Estimate,
     model: str,
     measure: Measure,
     clip: float,
+    land: Any,  # noqa: ANN401
     where: str,
+    within: float,
 ) -> None:
     """The covariance, where an oracle knows it and no weight stands at the edge of the clip."""
-    if found.spread is None or measure.first or case.logging == "propensity":
+    used = used_rows(case, case.rows)
+    part = [land in (..., row.land) for row in used]
+    mine = [row for row, here in zip(used, part, strict=True) if here]
+    periods = len({row.day for row in mine})
+    lone = case.clusters == "period" and periods < 2
+    if found.told != (case.clusters is not None and found.value is not None and not lone):
+        raise Difference(f"{where} {'has' if found.told else 'has no'} spread")
+    if not found.told or not spread_known(case, measure, model, clip):
         return
-    if clip == 1.0 or case.kind == "Observed":
+    if sum(row.weight for row in mine) <= 2:
         return
-    used = used_rows(case, rows)
-    periods = len({row.day for row in used})
-    if sum(row.weight for row in used) <= 2 or (case.clusters == "period" and periods < 2):
-        return
+    records = [row.record for row in used]
     right = spread.covariance(
         model,
-        [row.record for row in used],
+        firsts.only_first(records) if measure.first else records,
         case.candidate,
         measure.theta,
         clip,
         clusters=[row.day for row in used] if case.clusters == "period" else None,
         logging=case.pi,
         missing=case.missing,
+        part=None if land is ... else part,
     )
-    # A variance is a difference of squares, of which rounding leaves so much.
-    size = max(found.value or 0.0, found.production or 0.0) ** 2
-    if not np.allclose(found.spread.covariance, right, rtol=1e-7, atol=1e-13 * size):
-        raise Difference(f"covariance of {where}: {found.spread.covariance} is not {right}")
+    if not np.allclose(found.covariance, right, rtol=1e-7, atol=within):
+        raise Difference(f"covariance of {where}: {found.covariance} is not {right}")
+
+
+def spread_known(case: Case, measure: Measure, model: str, clip: float) -> bool:
+    """Whether the oracle of spreads knows: not samples, hazards, or weights that rounding clips."""
+    if case.kind == "Observed" or clip == 1.0 or case.logging == "propensity":
+        return False
+    return not (measure.first and model in firsts.SLOTS)

@@ -7,25 +7,42 @@ import random
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
 
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, MetricError, ModelError
-from foreclick.estimators import Question, estimate
-from foreclick.estimators.ladder.fit import fitted
+from foreclick.estimate.estimates import Estimate, Estimates
+from foreclick.estimate.work import _ladders, estimate
+from foreclick.estimators import Top
+from foreclick.logs import CONTEXT
+from foreclick.question import Question
 from tests.fuzz.arrays import policy_of, tally_of
-from tests.fuzz.draws import Case, Measure, draw
-from tests.fuzz.judge import SAME, Difference, judge
+from tests.fuzz.draws import Case, Measure, draw, rival
+from tests.fuzz.judge import (
+    SAME,
+    Difference,
+    answered,
+    assert_add_up,
+    assert_close,
+    expected,
+    judge,
+    question_of,
+    refused,
+)
 from tests.fuzz.pairs import judge_baseline, judge_compare
 from tests.fuzz.ratios import judge_ratios
 from tests.truth import ladder as rungs
 from tests.truth import protocol
+from tests.truth.oracle import Record
 from tests.truth.protocol import Dated
 
-STRENGTHS = {
+STRENGTHS: dict[Top, tuple[float, ...]] = {
     "list": (4.0, 7.0, 3.0, 2.0, 1.5),
-    "prefix": (7.0, 3.0, 2.0, 1.5),
     "ip": (3.0, 2.0, 1.5),
 }
+MANY = 1000  # records of a row; of more, least squares loses the digits of a variance
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 
 
@@ -128,22 +145,106 @@ def judge_ladder(case: Case) -> int:
         return 0
     top = rng.choice(list(STRENGTHS))
     stopping = 0.0 if top == "ip" else rng.choice((0.0, 0.7, 1.0))
-    ladder = fc.Ladder(top, STRENGTHS[top], P, stopping=stopping)  # type: ignore[arg-type]
+    ladder = fc.Ladder(top, STRENGTHS[top], P, stopping=stopping)
     tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
-    metrics = [fc.Metric(measure.spelling) for measure in measures]
-    question = Question(policy_of(case, tally), [ladder], metrics, missing="drop")
-    found = estimate(tally, question).sums
-    fit = fitted(tally, ladder, "clicks", len(P))
+    metrics = list(dict.fromkeys(fc.Metric(measure.spelling) for measure in measures))
+    policy = policy_of(case, tally)
+    question = Question([policy], [ladder], metrics, missing="drop", clusters=("record",))
+    found = estimate(tally, question)
+    fit, _ = _ladders(tally, question)[0] or (None, None)
+    if fit is None:
+        raise Difference("no ladder was fitted")
     truth = rungs.Truth(top, fit.strengths, P, fit.stopping, fit.base, fit.rounds)
     # Least squares over counts of 10^12 and strengths of 2 lose half of their digits.
     within = SAME * max(1.0, max(record.weight for record in records) * 1e-8)
-    for sums, measure in zip(found, measures, strict=True):
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in measures}
+    for one in found.of_candidate(0):
+        measure = by_name[one.metric.name]
         right = truth.value(records, case.candidate, measure.theta)
-        if sums.value is None and not sums.parts[0].covered:
+        if one.value is None and not one.parts[0].covered:
             continue  # nothing of the candidate was ever shown
-        if sums.value is None or not math.isclose(sums.value, right, rel_tol=within, abs_tol=0.0):
-            raise Difference(f"{ladder.name} of {measure.spelling}: {sums.value} is not {right}")
-    return len(measures)
+        if one.value is None or not math.isclose(one.value, right, rel_tol=within, abs_tol=0.0):
+            raise Difference(f"{ladder.name} of {measure.spelling}: {one.value} is not {right}")
+        _assert_unsettled(case, one, truth, records, measure)
+    _assert_ladder_pair(case, tally, found, truth, records, by_name)
+    split = estimate(tally, replace(question, by=("land",)))
+    assert_add_up(split)
+    for one, whole in zip(found.of_candidate(0), split.of_candidate(0, whole=True), strict=True):
+        if not (one.value is whole.value or math.isclose(one.value, whole.value, rel_tol=SAME)):  # type: ignore[arg-type]
+            raise Difference(f"by land, {ladder.name} of {one.metric}: {one.value}, {whole.value}")
+    return len(metrics)
+
+
+def _assert_unsettled(
+    case: Case, one: Estimate, truth: rungs.Truth, records: list[Record], measure: Measure
+) -> None:
+    """What shrinkage hides, where least squares has the digits for it."""
+    if max(record.weight for record in records) > MANY:
+        return
+    right = truth.unsettled(records, case.candidate, measure.theta)
+    found = one.of.of_shrinkage(one.stratum.number, one.columns[0])
+    if not math.isclose(found, right, rel_tol=1e-6, abs_tol=1e-12 * (one.value or 0.0) ** 2):
+        raise Difference(f"what {one.estimator} of {one.metric} hides: {found} is not {right}")
+
+
+def _assert_ladder_pair(
+    case: Case,
+    tally: fc.Tally,
+    alone: Estimates,
+    truth: rungs.Truth,
+    records: list[Record],
+    by_name: dict[str, Measure],
+) -> None:
+    """What the difference of two candidates hides; each is worth what it is alone."""
+    other = rival(case)
+    if not set(case.candidate) & {r.context for r in records} <= set(other.candidate):
+        return  # other contexts would be left out
+    if max(record.weight for record in records) > MANY:
+        return
+    policies = [*alone.question.candidates, policy_of(other, tally)]
+    found = estimate(tally, replace(alone.question, candidates=policies))
+    every = zip(*(found.of_candidate(c) for c in range(2)), alone.of_candidate(0), strict=True)
+    for one, two, before in every:
+        if one.value is None or two.value is None or before.value is None:
+            continue
+        if not math.isclose(one.value, before.value, rel_tol=SAME):
+            raise Difference(f"{one.estimator} beside another: {one.value}, not {before.value}")
+        theta, (i, j) = by_name[one.metric.name].theta, (one.columns[0], two.columns[0])
+        right = truth.unsettled_between(records, case.candidate, other.candidate, theta)
+        told = [found.of_shrinkage(one.stratum.number, *which) for which in ((i,), (j,), (i, j))]
+        size = told[0] + told[1] + 1e-6 * max(one.value, two.value) ** 2
+        left = told[0] + told[1] - 2 * told[2]
+        if not math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-9 * size):
+            raise Difference(f"what two of {one.estimator} hide: {left} is not {right}")
+
+
+def judge_contexts(case: Case) -> int:
+    """How many answers for single contexts were compared: each is as if it were the log."""
+    rng = random.Random(case.seed)  # noqa: S311 - no secret
+    case = replace(case, by=False)
+    logged = list(dict.fromkeys(row.context for row in case.rows))
+    named = rng.sample(logged, rng.randint(1, len(logged)))
+    tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
+    metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
+    kind = pa.string() if isinstance(named[0], str) else pa.int64()
+    question = question_of(case, tally, metrics)
+    question = replace(question, contexts=pa.array(named, kind))
+    found = answered(refused(case), lambda: estimate(tally, question))
+    if found is None:
+        return 1
+    assert_add_up(found)
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.measures}
+    compared = 0
+    for one in found.of_candidate(0):
+        x, measure = one.stratum.segment[CONTEXT], by_name[one.metric.name]
+        rows = [row for row in case.rows if (row.context if row.context in named else None) == x]
+        right = expected(case, rows, one.estimator, measure, one.clip)
+        where = f"{one.estimator}, {measure.spelling}, M={one.clip}, context {x!r}"
+        for name, value in right.items():
+            if name != "contexts":
+                assert_close(name, one, value, right, where)
+        compared += 1
+    return compared
 
 
 MORE: dict[str, Callable[[Case], int]] = {
@@ -152,5 +253,6 @@ MORE: dict[str, Callable[[Case], int]] = {
     "ratios": judge_ratios,
     "baseline": judge_baseline,
     "compare": judge_compare,
+    "contexts": judge_contexts,
 }
 """What is asked of a log besides, in turn."""

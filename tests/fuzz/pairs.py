@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,32 +13,45 @@ import numpy as np
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimators import AnySums, estimate
+from foreclick.estimate.estimates import Estimate, Estimates
+from foreclick.estimate.work import estimate
 from foreclick.policies import Policy
+from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS
 from tests.fuzz.arrays import policy_of, tally_of
-from tests.fuzz.draws import Case, Row, rival
+from tests.fuzz.draws import Case, Measure, Row, rival
 from tests.fuzz.judge import (
     Difference,
     answered,
+    answers_of,
+    assert_add_up,
     assert_close,
     expected,
+    expected_of,
     question_of,
     refused,
+    spread_known,
     strata_of,
     used_rows,
 )
 from tests.fuzz.ratios import without_hidden
-from tests.truth import spread
+from tests.truth import firsts, spread
+from tests.truth.oracle import Record
 
 Answer = dict[tuple[str, str], dict[str, Any]]
 """Rows of a comparison, by candidate and what it is compared with."""
 
 NAMES = ("a", "b", "again")
+KINDS: tuple[tuple[Clusters, ...], ...] = (
+    *(("record",), ("period",)),
+    *(("unit",), ("period", "unit")),
+)
+LEFT = 1e-7  # of a variance: what two-way covariances, which are rounded, leave of nothing
 
 
 def judge_baseline(case: Case) -> int:
     """How many pairs of a candidate and a baseline were compared."""
+    rng = random.Random(case.seed)  # noqa: S311 - no secret
     sides = [case, rival(case)]
     if case.missing == "drop":  # contexts that either does not know are left out
         both = sides[0].candidate.keys() & sides[1].candidate.keys()
@@ -47,78 +61,186 @@ def judge_baseline(case: Case) -> int:
         ]
     tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
     metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
-    question = question_of(case, tally, metrics)
-    question = replace(question, baseline=policy_of(rival(case), tally))
-    with without_hidden():
-        found = answered(
-            (kind for side in sides for kind in refused(side)),
-            lambda: [estimate(tally, each).sums for each in (question, question.turned)],
-        )
+    a, b = policy_of(case, tally), policy_of(rival(case), tally)
+    kinds = rng.choice(KINDS) if case.units else rng.choice(KINDS[:2])
+    question = replace(question_of(case, tally, metrics), clusters=kinds)
+    refusals = {kind for side in sides for kind in refused(side)}
+    found = answered(refusals, lambda: estimate(tally, replace(question, candidates=[a, b])))
     if found is None:
         return 1
-    pairs = list(zip(*found, strict=True))
-    if len(pairs) != len(metrics) * len(case.models) * len(case.clips) * len(strata_of(case)):
-        raise Difference(f"{len(pairs)} rows")
-    for pair in pairs:
-        _assert_pair(sides, pair)
-    return len(pairs)
+    assert_add_up(found)
+    rows = [answers_of(found, c) for c in range(2)]
+    if len(rows[0]) != len(metrics) * len(case.models) * len(case.clips) * len(strata_of(case)):
+        raise Difference(f"{len(rows[0])} rows")
+    turned = estimate(tally, replace(question, candidates=[b, a]))
+    with_third = estimate(tally, replace(question, candidates=[a, b, a]))
+    others = (
+        [answers_of(turned, c) for c in range(2)],
+        [answers_of(with_third, c) for c in range(3)],
+    )
+    with without_hidden():
+        bare = estimate(tally, replace(question, candidates=[a, b]))
+        plain = [answers_of(bare, c) for c in range(2)]
+        for key in rows[0]:
+            _assert_pair(sides, key[3], [each[key] for each in plain])
+    for key, one in rows[0].items():
+        pair, swapped = [one, rows[1][key]], [each[key] for each in others[0]]
+        three = [each[key] for each in others[1]]
+        if all(e.told for e in pair):
+            _assert_same_pair(pair, swapped, three, kinds, f"{key}, {kinds}")
+            _assert_hidden(sides, key[3], pair, kinds, f"{key}, {kinds}")
+    return len(rows[0])
 
 
-def _assert_pair(sides: list[Case], pair: tuple[AnySums, ...]) -> None:
-    """What is said of a candidate and of its baseline."""
+def _assert_pair(sides: list[Case], land: Any, pair: list[Estimate]) -> None:  # noqa: ANN401
+    """What is said of a candidate and of its baseline, without what cells hide."""
     case, one = sides[0], pair[0]
-    land = one.stratum.segment.get("land", ...)
-    rows = [row for row in case.rows if land in (..., row.land)]
     measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
-    where = f"{one.estimator}, {measure.spelling}, M={one.clip}, {land!r}, with a baseline"
-    for side, sums in zip(sides, pair, strict=True):
-        right = expected(side, rows, one.estimator, measure, one.clip)
+    kinds = one.of.question.clusters
+    where = f"{one.estimator}, {measure.spelling}, M={one.clip}, {land!r}, {kinds}, with a baseline"
+    sizes = []
+    for side, found in zip(sides, pair, strict=True):
+        right = expected_of(side, land, one.estimator, measure, one.clip)
         for name in right.keys() & {"value", "production", "covered", "clipped", "records"}:
-            assert_close(name, sums, right[name], right, where)
-    told = [sums.spread for sums in pair if sums.spread is not None]
-    used = used_rows(case, rows)
-    if len(told) < 2 or case.clusters != "period" or _unknown(case, used, one.clip):
+            assert_close(name, found, right[name], right, where)
+        sizes.append(max(right.get("size", 0.0), abs(right.get("value") or 0.0)))
+    used = used_rows(case, case.rows)
+    part = [land in (..., row.land) for row in used]
+    if not all(e.told for e in pair) or not spread_known(case, measure, one.estimator, one.clip):
         return
-    if measure.first or case.logging == "propensity":
+    if sum(row.weight for row, here in zip(used, part, strict=True) if here) <= 2:
         return
-    joint = _joint(sides, used, one.estimator, measure.theta, one.clip, ["period"])
-    size = max(sums.value or 0.0 for sums in pair) ** 2
-    if not np.allclose(told[0].against(told[1]), joint[:2, :2], rtol=1e-7, atol=1e-12 * size):  # type: ignore[arg-type]
-        raise Difference(f"covariance of {where}: {told[0].against(told[1])} is not {joint}")
+    joint = _joint(sides, used, measure, one.estimator, one.clip, kinds, part)
+    told = one.of.joint(pair)
+    if not np.allclose(told, joint, rtol=1e-7, atol=1e-12 * max(sizes) ** 2):
+        raise Difference(f"covariance of {where}: {told} is not {joint}")
 
 
-def _unknown(case: Case, used: list[Row], clip: float) -> bool:
-    """Whether the oracle of spreads says nothing: of samples, at the edge of the clip, of a day."""
-    return case.kind == "Observed" or clip == 1.0 or len({row.day for row in used}) < 2
+def _assert_same_pair(
+    pair: list[Estimate],
+    swapped: list[Estimate],
+    three: list[Estimate],
+    kinds: Sequence[str],
+    where: str,
+) -> None:
+    """The same in any order and whoever else is asked; a candidate does not differ from itself."""
+    joint, turned = pair[0].of.joint(pair), swapped[0].of.joint(swapped)
+    size = float(np.trace(joint))
+    rounding = 1e-12 * max(abs(e.value or 0.0) for e in pair) ** 2
+    within = 1e-9 * size + rounding
+    if not np.allclose(joint, turned[::-1, ::-1], rtol=1e-9, atol=within):
+        raise Difference(f"the pair turned, {where}: {joint} is not {turned[::-1, ::-1]}")
+    together = three[0].of.joint(three)
+    # Of periods and units, what is cut at 0 depends on who else is asked, but for differences.
+    if len(kinds) == 1 and not np.allclose(joint, together[:2, :2], rtol=1e-9, atol=within):
+        raise Difference(f"with a third candidate, {where}: {joint} is not {together}")
+    every, two = (of[0].of.joint(of, production=True) for of in (three, pair))
+    for i, j in ((0, 1), (0, -1), (1, -1)):
+        one, other = of_difference(every, i, j), of_difference(two, i, j)
+        if not math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9 * _own(two, i, j) + rounding):
+            raise Difference(f"with a third candidate, {where}: {other} becomes {one}")
+    within += 1e-14 * _own(two, 0, 1)  # what production hides stands with the candidates
+    if not math.isclose(of_difference(joint, 0, 1), of_difference(two, 0, 1), abs_tol=within):
+        raise Difference(f"beside production, {where}: {joint} is not {two}")
+    if three[0].value != three[2].value:
+        raise Difference(f"itself, {where}: {three[0].value} is not {three[2].value}")
+    left = of_difference(together, 0, 2)
+    if three[0].alone == 0 and abs(left) > 1e-9 * float(np.trace(together)) + rounding:
+        raise Difference(f"against itself, {where}: a variance of {left}")
+
+
+def _assert_hidden(
+    sides: list[Case],
+    land: Any,  # noqa: ANN401
+    pair: list[Estimate],
+    kinds: Sequence[str],
+    where: str,
+) -> None:
+    """What the difference hides: of every cell, by how much the weights of the two differ."""
+    case, one = sides[0], pair[0]
+    measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
+    if len(kinds) > 1 or land is not ... or case.pi is not None or one.estimator in ("rctr", "rcm"):
+        return
+    if not spread_known(case, measure, one.estimator, one.clip):
+        return
+    used = used_rows(case, case.rows)
+    records = _records(used, measure)
+    labels = _labels(used, kinds[0])
+    errors = [
+        spread.CellErrors.of(
+            spread.influence(one.estimator, records, side.candidate, measure.theta, one.clip),
+            records,
+            labels,
+        )
+        for side in sides
+    ]
+    n = sum(record.weight for record in records)
+    right = errors[0].hidden_between(errors[1]) / n**2
+    found = [_hidden_of(each.of, each, other) for each, other in itertools.permutations(pair)]
+    size = sum(float(each.hidden[0, 0]) for each in pair)
+    size += 1e-3 * max(abs(each.value or 0.0) for each in pair) ** 2
+    for difference in found:
+        if not math.isclose(difference, right, rel_tol=1e-7, abs_tol=1e-10 * size):
+            raise Difference(f"what {where} hides: {difference} is not {right}")
+
+
+def _hidden_of(found: Estimates, one: Estimate, other: Estimate) -> float:
+    """What the difference of two varies more by than records show."""
+    bare = found.shown(one.stratum.number, np.stack([one.design()[0], other.design()[0]]))
+    return of_difference(found.joint([one, other]) - bare, 0, 1)
+
+
+def _records(rows: Sequence[Row], measure: Measure) -> list[Record]:
+    records = [row.record for row in rows]
+    return firsts.only_first(records) if measure.first else records
+
+
+def _labels(rows: Sequence[Row], kind: str) -> list[Any] | None:
+    """The cluster of each row; None: independent."""
+    return {
+        "record": None,
+        "period": [row.day for row in rows],
+        "unit": [row.unit for row in rows],
+    }[kind]
 
 
 def _joint(
     sides: list[Case],
     rows: list[Row],
+    measure: Measure,
     model: str,
-    theta: tuple[float, ...],
     clip: float,
-    kinds: list[str],
+    kinds: Sequence[str],
+    part: list[bool] | None = None,
+    *,
+    production: bool = False,
 ) -> spread.Floats:
-    """Shape (C + 1, C + 1): the covariance of all candidates and production, which is last."""
-    records = [row.record for row in rows]
+    """Shape (C, C): the covariance of candidates, by what records show; or with production last."""
+    records = _records(rows, measure)
     moves = [
-        spread.influence(model, records, side.candidate, theta, clip, logging=side.pi).moves
+        spread.influence(model, records, side.candidate, measure.theta, clip, logging=side.pi).moves
         for side in sides
     ]
-    labels = {"period": [row.day for row in rows], "unit": [row.unit for row in rows]}
-    candidates = np.column_stack([each[:, 0] for each in moves])
+    weights = np.array([row.weight for row in rows], dtype=np.float64)
+    inside = np.flatnonzero([True] * len(rows) if part is None else part)
+    candidates = np.column_stack([each[:, 0] for each in moves])[inside]
     # Who is compared twice counts once.
     candidates, whose = np.unique(candidates, axis=1, return_inverse=True)
-    whose = np.append(whose, candidates.shape[1])
-    stacked = np.column_stack([candidates, moves[0][:, 1]])
-    weights = [row.weight for row in rows]
-    found = np.asarray(sum(spread.added_up(stacked, weights, labels[kind]) for kind in kinds))
+    stacked, own = candidates, weights[inside]
+    if production:
+        whose = np.append(whose, candidates.shape[1])
+        stacked = np.column_stack([candidates, moves[0][inside, 1]])
+    if part is not None:
+        stacked = stacked - np.average(stacked, axis=0, weights=own)
+    some = [rows[i] for i in inside]
+    found = np.asarray(
+        sum(spread.added_up(stacked, own.tolist(), _labels(some, kind)) for kind in kinds)
+    )
     if len(kinds) > 1:
-        twice = list(zip(labels["period"], labels["unit"], strict=True))
+        twice = [(row.day, row.unit) for row in some]
         unit = np.sqrt(np.diag(found))
         unit[unit == 0] = 1.0
-        scaled = (found - spread.added_up(stacked, weights, twice)) / np.outer(unit, unit)
+        scaled = (found - spread.added_up(stacked, own.tolist(), twice)) / np.outer(unit, unit)
         values, vectors = np.linalg.eigh(scaled)
         found = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(unit, unit)
     return found[np.ix_(whose, whose)]
@@ -137,38 +259,47 @@ def judge_compare(case: Case) -> int:
         logging=None, pi=None, by=False,
     )  # fmt: skip
     sides = [case, rival(case)]
-    clusters = rng.choice(("period", "unit", "auto")) if case.units else "period"
+    kinds = _kinds_of(case)
     tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
     a, b = (policy_of(side, tally) for side in sides)
     options: dict[str, Any] = {
         "estimator": fc.Weighted(model, clip, "1/k" if model == "pbm" else None),
         "metric": fc.Metric(measure.spelling),
         "missing": missing,
-        "clusters": clusters,
     }
     refusals = {kind for side in sides for kind in refused(side)}
-    labels = {row.day if clusters == "period" else row.unit for row in case.rows}
-    if len(labels) < 2 and not refusals and _seen_at_all(sides):
+    if not kinds:
+        refusals = {ModelError}  # nothing to pair by
+    elif _lone(case, kinds) and not refusals and _seen_at_all(sides):
         refusals = {ModelError}
     with without_hidden():
         three = dict(zip(NAMES, (a, b, a), strict=True))
         bare = answered(refusals, lambda: _compared(tally, three, options))
     if bare is None:
         return 1
-    where = f"{model}, {measure.spelling}, M={clip}, {missing}, {clusters}"
+    where = f"{model}, {measure.spelling}, M={clip}, {missing}, {kinds}"
     for name, side in zip("ab", sides, strict=True):
         right = expected(side, case.rows, model, measure, clip)
         _close(f"value of {name}, {where}", bare[name, "production"]["value"], right["value"])
         _close(f"other of {name}, {where}", bare[name, "production"]["other"], right["production"])
-    if not measure.first and not _unknown(case, case.rows, clip):
-        joint = _assert_errors(case, bare, clusters, where)
-        if joint is not None and joint[0, 0] > 1e-12 * bare["a", "production"]["value"] ** 2:
-            # Where no record moves a candidate, nothing tells how much of what its cells hide it
-            # shares with another: none, compare says.
-            _assert_itself(_compared(tally, {"a": a, "again": a}, options), where)
-    _assert_itself(bare, where)
+    if spread_known(case, measure, model, clip):
+        _assert_errors(case, bare, kinds, where)
+    if case.kind != "Observed":  # of which another sample would be another candidate
+        _assert_itself(bare, where)
+        _assert_itself(_compared(tally, {"a": a, "again": a}, options), where)
     _assert_consistent(tally, a, b, options, where)
     return 2 * len(bare)
+
+
+def _kinds_of(case: Case) -> list[str]:
+    """Whose records vary together; none: differences are not paired."""
+    days = len({row.day for row in case.rows} - {None})
+    return ["period"] * (days >= FEW_PERIODS) + ["unit"] * case.units
+
+
+def _lone(case: Case, kinds: list[str]) -> bool:
+    """Whether there is a single cluster of some kind."""
+    return any(len(set(_labels(case.rows, kind) or ())) < 2 for kind in kinds)
 
 
 def _compared(tally: fc.Tally, candidates: dict[str, Policy], options: dict[str, Any]) -> Answer:
@@ -185,46 +316,38 @@ def _seen_at_all(sides: list[Case]) -> bool:
     )
 
 
-def _assert_errors(case: Case, found: Answer, clusters: str, where: str) -> spread.Floats | None:
-    """The standard errors of differences; their covariance, if all candidates have a value."""
-    kinds = [clusters]
-    if clusters == "auto":
-        days = len({row.day for row in case.rows} - {None})
-        kinds = ["period", "unit"] if days >= FEW_PERIODS else ["unit"]
+def _assert_errors(case: Case, found: Answer, kinds: list[str], where: str) -> None:
+    """The standard errors of differences, without what cells hide."""
     named = zip(NAMES, (case, rival(case), case), strict=True)
     seen = {n: side for n, side in named if found[n, "production"]["value"] is not None}
     if not seen:
-        return None
+        return
 
-    def covariance(sides: list[Case]) -> spread.Floats:
-        theta = case.measures[0].theta
-        return _joint(sides, case.rows, case.models[0], theta, case.clips[0], kinds)
+    def variance(i: int, j: int) -> tuple[float, float]:
+        """Of a difference, and of both: as if only these two had been asked."""
+        sides = [list(seen.values())[k] for k in (i, j) if k < len(seen)]
+        joint = _joint(
+            sides, case.rows, case.measures[0], case.models[0], case.clips[0], kinds,
+            production=j == len(seen),
+        )  # fmt: skip
+        return of_difference(joint, 0, 1), float(np.trace(joint))
 
-    joint, last = covariance(list(seen.values())), len(seen)
-    # Of periods and units, what is cut at 0 depends on who else is compared. A candidate never
-    # differs from production by less than it does alone.
-    more = [
-        max(_of_difference(covariance([side]), 0, 1) - _of_difference(joint, i, last), 0.0)
-        for i, side in enumerate(seen.values())
-    ]
     for (i, one), (j, other) in itertools.combinations(enumerate([*seen, "production"]), 2):
         pair = one, other
-        right = _of_difference(joint, i, j)
-        size = float(joint[i, i] + joint[j, j])
+        right, size = variance(i, j)
         size += 0.1 * max(found[pair]["value"], found[pair]["other"]) ** 2
-        within = 4e-12 * size + 1e-14 * float(np.trace(joint))
-        if j == last:
-            right += more[i]
-        else:
-            within += (math.sqrt(more[i]) + math.sqrt(more[j])) ** 2
+        within = 4e-12 * size
         if not math.isclose(found[pair]["se"] ** 2, right, rel_tol=1e-7, abs_tol=within):
             raise Difference(f"se of {pair}, {where}: {found[pair]['se']} is not √{right}")
-    return joint if len(seen) == len(NAMES) else None
 
 
-def _of_difference(covariance: spread.Floats, i: int, j: int) -> float:
+def of_difference(covariance: spread.Floats, i: int, j: int) -> float:
     """The variance of the difference of two."""
     return float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+
+
+def _own(covariance: spread.Floats, i: int, j: int) -> float:
+    return float(covariance[i, i] + covariance[j, j])
 
 
 def _assert_itself(found: Answer, where: str) -> None:
@@ -232,7 +355,7 @@ def _assert_itself(found: Answer, where: str) -> None:
     same = found.get(("a", "again"))
     if same is None:
         return
-    within = 1e-7 * found["a", "production"]["se"]  # two-way covariances are rounded
+    within = LEFT * found["a", "production"]["se"]
     if same["change"] or same["p"] != 1.0 or same["se"] > within:
         raise Difference(f"against itself, {where}: {same}")
 
@@ -251,8 +374,8 @@ def _assert_consistent(
     for name, mirror in (("change", "change"), ("low", "high"), ("high", "low")):
         _close(f"{name} turned, {where}", row[name], -back[mirror], within)
     _close(f"se turned, {where}", row["se"], back["se"], within)
-    keywords = options | {"baseline": b, "logging": "frequency"}
-    (other,) = fc.evaluate(tally, a, **keywords).to_dicts()
+    options = options | {"logging": "frequency"}
+    (other,) = fc.evaluate(tally, a, **options, baseline=b).to_dicts()
     for name, column in (
         ("value", "value"),
         ("other", "production"),
@@ -261,6 +384,9 @@ def _assert_consistent(
         ("high", "change_high"),
     ):
         _close(f"{column} of evaluate, {where}", other[column], row[name], within)
+    (alone,), row = fc.evaluate(tally, a, **options).to_dicts(), found["a", "production"]
+    for name, column in (("change", "change"), ("low", "change_low"), ("high", "change_high")):
+        _close(f"{column} of one candidate, {where}", alone[column], row[name], within)
 
 
 def _close(what: str, found: float | None, right: float | None, within: float = 0.0) -> None:

@@ -13,21 +13,24 @@ from unittest import mock
 import numpy as np
 
 import foreclick as fc
-from foreclick.estimators import RatioSums, estimate
-from foreclick.estimators.answer import Answer
+from foreclick.estimate.estimates import Estimate, Estimates
+from foreclick.estimate.work import estimate
 from tests.fuzz.arrays import tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import (
     Difference,
     answered,
+    answers_of,
+    assert_add_up,
     assert_close,
-    expected,
+    expected_of,
     question_of,
     refused,
+    spread_known,
     strata_of,
     used_rows,
 )
-from tests.truth import oracle, spread
+from tests.truth import firsts, oracle, spread
 
 SHOWN = "shown@"
 
@@ -40,24 +43,28 @@ def judge_ratios(case: Case, pairs: Sequence[tuple[Measure, Measure]] = ()) -> i
     tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
     question = question_of(case, tally, tuple(metrics))
     with without_hidden():
-        found = answered(
-            refused(replace(case, measures=used)), lambda: estimate(tally, question).sums
-        )
-    if found is None:
-        return 1
-    if len(found) != len(metrics) * len(case.models) * len(case.clips) * len(strata_of(case)):
-        raise Difference(f"{len(found)} rows")
-    for sums in found:
-        if not isinstance(sums, RatioSums):
-            raise Difference(f"{sums.metric} is no ratio")
-        land = sums.stratum.segment.get("land", ...)
-        _assert_ratio(case, sums, metrics[sums.metric], land)
-    return len(found)
+        found = answered(refused(replace(case, measures=used)), lambda: estimate(tally, question))
+        if found is None:
+            return 1
+        assert_add_up(found)
+        rows = answers_of(found)
+        if len(rows) != len(metrics) * len(case.models) * len(case.clips) * len(strata_of(case)):
+            raise Difference(f"{len(rows)} rows")
+        by_name: dict[str, tuple[Measure, Measure]] = {m.name: p for m, p in metrics.items()}
+        for (_, name, _, land), one in rows.items():
+            if not isinstance(one.metric, fc.Ratio) or len(one.parts) != 2:
+                raise Difference(f"{one.metric} is no ratio")
+            _assert_ratio(case, one, by_name[name], land)
+    return len(rows)
 
 
 def without_hidden() -> Any:  # noqa: ANN401 - a patch
-    """Leaves out what small cells hide: it has an oracle for one metric and candidate alone."""
-    return mock.patch.object(Answer, "_hidden", return_value=np.zeros((2, 2)))
+    """Leaves out what small cells hide, for what records show alone."""
+
+    def nothing(_: Estimates, __: int, ___: int, other: int | None = None) -> spread.Floats:
+        return np.zeros((2, 2) if other is None else (1, 1))
+
+    return mock.patch.object(Estimates, "of_small_cells", nothing)
 
 
 def _draw(case: Case) -> list[tuple[Measure, Measure]]:
@@ -76,32 +83,49 @@ def _is_shown(measure: Measure) -> bool:
 
 def _assert_ratio(
     case: Case,
-    found: RatioSums,
+    found: Estimate,
     pair: tuple[Measure, Measure],
     land: Any,  # noqa: ANN401 - a segment
 ) -> None:
     where = f"{found.estimator}, {found.metric}, M={found.clip}, {land!r}"
-    rows = [row for row in case.rows if land in (..., row.land)]
-    over, under = (_part(case, rows, found.estimator, m, found.clip) for m in pair)
+    over, under = (_part(case, land, found.estimator, m, found.clip) for m in pair)
     right: dict[str, Any] = {
         name: over[name] / under[name] if over[name] is not None and under[name] else None
         for name in ("value", "production")
         if name in over and name in under
     }
+    if "size" in over or "size" in under:
+        if not under["value"] or _cancels(over) or _cancels(under):
+            return  # of a part, little is left
+        right["size"] = over.get("size", over["value"]) / abs(under["value"])
     right |= {name: over[name] for name in ("records", "contexts") if name in over}
     for name, worst in (("covered", min), ("clipped", max), ("ess", min)):
         if name in over and (name in under or _is_shown(pair[1])):
             right[name] = worst(over[name], under.get(name, over[name]))
     for name, value in right.items():
-        assert_close(name, found, value, right, where)
-    _assert_spread(case, found, rows, pair, where)
+        if name != "size":
+            assert_close(name, found, value, right, where)
+    _assert_spread(case, found, land, pair, where)
 
 
-def _part(case: Case, rows: list[Row], model: str, measure: Measure, clip: float) -> dict[str, Any]:
+def _cancels(part: dict[str, Any]) -> bool:
+    """Whether what records stand for adds up to next to nothing."""
+    value = part["value"]
+    return value is not None and abs(value) < 1e-4 * part.get("size", 0.0)
+
+
+def _part(
+    case: Case,
+    land: Any,  # noqa: ANN401 - a segment
+    model: str,
+    measure: Measure,
+    clip: float,
+) -> dict[str, Any]:
     """What oracles say of a numerator or a denominator."""
     if not _is_shown(measure):
-        return expected(case, rows, model, measure, clip)
-    used = used_rows(case, rows)
+        return expected_of(case, land, model, measure, clip)
+    every = used_rows(case, case.rows)
+    used = [row for row in every if land in (..., row.land)]
     if not used:
         return {"value": None, "production": None}
     n, theta = sum(row.weight for row in used), measure.theta
@@ -115,32 +139,42 @@ def _part(case: Case, rows: list[Row], model: str, measure: Measure, clip: float
 
 
 def _assert_spread(
-    case: Case, found: RatioSums, rows: list[Row], pair: tuple[Measure, Measure], where: str
+    case: Case,
+    found: Estimate,
+    land: Any,  # noqa: ANN401 - a segment
+    pair: tuple[Measure, Measure],
+    where: str,
 ) -> None:
     """The covariance of the ratio and production's: of ψ_R = (ψ_N − R ψ_D) / D."""
-    used = used_rows(case, rows)
-    if found.spread is None or any(m.first for m in pair) or case.logging == "propensity":
+    used = used_rows(case, case.rows)
+    inside = np.flatnonzero([land in (..., row.land) for row in used])
+    if not found.told or not all(spread_known(case, m, found.estimator, found.clip) for m in pair):
         return
-    periods = len({row.day for row in used})
-    if found.clip == 1.0 or case.kind == "Observed" or sum(row.weight for row in used) <= 2:
+    mine = [used[i] for i in inside]
+    if sum(row.weight for row in mine) <= 2:
         return
-    if case.clusters == "period" and periods < 2:
-        return
-    over, under = (_moves(case, used, found.estimator, m, found.clip) for m in pair)
-    ratios = np.array([found.value, found.production])
-    below = np.array([found.under.value, found.under.production])
+    over, under = (_moves(case, used, found.estimator, m, found.clip)[inside] for m in pair)
+    ratios = np.array([found.value, found.production], dtype=np.float64)
+    below = np.array([found.parts[1].value, found.stratum.production(found.parts[1].metric)])
     moves = (over - ratios * under) / below
-    days = [row.day for row in used] if case.clusters == "period" else None
-    right = spread.added_up(moves, [row.weight for row in used], days)
+    weights = [row.weight for row in mine]
+    if land is not ...:
+        moves = moves - np.average(moves, axis=0, weights=weights)
+    days = [row.day for row in mine] if case.clusters == "period" else None
+    right = spread.added_up(moves, weights, days)
     # Both parts move far more than their ratio does where they move together.
     size = float((ratios**2).max())
-    if not np.allclose(found.spread.covariance, right, rtol=1e-7, atol=1e-12 * size):
-        raise Difference(f"covariance of {where}: {found.spread.covariance} is not {right}")
+    if land is not ...:
+        size = max(size, float((moves**2).max()), float(((over / below) ** 2).max()))
+    if not np.allclose(found.covariance, right, rtol=1e-7, atol=1e-12 * size):
+        raise Difference(f"covariance of {where}: {found.covariance} is not {right}")
 
 
 def _moves(case: Case, rows: list[Row], model: str, measure: Measure, clip: float) -> spread.Floats:
     """How far each record moves a part, and production's."""
     records, logging = [row.record for row in rows], case.pi
+    if measure.first:
+        records = firsts.only_first(records)
     if _is_shown(measure):  # one cell a context, of which all is clicked
         records = [r._replace(clicks=(1.0,) * len(r.items)) for r in records]
         model, clip, logging = "rcm", math.inf, None

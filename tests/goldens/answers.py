@@ -49,6 +49,7 @@ LOOSE: dict[str, frozenset[str]] = {
     "values": frozenset({"se", *ENDS, "margin", "borrowed", "verdict", "p", "holm", "bh"}),
 }
 LOOSE["facts"] = LOOSE["values"] | {"value", "other", "change", "lift", "ess", "adds"}
+LOOSE["parts"] = LOOSE["facts"] | {"covered", "clipped", "contexts"}
 """By tier, the columns that may change on purpose."""
 
 DROPPED_COLUMNS: frozenset[str] = frozenset({"pareto_k"})

@@ -36,7 +36,8 @@ class TestIndependentRecords:
         expected = scene.log(records * chances[None, :])
         truth = scene.world.value(candidate, METRIC)
         setting = {"part": "", "world": "DBN", "seed": 1, "records": records, "candidate": ""}
-        found = measured([log], expected, candidate, truth, "record", setting)
+        numbers = range(TestIndependentRecords.REPLICATIONS)
+        found = measured([(log, numbers)], expected, candidate, truth, "record", setting)
         return {cell.estimator: cell for cell in found}
 
     @pytest.mark.parametrize("name", ESTIMATORS)

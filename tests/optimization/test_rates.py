@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foreclick.estimate.places import curve_information, examination_curve
+from foreclick.learn.places import curve_information, examination_curve
 from foreclick.optimization.rates import UNKNOWN, LadderRates, SlotCounts, examination_covariance
 from tests.answers import close
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.examination import examine
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import LearntCurve, parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import LearntCurve, parse_estimators
+from foreclick.learn import curves
+from foreclick.learn.curves import with_curves
+from foreclick.learn.examination import examine
 from foreclick.metrics import parse_any
-from foreclick.questions import curves
-from foreclick.questions.curves import with_curves
+from foreclick.question import Question
 from foreclick.tallies.base import settle
 
 CONTEXTS, ITEMS, K, DAYS = 8, 5, 4, 7

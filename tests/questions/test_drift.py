@@ -10,8 +10,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.estimate.trend import drift_of
 from foreclick.inference import excess
+from foreclick.learn.trend import drift_of
 
 K, CONTEXTS, ITEMS, DAYS, RECORDS = 5, 30, 8, 14, 800
 THETA = 1 / np.log2(np.arange(2, K + 2))
@@ -82,7 +82,7 @@ def slots(seed: int, days: int, rate: Any) -> tuple[list[Any], fc.Tally]:  # noq
 def test_a_drift_is_that_of_a_loop_over_items():
     """Scores, information and what is left over, of every item of a context by itself."""
     rows, tally = slots(61_004, 8, lambda _, item, day: 0.4 * 1.1 ** ((day - 4) * (-1) ** item))
-    scores, informations = [], []
+    scores, scores_of = [], []
     for context in ("q0", "q1", "q2"):
         for item in range(4):
             e, w, t = np.array(
@@ -95,8 +95,8 @@ def test_a_drift_is_that_of_a_loop_over_items():
             ).T
             mean = (e * t).sum() / e.sum()
             scores.append(((t - mean) * w).sum())
-            informations.append(w.sum() / e.sum() * (e * (t - mean) ** 2).sum())
-    s, i = np.array(scores), np.array(informations)
+            scores_of.append(w.sum() / e.sum() * (e * (t - mean) ** 2).sum())
+    s, i = np.array(scores), np.array(scores_of)
     common = s.sum() / i.sum()
     spread, z = excess(float(((s - common * i) ** 2).sum()), float(i.sum()), float(i @ i))
     found = drift_of(batches_of(tally), "clicks", P)

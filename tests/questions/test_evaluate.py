@@ -187,7 +187,8 @@ class TestSegments:
             for record in TWO * 3
             if rng.random() < 0.8
         ]
-        segments = rng.choice(["app", "web", None], len(records)).tolist()
+        names = ("app", "web", None)
+        segments = [names[i] for i in rng.integers(0, 3, len(records))]
         table = random_logs.log_table(records, s=segments)
         return records, segments, fc.read_log(table, segments="s")
 

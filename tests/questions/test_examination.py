@@ -177,10 +177,11 @@ def test_independent_clicks_have_the_errors_of_the_information():
 
 def test_periods_are_clusters_and_users_the_wider_of_both():
     log = random_log(np.random.default_rng(4), records=300, days=5)
-    read = fc.read_log(log, period="day", unit="user")
+    roles: dict[str, Any] = {"period": {"period": "day"}, "unit": {"unit": "user"}, "record": {}}
+    roles["both"] = roles["period"] | roles["unit"]
     by = {
-        kind: fc.examination(read, clusters=kind, within="context")
-        for kind in ("period", "unit", "record", "auto")
+        kind: fc.examination(fc.read_log(log, **each), within="context")
+        for kind, each in roles.items()
     }
     moved = swaps.moved_by(slots_of(log, cluster="day"), 4, swaps.alternating)
     spread = np.sqrt(5 / 4 * (moved**2).sum(axis=0))
@@ -190,9 +191,9 @@ def test_periods_are_clusters_and_users_the_wider_of_both():
         assert row["se"] == pytest.approx(
             own if t * own > z * independent else independent, abs=1e-5
         )
-    wide = [[row["high"] - row["low"] for row in by[kind]] for kind in ("period", "unit", "auto")]
+    wide = [[row["high"] - row["low"] for row in by[kind]] for kind in ("period", "unit", "both")]
     assert wide[2] == approx(np.maximum(wide[0], wide[1]))
-    dated = fc.examination(read, clusters="period", within="period")
+    dated = fc.examination(fc.read_log(log, period="day"), within="period")
     moved = swaps.moved_by(slots_of(log, ("context", "day"), "day"), 4, swaps.alternating)
     errors = dated["examination"] * np.sqrt(5 / 4 * (moved**2).sum(axis=0))
     assert dated["se"] == pytest.approx(errors, abs=1e-5)

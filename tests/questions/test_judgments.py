@@ -17,7 +17,8 @@ import foreclick as fc
 from foreclick import inference
 from foreclick.batches import Batches
 from foreclick.errors import MetricError, ModelError, OptionError, ReportError
-from foreclick.questions import curves, judgments
+from foreclick.learn import curves
+from foreclick.questions import judgments
 
 # The same few sums in another order, and quantiles of two implementations.
 SAME = 1e-9

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from foreclick.questions.plan import Traffic, margins, sample_size
+from foreclick.planning.plan import Traffic, margins, sample_size
 
 
 def apart(candidate, production, weight, most=0.5):

@@ -12,12 +12,12 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import OptionError
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
-from foreclick.questions.changes import context_changes
+from foreclick.question import Question
+from foreclick.questions.contexts import context_changes
 from foreclick.tallies.base import settle
 from tests.answers import same
 from tests.batches.sizes import in_batches

@@ -9,9 +9,9 @@ import foreclick as fc
 from foreclick.batches.encode import wide
 from foreclick.cli import main
 from foreclick.errors import ModelError, OptionError
+from foreclick.learn import effort
 from foreclick.options import AT_ONCE, check
 from foreclick.progress import announce, say, working
-from foreclick.questions import effort
 
 
 def test_threads_and_processes_are_bounded(tmp_path, capsys):
@@ -49,9 +49,8 @@ def test_millions_of_periods_are_refused_before_the_work():
         "step": range(count),
     }
     tally = fc.tally(fc.read_log(log, period="step"))
-    for clusters in ("auto", "period"):
-        with pytest.raises(ModelError, match=r"20,001 periods; .* coarser one"):
-            fc.evaluate(tally, {"context": [1], "items": [[1, 2]]}, clusters=clusters)
+    with pytest.raises(ModelError, match=r"20,001 periods; .* coarser one"):
+        fc.evaluate(tally, {"context": [1], "items": [[1, 2]]})
     found = fc.evaluate(
         tally, {"context": [1], "items": [[1, 2]]}, clusters="record", estimators="item"
     )

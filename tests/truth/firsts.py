@@ -171,7 +171,7 @@ def _rests_on(
         wanted = oracle.exposures(model, candidate[context], alike, p)
         mass += n * sum(wanted.values())
         covered += n * sum(h for g, h in wanted.items() if exposed.get(g, 0.0) > 0)
-        for g, slope in _slopes(model, mine, candidate[context], theta, p).items():
+        for g, slope in slopes(model, mine, candidate[context], theta, p).items():
             if exposed.get(g, 0.0) > 0:
                 w = slope / (exposed[g] / n)
                 weighted += exposed[g] * w
@@ -181,7 +181,7 @@ def _rests_on(
     return (covered / mass if mass else 0.0), (ess if covered > 0 else 0.0)
 
 
-def _slopes(
+def slopes(
     model: str, records: Sequence[Record], draws: oracle.Draws, theta: Theta, p: Sequence[float]
 ) -> dict[Cell, float]:
     """∂V_x/∂r_g: a list's worth is linear in each hazard, so its slope is that from 0 to 1."""

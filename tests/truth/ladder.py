@@ -27,7 +27,7 @@ from scipy.sparse.linalg import splu
 
 from tests.truth.oracle import Policy, Record
 
-FINE = {"list": ("list", "prefix"), "prefix": ("prefix",), "ip": ()}
+FINE = {"list": ("list", "prefix"), "ip": ()}
 Examination = Mapping[tuple[Any, tuple[Any, ...]], float]
 """How much the last slot of a list's beginning is examined, by context and beginning."""
 

@@ -88,6 +88,15 @@ class _Context:
     def weight(self, g: Any) -> float:  # noqa: ANN401 - cells are of any type
         return min(self.ratio[g], self.clip)
 
+    def size(self, record: Record) -> float:
+        """The sum of the terms of ψ without their signs, of which rounding is a part."""
+        cut = sum(self.clip * c for g, c in self.credit.items() if self.ratio[g] > self.clip)
+        total = self.value + (0.0 if self.known else cut)
+        for g, (c, e) in self.slots(record).items():
+            rate = self.credit[g] / self.exposed[g] if self.exposed[g] > 0 else 0.0
+            total += self.weight(g) * (c + rate * e)
+        return total
+
     def psi(self, record: Record) -> float:
         """Without V_x − V."""
         total = 0.0
@@ -108,12 +117,14 @@ class Influence(NamedTuple):
     Attributes:
         used: the numbers of these records.
         moves: Shape (used, 2): ψ and φ.
+        values: V̂ and F̂.
         worlds: the cells of each context that the candidate has lists for.
         by_context: the records that are used.
     """
 
     used: list[int]
     moves: Floats
+    values: tuple[float, float]
     worlds: dict[Any, _Context]
     by_context: dict[Any, list[Record]]
 
@@ -153,7 +164,7 @@ def influence(
         f = oracle.reward(r, theta)
         own = worlds[r.context].psi(r) if r.context in worlds else f - means[r.context]
         moves.append((own + values[r.context] - value, f - production))
-    return Influence(used, np.array(moves), worlds, by_context)
+    return Influence(used, np.array(moves), (value, production), worlds, by_context)
 
 
 def added_up(moves: Floats, weights: Sequence[float], clusters: Sequence[Any] | None) -> Floats:
@@ -180,84 +191,215 @@ def covariance(
     clusters: Sequence[Any] | None = None,
     small: bool = True,
     logging: Policy | None = None,
+    part: Sequence[bool] | None = None,
     **options: Any,  # noqa: ANN401 - those of `influence`
 ) -> Floats:
-    """The covariance of V̂ and F̂; `clusters` has a label for each record, None: independent."""
+    """The covariance of V̂ and F̂; `clusters` has a label for each record, None: independent.
+
+    Of a part of the answer (`part` says which records), records vary around the means of the part;
+    of what a context hides, the part has its share of the records.
+    """
     told = influence(model, records, candidate, theta, clip, logging=logging, **options)
-    weights = [records[i].weight for i in told.used]
-    labels = None if clusters is None else [clusters[i] for i in told.used]
-    found = added_up(told.moves, weights, labels)
+    inside = [number for number, i in enumerate(told.used) if part is None or part[i]]
+    used = [told.used[number] for number in inside]
+    weights = [records[i].weight for i in used]
+    labels = None if clusters is None else [clusters[i] for i in used]
+    moves = told.moves[inside]
+    if part is not None:
+        moves = moves - np.average(moves, axis=0, weights=weights)
+    found = added_up(moves, weights, labels)
     if small and logging is None and model not in ("rctr", "rcm"):
-        n = sum(weights)
-        if clusters is None:
-            found = found + _small_cells(told.worlds, told.by_context) / n**2
-        else:
-            chosen = [
-                (records[i], clusters[i]) for i in told.used if records[i].context in told.worlds
-            ]
-            found = found + _few_clusters(told.worlds, told.by_context, chosen) / n**2
+        errors = CellErrors.of(told, records, clusters)
+        share = None if part is None else shares(records, told.used, used)
+        found = found + errors.hidden(share) / sum(weights) ** 2
     return found
 
 
-def _small_cells(worlds: dict[Any, _Context], by_context: dict[Any, list[Record]]) -> Floats:
-    """Σ_g (W², W, 1) (S̃_g − S_g) over the candidate's cells."""
-    total = np.zeros((2, 2))
-    for (x, g), (s, count, usual) in _usual(worlds, by_context).items():
-        extra = count * (s + 2 * usual) / (count + 1) - s
-        total += extra * _outer(worlds[x].weight(g))
-    return total
+def shares(
+    records: Sequence[Record], used: Sequence[int], inside: Sequence[int]
+) -> dict[Any, float]:
+    """By context, which share of the records that are used are inside a part."""
+    whole: dict[Any, float] = defaultdict(float)
+    own: dict[Any, float] = defaultdict(float)
+    for sums, numbers in ((whole, used), (own, inside)):
+        for i in numbers:
+            sums[records[i].context] += records[i].weight
+    return {x: own[x] / n for x, n in whole.items()}
 
 
-def _few_clusters(
-    worlds: dict[Any, _Context],
-    by_context: dict[Any, list[Record]],
-    records: Sequence[tuple[Record, Any]],
-) -> Floats:
-    """Σ (W², W, 1) n σ² h² + τ² Σ_xc (A Aᵀ − B Bᵀ), as `foreclick.sqlkernel.hidden` says."""
-    usual = _usual(worlds, by_context)
-    credit: dict[Any, float] = defaultdict(float)
-    exposed: dict[Any, float] = defaultdict(float)
-    for r, label in records:
-        for g, (c, e) in worlds[r.context].slots(r).items():
-            if (r.context, g) in usual:
-                credit[r.context, g, label] += r.weight * c
-                exposed[r.context, g, label] += r.weight * e
-    noise, over, under = np.zeros((2, 2)), 0.0, 0.0
-    all_of: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
-    seen_of: dict[Any, Floats] = defaultdict(lambda: np.zeros(2))
-    wholes: dict[Any, float] = defaultdict(float)
-    for (x, g, _), e in exposed.items():
-        wholes[x, g] += e
-    for (x, g, label), e in exposed.items():
-        world, whole = worlds[x], wholes[x, g]
-        rate = world.credit[g] / world.exposed[g] if whole > 0 else 0.0
-        h = e / whole if whole > 0 else 0.0
-        s, count, spread = usual[x, g]
-        v = count * (s + 2 * spread) / (count + 1)
-        rest = max(whole - e, 0.0) / whole if whole > 0 else 1.0  # 1 − h, without rounding
-        over += (credit[x, g, label] - rate * e) ** 2 - v * h * rest
-        under += (rate * e) ** 2 * rest
-        w = world.weight(g)
-        noise += v * h**2 * _outer(w)
-        both = rate * e * np.array([w, 1.0 if w > 0 else 0.0])
-        all_of[x, label] += both
-        seen_of[x, label] += both * math.sqrt(rest)
-    shock = max(over, 0.0) / under if under > 0 else 0.0
-    hidden = np.zeros((2, 2))
-    for key, a in all_of.items():
-        hidden += np.outer(a, a) - np.outer(seen_of[key], seen_of[key])
-    return noise + shock * hidden
+class CellErrors(NamedTuple):
+    """What cells hide of one candidate: how much the error of each varies.
+
+    Attributes:
+        worlds: the cells of each context.
+        own: by context and cell, the variance of its error, but for s² of all contexts.
+        pooled: by context and cell, a factor of it.
+        usual: by context: Σ S_g, its freedom, and whether it has a variance of its own.
+        entries: by context and cluster: of each cell, r e and 1 − h; empty for records.
+        over: by context: what the residuals of its clusters have left over, and the s² in it.
+        under: by context: what the shock is over.
+    """
+
+    worlds: dict[Any, _Context]
+    own: dict[Any, dict[Any, float]]
+    pooled: dict[Any, dict[Any, float]]
+    usual: dict[Any, tuple[float, float, bool]]
+    entries: dict[tuple[Any, Any], dict[Any, tuple[float, float]]]
+    over: dict[Any, tuple[float, float]]
+    under: dict[Any, float]
+
+    @classmethod
+    def of(
+        cls, told: Influence, records: Sequence[Record], clusters: Sequence[Any] | None
+    ) -> CellErrors:
+        """Of records, as if two more of the usual variance had been seen; or of few clusters."""
+        worlds, spreads = told.worlds, _spreads(told.worlds, told.by_context)
+        usual = {}
+        for x, cells in spreads.items():
+            free = sum(max(count - 1, 0) for _, count in cells.values())
+            usual[x] = (sum(s for s, _ in cells.values()), free, free >= FEW)
+        own: dict[Any, dict[Any, float]] = defaultdict(dict)
+        pooled: dict[Any, dict[Any, float]] = defaultdict(dict)
+        for x, cells in spreads.items():
+            squares, free, known = usual[x]
+            for g, (s, count) in cells.items():
+                more = squares / free if known else 0.0
+                own[x][g] = count * (s + 2 * more) / (count + 1)
+                pooled[x][g] = 0.0 if known else 2 * count / (count + 1)
+        found = cls(worlds, own, pooled, usual, {}, {}, {})
+        if clusters is None:
+            for x, cells in spreads.items():
+                for g, (s, _) in cells.items():
+                    own[x][g] -= s
+            return found
+        chosen = [(records[i], clusters[i]) for i in told.used if records[i].context in worlds]
+        return found._among(chosen)
+
+    def _among(self, records: Sequence[tuple[Record, Any]]) -> CellErrors:
+        """Σ n σ² h² of each cell, and shocks τ² of all, as `foreclick.estimate.hidden` says."""
+        credit: dict[Any, float] = defaultdict(float)
+        exposed: dict[Any, float] = defaultdict(float)
+        wholes: dict[Any, float] = defaultdict(float)
+        for r, label in records:
+            for g, (c, e) in self.worlds[r.context].slots(r).items():
+                if g in self.own[r.context]:
+                    credit[r.context, g, label] += r.weight * c
+                    exposed[r.context, g, label] += r.weight * e
+                    wholes[r.context, g] += r.weight * e
+        squares: dict[Any, float] = defaultdict(float)
+        over: dict[Any, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+        under: dict[Any, float] = defaultdict(float)
+        entries: dict[Any, dict[Any, tuple[float, float]]] = defaultdict(dict)
+        for (x, g, label), e in exposed.items():
+            world, whole = self.worlds[x], wholes[x, g]
+            rate = world.credit[g] / world.exposed[g] if whole > 0 else 0.0
+            h = e / whole if whole > 0 else 0.0
+            rest = max(whole - e, 0.0) / whole if whole > 0 else 1.0  # 1 − h, without rounding
+            left = (credit[x, g, label] - rate * e) ** 2
+            before = over[x]
+            over[x] = (
+                before[0] + left - self.own[x][g] * h * rest,
+                before[1] - self.pooled[x][g] * h * rest,
+            )
+            under[x] += (rate * e) ** 2 * rest
+            squares[x, g] += h * h
+            entries[x, label][g] = (rate * e, rest)
+        own, pooled = (
+            {x: {g: v * squares[x, g] for g, v in cells.items()} for x, cells in each.items()}
+            for each in (self.own, self.pooled)
+        )
+        return self._replace(own=own, pooled=pooled, entries=entries, over=over, under=under)
+
+    def scale(self, share: dict[Any, float] | None) -> tuple[float, float]:
+        """s² of all contexts, and τ²."""
+
+        def total(values: dict[Any, float]) -> float:
+            return sum(v * (1.0 if share is None else share[x]) for x, v in values.items())
+
+        free = total({x: f for x, (_, f, _) in self.usual.items()})
+        squares = total({x: s for x, (s, _, _) in self.usual.items()})
+        usual = squares / free if free > 0 else 0.0
+        over = total({x: known + usual * more for x, (known, more) in self.over.items()})
+        under = total(self.under)
+        return usual, max(over, 0.0) / under if under > 0 else 0.0
+
+    def cells(self, share: dict[Any, float] | None = None) -> dict[Any, float]:
+        """By context and cell, the variance of its error."""
+        usual, _ = self.scale(share)
+        return {
+            (x, g): known + usual * self.pooled[x][g]
+            for x, cells in self.own.items()
+            for g, known in cells.items()
+        }
+
+    def hidden(self, share: dict[Any, float] | None = None) -> Floats:
+        """Σ (W, 1)(W, 1)ᵀ of the errors of cells, and τ² Σ (A Aᵀ − B Bᵀ); of a part, its share."""
+        found = np.zeros((2, 2))
+        for (x, g), variance in self.cells(share).items():
+            part = 1.0 if share is None else share[x]
+            found += part * variance * _outer(self.worlds[x].weight(g))
+        shock = self.scale(share)[1]
+        for (x, _), cells in self.entries.items():
+            part = 1.0 if share is None else share[x]
+            all_of, seen_of = np.zeros(2), np.zeros(2)
+            for g, (expected, rest) in cells.items():
+                w = self.worlds[x].weight(g)
+                both = expected * np.array([w, 1.0 if w > 0 else 0.0])
+                all_of += both
+                seen_of += both * math.sqrt(rest)
+            found += part * shock * (np.outer(all_of, all_of) - np.outer(seen_of, seen_of))
+        return found
+
+    def hidden_between(self, other: CellErrors) -> float:
+        """What the difference of two candidates hides: Σ h (W − W')², and shocks alike.
+
+        Of a cell that both show, h is the mean of what each of them tells; else that of the one.
+        """
+        mine, theirs = self.cells(), other.cells()
+        found = 0.0
+        for x, g in mine.keys() | theirs.keys():
+            one, two = (
+                e.worlds[x].weight(g) if x in e.worlds and g in e.worlds[x].ratio else 0.0
+                for e in (self, other)
+            )
+            h = _mean_of(
+                mine.get((x, g), 0.0) if one > 0 else None,
+                theirs.get((x, g), 0.0) if two > 0 else None,
+            )
+            found += h * (one - two) ** 2
+        shocks = self.scale(None)[1], other.scale(None)[1]
+        for key in self.entries.keys() | other.entries.keys():
+            sums = []
+            for errors in (self, other):
+                moved = [
+                    (errors.worlds[key[0]].weight(g) * expected, rest)
+                    for g, (expected, rest) in errors.entries.get(key, {}).items()
+                ]
+                sums.append(
+                    (sum(v for v, _ in moved), sum(v * math.sqrt(rest) for v, rest in moved))
+                )
+            shock = _mean_of(
+                *(tau if a > 0 else None for tau, (a, _) in zip(shocks, sums, strict=True))
+            )
+            (a, b), (c, d) = sums
+            found += shock * ((a - c) ** 2 - (b - d) ** 2)
+        return found
+
+
+def _mean_of(*values: float | None) -> float:
+    some = [value for value in values if value is not None]
+    return sum(some) / len(some) if some else 0.0
 
 
 def _outer(w: float) -> Floats:
     return np.array([[w * w, w], [w, 1.0 if w > 0 else 0.0]])
 
 
-def _usual(
+def _spreads(
     worlds: dict[Any, _Context], by_context: dict[Any, list[Record]]
-) -> dict[tuple[Any, Any], tuple[float, float, float]]:
-    """(context, cell) → Σ (c − r e)² over records, their number, the usual spread of a record."""
-    spreads: dict[Any, dict[Any, tuple[float, float]]] = {}
+) -> dict[Any, dict[Any, tuple[float, float]]]:
+    """By context and cell of the candidate: Σ (c − r e)² over records, and their number."""
+    found: dict[Any, dict[Any, tuple[float, float]]] = {}
     for x, world in worlds.items():
         cells: dict[Any, tuple[float, float]] = {}
         for r in by_context[x]:
@@ -267,13 +409,5 @@ def _usual(
                 rate = world.credit[g] / world.exposed[g] if world.exposed[g] > 0 else 0.0
                 s, count = cells.get(g, (0.0, 0.0))
                 cells[g] = (s + r.weight * (c - rate * e) ** 2, count + r.weight)
-        spreads[x] = cells
-    free = {x: sum(max(k - 1, 0) for _, k in cells.values()) for x, cells in spreads.items()}
-    squares = {x: sum(s for s, _ in cells.values()) for x, cells in spreads.items()}
-    everything = sum(free.values())
-    pooled = sum(squares.values()) / everything if everything else 0.0
-    return {
-        (x, g): (s, count, squares[x] / free[x] if free[x] >= FEW else pooled)
-        for x, cells in spreads.items()
-        for g, (s, count) in cells.items()
-    }
+        found[x] = cells
+    return found

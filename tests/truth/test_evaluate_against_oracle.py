@@ -14,7 +14,7 @@ import pytest
 
 import foreclick as fc
 from tests.tries import tries
-from tests.truth import oracle, random_logs
+from tests.truth import oracle, parts, random_logs
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
 from tests.truth.random_logs import Case, random_case
@@ -146,8 +146,8 @@ def with_integer_contexts(case):
     return Case(case.name, records, {number[c]: lists for c, lists in case.candidate.items()})
 
 
-def test_segments_that_share_contexts_are_logs_of_their_own():
-    """By a segment, a context's frequencies are those of the segment."""
+def test_segments_that_share_contexts_share_their_rates():
+    """By a segment, weights are those of the whole log; a part is what its records stand for."""
     rng = np.random.default_rng(400)
     items = np.arange(5)
     halves = {
@@ -162,13 +162,23 @@ def test_segments_that_share_contexts_are_logs_of_their_own():
     }
     log = fc.read_log(random_logs.log_table(records, log=segments), segments=("log",))
     candidate = fc.Lists(random_logs.lists_table(policy))
-    rows = fc.evaluate(
-        log, candidate, by="log", missing="drop", **EVERYTHING, clusters=None
-    ).to_dicts()
-    for name, half in halves.items():
-        case = Case(name, half, dict(policy))
-        assert_case([row for row in rows if row["log"] == name], case, "drop")
+    found = fc.evaluate(log, candidate, by="log", missing="drop", **EVERYTHING, clusters=None)
+    used = [(name, r) for name, r in zip(segments, records, strict=True) if r.context in policy]
+    for row in found.to_dicts():
+        if row["clip"] == 1:
+            continue  # rounding decides which weights are clipped
+        inside, theta = [name == row["log"] for name, _ in used], METRICS[row["metric"]]
+        asked = row["estimator"], [r for _, r in used]
+        own = parts.of_cells(*asked, policy, theta, row["clip"])
+        right = parts.evaluate(*asked, inside, policy, theta, row["clip"])
+        right["value"] = parts.mean(own, asked[1], inside).worth
+        mine = [r for r in halves[row["log"]] if r.context in policy]
+        right["production"], right["records"] = oracle.production(mine, theta), len(mine)
+        for column, value in right.items():
+            where = f"{column} of {row['estimator']}, {row['metric']}, M={row['clip']}"
+            assert row[column] == pytest.approx(value, rel=1e-11, abs=1e-11), where
     whole = Case("both", records, dict(policy))
+    assert_case([dict(row) for row in found.whole], whole, "drop")
     rows = fc.evaluate(log, candidate, missing="drop", **EVERYTHING, clusters=None).to_dicts()
     assert_case(rows, whole, "drop")
 

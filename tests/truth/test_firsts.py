@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 
 import foreclick as fc
-from foreclick.estimators import Question, estimate, parse_estimators
-from foreclick.estimators.answer import Answer
+from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.question import Question
 from tests.answers import NOT_ON_SPARK
 from tests.simulate import small
 from tests.truth import firsts, oracle, protocol, random_logs
@@ -146,15 +147,15 @@ def assert_backtest(
 
 
 def spreads(table, candidate, clusters, **options):
-    """The sums of every model and metric, with their spread."""
+    """The estimates of every model and metric, with their spread."""
     question = Question(
-        candidate=as_policy(fc.Lists(random_logs.lists_table(candidate))),
+        candidates=[as_policy(fc.Lists(random_logs.lists_table(candidate)))],
         estimators=parse_estimators(("list", "prefix", "ip", "item", "pbm")),
         metrics=parse_metrics(["success@3", "mrr@3"]),
         clusters=(clusters,),
         missing="production",
     )
-    return estimate(fc.tally(fc.read_log(table, **options)), question).sums
+    return estimate(fc.tally(fc.read_log(table, **options)), question).of_candidate(0)
 
 
 def moved(function, records, step=1e-5):
@@ -172,9 +173,8 @@ def moved(function, records, step=1e-5):
 
 @pytest.mark.parametrize("clusters", ["record", "period"])
 @pytest.mark.parametrize("seed", [940, 941])
-def test_the_influence_of_a_record_is_what_its_weight_moves(monkeypatch, clusters, seed):
+def test_the_influence_of_a_record_is_what_its_weight_moves(clusters, seed):
     """Without what small cells hide, which is an addition to it."""
-    monkeypatch.setattr(Answer, "_hidden", lambda *_: np.zeros((2, 2)))
     rng = np.random.default_rng(seed)
     case = random_logs.random_case("moved", rng)
     records = case.records * 2
@@ -184,7 +184,7 @@ def test_the_influence_of_a_record_is_what_its_weight_moves(monkeypatch, cluster
     first, n, compared = firsts.only_first(records), len(records), 0
     for found in spreads(table, case.candidate, clusters, period="day"):
         theta = {"success@3": firsts.success_at(3), "mrr@3": firsts.mrr_at(3)}[found.metric.name]
-        model = found.model.name
+        model = found.estimator
         if found.value is None:
             continue
         psi = moved(lambda r: firsts.estimate(model, r, case.candidate, theta), first)  # noqa: B023
@@ -196,7 +196,8 @@ def test_the_influence_of_a_record_is_what_its_weight_moves(monkeypatch, cluster
             sums = np.array([both[days == day].sum(axis=0) for day in set(days.tolist())]) / n
             right = sums.T @ sums * len(sums) / (len(sums) - 1)
         # The difference quotient is good to 1e-9 of a weight of up to 100.
-        assert found.spread.covariance == pytest.approx(right, rel=1e-6, abs=1e-9), model
+        shown = found.covariance - found.hidden
+        assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), model
         compared += model in firsts.SLOTS
     assert compared
 
@@ -214,18 +215,18 @@ def test_the_standard_error_is_the_jackknifes():
     n = len(first)
     for found in spreads(random_logs.log_table(records), candidate, "record"):
         theta = {"success@3": firsts.success_at(3), "mrr@3": firsts.mrr_at(3)}[found.metric.name]
-        if found.model.name not in firsts.SLOTS:
+        if found.estimator not in firsts.SLOTS:
             continue
         without = np.array(
             [
-                firsts.estimate(found.model.name, first[:i] + first[i + 1 :], candidate, theta)
+                firsts.estimate(found.estimator, first[:i] + first[i + 1 :], candidate, theta)
                 for i in range(n)
             ]
         )
         jackknife = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-        se = math.sqrt(found.spread.covariance[0, 0])
+        se = math.sqrt(found.covariance[0, 0])
         # About 100 records a cell: small cells add about 1 in 100, and so does 1/n.
-        assert se == pytest.approx(jackknife, rel=0.03), found.model.name
+        assert se == pytest.approx(jackknife, rel=0.03), found.estimator
 
 
 # --- worlds ---------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.estimators import Question, estimate, parse_estimators
+from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.question import Question
 from tests.truth import oracle, random_logs, spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
@@ -28,30 +30,33 @@ def make(seed):
     return records, days, case.candidate
 
 
-def ask(table, candidate, clusters, load=lambda x: x, models=oracle.MODELS, **options):
+def ask(
+    table, candidate, clusters, load=lambda x: x, models=oracle.MODELS, logging=None, **options
+):
     log = fc.read_log(load(table), period="day")
     question = Question(
-        candidate=as_policy(fc.Lists(load(random_logs.lists_table(candidate)))),
+        candidates=[as_policy(fc.Lists(load(random_logs.lists_table(candidate))))],
+        loggings=[logging] * len(models),
         estimators=parse_estimators(models, CLIPS),
         metrics=parse_metrics(METRICS),
         clusters=(clusters,),
         **({"missing": "production"} | options),
     )
-    return estimate(fc.tally(log), question).sums
+    return estimate(fc.tally(log), question).of_candidate(0)
 
 
-def assert_same(sums, records, candidate, **options):
+def assert_same(estimates, records, candidate, **options):
     compared = 0
-    for found in sums:
+    for found in estimates:
         if found.value is None:
-            assert found.spread is None
+            assert not found.told
             continue
         right = spread.covariance(
-            found.model.name, records, candidate, METRICS[found.metric.name], found.clip, **options
+            found.estimator, records, candidate, METRICS[found.metric.name], found.clip, **options
         )
-        where = f"{found.model.name}, {found.metric.name}, M={found.clip}"
+        where = f"{found.estimator}, {found.metric.name}, M={found.clip}"
         # Weights reach 100; the covariance is a sum of their squares.
-        assert found.spread.covariance == pytest.approx(right, rel=1e-10, abs=SAME), where
+        assert found.covariance == pytest.approx(right, rel=1e-10, abs=SAME), where
         compared += 1
     assert compared
 
@@ -64,18 +69,18 @@ def table_of(records, days):
 @pytest.mark.parametrize("missing", ["production", "drop"])
 def test_clusters_of_days(seed, missing):
     records, days, candidate = make(seed)
-    sums = ask(table_of(records, days), candidate, "period", missing=missing)
+    found = ask(table_of(records, days), candidate, "period", missing=missing)
     if missing == "drop":
         kept = [i for i, r in enumerate(records) if r.context in candidate]
         records, days = [records[i] for i in kept], [days[i] for i in kept]
-    assert_same(sums, records, candidate, clusters=days)
+    assert_same(found, records, candidate, clusters=days)
 
 
 @pytest.mark.parametrize("seed", range(10, 12))
 def test_independent_records(seed):
     records, days, candidate = make(seed)
-    sums = ask(table_of(records, days), candidate, "record")
-    assert_same(sums, records, candidate)
+    found = ask(table_of(records, days), candidate, "record")
+    assert_same(found, records, candidate)
 
 
 @pytest.mark.parametrize("clusters", ["period", "record"])
@@ -84,8 +89,8 @@ def test_a_known_logging_policy(clusters):
     pi = oracle.frequencies(records)
     known = {x: draws for x, draws in candidate.items() if x in pi}
     logging = fc.Lists(random_logs.lists_table(pi))
-    sums = ask(table_of(records, days), candidate, clusters, logging=logging)
-    assert_same(sums, records, known, logging=pi, clusters=days if clusters == "period" else None)
+    found = ask(table_of(records, days), candidate, clusters, logging=logging)
+    assert_same(found, records, known, logging=pi, clusters=days if clusters == "period" else None)
 
 
 @pytest.mark.parametrize("clusters", ["period", "record"])
@@ -94,5 +99,5 @@ def test_every_engine(engine, clusters):
         pytest.skip("half a minute, for what the other engines say")
     records, days, candidate = make(30)
     models = ("list", "ip", "pbm")
-    sums = ask(table_of(records, days), candidate, clusters, load=engine.load, models=models)
-    assert_same(sums, records, candidate, clusters=days if clusters == "period" else None)
+    found = ask(table_of(records, days), candidate, clusters, load=engine.load, models=models)
+    assert_same(found, records, candidate, clusters=days if clusters == "period" else None)

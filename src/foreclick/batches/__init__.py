@@ -1,10 +1,10 @@
 """Batches: a tally as integer-coded arrays, and policies in the same numbers."""
 
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
-from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward, reward_of
+from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding, Several
 from foreclick.batches.decode import decode, row_schema
-from foreclick.batches.drawn import context_draws, some_contexts
+from foreclick.batches.drawn import context_draws, only_contexts, some_contexts
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import (
     FEW_RECORDS,
@@ -41,12 +41,12 @@ __all__ = [
     "count_periods",
     "decode",
     "largest_rewards",
+    "only_contexts",
     "padded",
     "pooled",
     "ratio",
     "records_without_period",
     "regrouped",
-    "reward_of",
     "row_schema",
     "size_of",
     "some_contexts",

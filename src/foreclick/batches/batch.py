@@ -189,6 +189,11 @@ class Batch:
                 kept.forget()
         self.kept.clear()
 
+    def reward(self, name: str) -> Reward:
+        """A reward of the log, or the first clicks that a metric of these weighs."""
+        source = first_of(name)
+        return self.rewards[name] if source is None else self.first(source)
+
     def first(self, name: str) -> Reward:
         """The first reward of each row, as a reward of 1."""
 
@@ -344,12 +349,6 @@ class Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
         return self.take(rows, self.n[rows])
-
-
-def reward_of(batch: Batch, name: str) -> Reward:
-    """A reward of the log, or the first clicks that a metric of these weighs."""
-    source = first_of(name)
-    return batch.rewards[name] if source is None else batch.first(source)
 
 
 def paired(list_context: Ints, items: Ints, count: int) -> tuple[Ints, Ints, Ints]:

@@ -1,6 +1,6 @@
 """Some contexts of a log, drawn by what was counted in them, never by their names or their place.
 
-Contexts are ranked by a signature: a hash of how often each of their items was shown and clicked at
+Contexts are ranked by a signature: a hash of how often each of their lists was shown and clicked at
 each position, and in which periods or buckets of users. Contexts of the same signature are alike in
 all that is learnt from them. Multiples of the golden ratio then spread ranks evenly over 0 to 1, so
 that of contexts that are alike a share is drawn, whichever they are.
@@ -8,14 +8,16 @@ that of contexts that are alike a share is drawn, whichever they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from foreclick.batches.arrays import Bools, Floats, Ints, sums
-from foreclick.batches.batch import Batch, reward_of
+from foreclick.batches.arrays import Bools, Floats, Ints, starts_of, sums
+from foreclick.batches.batch import EMPTY, Batch
+from foreclick.batches.encode import Codebook, Codes
 from foreclick.batches.source import Batches
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.mixing import GOLDEN, mixed
@@ -24,7 +26,7 @@ _FINE = 64  # parts of a record that are told apart, where records have weights
 _RATIO = (np.sqrt(5.0) - 1) / 2
 
 
-def context_draws(batches: Batches, reward: str, taken: list[Bools] | None = None) -> list[Floats]:
+def context_draws(batches: Batches, reward: str) -> list[Floats]:
     """By batch, shape (X,): a number from 0 to 1 for each context; below a share, it is drawn.
 
     Of a log that does not stay in memory, which would have to be read once more, it is the hash of
@@ -33,28 +35,19 @@ def context_draws(batches: Batches, reward: str, taken: list[Bools] | None = Non
     Args:
         batches: the log.
         reward: what is counted as clicks.
-        taken: Shape (X,) by batch: the contexts that take part; others are never drawn.
     """
     key = "draws", reward
-    if taken is None and key in batches.kept:
-        return batches.kept[key]  # type: ignore[no-any-return]
-    found: list[Floats]
-    if batches.small:
-        each = [_signatures(batch, reward) for batch in batches]
-        counts = [len(own) for own in each]
-        order = np.argsort(np.concatenate(each), kind="stable")
-        if taken is not None:
-            order = order[np.concatenate(taken)[order]]
-        draws = np.ones(sum(counts))
-        draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
-        found = np.split(draws, np.cumsum(counts)[:-1])
-    else:
-        found = [_text_hashes(batch) / HASHES for batch in batches]
-        if taken is not None:
-            found = [np.where(t, own, 1.0) for t, own in zip(taken, found, strict=True)]
-    if taken is None:
-        batches.kept[key] = found
-    return found
+    if key not in batches.kept:
+        each = [_signatures(batch, reward) for batch in batches] if batches.small else []
+        if batches.small:  # which is known for sure when all were read
+            counts = [len(own) for own in each]
+            order = np.argsort(np.concatenate(each), kind="stable")
+            draws = np.empty(len(order))
+            draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
+            batches.kept[key] = np.split(draws, np.cumsum(counts)[:-1])
+        else:
+            batches.kept[key] = [_text_hashes(batch) / HASHES for batch in batches]
+    return batches.kept[key]  # type: ignore[no-any-return]
 
 
 def _text_hashes(batch: Batch) -> Ints:
@@ -66,23 +59,38 @@ def _text_hashes(batch: Batch) -> Ints:
 
 
 def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) numbers of 64 bits
-    """Shape (X,): a hash of what was counted in each context."""
-    earned = reward_of(batch, reward)
+    """Shape (X,): a hash of what was counted in each context.
+
+    An item is known by how often it was shown and clicked at each position; a list by its items,
+    and by how often which of them were clicked together, in which periods or buckets of users.
+    """
+    earned = batch.reward(reward)
     clicked = batch.by_slot(batch.earned_slot(earned), earned.value * batch.n[earned.row])
-    hashes = np.zeros(batch.pair_count, dtype=np.uint64)
+    items = np.zeros(batch.pair_count + 1, dtype=np.uint64)  # the last: that of no item, `EMPTY`
     for k in range(batch.depth):
         for column in (batch.shown[:, k], clicked[:, k]):
-            hashes = mixed(hashes + _bits(column) * GOLDEN)
-    found = np.zeros(batch.context_count, dtype=np.uint64)
-    starts = batch.context_pairs
+            items[:EMPTY] = mixed(items[:EMPTY] + _bits(column) * GOLDEN)
+    rows = np.zeros(len(batch.n), dtype=np.uint64)
+    for code in batch.clusters.values():
+        rows = mixed(rows + code.astype(np.uint64) * GOLDEN)
+    click = mixed(_bits(earned.value) * GOLDEN + earned.position.astype(np.uint64))
+    rows = mixed(rows + _run_sums(earned.row, click, len(rows)))
+    lists = np.zeros(len(batch.lists), dtype=np.uint64)
+    for k in range(batch.depth):
+        lists = mixed(lists * GOLDEN + items[batch.lists[:, k]])
+    for part in (rows >> np.uint64(44), rows << np.uint64(20) >> np.uint64(44)):
+        # However many rows have the same records, the sum over them is exact, or rounded alike.
+        when = sums(batch.row_list, batch.n * part.astype(np.float64), len(lists))
+        lists = mixed(lists + _bits(when) * GOLDEN)
+    return _run_sums(batch.list_context, lists, batch.context_count)
+
+
+def _run_sums(group: Ints, values: Any, count: int) -> Any:  # noqa: ANN401 - numbers of 64 bits
+    """Shape (count,): the sums of values, modulo 2**64, by group, shape (N,), which rise."""
+    found, starts = np.zeros(count, dtype=np.uint64), starts_of(group, count)
     some = np.flatnonzero(starts[1:] > starts[:-1])
-    if len(some):
-        found[some] = np.add.reduceat(hashes, starts[some])
-    for kind in batch.clusters:
-        code = np.arange(batch.cluster_count[kind], dtype=np.uint64)
-        weight = np.asarray(mixed(code * GOLDEN) >> np.uint64(44), dtype=np.float64)
-        when = sums(batch.row_context, batch.n * weight[batch.clusters[kind]], batch.context_count)
-        found = mixed(found + _bits(when) * GOLDEN)
+    if len(some):  # reduceat has no empty runs
+        found[some] = np.add.reduceat(values, starts[some])
     return found
 
 
@@ -94,19 +102,44 @@ def some_contexts(batches: Batches, reward: str, share: float) -> Batches:
     """The batches of about that share of the contexts, with all their records."""
     if share >= 1:
         return batches
-    return Batches(batches.tally, source=_Drawn(batches, reward, share))
+    drawn = [draws < share for draws in context_draws(batches, reward)]
+    source = _Taken(batches, drawn, batches.codebook, round(share * batches.rows))
+    return Batches(batches.tally, source=source)
 
 
-class _Drawn:
-    """Batches without the contexts that were not drawn."""
+def only_contexts(batches: Batches, taken: Sequence[Bools]) -> Batches:
+    """The batches without the other contexts, as if the log had never had these, nor their periods.
 
-    def __init__(self, batches: Batches, reward: str, share: float) -> None:
-        self._batches, self._share = batches, share
-        self._draws = context_draws(batches, reward)
-        self.codebook, self.rows = batches.codebook, round(share * batches.rows)
+    Args:
+        batches: the log.
+        taken: Shape (X,) by batch: the contexts that take part.
+    """
+    book = batches.codebook
+    if book.periods is not None:
+        there = np.zeros(len(book.periods), dtype=np.bool_)
+        for batch, own in zip(batches, taken, strict=True):
+            there[batch.clusters["period"][own[batch.row_context]]] = True
+        book = replace(book, periods=Codes(book.periods.values.filter(pa.array(there))))
+    return Batches(batches.tally, source=_Taken(batches, taken, book, batches.rows))
+
+
+class _Taken:
+    """Batches without the contexts that were not taken."""
+
+    def __init__(
+        self, batches: Batches, taken: Sequence[Bools], codebook: Codebook, rows: int
+    ) -> None:
+        self._batches, self._taken = batches, taken
+        self.codebook, self.rows = codebook, rows
 
     def __iter__(self) -> Iterator[Batch]:
-        for batch, draws in zip(self._batches, self._draws, strict=True):
-            found = batch.among((draws < self._share)[batch.row_context])
+        before, after = self._batches.codebook.periods, self.codebook.periods
+        for batch, own in zip(self._batches, self._taken, strict=True):
+            found = batch.among(own[batch.row_context])
+            if before is not None and after is not None and len(before) > len(after):
+                number = after.number(pa.chunked_array([before.values]))
+                clusters = {**found.clusters, "period": number[found.clusters["period"]]}
+                counts = {**found.cluster_count, "period": len(after)}
+                found = replace(found, clusters=clusters, cluster_count=counts)
             if len(found.n):
                 yield found

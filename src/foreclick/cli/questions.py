@@ -46,7 +46,7 @@ class Question(Metrics):
     estimators: Annotated[
         list[str] | None, several(names, "NAME,…"), Parameter(name=["--estimator", "-e"])
     ] = None
-    """ladder, ladder-prefix, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, auto or all"""
+    """ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, auto or all"""
 
 
 @options("Question")
@@ -94,7 +94,7 @@ class Uncertainty(Confidence):
     """Intervals."""
 
     clusters: Literal["auto", "record"] | None = None
-    """records that vary together"""
+    """records that vary together: those of days and users, or none"""
 
 
 @options("Uncertainty")

@@ -8,11 +8,12 @@ probability of it, and its number among the log's slots. For `ip`, `prefix` and 
 its own cell.
 
 Sizes: R rows, K positions of the log, D of candidates, W of a line of slots, J atoms, G cells, A
-asks, C candidates, E = A · C columns.
+asks, C candidates, E = A · C columns. Columns come first in shapes, so that each is one vector.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,31 +38,22 @@ from foreclick.batches import (
 from foreclick.batches.arrays import expanded, numbered, parted, starts_of, summed
 from foreclick.batches.encode import Codes
 from foreclick.batches.matching import begin_alike, matched_prefixes
-from foreclick.estimate.question import Ask
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Slots
+from foreclick.question import Ask
 
 T = TypeVar("T")
 
 
 def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
-    """Shape (count, …): the sums of rows of values, shape (N, …), by group, shape (N,)."""
+    """Shape (…, count): the sums of values, shape (…, N), by group, shape (N,)."""
     if values.ndim == 1:
         return sums(group, values, count)
-    width = int(np.prod(values.shape[1:]))
-    flat = np.ascontiguousarray(values).reshape(len(values), width)
-    if width <= 2:
-        found: Any = np.stack([sums(group, column, count) for column in flat.T], axis=1)
-    else:
-        from scipy import sparse  # noqa: PLC0415 - slow to import
-
-        ends = np.arange(len(values) + 1, dtype=np.int32)
-        inside = group.astype(np.int32)
-        ones = np.ones(len(values))
-        if len(group) and int(inside.max()) >= count:
-            ones, inside = 1.0 * (inside < count), np.minimum(inside, count - 1)
-        found = sparse.csc_array((ones, inside, ends), shape=(count, len(values))) @ flat
-    return np.asarray(found).reshape(count, *values.shape[1:])
+    flat = values.reshape(math.prod(values.shape[:-1]), values.shape[-1])
+    found = np.empty((len(flat), count))
+    for own, row in zip(found, flat, strict=True):
+        own[:] = sums(group, row, count)
+    return found.reshape(*values.shape[:-1], count)
 
 
 # --- what the log has of slots --------------------------------------------------------------------
@@ -193,8 +185,8 @@ class SlotCounts:
                 size = len(range(self.size)[column]) * clusters
                 key, total = summed(self._units(k)[line] * clusters + cluster, here, size)
                 unit, of = parted(key, clusters)
-                count[column] = here = np.bincount(unit, minlength=len(count[column]))
-                start[column] = before + np.cumsum(here) - here
+                count[column] = own = np.bincount(unit, minlength=len(count[column]))
+                start[column] = before + np.cumsum(own) - own
                 before += len(key)
                 keys.append(key)
                 found.append((of.astype(np.int16), total))
@@ -295,7 +287,7 @@ class Cells:
         slot: Shape (J,): the log's slot of each atom; `counts.size` if it was never shown.
         position: Shape (J,), from 0; 0 for whole lists.
         cell: Shape (J,): the cell of each atom.
-        mass: Shape (J, C): how likely each candidate shows the atom.
+        mass: Shape (C, J): how likely each candidate shows the atom.
         context: Shape (G,): of each cell.
         key: Shape (J,), rising: what tells atoms apart, by which other policies are matched.
         filled: Shape (J, D): for whole lists, which positions show something.
@@ -333,7 +325,7 @@ class Cells:
         return self.size == len(self.cell) and bool(np.all(self.cell == np.arange(self.size)))
 
     def by_cell(self, values: Floats) -> Floats:
-        """Shape (G, …): the sum over the atoms of each cell."""
+        """Shape (…, G): the sum over the atoms of each cell."""
         return values if self.alone else group_sums(self.cell, values, self.size)
 
     def reward_counts(self, ask: Ask) -> RewardCounts:
@@ -379,7 +371,7 @@ def _pair_cells(policies: Candidate, *, alone: bool) -> Cells:
         cell, context = unit, slots.context
     slot = _slot_of(counts, slots.pair[unit], position, policies.batch.depth)
     key = slots.pair[unit] * policies.depth + position
-    mass = policies.slot_mass[:, unit, position].T
+    mass = policies.slot_mass[:, unit, position]
     return Cells(counts, slot, position, cell, mass, context, key)
 
 
@@ -407,11 +399,11 @@ def _cells_by_function(policies: Candidate, model: ClickModel) -> Cells:
         unit = context = np.arange(batch.context_count)
         own = slots.context  # type: ignore[assignment]
         items = np.zeros(len(unit), dtype=np.int64)
-    mass = np.stack([group_sums(own, of, len(unit)) for of in each], axis=2)  # (U, D, C)
-    row, position = (index.ravel() for index in np.indices(mass.shape[:2]))
+    mass = np.stack([group_sums(own, of.T, len(unit)).T for of in each])  # (C, U, D)
+    row, position = (index.ravel() for index in np.indices(mass.shape[1:]))
     code = slot_codes(model, items, depth)[row, position]
     key = context[row] * (int(code.max(initial=0)) + 1) + code
-    wanted = np.unique(key[mass[row, position].max(axis=1, initial=0.0) > 0])
+    wanted = np.unique(key[mass[:, row, position].max(axis=0, initial=0.0) > 0])
     cell = np.searchsorted(wanted, key)
     there = cell < len(wanted)
     there[there] = wanted[cell[there]] == key[there]
@@ -420,7 +412,7 @@ def _cells_by_function(policies: Candidate, model: ClickModel) -> Cells:
     owner[cell] = context[row]
     slot = _slot_of(counts, unit[row], position, batch.depth)
     return Cells(
-        counts, slot, position, cell, mass[row, position], owner, unit[row] * depth + position
+        counts, slot, position, cell, mass[:, row, position], owner, unit[row] * depth + position
     )
 
 
@@ -450,7 +442,7 @@ def _prefix_cells(policies: Candidate) -> Cells:
     matched = matched_prefixes(batch, lists, depth)[row[first], position[first]]
     start = padded([column.start for column in counts.columns], depth).astype(np.int64)
     slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
-    mass = group_sums(cell.ravel(), policies.list_mass[:, row].T, len(first))
+    mass = group_sums(cell.ravel(), policies.list_mass[:, row], len(first))
     own = np.arange(len(first))
     return Cells(counts, slot, position[first], own, mass, lists.context[row[first]], key)
 
@@ -464,7 +456,7 @@ def _list_cells(policies: Candidate, end: int) -> Cells:
     found, first, cell = np.unique(number, return_index=True, return_inverse=True)
     matched = matched_prefixes(batch, lists, end)[first, end - 1] if len(first) else first
     slot = np.where(matched >= 0, matched, counts.size)
-    mass = group_sums(cell.ravel(), policies.list_mass.T, len(first))
+    mass = group_sums(cell.ravel(), policies.list_mass, len(first))
     filled = lists.pairs[first, :end] != EMPTY
     own = np.arange(len(first))
     position = np.zeros(len(first), dtype=np.int64)
@@ -525,8 +517,8 @@ class CellEntries(NamedTuple):
         start: Shape (G + 1,): where the entries of each cell begin.
         cell: Shape (Q,), rising.
         cluster: Shape (Q,).
-        earned: Shape (Q, A): the credit of the cell in the cluster.
-        exposed: Shape (Q, A): its exposure there.
+        earned: Shape (A, Q): the credit of the cell in the cluster.
+        exposed: Shape (A, Q): its exposure there.
     """
 
     start: Ints
@@ -536,11 +528,11 @@ class CellEntries(NamedTuple):
     exposed: Floats
 
     def by_cell(self, values: Floats) -> Floats:
-        """Shape (G, …): the sums over the clusters of each cell, of values (Q, …)."""
-        found = np.zeros((len(self.start) - 1, *values.shape[1:]))
+        """Shape (…, G): the sums over the clusters of each cell, of values (…, Q)."""
+        found = np.zeros((*values.shape[:-1], len(self.start) - 1))
         some = np.flatnonzero(self.start[1:] > self.start[:-1])
         if len(some):  # reduceat has no empty runs
-            found[some] = np.add.reduceat(values, self.start[some], axis=0)
+            found[..., some] = np.add.reduceat(values, self.start[some], axis=-1)
         return found
 
 
@@ -576,5 +568,5 @@ def cell_entries(cells: Cells, kind: Cluster, asks: list[Ask], shown: Bools) -> 
         for ask in asks
     ]
     exposed = [by_entry(entries.n, cells.along(ask.exposure)) for ask in asks]
-    start = starts_of(cell, cells.size)
-    return CellEntries(start, cell, cluster, np.stack(earned, 1), np.stack(exposed, 1))
+    start = np.append(0, np.cumsum(np.bincount(cell, minlength=cells.size)))
+    return CellEntries(start, cell, cluster, np.stack(earned), np.stack(exposed))

@@ -8,18 +8,19 @@ nothing depends on which estimator it was: ψ says how far each record moves a c
     ψ_t + V = common_x + Σ_slots of t (gain · reward − cost),
 
 where x is the context of record t. Sizes: R rows, X contexts, J slots that some column counts, A
-asks, C candidates, E = A · C columns, S parts of the answer.
+asks, C candidates, E = A · C columns, S parts of the answer. Columns come first in shapes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Candidate, Coding, Floats, Ints, Several
+from foreclick.batches import Batch, Bools, Candidate, Coding, Floats, Ints, Several, sums
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.policies import Policy
 
@@ -64,7 +65,7 @@ class Loose(NamedTuple):
 
     Attributes:
         context: Shape (Z,): of each; None if they are of no context.
-        error: Shape (Z, E): by how much each puts the columns off, times records.
+        error: Shape (E, Z): by how much each puts the columns off, times records.
     """
 
     context: Ints | None
@@ -76,20 +77,23 @@ class Scored:
     """Some columns in one batch; all values are times records.
 
     Attributes:
-        value: Shape (X, E): n_x V_x; 0 in contexts that the candidate does not know.
-        facts: Shape (X, E, …) each: sums over cells, by name.
-        largest: Shape (X, E): the largest weight, before it is clipped.
-        psi: Shape (R, E) or (R, E + 1): ψ_t + V; the last is the click rate that contexts share,
+        value: Shape (E, X): n_x V_x; 0 in contexts that the candidate does not know.
+        facts: Shape (…, E, X) each: sums over cells, by name.
+        largest: Shape (E, X): the largest weight, before it is clipped.
+        psi: Shape (E, R) or (E + 1, R): ψ_t + V; the last is the click rate that contexts share,
             if there is one. None: not asked for.
+        by_cluster: Shape (E, T): Σ (ψ_t + V) over the records of each cluster, where that is all
+            that is asked for.
         loose: errors that no record shows, with as many columns as `psi`.
-        slope: Shape (X, E): how far n_x V_x moves with the click rate that contexts share.
-        shared: Shape (X, E, D): how far n_x V_x is off by each of D errors that contexts share.
+        slope: Shape (E, X): how far n_x V_x moves with the click rate that contexts share.
+        shared: Shape (D, E, X): how far n_x V_x is off by each of D errors that contexts share.
     """
 
     value: Floats
     facts: dict[str, Floats]
     largest: Floats | None = None
     psi: Floats | None = None
+    by_cluster: Floats | None = None
     loose: list[Loose] = field(default_factory=list)
     slope: Floats | None = None
     shared: Floats | None = None
@@ -101,42 +105,35 @@ def influence(
     slot: Ints,
     common: Floats,
     gain: Floats,
-    cost: Floats | None,
-    rewards: Sequence[tuple[RewardCounts, Any]],
+    expected: Floats | None,
+    rewards: Sequence[RewardCounts],
 ) -> Floats:
-    """Shape (R, E): ψ_t + V of one record of each row.
+    """Shape (E, R): ψ_t + V of one record of each row.
 
     Args:
         batch: the records.
         line: Shape (R,): the line of `slot` that each row has.
         slot: Shape (lines, W): which of J slots stands at each position; J for none.
-        common: Shape (X, E): what all records of a context have in common.
-        gain: Shape (J + 1, E): how far a reward of 1 at a slot moves each column; the last is 0.
-        cost: Shape (J + 1, E): what a record was expected to earn there; None for nothing.
-        rewards: what is counted, and the columns that count it.
+        common: Shape (E, X): what all records of a context have in common.
+        gain: Shape (E, J + 1): how far a reward of 1 at a slot moves each column; the last is 0.
+        expected: Shape (E, lines): Σ cost, what a record was expected to earn; None for nothing.
+        rewards: for each column, what is counted.
     """
-    from scipy import sparse  # noqa: PLC0415 - slow to import
-
-    psi = common[batch.row_context]
-    count, width = slot.shape
-    if cost is not None and rewards[0][0].at_risk is None:
-        ends = np.arange(0, count * width + 1, width, dtype=np.int64)
-        shown = sparse.csr_array((np.ones(slot.size), slot.ravel(), ends), shape=(count, len(cost)))
-        psi -= (shown @ cost)[line]
-    for counts, columns in rewards:
-        reward, risk = counts.reward, counts.at_risk
-        if cost is not None and risk is not None:
-            for k in range(width):
-                psi[:, columns] -= cost[slot[line, k]][:, columns] * risk[:, k : k + 1]
-        ends = np.searchsorted(reward.row, np.arange(len(batch.n) + 1))
-        at = slot[line[reward.row], reward.position]
-        earned = sparse.csr_array((reward.value, at, ends), shape=(len(batch.n), len(gain)))
-        psi[:, columns] += np.asarray(earned @ np.ascontiguousarray(gain[:, columns]))
-    return np.asarray(psi)
+    psi = common[:, batch.row_context]
+    if expected is not None:
+        psi -= expected[:, line]
+    at: dict[object, Ints] = {}
+    for own, column, counts in zip(psi, gain, rewards, strict=True):
+        reward = counts.reward
+        if counts.name not in at:
+            at[counts.name] = slot[line[reward.row], reward.position]
+        earned = sums(reward.row, column[at[counts.name]] * reward.value, len(batch.n))
+        np.add(own, earned, out=own)
+    return psi
 
 
 class Totals:
-    """Sums over contexts, by name and part of the answer.
+    """Sums over contexts, by name and part of the answer: shape (S, …).
 
     Args:
         strata: S, how many parts the answer has.
@@ -161,21 +158,21 @@ class Totals:
         context: Ints | None = None,
         power: int = 1,
     ) -> None:
-        """Add values (N, …) of contexts, by default one of each: each part has its share.
+        """Add values (…, N) of contexts, by default one of each: each part has its share.
 
         With a power of 2, values are variances of errors that all records of a context share. With
         a power of 0 they are counts: a part has all of a context that it has any records of.
         """
         if self._share is None:
-            self.more(name, values.sum(axis=0)[None])
+            self.more(name, values.sum(axis=-1)[None])
             return
         share = self._share
         if power != 1:
             share = share.power(2) if power else share.astype(np.bool_).astype(np.float64)
         if context is not None:
             values = group_sums(context, values, share.shape[0])
-        flat = values.reshape(len(values), -1)
-        self.more(name, (share.T @ flat).reshape(self.strata, *values.shape[1:]))
+        flat = values.reshape(math.prod(values.shape[:-1]), values.shape[-1])
+        self.more(name, (share.T @ flat.T).reshape(self.strata, *values.shape[:-1]))
 
     def gram(
         self,
@@ -185,19 +182,15 @@ class Totals:
         right: Floats,
         power: int = 1,
     ) -> None:
-        """Add Σ left rightᵀ of rows (N, ·) each."""
+        """Add Σ left rightᵀ over N errors, shape (·, N) each."""
         if self._share is None:
-            self.more(name, (left.T @ right)[None])
+            self.more(name, (left @ right.T)[None])
         else:
-            self.add(name, left[:, :, None] * right[:, None, :], context, power)
-
-    def scatter(self, name: Any, at: Ints, values: Floats, count: int) -> None:  # noqa: ANN401
-        """Add values (N, …) to `count` places."""
-        self.more(name, group_sums(at, values, count))
+            self.add(name, left[:, None] * right[None], context, power)
 
     def most(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
-        """Take the largest of the values (X, …) of contexts, in every part."""
-        found = values.max(axis=0, initial=0.0)
+        """Take the largest of the values (…, X) of contexts, in every part."""
+        found = values.max(axis=-1, initial=0.0)
         self.largest[name] = np.maximum(found, self.largest.get(name, 0.0))
 
     def merge(self, other: Totals) -> None:

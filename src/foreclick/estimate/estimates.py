@@ -1,252 +1,36 @@
-"""Estimates and their covariance: from sums over a log to what can be said of candidates.
+"""Estimates: what estimators say of candidates, each with its errors.
 
-Records of one cluster (a day, a bucket of users) vary together, clusters do not. With the sums s_c
-of ψ over the records of cluster c, divided by all n records, and any question as a Jacobian J over
-columns (a value, a change, a lift, a ratio, a pair of candidates),
-
-    Cov = G / (G − 1) Σ_c (J s_c)(J s_c)ᵀ        of G clusters.
-
-**Two kinds at once.** Records of one day vary together, and so do those of one user. A pair of
-records counts if it shares the day or the user, so the sums over days and over users count the
-pairs that share both twice (Cameron, Gelbach and Miller, 2011): Cov_day + Cov_user − Cov_both.
-
-**Days with memory.** If a good day is followed by good days, neighbouring days vary together, too.
-Newey and West's variance with L lags counts them, by weights that fall to 0 (1987). It has few
-degrees of freedom, 3/2 G / (L + 1) − 1. A change against production on the same days hardly has
-memory: what makes a day good for one makes it good for both.
-
-**What no record shows** is added: what small cells hide, what shrinkage takes from cells, errors of
-an examination that was learnt, and of a candidate that is itself a sample. Two candidates share
-these errors exactly; those of two metrics are as alike as what records show of them.
+An estimate is one column, or a ratio of two. What is asked of it (a change, a lift, a difference of
+candidates) is a Jacobian over columns, see `covariance`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foreclick.batches import Floats, ratio
+from foreclick.batches import Floats
 from foreclick.errors import PolicyError
-from foreclick.estimate.question import Ask, Question, by_hazard
+from foreclick.estimate.covariance import Covariance
+from foreclick.estimate.sums import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
 from foreclick.logs import Shape
-from foreclick.metrics import AnyMetric, Metric, Ratio
-from foreclick.models import ClickModel
+from foreclick.metrics import AnyMetric, Metric
 from foreclick.policies import Policy
+from foreclick.question import Ask, Question
 from foreclick.words import examples, number_of
 
 if TYPE_CHECKING:
-    from foreclick.estimate.support import SupportDetail
     from foreclick.estimate.work import BatchResult, Strata
-
-BOTH = "both"
-"""The kind of clusters that share a period and a unit."""
-
-LAGS = 4
-"""Days back that a day may remember."""
-
-FEW_TO_JUDGE = 30
-"""With fewer records than this, nothing is called better or worse."""
 
 ENOUGH_PERIODS = 5
 """In so many periods a cell must have been seen for its click rate to be more than theirs."""
 
-_ENOUGH = 10  # periods; fewer say nothing of how they follow each other
-_ROUNDING = 1e-12  # the part of a sum that a difference must have to be more than rounding
 _LEAST = 1e-150  # of what something is divided by: its square is a number
-
-
-class Unseen(NamedTuple):
-    """How far a value may be off for what the log cannot see: how much less, how much more."""
-
-    less: float
-    more: float
-
-    def against(self, other: Unseen) -> Unseen:
-        """How far a difference may be off: what either side may be worth is on its own side."""
-        return Unseen(self.less + other.more, self.more + other.less)
-
-
-Caps: TypeAlias = Mapping[Metric, float] | None
-"""The highest reward of what was never shown, by metric; None: as the log suggests."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Sums over some records, and by position how often it was filled and what it earned.
-
-    Attributes:
-        shown: by position.
-        rewards: by metric and position, what the metric's reward sums to.
-        at_risk: by metric and position, for metrics of first clicks: records without a click above.
-    """
-
-    contexts: int
-    records: float
-    shown: Floats
-    rewards: dict[Metric, Floats]
-    at_risk: dict[Metric, Floats]
-
-    def credit(self, metric: Metric) -> float:
-        """Σ_k θ_k w_k over the records."""
-        return _along(metric.theta, self.rewards[metric])
-
-    def counts(self, model: ClickModel, metric: Metric) -> Floats:
-        """By position, how many records a click rate is of: all, or those at risk."""
-        return self.at_risk[metric] if by_hazard(model, metric) else self.shown
-
-    def exposure(self, ask: Ask, *, at_risk: bool = True) -> float:
-        """Σ_k e_k over the records, or over those that click rates are taken from."""
-        counts = self.counts(ask.model, ask.metric) if at_risk else self.shown
-        return _along(ask.exposure, counts)
-
-    def without(self, other: Part) -> Part:
-        """The other records."""
-        return Part(
-            self.contexts - other.contexts,
-            whole_number(self.records - other.records),
-            self.shown - other.shown,
-            {m: each - other.rewards[m] for m, each in self.rewards.items()},
-            {m: each - other.at_risk[m] for m, each in self.at_risk.items()},
-        )
-
-
-def _along(values: Sequence[float], by_position: Floats) -> float:
-    size = min(len(values), len(by_position))
-    return float(np.dot(values[:size], by_position[:size]))
-
-
-def whole_number(value: float) -> float:
-    """A count as an integer, if it is one."""
-    return int(value) if float(value).is_integer() else float(value)
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """What a part of the answer rests on, for one candidate.
-
-    Attributes:
-        segment: the values of the columns it is split by.
-        number: among the parts of the answer.
-        known: the records of contexts that the candidate has lists for.
-        unknown: the others; they count as production does, or not at all.
-        used: whether the unknown contexts count.
-    """
-
-    segment: dict[str, Any]
-    number: int
-    known: Part
-    unknown: Part
-    used: bool
-
-    @property
-    def contexts(self) -> int:
-        """How many contexts the estimate uses."""
-        return self.known.contexts + (self.unknown.contexts if self.used else 0)
-
-    @property
-    def records(self) -> float:
-        """How many records the estimate uses."""
-        return self.known.records + (self.unknown.records if self.used else 0)
-
-    @property
-    def missing_contexts(self) -> int:
-        """Contexts of the log that the candidate has no list for."""
-        return self.unknown.contexts
-
-    def production(self, metric: AnyMetric) -> float | None:
-        """The mean reward of the records that are used, or the ratio of two."""
-        if not self.records:
-            return None
-        if isinstance(metric, Ratio):
-            over, under = (self.production(part) for part in metric.parts)
-            return over / under if over is not None and under else None
-        absent = self.unknown.credit(metric) if self.used else 0.0
-        return (self.known.credit(metric) + absent) / self.records
-
-    def best_rate(self, model: ClickModel, metric: Metric) -> float:
-        """The mean reward of the best position, per unit of examination."""
-        parts = self.known, self.unknown
-        shown = np.sum([p.counts(model, metric) for p in parts], axis=0)
-        earned = np.sum([p.rewards[metric] for p in parts], axis=0)
-        examined = model.examined(metric.depth)
-        rates = [w / n / p for w, n, p in zip(earned, shown, examined, strict=False) if n * p > 0]
-        return float(max(rates, default=0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnSums:
-    """Sums over cells for one column in one part of the answer.
-
-    Attributes:
-        credit: Σ n_x C_g W_g, the estimate times the number of records.
-        mass: Σ n_x H_g; `covered`: that of the cells that were logged; `clipped`: what M cut off.
-        exposure, weighted, squared: Σ E, Σ E W and Σ E W², with E_g = n_x P_g.
-        cells, seen: how many cells the candidate would use, and how many of them were logged.
-        out, out_records: contexts of which nothing is covered, and their records.
-        largest: the largest weight that a record can have, before it is clipped.
-        unlogged: records in cells that the given logging policy calls impossible.
-        lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
-        borrowed: of a ladder, the part of the credit that went to items never shown in the context.
-        rungs: of a ladder, how much of the exposure took its rate from which rung.
-        repeated: the share of what is covered that was seen in several periods, if that is known.
-        detail: what of the candidate the log covers, if that was asked.
-    """
-
-    ask: Ask
-    stratum: Stratum
-    column: int
-    credit: float
-    mass: float
-    covered: float
-    exposure: float
-    weighted: float
-    squared: float
-    clipped: float = 0.0
-    cells: float = 0.0
-    seen: float = 0.0
-    out: float = 0.0
-    out_records: float = 0.0
-    largest: float = 0.0
-    unlogged: float = 0.0
-    lost: float = 0.0
-    borrowed: float = 0.0
-    rungs: dict[str, float] | None = None
-    repeated: float | None = None
-    detail: SupportDetail | None = None
-
-    @property
-    def metric(self) -> Metric:
-        """What is counted."""
-        return self.ask.metric
-
-    @property
-    def value(self) -> float | None:
-        """The estimate of V(h), or None where the log shows nothing of the candidate."""
-        if not self.stratum.records or self.covered <= 0:
-            return None
-        return self.credit / self.stratum.records
-
-    def unseen(self, caps: Caps) -> Unseen:
-        """What the log cannot see: how much less and how much more than `value` it may be worth.
-
-        What a ladder borrowed for items never shown may be worth nothing. On the other side, what
-        the clip cut off is worth its own click rate, and what was never shown at most its cap per
-        unit of exposure: by default the click rate of the best position, as if all that is new were
-        as good.
-        """
-        if not self.stratum.records:
-            return Unseen(0.0, 0.0)
-        cap = None if caps is None else caps.get(self.metric)
-        if cap is None:
-            cap = self.stratum.best_rate(self.ask.model, self.metric)
-        new = cap * max(self.mass - self.covered, 0.0)
-        more = self.lost + max(new - self.borrowed, 0.0)
-        return Unseen(self.borrowed / self.stratum.records, more / self.stratum.records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -479,7 +263,12 @@ def _root(covariance: Floats) -> Floats:
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
-class Estimates:
+def _of_difference(hidden: Floats) -> float:
+    """The variance that value − production hides."""
+    return float(hidden[0, 0] - 2 * hidden[0, 1] + hidden[1, 1])
+
+
+class Estimates(Covariance):
     """All estimates of a question, with one covariance.
 
     Args:
@@ -492,16 +281,8 @@ class Estimates:
     def __init__(
         self, question: Question, shape: Shape, strata: Strata, found: BatchResult
     ) -> None:
-        self.question, self.shape, self.strata = question, shape, strata
-        self._found, self.totals = found, found.totals
-        self.count = len(question.candidates)
-        ladders = [asks[0].ladder is not None for asks in question.groups]
-        widths = [
-            len(asks) * self.count + shared
-            for asks, shared in zip(question.groups, ladders, strict=True)
-        ]
-        self._starts = np.cumsum([len(question.parts), *widths])
-        self.width = int(self._starts[-1])
+        super().__init__(question, found.totals)
+        self.shape, self.strata, self._found = shape, strata, found
         self._place = {
             ask: (g, a) for g, asks in enumerate(question.groups) for a, ask in enumerate(asks)
         }
@@ -578,7 +359,7 @@ class Estimates:
         exposed = stratum.known.exposure(ask)
         filled = self.totals.sums.get((g, "filled"))
         if filled is not None:
-            exposed = _along(ask.exposure, filled[s])
+            exposed = along(ask.exposure, filled[s])
         if ask.ladder is not None:
             # As if all positions counted alike: then production is worth as many as it has.
             shown, theta = stratum.known.shown, ask.metric.theta
@@ -595,7 +376,7 @@ class Estimates:
                 found["squared"] += 2 * slope * number("crossed") + slope**2 * square
             found["squared"] *= even
             found["borrowed"] = number("borrowed")
-            shares = self.totals.sums[g, "rungs"][s, at].tolist()
+            shares = self.totals.sums[g, "rungs"][s, :, at].tolist()
             found["rungs"] = dict(zip(ask.ladder.rungs, shares, strict=True))
         if stratum.used:
             whole, risk = (
@@ -611,8 +392,8 @@ class Estimates:
                 found[name] += more
             exposed += risk
         often = self.totals.sums.get((g, "repeated"))
-        if often is not None and often[s, at, 0]:
-            found["repeated"] = float(often[s, at, 1] / often[s, at, 0])
+        if often is not None and often[s, 0, at]:
+            found["repeated"] = float(often[s, 1, at] / often[s, 0, at])
         largest = self.totals.largest.get((g, "largest"))
         doubtful = isinstance(ask.logging, Policy) or not ask.model.sees_items
         if doubtful and not ask.metric.shown:  # which is known without a log
@@ -635,167 +416,6 @@ class Estimates:
             **found,
         )
 
-    # --- what records show ------------------------------------------------------------------------
-
-    @cached_property
-    def _influence(self) -> dict[int, Any]:
-        """By part: the covariance of means of independent records, or sums over clusters."""
-        return {}
-
-    def _rows(self, s: int) -> tuple[list[tuple[str, Floats]], Floats | None]:
-        """Kinds of clusters with Σψ / n of each, shape (clusters, columns); or of records, Cov."""
-        if s in self._influence:
-            return self._influence[s]  # type: ignore[no-any-return]
-        n = float(self.totals.get(("all", "records"), s))
-        turn, centre = np.eye(self.width), np.zeros(self.width)
-        parts = self.question.parts
-        for m, metric in enumerate(parts):
-            earned = self.totals.sums["all", "reward", metric][s]
-            centre[m] = _along(metric.theta, earned) / n
-        for g in range(len(self.question.groups)):
-            value = self.totals.sums[g, "value"][s]
-            start, end = int(self._starts[g]), int(self._starts[g + 1])
-            centre[start : start + len(value)] = value / n
-            slope = self.totals.sums.get((g, "slope"))
-            if slope is not None:
-                turn[start : start + len(value), end - 1] = slope[s]
-        found: list[tuple[str, Floats]] = []
-        covariance = None
-        if "record" in self.question.clusters:
-            raw = self.totals.sums["record"][s]
-            mean = raw[:-1, -1] / n
-            centred = raw[:-1, :-1] - n * np.outer(mean, mean)
-            covariance = turn @ centred @ turn.T / (n * max(n - 1, 1))
-        for kind in ("period", "unit", BOTH):
-            if kind in self.totals.sums:
-                each = self.totals.sums[kind][s]
-                each = each[each[:, -1] > 0]
-                rows = each[:, :-1] - each[:, -1:] * centre
-                found.append((kind, rows @ turn.T / n))
-        self._influence[s] = found, covariance
-        return found, covariance
-
-    def freedom(self, s: int) -> float:
-        """Degrees of freedom of Student's t; infinite for independent records."""
-        rows, _ = self._rows(s)
-        return min((len(each) - 1 for kind, each in rows if kind != BOTH), default=math.inf)
-
-    def clusters(self, s: int) -> tuple[str, float]:
-        """Whose records vary together, of several kinds the first, and how many of them."""
-        rows, _ = self._rows(s)
-        if not rows:
-            return "record", float(self.totals.get(("all", "records"), s))
-        return rows[0][0], float(len(rows[0][1]))
-
-    def shown(self, s: int, design: Floats) -> Floats:
-        """Shape (Q, Q): the covariance of Q questions, Jacobians (Q, columns), that records show.
-
-        Of two kinds of clusters, no variance is below 0: where one would be, eigenvalues below 0
-        are cut, with all questions scaled alike before.
-        """
-        rows, covariance = self._rows(s)
-        if covariance is not None:
-            return np.asarray(design @ covariance @ design.T)
-        outer = [(-1.0 if kind == BOTH else 1.0, _outer(each @ design.T)) for kind, each in rows]
-        found = np.sum([sign * each for sign, each in outer], axis=0)
-        if len(outer) == 1:
-            return np.asarray(found)
-        size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))
-        unit = np.where(size > 0, size, 1.0)
-        values, vectors = np.linalg.eigh(found / unit / unit[:, None])
-        if values[0] >= 0:
-            return np.asarray(found)
-        root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-        return np.asarray(root @ root.T)
-
-    def memory(self, s: int, design: Floats) -> tuple[float, float]:
-        """What a question, shape (columns,), varies besides if neighbouring periods vary together.
-
-        It may be below 0. And the degrees of freedom with it.
-        """
-        rows, freedom = self._rows(s)[0], self.freedom(s)
-        if not rows or rows[0][0] != "period" or len(rows[0][1]) < _ENOUGH:
-            return 0.0, freedom
-        days = rows[0][1] @ design
-        lasting = newey_west(days) - float(_outer(days[:, None])[0, 0])
-        return lasting, min(1.5 * len(days) / (LAGS + 1) - 1, freedom)
-
-    # --- what no record shows ---------------------------------------------------------------------
-
-    def _group(self, column: int) -> tuple[int, int, int]:
-        """The group of a column, the ask in it, and the candidate."""
-        g = int(np.searchsorted(self._starts, column, side="right")) - 1
-        a, c = divmod(column - int(self._starts[g]), self.count)
-        return g, a, c
-
-    def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
-        """Shape (2, 2): the variance of value and production that small cells, few clusters hide.
-
-        With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
-        """
-        g, a, c = self._group(column)
-        found = np.zeros((2, 2) if other is None else (1, 1))
-        pool = self.totals.sums.get((g, "pool"))
-        if pool is None:
-            return found
-        n = float(self.totals.get(("all", "records"), s))
-        at = a * self.count + c
-        scale = np.array([1.0, ratio(*pool[s, at])[()] if pool[s, at, 1] > 0 else 0.0, 0.0])
-        # What few periods hide and what few units hide are different things. Of both together,
-        # which are many, hardly anything is hidden.
-        for kind in self.question.clusters:
-            tau = self.totals.sums.get((g, kind, "tau"))
-            scale[2] = 0.0
-            if tau is not None:
-                known, pooled, under = tau[s, at].tolist()
-                over = known + scale[1] * pooled
-                # A difference of equal numbers, which large rewards would make large.
-                rounding = _ROUNDING * (abs(known) + abs(scale[1] * pooled))
-                scale[2] = over / under if over > rounding and under > 0 else 0.0
-            for rank, by in enumerate(scale):
-                if (g, kind, rank, "vf") not in self.totals.sums:
-                    continue
-                vv = self.totals.sums[g, kind, rank, "vv", a][s]
-                if other is not None:
-                    found[0, 0] += by * vv[c, self._group(other)[2]]
-                    continue
-                vf, ff = (self.totals.sums[g, kind, rank, name][s, at] for name in ("vf", "ff"))
-                found += by * np.array([[vv[c, c], vf], [vf, ff]])
-        return found / n**2
-
-    def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
-        """The variance that shrinkage hides, or its covariance with another of the ladder's."""
-        g = self._group(column)[0]
-        loose = self.totals.sums.get((g, "loose"))
-        if loose is None:
-            return 0.0
-        start = int(self._starts[g])
-        i, j = column - start, (column if other is None else other) - start
-        slope, across = (self.totals.sums[g, name][s] for name in ("slope", "loose across"))
-        last = float(self.totals.sums[g, "loose last"][0, 0])
-        found = loose[s, i, j] + slope[i] * across[j] + slope[j] * across[i]
-        n = float(self.totals.get(("all", "records"), s))
-        return float(found + slope[i] * slope[j] * last) / n**2
-
-    def of_sample(self, s: int, column: int) -> float:
-        """The variance of a candidate that is itself a sample."""
-        g, a, c = self._group(column)
-        sample = self.totals.sums.get((g, "sample", c))
-        if sample is None:
-            return 0.0
-        own, squares, freedom, alone = sample[s, a].tolist()
-        usual = squares / freedom if freedom else 0.0
-        return float(own + usual * alone) / float(self.totals.get(("all", "records"), s)) ** 2
-
-    def off_by(self, s: int, column: int) -> Floats:
-        """Shape (D,): how far errors that contexts share put a column off."""
-        g = self._group(column)[0]
-        found = self.totals.sums.get((g, "off by"))
-        if found is None:
-            return np.zeros(1)
-        n = float(self.totals.get(("all", "records"), s))
-        return np.asarray(found[s, column - int(self._starts[g])] / n)
-
     def joint(self, estimates: Sequence[Estimate], *, production: bool = False) -> Floats:
         """Shape (Q, Q): the covariance of Q estimates; or (Q + 1, Q + 1), with production last.
 
@@ -816,7 +436,8 @@ class Estimates:
         first = [number.index(i) for i in range(len(numbers))]
         whose = [*number, *([len(first)] if production else [])]
         questions = [designs[i][0] for i in first] + ([designs[0][1]] if production else [])
-        found = self.shown(s, np.stack(questions))[np.ix_(whose, whose)]
+        shown = self.paired if production else self.shown
+        found = shown(s, np.stack(questions))[np.ix_(whose, whose)]
         alike = found / np.sqrt(np.maximum(np.outer(np.diag(found), np.diag(found)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
@@ -847,6 +468,7 @@ class Estimates:
         )
         if len(one.parts) > 1:  # as alike as their numerators
             alike = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
+            alike = min(max(alike, -1.0), 1.0)
             mine, theirs = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
             both = alike * math.sqrt(mine * theirs)
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
@@ -883,28 +505,3 @@ class Estimates:
                 f"{what} {number_of(count, 'context')} of the log, for example "
                 f"{', '.join(map(repr, some))}.{remedy}"
             )
-
-
-def _of_difference(hidden: Floats) -> float:
-    """The variance that value − production hides."""
-    return max(float(hidden[0, 0] - 2 * hidden[0, 1] + hidden[1, 1]), 0.0)
-
-
-def _outer(rows: Floats) -> Floats:
-    return np.asarray(rows.T @ rows * (len(rows) / max(len(rows) - 1, 1)))
-
-
-def newey_west(values: Floats, lags: int = LAGS) -> float:
-    """The variance of the total of values in order, of which neighbours vary together.
-
-    Args:
-        values: Shape (G,): they add up to about 0.
-        lags: how far back one of them may remember.
-    """
-    count = len(values)
-    centred = values - values.mean()
-    found = float(centred @ centred)
-    for lag in range(1, lags + 1):
-        found += 2 * (1 - lag / (lags + 1)) * float(centred[lag:] @ centred[:-lag])
-    lost = 1 - 2 / 3 * (lags + 1) / count
-    return max(found, 0.0) * count / (count - 1) / lost

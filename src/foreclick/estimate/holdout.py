@@ -41,7 +41,6 @@ from foreclick.batches import (
     batches_of,
     padded,
     ratio,
-    reward_of,
     sums,
 )
 from foreclick.batches.arrays import numbered, value_of_each
@@ -56,20 +55,14 @@ from foreclick.estimate.cells import (
     row_credit,
 )
 from foreclick.estimate.columns import Totals
-from foreclick.estimate.fit import fitted
-from foreclick.estimate.ladder import (
-    Fitted,
-    borrowed,
-    climb,
-    descend,
-    log_rungs,
-    slot_examination,
-)
-from foreclick.estimate.question import Ask, Question, check_clips
-from foreclick.estimate.spec import Estimator, Ladder
+from foreclick.estimate.ladder import log_rungs, slot_examination
 from foreclick.estimate.weighted import product_of
+from foreclick.estimators import Estimator, Ladder
+from foreclick.learn.fit import fitted
+from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend
 from foreclick.metrics import Metric
 from foreclick.progress import say
+from foreclick.question import Ask, Question, check_clips
 from foreclick.tallies.base import Tally
 
 _ROUNDING = 1e-12  # of a difference of sums; a record in a cell of a trillion of them is less
@@ -173,9 +166,9 @@ def fold_errors(
                 continue
             predicted = _weighted(cut, asks)
             for a, ask in enumerate(asks):
-                error = predicted[cases.number, a] - cases.truth[ask.metric]
+                error = predicted[a, cases.number] - cases.truth[ask.metric]
                 w, n = cases.weight, cut.case_n[cases.number]
-                each = np.stack([w * error**2, w * error, n * error], axis=1)
+                each = np.stack([w * error**2, w * error, n * error])
                 totals.more(("errors", ask), group_sums(cases.fold, each, count))
     errors = [
         FoldErrors(ask, *_summed(totals, ask, forward=protocol.forward))
@@ -253,24 +246,24 @@ class Cut:
         return self.training(self.case_n, self.case_context, self.batch.context_n)
 
     def training(self, own: Floats, group: Ints, whole: Floats) -> Floats:
-        """Shape (E, …): what is left to predict each fold from: other folds, or earlier ones.
+        """Shape (…, E): what is left to predict each fold from: other folds, or earlier ones.
 
         Args:
-            own: Shape (E, …): the sum of each fold itself.
+            own: Shape (…, E): the sum of each fold itself.
             group: Shape (E,), sorted: the context or cell; its folds in order.
-            whole: Shape (G, …): the sum of each group over all folds.
+            whole: Shape (…, G): the sum of each group over all folds.
         """
         if not self.protocol.forward:
-            left = whole[group] - own
+            left = whole[..., group] - own
             return np.where(left > own * _ROUNDING, left, 0.0)
         found = np.zeros(own.shape)
-        start = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(own) else group
-        size, step = np.diff(np.append(start, len(own))), 1
+        start = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group
+        size, step = np.diff(np.append(start, len(group))), 1
         while len(start):  # the folds of all groups, one after the other
             more = size > step
             start, size = start[more], size[more]
             at = start + step
-            found[at] = found[at - 1] + own[at - 1]
+            found[..., at] = found[..., at - 1] + own[..., at - 1]
             step += 1
         return found
 
@@ -364,13 +357,13 @@ def _summed(totals: Totals, ask: Ask, *, forward: bool) -> tuple[Floats, Floats,
     """Shape (T,) each: squared errors, errors, and those of the traffic."""
     found = totals.sums["errors", ask]
     if ask.ladder is None:
-        squared, error, traffic = found.T
+        squared, error, traffic = found
         return squared, error, traffic
     own, whole = totals.sums["passed own", ask.group], totals.sums["passed whole", ask.group]
     left = np.cumsum(own, axis=0) - own if forward else whole - own
     n, c = np.where(left > own * _ROUNDING, left, 0.0).T
     rho = ratio(c, n)
-    dd, db, bb, d, b, td, tb = found.T
+    dd, db, bb, d, b, td, tb = found
     squared = np.maximum(dd + 2 * rho * db + rho**2 * bb, 0.0)
     return squared, d + rho * b, td + rho * tb
 
@@ -389,7 +382,7 @@ class _Everything(Candidate):
 
 
 def _weighted(cut: Cut, asks: list[Ask]) -> Floats:
-    """Shape (Q, A): what is predicted of every case, by asks that share their cells."""
+    """Shape (A, Q): what is predicted of every case, by asks that share their cells."""
     batch, count = cut.batch, cut.protocol.count
     everything = _Everything(batch)
     cells = cells_of(everything, asks[0])
@@ -406,19 +399,17 @@ def _weighted(cut: Cut, asks: list[Ask]) -> Floats:
     if asks[0].hazard:
         return _by_hazard(cut, everything, cells, asks, entries)
     share = ratio(entries.exposed, training[0])
-    over = share * ratio(cut.training_n, cut.case_n)[case][:, None]
-    clip = np.array([ask.clip for ask in asks])
-    bound = (
-        np.where(np.isfinite(clip), clip, 0.0) * ratio(cut.case_n, cut.training_n)[case][:, None]
-    )
+    over = share * ratio(cut.training_n, cut.case_n)[case]
+    clip = np.array([[ask.clip] for ask in asks])
+    bound = np.where(np.isfinite(clip), clip, 0.0) * ratio(cut.case_n, cut.training_n)[case]
     value = training[1] * np.where(over <= clip, share, bound)
-    return group_sums(case, value, len(cut.case_n)) / cut.case_n[:, None]
+    return group_sums(case, value, len(cut.case_n)) / cut.case_n
 
 
 def _by_hazard(
     cut: Cut, everything: Candidate, cells: Cells, asks: list[Ask], entries: CellEntries
 ) -> Floats:
-    """Shape (Q, A): the mean over lists of Σ_k θ_k h_k Π_{j<k} (1 − h_j), h_k = min(p_k r_g, 1)."""
+    """Shape (A, Q): the mean over lists of Σ_k θ_k h_k Π_{j<k} (1 − h_j), h_k = min(p_k r_g, 1)."""
     batch, count, found = cut.batch, cut.protocol.count, []
     keys = entries.cell.astype(np.int64) * count + entries.cluster
     for a, ask in enumerate(asks):
@@ -432,7 +423,7 @@ def _by_hazard(
         at = np.searchsorted(keys, wanted)
         there = np.append(keys, -1)[np.minimum(at, len(keys))] == wanted
         left = []
-        for own in (entries.earned[:, a], entries.exposed[:, a]):
+        for own in (entries.earned[a], entries.exposed[a]):
             mine = np.where(there, np.append(own, 0.0)[np.minimum(at, len(keys))], 0.0)
             if cut.protocol.forward:
                 before = np.append(0.0, np.cumsum(own))
@@ -443,7 +434,7 @@ def _by_hazard(
         rates[shown] = ratio(*left)[number]
         worth = product_of(rates.reshape(atom.shape), ask).total
         found.append(sums(cut.row_case, batch.n * worth, len(cut.case_n)) / cut.case_n)
-    return np.stack(found, axis=1)
+    return np.stack(found)
 
 
 # --- the ladder -----------------------------------------------------------------------------------
@@ -463,7 +454,7 @@ def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fi
     cell = log.slot[listed[at], position].astype(np.int64)
     key, entry = numbered(cell * count + fold[at], len(log.rungs[0].n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
-    earned = reward_of(batch, reward)
+    earned = batch.reward(reward)
     own = log.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
     where = np.searchsorted(key, own * count + cut.fold[earned.row])
     c = sums(where, earned.value * batch.n[earned.row], len(key))
@@ -504,4 +495,4 @@ def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fi
         delta, w, records = alpha - cases.truth[ask.metric], cases.weight, cut.case_n[cases.number]
         parts = [w * delta**2, w * delta * beta, w * beta**2, w * delta, w * beta]
         parts += [records * delta, records * beta]
-        totals.more(("errors", ask), group_sums(cases.fold, np.stack(parts, axis=1), count))
+        totals.more(("errors", ask), group_sums(cases.fold, np.stack(parts), count))

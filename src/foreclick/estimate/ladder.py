@@ -3,8 +3,9 @@
 The value is Σ_x n_x Σ_g h_g r_g over the candidate's cells, with the rates r that `Ladder` defines.
 Strengths given, a rate moves with the counts of its own cell and with the rate of the rung below,
 which moves with all of its cells. So a record t moves the estimate by A_g (c_g(t) − r_g n_g(t)),
-summed over the cells of the top. A comes down the ladder as rates do. With H the candidate's
-exposure that gets its rate from a cell, of its own or by backing off,
+summed over the cells of the top. A comes down the ladder as rates do. With H the exposure of the
+candidate that gets
+its rate from a cell, of its own or by backing off,
 
     A = H / (n + s) + A' s / (n + s).
 
@@ -21,90 +22,17 @@ vector a cell, so that two candidates that show the same are off by the same.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Floats, Ints, padded, ratio, reward_of, sums
+from foreclick.batches import EMPTY, Batch, Floats, Ints, padded, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.matching import matched_prefixes
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.estimate.columns import Loose, Scored, View, influence
-from foreclick.estimate.question import Ask
-from foreclick.estimate.spec import Ladder
-
-FEWEST = 0.02
-"""At least this share of readers goes on below an item, so that no examination is 0."""
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A ladder with its strengths and examination, given or learnt.
-
-    Attributes:
-        strengths: s of each rung but the coarsest, finest first.
-        examined: p_1, p_2, …, down to the last position of the log, or as deep as it was given.
-        stopping: κ.
-        base: the log's rate when strengths were learnt: what the rates μ of items in the
-            examination are backed off to, so that each context has its own.
-        rounds: in how many rounds rates and examination are found.
-    """
-
-    ladder: Ladder
-    strengths: tuple[float, ...]
-    examined: tuple[float, ...]
-    stopping: float = 0.0
-    base: float = 0.0
-    rounds: int = 0
-
-
-def borrowed(n: Floats, s: float) -> Floats:
-    """Which share of a cell's rate comes from the rung below: s / (n + s)."""
-    return np.ones_like(n) if math.isinf(s) else np.asarray(s / (n + s))
-
-
-def own_weight(n: Floats, s: float) -> Floats:
-    """How far one click of a cell moves its rate: 1 / (n + s)."""
-    return np.zeros_like(n) if math.isinf(s) else np.asarray(1 / (n + s))
-
-
-def climb(
-    n: Floats, c: Floats, s: float, below: Ints, count: int, exposed: Floats | float = 1.0
-) -> tuple[Floats, Floats]:
-    """Records and clicks that the cells of a rung of strength s pass on to the rung below.
-
-    Args:
-        n: Shape (G,): records of each cell.
-        c: Shape (G,): clicks of each cell.
-        s: the strength of the rung.
-        below: Shape (G,): the cell of the rung below that each belongs to.
-        count: how many cells the rung below has.
-        exposed: Shape (G,): how much a record exposes the cell below.
-    """
-    share = borrowed(n, s)
-    return sums(below, n * share * exposed, count), sums(below, c * share, count)
-
-
-def descend(n: Floats, c: Floats, s: float, expected: Floats) -> Floats:
-    """The rate of each cell, from its counts and from what the rung below expects of it, r' e."""
-    return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
-
-
-def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
-    """Shape (L, K): which share of those who look at a list get as far as each position.
-
-    Args:
-        mu: Shape (Q,): the rate of each item.
-        shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
-        stopping: κ.
-    """
-    going_on = np.maximum(1 - stopping * np.clip(mu, 0, 1), FEWEST)
-    found = np.ones(shown.shape)
-    # Nobody stops at nothing: `EMPTY` is the number of the last.
-    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=found[:, 1:])
-    return found
-
+from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend, own_weight, readers
+from foreclick.question import Ask
 
 # --- the log's cells ------------------------------------------------------------------------------
 
@@ -167,7 +95,7 @@ def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
         slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
         position = np.full(pairs * k + 1, -1, dtype=np.int32)
         position[slots] = np.arange(len(slots), dtype=np.int32)
-        earned = reward_of(batch, reward)
+        earned = batch.reward(reward)
         value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
         starts = np.zeros(k, dtype=np.int64)
         tops: list[Rung] = []
@@ -227,7 +155,7 @@ class _Slots(NamedTuple):
     Attributes:
         listed: Shape (Q,): the list of each; -1 if lists are not told apart.
         position, pair, context: Shape (Q,).
-        mass: Shape (Q, C): how likely each candidate shows it.
+        mass: Shape (C, Q): how likely each candidate shows it.
     """
 
     listed: Ints
@@ -243,10 +171,10 @@ def _slots_of(view: View, depth: int, *, by_list: bool) -> _Slots:
     if by_list:
         lists = policies.lists
         at, k = np.nonzero((lists.pairs[:, :depth] != EMPTY) & (lists.mass > 0)[:, None])
-        return _Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at].T)
+        return _Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at])
     slots = policies.slots
     at, k = np.nonzero(slots.mass[:, :depth] > 0)
-    mass = policies.slot_mass[:, at, k].T
+    mass = policies.slot_mass[:, at, k]
     return _Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
 
 
@@ -338,7 +266,9 @@ def passed_on(batch: Batch, fit: Fitted, reward: str) -> tuple[float, float]:
     return float(n[0]), float(c[0])
 
 
-def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, rows: bool) -> Scored:
+def score_ladder(
+    view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, rows: bool, apart: bool = False
+) -> Scored:
     """The columns of a ladder: an ask after the other, the candidates of each side by side.
 
     Args:
@@ -347,6 +277,7 @@ def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, row
         fit: the ladder.
         base: the rate of the log.
         rows: whether ψ of rows is wanted, and with it the last column, the rate of the log.
+        apart: whether the answer has several parts, so that facts are wanted by context.
     """
     batch, reward = view.batch, asks[0].metric.reward
     log = log_rungs(batch, fit, reward)
@@ -355,89 +286,93 @@ def score_ladder(view: View, asks: list[Ask], fit: Fitted, base: LogRate, *, row
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
     slots = _slots_of(view, depth, by_list=fit.ladder.top == "list")
     paths = _paths(view, fit, log, [rate for rate, _ in settled], base.rate, slots)
-    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks], axis=1)[slots.position]
-    mass = slots.mass * batch.context_n[slots.context][:, None]
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
+    mass = slots.mass * batch.context_n[slots.context]
     width = len(asks) * view.count
-    h = (theta[:, :, None] * mass[:, None, :]).reshape(len(theta), width)  # (Q, E)
-    of_item = paths[-2]
-    unseen = (of_item.n <= 0)[:, None]
-    earned = h * paths[0].rate[:, None]
-    left, reach, sources = np.ones(len(h)), h, []
-    reached = []
+    h = (theta[:, None] * mass).reshape(width, len(slots.pair))  # (E, Q)
+    earned, unseen = h * paths[0].rate, paths[-2].n <= 0
+    left, reach, sources, reached = np.ones(h.shape[1]), h, [], []
     for rung, path in zip(log.rungs, paths, strict=True):
         cells, first, number = np.unique(path.cell, return_index=True, return_inverse=True)
         reached.append((cells, first, group_sums(number.ravel(), reach, len(cells))))
         passed = borrowed(path.n, rung.s)
         sources.append(left * (1 - passed))
         left = left * passed
-        reach = reach * (passed * path.exposed)[:, None]
+        reach = reach * (passed * path.exposed)
     sources.append(left)
-    # A cell of the top counts once, however many lists or candidates lead to it.
-    cells, first, used = reached[0]
     facts = {
         "mass": h,
         "covered": np.where(unseen, 0.0, h),
         "borrowed": np.where(unseen, earned, 0.0),
+        "rungs": np.stack([h * source for source in sources]),
     }
     by_context = {k: group_sums(slots.context, each, count) for k, each in facts.items()}
-    shares = np.stack([h * source[:, None] for source in sources], axis=2)
-    by_context["rungs"] = group_sums(slots.context, shares, count)
     found = Scored(group_sums(slots.context, earned, count), by_context)
     if not rows:
         return found
     width += 1
     found.slope = group_sums(slots.context, reach, count)
-    factor = np.zeros((1, width))
-    factor[0, -1] = 1 / base.n if base.n > 0 else 0.0
+    factor = np.zeros((width, 1))
+    factor[-1, 0] = 1 / base.n if base.n > 0 else 0.0
     owner = None  # the context of each cell of the rung below; of the log, none
     for j in reversed(range(len(log.rungs))):
         rung, path, (cells, first, used) = log.rungs[j], paths[j], reached[j]
         logged = int(np.searchsorted(cells, len(rung.n)))
-        mine = cells[:logged]
+        mine, n, lent = cells[:logged], rung.n, borrowed(rung.n, rung.s)
         if not math.isinf(rung.s):
-            expected, n = settled[j][1], rung.n
             error = borrowed(path.n[first], rung.s) * np.sqrt(path.expected[first] / rung.s)
-            slip = np.zeros((len(cells), width))
-            slip[:, :-1] = used
-            slip[:logged] -= factor[rung.below[mine]] * n[mine][:, None]
-            found.loose.append(Loose(slots.context[first], slip * error[:, None]))
+            slip = np.zeros((width, len(cells)))
+            slip[:-1] = used
+            slip[:, :logged] -= factor[:, rung.below[mine]] * n[mine]
+            found.loose.append(Loose(slots.context[first], slip * error))
             # Where the candidate shows nothing, slip is - n times the factor of the cell below.
-            rest = (n * borrowed(n, rung.s)) ** 2 * expected / rung.s
+            rest = (n * lent) ** 2 * settled[j][1] / rung.s
             rest[mine] = 0.0
             rest = np.sqrt(sums(rung.below, rest, rung.size))
-            found.loose.append(Loose(owner, factor * rest[:, None]))
-        last = np.zeros((len(rung.n) + (j == 0), width))  # the top's ends with no cell
-        np.multiply(factor[rung.below], borrowed(rung.n, rung.s)[:, None], out=last[: len(rung.n)])
-        last[mine, :-1] += used[:logged] * own_weight(rung.n[mine], rung.s)[:, None]
-        factor, owner = last, _contexts_of(rung, owner)
-    top = log.rungs[0]
-    cost = factor.copy()
-    cost[:-1] *= settled[0][0][:, None]
-    common = np.zeros((count, width))
-    common[:, :-1] = ratio(found.value, batch.context_n[:, None])
-    counts = RewardCounts(reward, reward_of(batch, reward))
-    whole = [(counts, slice(None))]
-    found.psi = influence(batch, batch.row_list, log.slot, common, factor, cost, whole)
+            found.loose.append(Loose(owner, factor * rest))
+        last = np.zeros((width, len(n) + (j == 0)))  # the top's ends with no cell
+        np.take(factor, rung.below, axis=1, out=last[:, : len(n)], mode="clip")
+        last[:, : len(n)] *= lent
+        last[:-1, mine] += used[:, :logged] * own_weight(n[mine], rung.s)
+        factor = last
+        owner = np.arange(len(n)) if owner is None else owner[rung.below]
+    n, a, last = log.rungs[0].n, factor[:-1, :-1], factor[-1, :-1]
+    common = np.zeros((width, count))
+    common[:-1] = ratio(found.value, batch.context_n)
+    rate, expected = np.append(settled[0][0], 0.0), np.zeros((width, len(log.slot)))
+    for own, values in zip(expected, factor, strict=True):
+        cost = values * rate
+        for column in log.slot.T:
+            np.add(own, cost[column], out=own)
+    counted = [RewardCounts(reward, batch.reward(reward))] * width
+    found.psi = influence(batch, batch.row_list, log.slot, common, factor, expected, counted)
     # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.
-    n, a, last = top.n[:, None], factor[:-1, :-1], factor[:-1, -1:]
-    each = {"weighted": n * a, "squared": n * a * a, "crossed": n * a * last}
-    each |= {"last weighted": n * last, "last squared": n * last * last}
-    context = np.arange(len(top.n)) if owner is None else owner
-    found.facts |= {name: group_sums(context, values, count) for name, values in each.items()}
+    weighted = a * n
+    for name, one, other in (
+        ("weighted", weighted, None),
+        ("squared", weighted, a),
+        ("crossed", weighted, last),
+        ("last weighted", n[None], last),
+        ("last squared", n[None], last**2),
+    ):
+        if apart and owner is not None:
+            product = one if other is None else one * other
+            found.facts[name] = group_sums(owner, product, count)
+        elif other is None:
+            found.facts[name] = one.sum(axis=1)[:, None]
+        else:
+            found.facts[name] = np.einsum("eg,eg->e", one, np.broadcast_to(other, one.shape))[
+                :, None
+            ]
     return found
 
 
-def _contexts_of(rung: Rung, below: Ints | None) -> Ints:
-    """Shape (G,): the context of each cell, from those of the rung below."""
-    return np.arange(len(rung.n)) if below is None else below[rung.below]
-
-
 def ladder_worth(view: View, asks: list[Ask], fit: Fitted, base: LogRate) -> Floats:
-    """Shape (M, A): the value of each of the candidates' lists, Σ_k θ_k r."""
+    """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
     log = log_rungs(view.batch, fit, asks[0].metric.reward)
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
     slots = _slots_of(view, depth, by_list=True)
     rates = [rate for rate, _ in base.rates(log)]
     rate = _paths(view, fit, log, rates, base.rate, slots)[0].rate
-    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks], axis=1)[slots.position]
-    return group_sums(slots.listed, rate[:, None] * theta, len(view.policies.lists.mass))
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
+    return group_sums(slots.listed, rate * theta, len(view.policies.lists.mass))

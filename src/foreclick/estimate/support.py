@@ -10,9 +10,9 @@ import numpy as np
 from foreclick.batches import Candidate, Floats, Ints, sums
 from foreclick.estimate.cells import Cells
 from foreclick.estimate.columns import View
-from foreclick.estimate.question import Ask
 from foreclick.estimate.weighted import WeighedCells
 from foreclick.models import ClickModel, Slots
+from foreclick.question import Ask
 
 Row = dict[str, Any]
 
@@ -56,21 +56,21 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportD
 
     found = {}
     for a, ask in enumerate(w.asks):
-        mass = w.records * w.wanted[:, a, 0]
-        logged = w.logged[:, a] > 0
+        mass = w.records * w.wanted[a, 0]
+        logged = w.logged[a] > 0
         covered, uncovered = (
             sums(context, np.where(logged == seen, mass, 0.0), batch.context_count)
             for seen in (True, False)
         )
-        over = w.ratio[:, a, 0]
+        over = w.ratio[a, 0]
         largest = [
             {
                 "context": name(context[g]),
                 "cell": _cell_name(w.cells, view.policies, ask.model, g),
                 "weight": float(over[g]),
-                "exposure": float(w.wanted[g, a, 0]),
-                "records": float(w.n[g, a]),
-                "squared": float(w.exposed[g, a] * w.weight[g, a, 0] ** 2),
+                "exposure": float(w.wanted[a, 0, g]),
+                "records": float(w.n[a, g]),
+                "squared": float(w.exposed[a, g] * w.weight[a, 0, g] ** 2),
             }
             for g in _largest(over, top)
         ]

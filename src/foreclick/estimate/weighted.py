@@ -20,16 +20,16 @@ of V by r_g over the cell's exposure at risk is its weight W_g.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Candidate, Floats, ratio, sums
+from foreclick.batches import EMPTY, Batch, Candidate, Cluster, Floats, ratio, sums
 from foreclick.errors import ModelError
 from foreclick.estimate.cells import (
+    CellEntries,
     Cells,
     SlotCounts,
     cells_of,
@@ -39,13 +39,13 @@ from foreclick.estimate.cells import (
     side_by_side,
 )
 from foreclick.estimate.columns import Scored, View, influence
-from foreclick.estimate.question import Ask
 from foreclick.policies import Observed
+from foreclick.question import Ask
 
 LARGEST_WEIGHT = 1e60
 """Larger weights are refused: their squares, summed over the records of a log, may overflow."""
 
-_CERTAIN = 1 + 1e-9  # an examination times its own inverse may be above 1 by a bit
+_CERTAIN = 1 + 1e-9  # what ought to be equal may be above by a bit: a weight and M, a hazard and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +56,19 @@ class WeighedCells:
         asks: what is asked.
         cells: the cells themselves.
         records: Shape (G,): n_x, the records of the cell's context.
-        theta, exposure: Shape (J, A): θ and e of each atom.
-        wanted: Shape (G, A, C): H_g, the candidate's exposure of the cell.
-        logged: Shape (G, A): P_g, the logged exposure per record of the context.
-        exposed, credit: Shape (G, A): the logged exposure Σ e, and what was earned, Σ θ w.
-        n: Shape (G, A): how many records expose the cell.
+        theta, exposure: Shape (A, J): θ and e of each atom.
+        wanted: Shape (A, C, G): H_g, the candidate's exposure of the cell.
+        logged: Shape (A, G): P_g, the logged exposure per record of the context.
+        exposed, credit: Shape (A, G): the logged exposure Σ e, and what was earned, Σ θ w.
+        n: Shape (A, G): how many records expose the cell.
         share: Shape (G,): which part of its cell a row stands for; 1 but for propensities.
-        ratio: Shape (G, A, C): H_g / P_g, and 0 where P_g is 0.
-        weight: Shape (G, A, C): min(H_g / P_g, M).
-        values: Shape (G, A, C): what the cell adds to the value; None: C_g W_g.
-        worth: Shape (M, A): what each list of the candidates is worth; None: its cells tell it.
-        levers: Shape (J, A, C): how much the value moves with log p of each atom's position, if the
+        ratio: Shape (A, C, G): H_g / P_g, and 0 where P_g is 0.
+        weight: Shape (A, C, G): min(H_g / P_g, M).
+        values: Shape (A, C, G): what the cell adds to the value; None: C_g W_g.
+        worth: Shape (A, M): what each list of the candidates is worth; None: its cells tell it.
+        levers: Shape (A, C, J): how much the value moves with log p of each atom's position, if the
             cell's rate stays; None: as much as the atom adds to it.
-        given: Shape (J, A): P of each atom where the logging policy is given.
+        given: Shape (A, J): P of each atom where the logging policy is given.
         known: whether the logging probabilities are given, so that no rate was fitted.
         by_row: whether every row of the log has a propensity of its own.
     """
@@ -95,53 +95,53 @@ class WeighedCells:
 
     @cached_property
     def rate(self) -> Floats:
-        """Shape (G, A): r_g = C_g / P_g, 0 where nothing was exposed."""
+        """Shape (A, G): r_g = C_g / P_g, 0 where nothing was exposed."""
         return ratio(self.credit, self.exposed)
 
     @property
     def clip(self) -> Floats:
-        """Shape (A, 1): M."""
-        return np.array([[ask.clip] for ask in self.asks])
+        """Shape (A, 1, 1): M."""
+        return np.array([ask.clip for ask in self.asks])[:, None, None]
 
     @cached_property
     def free(self) -> Any:  # noqa: ANN401 - booleans
-        """Shape (G, A, C): u_g, whether the clip leaves the weight as it is."""
-        return self.ratio <= self.clip
+        """Shape (A, C, G): u_g, whether the clip leaves the weight as it is."""
+        return self.ratio <= self.clip * _CERTAIN
 
     @cached_property
     def value(self) -> Floats:
-        """Shape (G, A, C): what each cell adds to the value, times records."""
-        return self.credit[:, :, None] * self.weight if self.values is None else self.values
+        """Shape (A, C, G): what each cell adds to the value, times records."""
+        return self.credit[:, None] * self.weight if self.values is None else self.values
 
     def by_context(self, values: Floats) -> Floats:
-        """Shape (X, E): sums over the cells of each context, of values (G, A, C)."""
+        """Shape (E, X): sums over the cells of each context, of values (A, C, G)."""
         count = self.cells.batch.context_count
-        return group_sums(self.cells.context, values, count).reshape(count, -1)
+        return group_sums(self.cells.context, values, count).reshape(-1, count)
 
 
 def weigh(view: View, asks: list[Ask], logging: Candidate | str | None) -> WeighedCells:
     """The candidates' cells with their weights, for asks of one group."""
     policies = view.policies
     cells = cells_of(policies, asks[0], policies.depth if logging == "propensity" else None)
-    exposure = np.stack([cells.along(ask.exposure) for ask in asks], axis=1)
-    wanted = cells.by_cell(exposure[:, :, None] * cells.mass[:, None, :])
+    exposure = np.stack([cells.along(ask.exposure) for ask in asks])
+    wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
         return _with_weights(_by_propensity(cells, asks, exposure, wanted))
     found = _logged(cells, asks, exposure, wanted)
     if asks[0].hazard:
         return _with_hazards(found, policies)
     if isinstance(logging, Candidate):
-        given = other_mass(cells, policies, logging, asks[0])[:, None] * exposure
+        given = other_mass(cells, policies, logging, asks[0]) * exposure
         found = replace(found, logged=cells.by_cell(given), known=True, given=given)
     return _with_weights(found)
 
 
 def _logged(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> WeighedCells:
     """Cells with what the log has of each, by its frequencies; without weights."""
-    theta = np.stack([cells.theta(ask) for ask in asks], axis=1)
+    theta = np.stack([cells.theta(ask) for ask in asks])
     counts = [cells.reward_counts(ask) for ask in asks]
-    shown = cells.counts.n(counts[0])[cells.slot][:, None]
-    earned = np.stack([cells.counts.earned(each)[cells.slot] for each in counts], axis=1)
+    shown = cells.counts.n(counts[0])[cells.slot]
+    earned = np.stack([cells.counts.earned(each)[cells.slot] for each in counts])
     records = cells.batch.context_n[cells.context]
     exposed = cells.by_cell(shown * exposure)
     return WeighedCells(
@@ -151,7 +151,7 @@ def _logged(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> 
         theta=theta,
         exposure=exposure,
         wanted=wanted,
-        logged=ratio(exposed, records[:, None]),
+        logged=ratio(exposed, records),
         exposed=exposed,
         credit=cells.by_cell(earned * theta),
         n=cells.by_cell(np.where(exposure > 0, shown, 0.0)),
@@ -163,7 +163,7 @@ def _logged(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> 
 
 def _with_weights(found: WeighedCells) -> WeighedCells:
     """min(H/P, M). Where P = 0: M if it is finite, else the credit is left out; 0/0 = 0."""
-    logged, clip = found.logged[:, :, None], found.clip
+    logged, clip = found.logged[:, None], found.clip
     with np.errstate(over="ignore"):  # what is too large is clipped, or refused below
         over = ratio(found.wanted, logged)
     weight = np.minimum(over, clip)
@@ -171,7 +171,7 @@ def _with_weights(found: WeighedCells) -> WeighedCells:
         impossible = (logged <= 0) & (found.wanted > 0) & np.isfinite(clip)
         weight = np.where(impossible, np.broadcast_to(clip, weight.shape), weight)
     if weight.max(initial=0.0) > LARGEST_WEIGHT:
-        g, a, _ = np.unravel_index(int(weight.argmax()), weight.shape)
+        a, _, g = np.unravel_index(int(weight.argmax()), weight.shape)
         batch = found.cells.batch
         name = batch.contexts[int(batch.context_value[found.cells.context[g]])].as_py()
         raise ModelError(
@@ -207,16 +207,18 @@ def _by_propensity(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floa
         slot=np.concatenate([rows.slot[row, position], last + rows.size]),
         position=np.concatenate([cells.position[atom], last]),
         cell=np.arange(len(row) + len(unseen)),
-        mass=np.concatenate([cells.mass[atom], np.zeros((len(unseen), cells.mass.shape[1]))]),
+        mass=np.concatenate(
+            [cells.mass[:, atom], np.zeros((len(cells.mass), len(unseen)))], axis=1
+        ),
         context=np.concatenate([cells.context[cell], cells.context[unseen]]),
         key=np.concatenate([cell, unseen]),
         filled=None if cells.filled is None else cells.filled[np.concatenate([atom, unseen])],
     )
-    own = np.concatenate([exposure[atom], np.zeros((len(unseen), len(asks)))])
-    found = _logged(alone, asks, own, wanted[alone.key])
+    own = np.concatenate([exposure[:, atom], np.zeros((len(asks), len(unseen)))], axis=1)
+    found = _logged(alone, asks, own, wanted[:, :, alone.key])
     return replace(
         found,
-        logged=own * np.concatenate([given, none])[:, None],
+        logged=own * np.concatenate([given, none]),
         share=np.concatenate([n / in_cell[cell], none + 1.0]),
         known=True,
         by_row=True,
@@ -236,28 +238,27 @@ def _row_slots(batch: Batch, *, whole: bool) -> SlotCounts:
 
 def _with_hazards(logged: WeighedCells, policies: Candidate) -> WeighedCells:
     """The cells with their weights, and the lists with what each is worth."""
-    cells, lists = logged.cells, policies.lists
-    mass = policies.list_mass.T  # (M, C)
+    cells, lists, mass = logged.cells, policies.lists, policies.list_mass  # (C, M)
     records = cells.batch.context_n[lists.context]
     shape = logged.wanted.shape
-    weight, values, worth = np.zeros(shape), np.zeros(shape), np.zeros((len(mass), shape[1]))
-    levers = np.zeros((len(cells.slot), *shape[1:]))
+    weight, values = np.zeros(shape), np.zeros(shape)
+    worth, levers = np.zeros((shape[0], mass.shape[1])), np.zeros((*shape[:2], len(cells.slot)))
     for a, ask in enumerate(logged.asks):
         atom = list_atoms(cells, policies, ask)
         at = np.where(atom >= 0, cells.cell[atom], cells.size)
-        rate = np.append(logged.rate[:, a], 0.0)[at]
+        rate = np.append(logged.rate[a], 0.0)[at]
         product = product_of(rate, ask)
         row, position = np.nonzero(atom >= 0)
-        of, own = at[row, position], mass[row]
+        of, own = at[row, position], mass[:, row]
         earned, slope = (
-            group_sums(of, own * each[row, position, None], cells.size)
+            group_sums(of, own * each[row, position], cells.size)
             for each in (product.worth, product.slope)
         )
-        weight[:, a] = ratio(slope, logged.logged[:, a, None])
-        values[:, a] = logged.records[:, None] * earned
-        worth[:, a] = product.total
-        lever = (records[:, None] * product.slope * rate)[row, position, None] * own
-        levers[:, a] = group_sums(atom[row, position], lever, len(cells.slot))
+        weight[a] = ratio(slope, logged.logged[a])
+        values[a] = logged.records * earned
+        worth[a] = product.total
+        lever = (records[:, None] * product.slope * rate)[row, position] * own
+        levers[a] = group_sums(atom[row, position], lever, len(cells.slot))
     return replace(logged, ratio=weight, weight=weight, values=values, worth=worth, levers=levers)
 
 
@@ -299,124 +300,164 @@ def product_of(rate: Floats, ask: Ask) -> Product:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def score_weighted(view: View, w: WeighedCells, *, rows: bool, details: bool) -> Scored:
+def score_weighted(
+    view: View,
+    w: WeighedCells,
+    *,
+    rows: bool = False,
+    details: bool = False,
+    clusters: bool = False,
+    entries: CellEntries | None = None,
+    kind: Cluster = "period",
+) -> Scored:
     """The columns of a group: an ask after the other, the candidates of each side by side.
 
     Args:
         view: the batch and its candidates.
         w: the cells.
-        rows: whether ψ of rows is wanted.
+        rows: whether ψ is wanted.
         details: whether cells are counted, for support.
+        clusters: whether variances are wanted.
+        entries: what clusters have of the cells, where sums of ψ over clusters are all that is
+            wanted of it.
+        kind: the kind of these clusters.
     """
     cells, batch = w.cells, view.batch
-    possible, records = w.logged[:, :, None] > 0, w.records[:, None, None]
-    mass = records * w.wanted * w.share[:, None, None]
+    possible = w.logged[:, None] > 0
+    mass = w.wanted * (w.records * w.share)
     # A logging policy that is given says what exposure to expect; otherwise the log has it.
-    expected = w.exposed if w.given is None else w.records[:, None] * w.logged
+    expected = w.exposed if w.given is None else w.records * w.logged
     facts = {
         "mass": mass,
         "covered": np.where(possible, mass, 0.0),
-        "weighted": expected[:, :, None] * w.weight,
+        "weighted": expected[:, None] * w.weight,
     }
     facts["squared"] = facts["weighted"] * w.weight
     if np.isfinite(w.clip).any():
-        bound = np.where(np.isfinite(w.clip), w.clip, 0.0) * w.logged[:, :, None]
-        cut = records * (w.wanted - bound) * w.share[:, None, None]
+        bound = np.where(np.isfinite(w.clip), w.clip, 0.0) * w.logged[:, None]
+        cut = (w.wanted - bound) * (w.records * w.share)
         facts["clipped"] = np.where(possible & np.isfinite(w.clip) & (cut > 0), cut, 0.0)
-        facts["lost"] = facts["clipped"] * w.rate[:, :, None]
+        facts["lost"] = facts["clipped"] * w.rate[:, None]
     if w.known:
-        facts["unlogged"] = np.where((w.wanted > 0) & ~possible, w.n[:, :, None], 0.0)
+        facts["unlogged"] = np.where((w.wanted > 0) & ~possible, w.n[:, None], 0.0)
     if details:
-        facts["cells"] = np.where(w.wanted > 0, w.share[:, None, None], 0.0)
+        facts["cells"] = np.where(w.wanted > 0, w.share, 0.0)
         facts["seen"] = np.where(possible, facts["cells"], 0.0)
     found = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
     if details:
         out = (found.facts["covered"] <= 0) & (found.facts["mass"] > 0)
         found.facts["out"] = np.where(out, 1.0, 0.0)
-        found.facts["out records"] = out * batch.context_n[:, None]
+        found.facts["out records"] = out * batch.context_n
         found.largest = np.zeros_like(found.value)
-        np.maximum.at(
-            found.largest, cells.context, w.ratio.reshape(cells.size, found.value.shape[1])
-        )
-    if not rows:
-        return found
-    cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
-    taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, :, None] * cut)
-    common = ratio(w.by_context(w.value - taken), batch.context_n[:, None])
-    atoms = np.flatnonzero(cells.slot < cells.counts.size)
-    number = np.full(cells.counts.size + 1, len(atoms), dtype=np.int32)
-    number[cells.slot[atoms]] = np.arange(len(atoms))
-    of = cells.cell[atoms]
-    gain = w.weight[of] * w.theta[atoms][:, :, None]
-    cost = None
-    if not w.known:
-        cost = _ended((w.weight * w.free * w.rate[:, :, None])[of] * w.exposure[atoms][:, :, None])
-    counted: dict[object, tuple[Any, list[int]]] = {}
-    for a, ask in enumerate(w.asks):
-        counts = cells.reward_counts(ask)
-        counted.setdefault(counts.name, (counts, []))[1].extend(
-            range(a * view.count, (a + 1) * view.count)
-        )
-    every = slice(None)
-    rewards = [(c, cols if len(counted) > 1 else every) for c, cols in counted.values()]
-    slot = number[cells.counts.slot]
-    line = cells.counts.line
-    found.psi = influence(batch, line, slot, common, _ended(gain), cost, rewards)
-    if not w.by_row and any(ask.curve is not None for ask in w.asks):
+        for largest, over in zip(
+            found.largest, w.ratio.reshape(found.value.shape[0], cells.size), strict=True
+        ):
+            np.maximum.at(largest, cells.context, over)
+    if not w.by_row and clusters and any(ask.curve is not None for ask in w.asks):
         found.shared = _examination_errors(w)
+    cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
+    taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
+    common = ratio(w.by_context(w.value - taken), batch.context_n)
+    cost = None if w.known else w.weight * w.free * w.rate[:, None]
+    if entries is not None:
+        of = entries.cell
+        moved = w.weight[:, :, of] * entries.earned[:, None]
+        if cost is not None:
+            moved -= cost[:, :, of] * entries.exposed[:, None]
+        count = batch.cluster_count[kind]
+        own = group_sums(entries.cluster, moved, count).reshape(-1, count)
+        found.by_cluster = own + (records_by_cluster(batch, kind) @ common.T).T
+    elif rows:
+        found.psi = _by_row(w, view, common, cost)
     return found
 
 
+def records_by_cluster(batch: Batch, kind: Cluster) -> Any:  # noqa: ANN401 - a sparse matrix
+    """Shape (T, X): the records of each context in each cluster, kept with the batch."""
+
+    def make() -> Any:  # noqa: ANN401
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        shape = batch.cluster_count[kind], batch.context_count
+        return sparse.csr_array((batch.n, (batch.clusters[kind], batch.row_context)), shape=shape)
+
+    return batch.keep(("records by cluster", kind), make)
+
+
+def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) -> Floats:
+    """Shape (E, R): ψ_t + V."""
+    cells, batch = w.cells, view.batch
+    atoms = np.flatnonzero(cells.slot < cells.counts.size)
+    number = np.full(cells.counts.size + 1, len(atoms), dtype=np.int32)
+    number[cells.slot[atoms]] = np.arange(len(atoms))
+    of, slot, line = cells.cell[atoms], number[cells.counts.slot], cells.counts.line
+    expected = None
+    if cost is not None:
+        by_slot = _ended(cost[:, :, of] * w.exposure[:, None, atoms])
+        risk = cells.reward_counts(w.asks[0]).at_risk
+        if risk is not None:
+            line, slot = np.arange(len(batch.n)), slot[line]
+        expected = np.zeros((len(by_slot), len(slot)))
+        for own, values in zip(expected, by_slot, strict=True):
+            for k, column in enumerate(slot.T):
+                more = values[column] if risk is None else values[column] * risk[:, k]
+                np.add(own, more, out=own)
+    gain = _ended(w.weight[:, :, of] * w.theta[:, None, atoms])
+    rewards = [cells.reward_counts(ask) for ask in w.asks for _ in range(view.count)]
+    return influence(batch, line, slot, common, gain, expected, rewards)
+
+
 def _ended(values: Floats) -> Floats:
-    """Shape (J + 1, E): with a row of zeros, for slots that are in no cell."""
-    found = np.zeros((len(values) + 1, math.prod(values.shape[1:])))
-    found[:-1] = values.reshape(len(values), found.shape[1])
+    """Shape (E, J + 1): with a column of zeros, for slots that are in no cell."""
+    found = np.zeros((values.shape[0] * values.shape[1], values.shape[2] + 1))
+    found[:, :-1] = values.reshape(found[:, :-1].shape)
     return found
 
 
 def _examination_errors(w: WeighedCells) -> Floats:
-    """Shape (X, E, D): how far the value of each context is off by the errors of log p.
+    """Shape (D, E, X): how far the value of each context is off by the errors of log p.
 
     The more a position is examined, the more the candidate's items earn there; and the lower are
     the rates of items that the log showed there.
     """
-    cells, (_, asks, count) = w.cells, w.wanted.shape
+    cells, (asks, count, _) = w.cells, w.wanted.shape
     moved = w.levers
     if moved is None:
-        own = ratio(cells.mass[:, None, :] * w.exposure[:, :, None], w.wanted[cells.cell])
-        moved = (w.value * w.free)[cells.cell] * own
+        own = ratio(cells.mass * w.exposure[:, None], w.wanted[:, :, cells.cell])
+        moved = (w.value * w.free)[:, :, cells.cell] * own
     logged = w.given
     if logged is None:
-        shown = cells.counts.n(cells.reward_counts(w.asks[0]))[cells.slot]
-        logged = shown[:, None] * w.exposure
-    share = ratio(logged, cells.by_cell(logged)[cells.cell])
-    moved = moved - cells.by_cell(moved)[cells.cell] * share[:, :, None]
+        logged = cells.counts.n(cells.reward_counts(w.asks[0]))[cells.slot] * w.exposure
+    share = ratio(logged, cells.by_cell(logged)[:, cells.cell])
+    moved = moved - cells.by_cell(moved)[:, :, cells.cell] * share[:, None]
     contexts = cells.batch.context_count
     curves = {a: ask.curve for a, ask in enumerate(w.asks) if ask.curve is not None}
     width = max(len(curve.root[0]) for curve in curves.values())
-    found = np.zeros((contexts, asks, count, width))
+    found = np.zeros((width, asks, count, contexts))
     for a, curve in curves.items():
-        root, depth = np.array(curve.root), w.asks[a].metric.depth
-        depth = min(depth, len(root))
+        root = np.array(curve.root)
+        depth = min(w.asks[a].metric.depth, len(root))
         inside = np.flatnonzero(cells.position < depth)
         at = cells.context[cells.cell[inside]].astype(np.int64) * depth + cells.position[inside]
-        slopes = group_sums(at, moved[inside, a], contexts * depth).reshape(contexts, depth, count)
-        found[:, a, :, : root.shape[1]] = np.einsum("xkc,kd->xcd", slopes, root[:depth])
-    return found.reshape(contexts, asks * count, width)
+        slopes = group_sums(at, moved[a][:, inside], contexts * depth)
+        slopes = slopes.reshape(count, contexts, depth)
+        found[: root.shape[1], a] = np.einsum("cxk,kd->dcx", slopes, root[:depth])
+    return found.reshape(width, asks * count, contexts)
 
 
 def list_worth(w: WeighedCells, view: View, c: int) -> Floats:
-    """Shape (M, A): Σ_g u_g r_g e_g of each of the candidates' lists, as candidate c is clipped."""
+    """Shape (A, M): Σ_g u_g r_g e_g of each of the candidates' lists, as candidate c is clipped."""
     if w.worth is not None:
         return w.worth
     cells = w.cells
-    slope = w.free[:, :, c] * ratio(ratio(w.credit, w.records[:, None]), w.logged)
-    by_atom = np.concatenate([slope[cells.cell] * w.exposure, np.zeros((1, len(w.asks)))])
-    return np.asarray(by_atom[list_atoms(cells, view.policies, w.asks[0])].sum(axis=1))
+    slope = w.free[:, c] * ratio(ratio(w.credit, w.records), w.logged)
+    none = np.zeros((len(w.asks), 1))
+    by_atom = np.concatenate([slope[:, cells.cell] * w.exposure, none], axis=1)
+    return np.asarray(by_atom[:, list_atoms(cells, view.policies, w.asks[0])].sum(axis=2))
 
 
 def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
-    """Shape (X, A, 4): what a candidate that is itself the frequencies of another log adds.
+    """Shape (4, A, X): what a candidate that is itself the frequencies of another log adds.
 
     With m_x records s of a context there, and u_g, r_g as above, the estimate varies by
 
@@ -428,19 +469,19 @@ def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
     Args:
         view: the batch and its candidates.
         c: which of them.
-        worth: Shape (M, A): what each of the candidates' lists is worth.
+        worth: Shape (A, M): what each of the candidates' lists is worth.
     """
     member, lists, batch = view.members[c], view.policies.lists, view.batch
     assert isinstance(member.policy, Observed)  # noqa: S101 - see `View.sampled`
-    sizes = member.policy.records(member.coding.view)[batch.context_value][:, None]
-    mass, count, n = view.policies.list_mass[c][:, None], batch.context_count, batch.context_n
+    sizes = member.policy.records(member.coding.view)[batch.context_value]
+    mass, count, nn = view.policies.list_mass[c], batch.context_count, batch.context_n**2
     mean = group_sums(lists.context, mass * worth, count)
     varied = np.maximum(group_sums(lists.context, mass * worth**2, count) - mean**2, 0.0)
-    several, nn = sizes > 1, (n * n)[:, None]
+    several = sizes > 1
     each = [
         nn * np.where(several, ratio(varied, sizes - 1), 0.0),
         np.where(several, sizes * varied, 0.0),
         np.broadcast_to(np.where(several, sizes - 1, 0.0), varied.shape),
         np.broadcast_to(np.where(several, 0.0, ratio(nn, sizes)), varied.shape),
     ]
-    return np.stack(each, axis=2)
+    return np.stack(each)

@@ -25,20 +25,25 @@ from foreclick.batches import (
 from foreclick.batches.encode import Codes
 from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
-from foreclick.estimate.estimates import BOTH, Estimates
-from foreclick.estimate.fit import fitted
-from foreclick.estimate.hidden import add_hidden, cluster_kinds
-from foreclick.estimate.ladder import Fitted, LogRate, ladder_worth, passed_on, score_ladder
-from foreclick.estimate.question import Ask, Question, check_question, policy_depth
+from foreclick.estimate.covariance import BOTH
+from foreclick.estimate.estimates import Estimates
+from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
+from foreclick.estimate.ladder import LogRate, ladder_worth, passed_on, score_ladder
 from foreclick.estimate.support import SupportDetail, support_details
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
+from foreclick.learn.fit import fitted, taken_contexts
+from foreclick.learn.shrinkage import Fitted
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
+from foreclick.question import Ask, Question, check_question, policy_depth
 from foreclick.tallies.base import Tally
 
 BLOCK = 16_000_000
 """Slots of lists times columns that are worked on at a time."""
+
+PRODUCED = -1
+"""The number of the group that production's columns are."""
 
 COUNTS = ("cells", "seen", "out")
 """Facts that count something, of which a part of a context has no share."""
@@ -79,11 +84,14 @@ class Strata:
         return int(np.prod([len(code) for code in self.codes])) + bool(self.by)
 
     def sums(self, part: Ints, values: NDArray[Any]) -> Floats:
-        """Shape (S, …): the sums of values of rows, shape (R, …), by part."""
+        """Shape (S, …): the sums of values of rows, shape (…, R), by part."""
         if not self.split:
-            return np.asarray(values.sum(axis=0))[None]
-        found = group_sums(part, values, self.count - 1)
-        return np.concatenate([found, found.sum(axis=0)[None]])
+            return np.asarray(values.sum(axis=-1))[None]
+        return self.ended(np.moveaxis(group_sums(part, values, self.count - 1), -1, 0))
+
+    def ended(self, values: Floats) -> Floats:
+        """Shape (S, …): values of the parts, and their sum, that of the whole."""
+        return np.concatenate([values, values.sum(axis=0)[None]]) if self.split else values
 
     def rows(self, batch: Batch) -> Ints:
         """Shape (R,): the part that each row belongs to."""
@@ -184,39 +192,49 @@ class BatchWork:
         part = self.strata.rows(batch)
         totals = Totals(self.strata.count, self._share(batch, part) if parts else None)
         found = BatchResult(totals, np.array([member.shared for member in view.members]))
-        self._positions(totals, "all", batch, part, batch.n)
+        if parts:
+            self._positions(totals, "all", batch, part, batch.n)
+        else:  # the same whatever candidates are asked about
+            counted: Any = batch.keep(("positions", q.parts), Totals)
+            if not counted.sums:
+                self._positions(counted, "all", batch, part, batch.n)
+            totals.merge(counted)
         for c in range(view.count):
             found.note_missing(f"candidate {c}", whole, view.members[c].known)
             if not known[:, c].all():
                 rows = whole.n * ~known[:, c][whole.row_context]
                 self._positions(totals, f"absent {c}", whole, self.strata.rows(whole), rows)
         self._sight(totals, view, known)
-        f = np.stack([row_credit(batch, metric) for metric in q.parts], axis=1)
-        produced = group_sums(batch.row_context, batch.n[:, None] * f, batch.context_count)
-        psi, wants_rows = [f], bool(q.clusters) or parts
+        f = np.stack([row_credit(batch, metric) for metric in q.parts])
+        psi, wants_rows = [(PRODUCED, f)], bool(q.clusters) or parts
         for number, asks in enumerate(q.groups):
             scored = self._scored(found, view, number, asks, rows=wants_rows)
             metrics = np.repeat([q.parts.index(ask.metric) for ask in asks], view.count)
             if not known.all() and not drops:  # there, a candidate is worth what production is
-                absent = np.tile(~known, len(asks))
-                scored.value += absent * produced[:, metrics]
+                absent = np.tile(~known.T, (len(asks), 1))[:, batch.row_context] * f[metrics]
+                earned = batch.n * absent
+                scored.value += group_sums(batch.row_context, earned, batch.context_count)
                 if scored.psi is not None:
-                    scored.psi[:, : len(metrics)] += absent[batch.row_context] * f[:, metrics]
+                    scored.psi[: len(metrics)] += absent
+                if scored.by_cluster is not None:
+                    ((_, cluster, clusters),) = clusters_of_rows(batch, q.clusters)
+                    scored.by_cluster += group_sums(cluster, earned, clusters)
             totals.add((number, "value"), scored.value)
             for name, values in scored.facts.items():
                 totals.add((number, name), values, power=0 if name in COUNTS else 1)
             if scored.largest is not None:
                 totals.most((number, "largest"), scored.largest)
-            if scored.psi is None:
-                continue
-            psi.append(scored.psi)
-            if parts:
-                own = _value_of_records(batch, scored.psi[:, : len(metrics)], scored.value)
-                totals.sums[number, "value"] = self.strata.sums(part, own)
             if q.clusters:
                 self._add_errors(totals, number, scored)
+            if scored.psi is not None:
+                psi.append((number, scored.psi))
+            if scored.by_cluster is not None:
+                totals.more((q.clusters[0], number), scored.by_cluster.T[None])
+            if parts and scored.psi is not None:
+                own = _value_of_records(batch, scored.psi[: len(metrics)], scored.value)
+                totals.sums[number, "value"] = self.strata.sums(part, own)
         if q.clusters:
-            self._add_influence(totals, batch, part, np.concatenate(psi, axis=1))
+            self._add_influence(totals, batch, part, psi)
         return found
 
     def _share(self, batch: Batch, part: Ints) -> Any:  # noqa: ANN401 - a sparse matrix
@@ -244,24 +262,26 @@ class BatchWork:
         strata, k, shown = self.strata, batch.depth, batch.lists != EMPTY
         totals.more((which, "records"), strata.sums(part, n))
         some = np.flatnonzero(n > 0)
-        pairs = np.unique(part[some] * np.int64(batch.context_count) + batch.row_context[some])
-        contexts = strata.sums(pairs // batch.context_count, np.ones(len(pairs)))
-        contexts[-1] = len(np.unique(pairs % batch.context_count))
+        if strata.split:
+            pairs = np.unique(part[some] * np.int64(batch.context_count) + batch.row_context[some])
+            contexts = strata.sums(pairs // batch.context_count, np.ones(len(pairs)))
+            contexts[-1] = len(np.unique(pairs % batch.context_count))
+        else:
+            contexts = np.array([float((np.diff(batch.row_context[some], prepend=-1) > 0).sum())])
         totals.more((which, "contexts"), contexts)
         if strata.split:
-            totals.more((which, "shown"), strata.sums(part, n[:, None] * shown[batch.row_list]))
+            totals.more((which, "shown"), strata.sums(part, n * shown[batch.row_list].T))
         else:  # rows of a list show the same
             totals.more((which, "shown"), (sums(batch.row_list, n, len(shown)) @ shown)[None])
         for metric in self.question.parts:
             counts = reward_counts(batch, metric, hazard=metric.first)
             row, position, value = counts.reward
-            earned = np.zeros((strata.count, k))
-            for at in range(k):
-                here = position == at
-                earned[:, at] = strata.sums(part[row[here]], (n[row] * value)[here])
-            totals.more((which, "reward", metric), earned)
+            size = max(strata.count - 1, 1)
+            at = part[row] * k + position if strata.split else position
+            earned = sums(at, n[row] * value, size * k).reshape(size, k)
+            totals.more((which, "reward", metric), strata.ended(earned))
             if counts.at_risk is not None:
-                totals.more((which, "risk", metric), strata.sums(part, n[:, None] * counts.at_risk))
+                totals.more((which, "risk", metric), strata.sums(part, n * counts.at_risk.T))
 
     def _sight(self, totals: Totals, view: View, known: Bools) -> None:
         """Add where the log shows any item of a candidate, shape (S, C) for each depth.
@@ -277,8 +297,8 @@ class BatchWork:
         logged = shown[np.minimum(slots.pair, batch.pair_count)]
         for depth in {metric.depth for metric in q.parts}:
             both = logged & (view.policies.slot_mass[:, :, :depth] > 0).any(axis=2)  # (C, Q)
-            seen = group_sums(slots.context, 1.0 * both.T, batch.context_count)
-            totals.add(("sight", depth), seen + (~known & (q.missing == "production")))
+            seen = group_sums(slots.context, 1.0 * both, batch.context_count)
+            totals.add(("sight", depth), seen + (~known.T & (q.missing == "production")))
 
     def _scored(
         self, found: BatchResult, view: View, number: int, asks: list[Ask], *, rows: bool
@@ -287,7 +307,7 @@ class BatchWork:
         q, totals, ladder = self.question, found.totals, self.ladders[number]
         worth: Any
         if ladder is not None:
-            scored = score_ladder(view, asks, *ladder, rows=rows)
+            scored = score_ladder(view, asks, *ladder, rows=rows, apart=self.strata.split)
             worth = lambda _: ladder_worth(view, asks, *ladder)  # noqa: E731
         else:
             logging: Any = None if asks[0].metric.shown else asks[0].logging
@@ -297,13 +317,24 @@ class BatchWork:
                     known = Candidate(coding, logging).known
                     found.note_missing("logging policy", view.batch, known)
                 logging = Candidate(coding, logging, everywhere)
-                filled = group_sums(logging.slots.context, logging.slots.mass, len(everywhere))
-                totals.add((number, "filled"), filled * view.batch.context_n[:, None])
+                filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
+                totals.add((number, "filled"), filled * view.batch.context_n)
             cells = weigh(view, asks, logging)
-            scored = score_weighted(view, cells, rows=rows, details=bool(q.top))
             sighted = asks[0].model.sees_items
             dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))
-            add_hidden(totals, number, cells, q.clusters, dated=dated)
+            kinds = cluster_kinds(q.clusters)
+            alone = kinds[0] if len(kinds) == 1 and not self.strata.split else None
+            entries = entries_of(cells, q.clusters, dated=dated, rows=alone is None)
+            scored = score_weighted(
+                view,
+                cells,
+                rows=rows,
+                details=bool(q.top),
+                clusters=bool(q.clusters),
+                entries=None if alone is None else entries.get(alone),
+                kind=alone or "period",
+            )
+            add_hidden(totals, number, cells, q.clusters, entries, dated=dated)
             if q.top:
                 found.details.update(support_details(cells, view, q.top))
             worth = lambda c: list_worth(cells, view, c)  # noqa: E731
@@ -323,30 +354,40 @@ class BatchWork:
             return
         totals.add((number, "slope"), scored.slope)
         for context, error in scored.loose:
-            own, last = error[:, :-1], error[:, -1:]
-            totals.more((number, "loose last"), last.T @ last)
+            own, last = error[:-1], error[-1]
+            totals.more((number, "loose last"), last @ last)
             if context is not None:  # errors of no context move the shared rate alone
                 totals.gram((number, "loose"), context, own, own, power=2)
                 totals.add((number, "loose across"), own * last, context)
 
-    def _add_influence(self, totals: Totals, batch: Batch, part: Ints, psi: Floats) -> None:
-        """Add ψ + V of records by clusters, with a last column that counts records."""
+    def _add_influence(
+        self, totals: Totals, batch: Batch, part: Ints, groups: list[tuple[int, Floats]]
+    ) -> None:
+        """Add ψ + V of records by clusters; production's columns end with one that counts records.
+
+        Independent records need the products of all columns, so these are joined.
+        """
         q, strata = self.question, self.strata
-        psi = np.concatenate([psi, np.ones((len(psi), 1))], axis=1)
-        weighted = psi * batch.n[:, None]
+        groups[0] = PRODUCED, np.concatenate([groups[0][1], np.ones((1, len(batch.n)))])
         if "record" in q.clusters:
+            psi = np.concatenate([values for _, values in groups])
+            weighted = psi * batch.n
             if strata.split:
-                products = weighted[:, :, None] * psi[:, None, :]
-                totals.more("record", strata.sums(part, products))
+                totals.more("record", strata.sums(part, weighted[:, None] * psi))
             else:
-                totals.more("record", (weighted.T @ psi)[None])
+                totals.more("record", (weighted @ psi.T)[None])
+        size = max(strata.count - 1, 1)
         for kind, cluster, clusters in clusters_of_rows(batch, q.clusters):
-            size = max(strata.count - 1, 1)
             at = part * np.int64(clusters) + cluster
-            each = group_sums(at, weighted, size * clusters).reshape(size, clusters, -1)
-            if strata.split:
-                each = np.concatenate([each, each.sum(axis=0)[None]])
-            totals.more(kind, each)
+            for number, values in groups:
+                # Production's are the same whoever the candidates are.
+                key = ("produced", kind, q.parts)
+                kept: Any = batch.kept.get(key) if number == PRODUCED and not strata.split else None
+                each = group_sums(at, values * batch.n, size * clusters) if kept is None else kept
+                if number == PRODUCED and not strata.split:
+                    batch.kept[key] = each
+                each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
+                totals.more((kind, number), strata.ended(each))
 
 
 def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
@@ -365,11 +406,11 @@ def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints
 
 
 def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:
-    """Shape (R, E): what the records of each row have of n_x V_x, which they add up to."""
-    own = batch.n[:, None] * psi
+    """Shape (E, R): what the records of each row have of n_x V_x, which they add up to."""
+    own = batch.n * psi
     left = value - group_sums(batch.row_context, own, batch.context_count)
     share = batch.n / batch.context_n[batch.row_context]
-    return np.asarray(own + share[:, None] * left[batch.row_context])
+    return np.asarray(own + share * left[:, batch.row_context])
 
 
 def estimate(tally: Tally, question: Question) -> Estimates:
@@ -403,9 +444,7 @@ def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] |
     """
     taken = None
     if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
-        views = (View.of(batch, question.candidates, 1, ()) for batch in batches_of(tally))
-        taken = [np.asarray(view.known.all(axis=1)) for view in views]
-        taken = None if all(each.all() for each in taken) else taken
+        taken = taken_contexts(tally, question.candidates)
     found: list[tuple[Fitted, LogRate] | None] = []
     for asks in question.groups:
         ladder, reward = asks[0].ladder, asks[0].metric.reward
@@ -447,15 +486,15 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         if ladder is not None:
             value = score_ladder(view, asks, *ladder, rows=False).value
         else:
-            value = score_weighted(view, weigh(view, asks, None), rows=False, details=False).value
+            value = score_weighted(view, weigh(view, asks, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])
         produced = sums(batch.row_context, earned, batch.context_count)
-        value = np.where(view.known, value, produced[:, None])
+        value = np.where(view.known.T, value, produced)
         used = np.ones(batch.context_count)
         if question.missing == "drop":
             used = np.where(view.known.all(axis=1), 1.0, 0.0)
-        other = produced if view.count == 1 else value[:, 1]
-        found.append((batch.context_n * used, value[:, 0] * used, other * used))
+        other = produced if view.count == 1 else value[1]
+        found.append((batch.context_n * used, value[0] * used, other * used))
     contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]
     records, mine, theirs = (np.concatenate(column) for column in zip(*found, strict=True))
     return pa.concat_arrays(contexts), records, mine, theirs

@@ -14,8 +14,8 @@ The rules, in this order; `reach` is the difference worth having, 0 unless one i
 | cannot tell | anything else, with what stands in the way and what would help |
 
 Both ends hold whatever is true of what the log cannot see: at the lower one what was never shown
-earns nothing, at the upper one as much as the cap allows. A cap that the log suggests is no bound
-for something new that is better than all before, so a verdict from above does not rest on it.
+earns nothing, at the upper one as much as the best position. That is no bound for something new
+that is better than all before, so a verdict from above does not rest on it.
 
 Where a backtest is given, both ends are first moved out by how far the estimator was off in it,
 beyond the noise of clicks: what it got wrong on days of this very log it may get wrong here.
@@ -224,8 +224,8 @@ def _why(e: Evidence, reach: float) -> str:
     if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), reach)).word != UNKNOWN:
         return (
             f"{e.metric} changes by {_span(e)}, which would be {without.word!r}; but {missing}, "
-            "and something new may be clicked more often than anything in this log. If it cannot, "
-            "say how often at most: cap=."
+            "and something new may be clicked more often than anything in this log. Show the "
+            "candidate to a few users."
         )
     if not e.sighted:
         return f"{e.estimator!r} assumes that it does not matter which items are shown."

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
-from foreclick.estimate.ladder import borrowed, climb, descend, own_weight
+from foreclick.learn.shrinkage import borrowed, climb, descend, own_weight
 
 # The standard error of log p where the log says nothing: p may be off tenfold.
 UNKNOWN = math.log(10.0)

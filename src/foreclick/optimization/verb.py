@@ -12,11 +12,11 @@ import numpy as np
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio, regrouped
 from foreclick.engines import TableLike, default_engine, open_source
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.fit import fitted, sample_counts, sampled
-from foreclick.estimate.places import curve_information
-from foreclick.estimate.question import check_metrics
-from foreclick.estimate.spec import EstimatorLike, Ladder, Weighted, parse_estimators
-from foreclick.estimate.trend import ITEMS_CHANGE, drift_of
+from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
+from foreclick.learn.curves import with_curves
+from foreclick.learn.fit import fitted, sample_counts, sampled
+from foreclick.learn.places import curve_information
+from foreclick.learn.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.constraints import Constraints
@@ -28,7 +28,7 @@ from foreclick.optimization.tables import PartResult, Solving, joined
 from foreclick.options import PART, checked
 from foreclick.policies import Observed, Policy
 from foreclick.progress import Say, working
-from foreclick.questions.curves import with_curves
+from foreclick.question import check_metrics
 from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle

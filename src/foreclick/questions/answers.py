@@ -12,10 +12,10 @@ from foreclick import inference
 from foreclick.batches import FEW_RECORDS, contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import Ladder
+from foreclick.estimators import Ladder
 from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
+from foreclick.question import Question
 from foreclick.questions.verdicts import HAS_A_SAY
 from foreclick.results import Headline, Value, format_value, span
 from foreclick.tallies import Tally

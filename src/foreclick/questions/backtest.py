@@ -16,14 +16,14 @@ from foreclick import inference
 from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimate.holdout import FoldErrors, Folds, Protocol, fold_errors
-from foreclick.estimate.question import check_metrics
-from foreclick.estimate.spec import EstimatorLike, parse_estimators
+from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.inference import student
+from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import checked, choice
 from foreclick.progress import Say
-from foreclick.questions.curves import with_curves
+from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle

@@ -12,19 +12,20 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.errors import ModelError
-from foreclick.estimate.estimates import Estimate, Unseen
-from foreclick.estimate.question import Question, check_metrics
-from foreclick.estimate.spec import EstimatorLike, parse_estimators
-from foreclick.estimate.trend import trend_notes
+from foreclick.estimate.estimates import Estimate
+from foreclick.estimate.sums import Unseen
 from foreclick.estimate.work import estimate
+from foreclick.estimators import EstimatorLike, parse_estimators
+from foreclick.learn.clusters import clusters_of
+from foreclick.learn.curves import with_curves
+from foreclick.learn.effort import announce_effort
+from foreclick.learn.trend import trend_notes
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any
 from foreclick.options import checked, choice
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.progress import Say
-from foreclick.questions.clusters import clusters_of
-from foreclick.questions.curves import with_curves
-from foreclick.questions.effort import announce_effort
+from foreclick.question import Question, check_metrics
 from foreclick.questions.evaluate import usual_estimators
 from foreclick.questions.verdicts import beyond, contradicts, largest_slots
 from foreclick.results import Headline, Result, Value, format_value, span

@@ -11,7 +11,18 @@ from foreclick import inference
 from foreclick.batches import FEW_RECORDS, contexts_repeat
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.question import (
+from foreclick.estimate.work import estimate
+from foreclick.estimators import Estimator, EstimatorLike, parse_estimators
+from foreclick.learn.clusters import clusters_of
+from foreclick.learn.curves import with_curves
+from foreclick.learn.effort import announce_effort
+from foreclick.learn.trend import trend_notes
+from foreclick.logs import PERIOD
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
+from foreclick.options import Choice, checked, made_by
+from foreclick.policies import Policy, PolicyLike, as_policy
+from foreclick.progress import Say
+from foreclick.question import (
     Logging,
     Missing,
     Question,
@@ -19,14 +30,6 @@ from foreclick.estimate.question import (
     check_metrics,
     propensities_answer,
 )
-from foreclick.estimate.spec import Estimator, EstimatorLike, parse_estimators
-from foreclick.estimate.trend import trend_notes
-from foreclick.estimate.work import estimate
-from foreclick.logs import PERIOD
-from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import Choice, checked, made_by
-from foreclick.policies import Policy, PolicyLike, as_policy
-from foreclick.progress import Say
 from foreclick.questions.answers import (
     answering_of,
     chosen_note,
@@ -40,9 +43,6 @@ from foreclick.questions.answers import (
     without_numbers,
 )
 from foreclick.questions.backtest import Backtest
-from foreclick.questions.clusters import clusters_of
-from foreclick.questions.curves import with_curves
-from foreclick.questions.effort import announce_effort
 from foreclick.questions.verdicts import (
     Claims,
     IntervalKind,
@@ -264,10 +264,11 @@ def evaluate(
     else:
         wanted = parse_estimators(asked_for, clip)
         answering = answering_of([e.name for e in wanted])
-    wanted, assumed = with_curves(counted, wanted, asked)
     policies = [policy]
     if baseline is not None:
         policies.append(as_policy(baseline, counted, "baseline"))
+    knowing = policies if missing == "drop" else ()
+    wanted, assumed = with_curves(counted, wanted, asked, knowing)
     question = Question(
         candidates=policies,
         estimators=wanted,

@@ -12,11 +12,11 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import Bools, batches_of
 from foreclick.errors import ModelError
-from foreclick.estimate.examination import DIFFER, Examined
-from foreclick.estimate.question import Clusters, check_columns
+from foreclick.learn.curves import WORTH, learn_curves, listed
+from foreclick.learn.examination import DIFFER, Examined
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
-from foreclick.questions.curves import WORTH, learn_curves, listed
+from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -83,7 +83,7 @@ def examination(
     within: Literal["auto", "context", "period"] = "auto",
     reward: str = "clicks",
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.

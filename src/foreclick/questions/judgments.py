@@ -19,13 +19,13 @@ from foreclick import inference
 from foreclick.batches import Batch, Floats, batches_of, padded, ratio
 from foreclick.engines import ending, has_place, located, whole_file, write_rows
 from foreclick.errors import ModelError, ReportError
-from foreclick.estimate.estimates import whole_number
-from foreclick.estimate.examination import CurveError
-from foreclick.estimate.question import Clusters, check_columns
+from foreclick.estimate.sums import whole_number
+from foreclick.learn.curves import learn_curves
+from foreclick.learn.examination import CurveError
 from foreclick.models import ClickModel
 from foreclick.options import checked, choice
 from foreclick.progress import Say, say
-from foreclick.questions.curves import learn_curves
+from foreclick.question import check_columns
 from foreclick.questions.examination import curve_notes
 from foreclick.results import Result
 from foreclick.tallies import LogLike
@@ -91,7 +91,7 @@ def judgments(
     reward: str = "clicks",
     max_error: float = 1.0,
     confidence: float = 0.95,
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.

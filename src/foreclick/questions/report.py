@@ -14,18 +14,18 @@ from typing import Any, Literal
 
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
-from foreclick.estimate.question import Missing, Question
-from foreclick.estimate.spec import parse_estimators
+from foreclick.estimators import parse_estimators
+from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import checked, flag, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say, say
+from foreclick.question import Missing, Question
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
-from foreclick.questions.changes import ContextChanges, context_changes
 from foreclick.questions.check import Check, check
-from foreclick.questions.clusters import clusters_of
+from foreclick.questions.contexts import ContextChanges, context_changes
 from foreclick.questions.evaluate import (
     LOGGING,
     Evaluation,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
-from foreclick.estimate.question import Missing, Question, check_metrics
-from foreclick.estimate.spec import Estimator, EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import Estimator, EstimatorLike, Ladder, Weighted, parse_estimators
+from foreclick.learn.curves import with_curves
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import checked
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
-from foreclick.questions.curves import with_curves
+from foreclick.question import Missing, Question, check_metrics
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -148,7 +148,7 @@ def support(
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
     asked = parse_metrics(metrics)
     check_metrics(counted.shape, asked)
-    learnt, assumed = with_curves(counted, wanted, asked)
+    learnt, assumed = with_curves(counted, wanted, asked, [policy] if missing == "drop" else ())
     notes += skipped + assumed
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     question = Question([policy], learnt, asked, missing, by=segments, top=TOP)

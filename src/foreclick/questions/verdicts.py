@@ -11,7 +11,8 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import largest_rewards
-from foreclick.estimate.estimates import Estimate, Unseen
+from foreclick.estimate.estimates import Estimate
+from foreclick.estimate.sums import Unseen
 from foreclick.metrics import AnyMetric, Metric, Ratio, parse_metric
 from foreclick.results import format_value
 from foreclick.tallies.base import Tally

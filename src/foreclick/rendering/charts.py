@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from foreclick.errors import ReportError
 from foreclick.optimization.result import Optimized
+from foreclick.planning.explore import Explored
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
-from foreclick.questions.explore import Explored
 from foreclick.questions.support import Support
 from foreclick.rendering.curves import (
     Clips,

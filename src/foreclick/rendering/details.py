@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from foreclick.questions.changes import Group, Sides
+from foreclick.questions.contexts import Group, Sides
 from foreclick.questions.report import Report
 from foreclick.rendering.figures import (
     Line,

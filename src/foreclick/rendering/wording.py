@@ -19,7 +19,6 @@ _FEW_DAYS = 7
 MODELS = {
     "ladder": "the closest match the log has seen often enough",
     "ladder-ip": "as ladder, without whole lists",
-    "ladder-prefix": "as ladder, from the results above",
     "list": "the whole list as shown",
     "prefix": "a result below the same results",
     "ip": "a result at its position",
@@ -37,7 +36,6 @@ _LADDER = (
 _ASSUMES = {
     "ladder": _LADDER,
     "ladder-ip": _LADDER,
-    "ladder-prefix": _LADDER,
     "list": "The answer assumes nothing about how people click, and uses whole lists only.",
     "prefix": "The answer assumes that a click depends on a result and on the results above it.",
     "ip": "The answer assumes that a click depends on a result and its position, not on others.",

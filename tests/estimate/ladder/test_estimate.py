@@ -10,10 +10,10 @@ import pytest
 
 import foreclick as fc
 from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.fit import fitted
-from foreclick.estimate.question import Question
 from foreclick.estimate.work import estimate
+from foreclick.learn.fit import fitted
 from foreclick.metrics import Metric
+from foreclick.question import Question
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Policy, Record, clicks_at, dcg_at
 from tests.truth.random_logs import (

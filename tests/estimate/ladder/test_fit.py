@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.batches import EMPTY, Floats, Ints
-from foreclick.estimate import fit
-from foreclick.estimate.fit import HeldOut, Sample, fitted, learnt, sampled
-from foreclick.estimate.spec import Ladder
+from foreclick.estimators import Ladder
+from foreclick.learn import fit
+from foreclick.learn.fit import HeldOut, Sample, fitted, learnt, sampled
 from tests.answers import close
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Record

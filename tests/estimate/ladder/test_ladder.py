@@ -13,7 +13,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimate.fit import fitted
+from foreclick.learn.fit import fitted
 from tests.answers import answer, close
 from tests.servers import Engine
 from tests.truth import ladder as oracle

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.batches import EMPTY
-from foreclick.estimate.fit import fitted
-from foreclick.estimate.ladder import FEWEST, readers
-from foreclick.estimate.question import Question
 from foreclick.estimate.work import estimate
+from foreclick.learn.fit import fitted
+from foreclick.learn.shrinkage import FEWEST, readers
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
+from foreclick.question import Question
 from tests.answers import answer
 from tests.truth import ladder as oracle
 from tests.truth.oracle import clicks_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foreclick.batches import FEW_RECORDS, batches_of, size_of
-from foreclick.estimate.spec import Estimator, Ladder
+from foreclick.estimators import Estimator, Ladder
 from foreclick.progress import announce, duration
 from foreclick.tallies import Tally
 

@@ -19,7 +19,7 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio
 from foreclick.batches.arrays import accumulate, numbered
-from foreclick.estimate.places import (
+from foreclick.learn.places import (
     Exchanges,
     Moved,
     allpairs,

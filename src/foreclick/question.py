@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from foreclick.errors import MetricError, ModelError
-from foreclick.estimate.spec import Estimator, Ladder, LearntCurve
+from foreclick.estimators import Estimator, Ladder, LearntCurve
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import SHOWN, AnyMetric, Metric, meant
 from foreclick.models import MODELS, ClickModel

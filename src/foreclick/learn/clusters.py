@@ -6,7 +6,7 @@ from typing import Literal
 
 from foreclick.batches import count_periods, records_without_period
 from foreclick.errors import ModelError
-from foreclick.estimate.question import Clusters
+from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS, Tally
 from foreclick.words import number_of
 
@@ -15,7 +15,7 @@ TOO_MANY_PERIODS = 20_000
 
 
 def clusters_of(
-    counted: Tally, asked: Clusters | Literal["auto"] | None
+    counted: Tally, asked: Literal["auto", "record"] | None
 ) -> tuple[tuple[Clusters, ...], list[str]]:
     """Whose records vary together, and a note where that cannot be seen."""
     if asked is None:
@@ -25,21 +25,16 @@ def clusters_of(
     if counted.decayed and asked == "record":
         raise ModelError(
             "clusters='record': some periods of this tally count less than others, so its records "
-            "do not vary alike. Use clusters='period' or 'unit'."
+            "do not vary alike. Use clusters='auto'."
         )
-    if count > TOO_MANY_PERIODS and asked in ("auto", "period"):  # sums would fill the memory
+    if count > TOO_MANY_PERIODS and asked == "auto":  # sums would fill the memory
         raise ModelError(
             f"the log has {count:,} periods; intervals can be told from {TOO_MANY_PERIODS:,} at "
             "most: a period is a day or a week. Read the log with a coarser one, or say "
             "clusters='record'."
         )
-    if asked != "auto":
-        if asked != "record" and not getattr(shape, asked):
-            raise ModelError(
-                f"clusters={asked!r}, but the log was read without. Name the column: "
-                f"read_log(…, {asked}='…')."
-            )
-        return (asked,), []
+    if asked == "record":
+        return ("record",), []
     notes: list[str] = []
     if count > MANY_PERIODS:
         notes.append(

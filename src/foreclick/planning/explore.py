@@ -15,16 +15,16 @@ from foreclick import inference
 from foreclick.batches import Floats, count_periods, sums
 from foreclick.engines import write_readable
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.question import Clusters, Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.options import checked, choice, whole
+from foreclick.planning.plan import Arms, Traffic, margins, read_arms, sample_size
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
+from foreclick.question import Clusters, Question
 from foreclick.questions.evaluate import Evaluation, evaluate
-from foreclick.questions.plan import Arms, Traffic, margins, read_arms, sample_size
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle

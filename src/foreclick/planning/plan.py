@@ -37,16 +37,16 @@ from foreclick.batches import (
 from foreclick.batches.arrays import value_of_each
 from foreclick.estimate.cells import row_credit
 from foreclick.estimate.columns import View
-from foreclick.estimate.fit import fitted
 from foreclick.estimate.ladder import score_ladder
-from foreclick.estimate.question import Ask
-from foreclick.estimate.spec import LADDERS
 from foreclick.estimate.work import log_rate
+from foreclick.estimators import LADDERS
 from foreclick.inference import student
 from foreclick.inference.intervals import quantile
+from foreclick.learn.fit import fitted
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.policies import Policy
+from foreclick.question import Ask
 from foreclick.tallies.base import Tally
 
 FEW_FREEDOM = 10
@@ -129,7 +129,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
         view = View.of(batch, [candidate], depth, ())
         new = view.members[0]
         coding = new.coding
-        credit = score_ladder(view, [ask], fit, base, rows=False).value[:, 0]
+        credit = score_ladder(view, [ask], fit, base, rows=False).value[0]
         f, n, count = row_credit(batch, metric), batch.n, batch.context_count
         reward = sums(batch.row_context, n * f, count)
         squares = sums(batch.row_context, n * f * f, count)

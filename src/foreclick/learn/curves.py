@@ -14,16 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from foreclick.batches import Batches, Bools, Floats, batches_of, count_periods, some_contexts
+from foreclick.batches import Batches, Bools, Floats, batches_of, only_contexts, some_contexts
 from foreclick.batches.facts import count_records, records_without_period
 from foreclick.errors import ModelError
-from foreclick.estimate.examination import CurveError, Examined, Segment, examine
-from foreclick.estimate.question import Clusters
-from foreclick.estimate.spec import Estimator, LearntCurve, Weighted
-from foreclick.estimate.trend import drift_of
+from foreclick.estimators import Estimator, LearntCurve, Weighted
+from foreclick.learn.clusters import TOO_MANY_PERIODS, clusters_of
+from foreclick.learn.examination import CurveError, Examined, Segment, examine
+from foreclick.learn.fit import taken_contexts
+from foreclick.learn.trend import drift_of
 from foreclick.metrics import AnyMetric
+from foreclick.policies import Policy
 from foreclick.progress import say
-from foreclick.questions.clusters import TOO_MANY_PERIODS, clusters_of
+from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS
 from foreclick.tallies.base import Tally
 from foreclick.words import number_of
@@ -54,7 +56,7 @@ def learn_curves(
     *,
     by: tuple[str, ...] = (),
     within: str = "auto",
-    clusters: Clusters | Literal["auto"] = "auto",
+    clusters: Literal["auto", "record"] = "auto",
 ) -> tuple[Curves, list[str]]:
     """The curve of each segment with its errors, and notes on what it rests on.
 
@@ -190,21 +192,35 @@ def listed(labels: list[Any], name: str) -> str:
 
 
 def with_curves(
-    tally: Tally, estimators: Sequence[Estimator], metrics: Sequence[AnyMetric]
+    tally: Tally,
+    estimators: Sequence[Estimator],
+    metrics: Sequence[AnyMetric],
+    knowing: Sequence[Policy] = (),
 ) -> tuple[list[Estimator], list[str]]:
     """Estimators whose click models have learnt their examination, and a note where they could not.
 
     It is that of the log's first reward, whatever is asked: what is looked at is the same.
+
+    Args:
+        tally: the log.
+        estimators: those asked for.
+        metrics: those asked for.
+        knowing: the policies whose contexts alone count, where others are dropped.
     """
     names = {by.name: 0 for by in estimators if isinstance(by, Weighted) and by.model.learns}
     depth = min(max(part.depth for metric in metrics for part in metric.parts), tally.shape.depth)
     if not names or depth == 1 or not tally.shape.rewards:
         return list(estimators), []
-    key = "examination", tally.stored.op()
-    if key not in tally.learnt:
+    key, batches = ("examination", tally.stored.op()), batches_of(tally)
+    if key not in tally.learnt or knowing:
         say("Learning how much positions are examined")
-        tally.learnt[key] = _known(tally)
-    curve, positions = tally.learnt[key]
+    taken = taken_contexts(tally, knowing) if knowing else None
+    if taken is not None:
+        curve, positions = _known(only_contexts(batches, taken))
+    else:
+        if key not in tally.learnt:
+            tally.learnt[key] = _known(batches, count_records(tally))
+        curve, positions = tally.learnt[key]
     found = [
         Weighted(by.model, by.clip, curve)
         if curve is not None and isinstance(by, Weighted) and by.model.learns
@@ -225,7 +241,7 @@ def with_curves(
     return found, [note + " Weighted('pbm', examination=[…]) says otherwise."]
 
 
-def _known(tally: Tally) -> tuple[LearntCurve | None, Bools]:
+def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve | None, Bools]:
     """The curve of a log, None if it tells of no two positions, and which it tells of, shape (K,).
 
     It is learnt from some contexts, if that is sharp; or from all.
@@ -235,13 +251,20 @@ def _known(tally: Tally) -> tuple[LearntCurve | None, Bools]:
 
     A position is known to a factor of two, by one standard error; or it is 0, if its items were
     clicked elsewhere often enough. Positions that are not known go on from the next as 1/k does.
+
+    Args:
+        batches: the log.
+        records: how many it has, if that is known.
     """
     varying: list[Clusters] = []
-    if tally.shape.period and FEW_PERIODS <= count_periods(tally) <= TOO_MANY_PERIODS:
+    shape, periods = batches.shape, batches.codebook.periods
+    if periods is not None and FEW_PERIODS <= periods.known <= TOO_MANY_PERIODS:
         varying.append("period")
-    varying += ["unit"] if tally.shape.unit else []
-    size, reward, batches = tally.shape.depth, tally.shape.rewards[0], batches_of(tally)
-    share = SAMPLE_RECORDS / max(count_records(tally), 1.0)
+    varying += ["unit"] if shape.unit else []
+    size, reward = shape.depth, shape.rewards[0]
+    if records is None:
+        records = sum(float(batch.n.sum()) for batch in batches)
+    share = SAMPLE_RECORDS / max(records, 1.0)
     while True:
         some = some_contexts(batches, reward, share)
         curves, _ = _curves(some, tuple(range(size)), reward, (), "auto", varying)

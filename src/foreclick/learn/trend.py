@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Batches, Floats, batches_of, ratio, sums
-from foreclick.estimate.fit import sampled
-from foreclick.estimate.question import Question
 from foreclick.inference import excess
+from foreclick.learn.fit import sampled
+from foreclick.question import Question
 from foreclick.tallies.base import Tally
 
 ITEMS_CHANGE = "Click rates of items change"

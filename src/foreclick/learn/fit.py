@@ -25,27 +25,23 @@ from foreclick.batches import (
     Batch,
     Batches,
     Bools,
+    Candidate,
     Cluster,
+    Coding,
     Floats,
     Ints,
     batches_of,
     context_draws,
+    only_contexts,
     ratio,
-    reward_of,
     sums,
 )
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.estimate.ladder import (
-    Fitted,
-    borrowed,
-    climb,
-    descend,
-    own_weight,
-    readers,
-)
-from foreclick.estimate.places import examination_curve
-from foreclick.estimate.spec import Ladder
+from foreclick.estimators import Ladder
+from foreclick.learn.places import examination_curve
+from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend, own_weight, readers
 from foreclick.models import ClickModel
+from foreclick.policies import Policy
 from foreclick.progress import say
 from foreclick.tallies.base import FEW_PERIODS, Tally
 
@@ -91,12 +87,23 @@ def fitted(
     if ladder.strengths is not None and given is not None and ladder.stopping == 0:
         return Fitted(ladder, ladder.strengths, tuple(given.tolist()))
     if taken is not None:
-        return learnt(ladder, _sample(batches_of(tally), reward, taken), given)
+        some = only_contexts(batches_of(tally), taken)
+        return learnt(ladder, _sample(some, reward), given)
     key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         say(f"Learning {ladder.name} from a sample of contexts")
         tally.learnt[key] = learnt(ladder, sampled(tally, reward), given)
     return cast("Fitted", tally.learnt[key])
+
+
+def taken_contexts(tally: Tally, policies: Sequence[Policy]) -> list[Bools] | None:
+    """Shape (X,) by batch: the contexts that all policies know; None if these are all, or none."""
+    taken = []
+    for batch in batches_of(tally):
+        coding = Coding(batch, 1)
+        known = [Candidate(coding, policy).known for policy in policies]
+        taken.append(np.logical_and.reduce(known))
+    return None if all(each.all() for each in taken) or not any(map(np.any, taken)) else taken
 
 
 # --- the sample -----------------------------------------------------------------------------------
@@ -150,25 +157,22 @@ def sampled(tally: Tally, reward: str) -> Sample:
     return cast("Sample", tally.learnt[key])
 
 
-def _sample(batches: Batches, reward: str, taken: list[Bools] | None = None) -> Sample:
+def _sample(batches: Batches, reward: str) -> Sample:
     periods = batches.codebook.periods
     apart: Cluster | None = "unit" if batches.shape.unit else None
     if periods is not None and periods.known >= FEW_PERIODS:
         apart = "period"
-    if taken is None:
-        taken = [np.ones(batch.context_count, dtype=np.bool_) for batch in batches]
-    size = sum(
-        len(_rows(batch, np.flatnonzero(own[batch.row_context]), reward, apart)[0])
-        for batch, own in zip(batches, taken, strict=True)
-    )
+    size = sum(len(_rows(batch, np.arange(len(batch.n)), reward, apart)[0]) for batch in batches)
     share, draws = SAMPLE / max(size, 1), None
     while True:
         if share < 1 and draws is None:
-            draws = context_draws(batches, reward, None if all(t.all() for t in taken) else taken)
+            draws = context_draws(batches, reward)
         found: list[Sample] = []
         before = dict.fromkeys(("list", "pair", "context", "part"), 0)
         for number, batch in enumerate(batches):
-            drawn = taken[number] if draws is None or share >= 1 else draws[number] < share
+            drawn: Bools = np.ones(batch.context_count, dtype=np.bool_)
+            if draws is not None and share < 1:
+                drawn = draws[number] < share
             if drawn.any():
                 found.append(_of_batch(batch, drawn, reward, apart, before))
             before["pair"] += batch.pair_count
@@ -221,7 +225,7 @@ def _rows(
     Without any, a part is a single record; records of one list with the same rewards are alike.
     """
     some = batch.take(rows, batch.n[rows])
-    earned, k = reward_of(some, reward), batch.depth
+    earned, k = some.reward(reward), batch.depth
     if apart is None:
         clicks = np.zeros((len(some.n), k))
         clicks[earned.row, earned.position] = earned.value

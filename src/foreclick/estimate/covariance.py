@@ -1,0 +1,277 @@
+"""The covariance of columns, and of any question about them, from sums over a log.
+
+Records of one cluster (a day, a bucket of users) vary together, clusters do not. With the sums s_c
+of ψ over the records of cluster c, divided by all n records, and any question as a Jacobian J over
+columns (a value, a change, a lift, a ratio, a pair of candidates),
+
+    Cov = G / (G − 1) Σ_c (J s_c)(J s_c)ᵀ        of G clusters.
+
+**Two kinds at once.** Records of one day vary together, and so do those of one user. A pair of
+records counts if it shares the day or the user, so the sums over days and over users count the
+pairs that share both twice (Cameron, Gelbach and Miller, 2011): Cov_day + Cov_user − Cov_both.
+
+**Days with memory.** If a good day is followed by good days, neighbouring days vary together, too.
+Newey and West's variance with L lags counts them, by weights that fall to 0 (1987). It has few
+degrees of freedom, 3/2 G / (L + 1) − 1. A change against production on the same days hardly has
+memory: what makes a day good for one makes it good for both.
+
+**What no record shows** is added: what small cells hide, what shrinkage takes from cells, errors of
+an examination that was learnt, and of a candidate that is itself a sample. Two candidates share
+these errors exactly; those of two metrics are as alike as what records show of them.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from foreclick.batches import Floats
+from foreclick.estimate.columns import Totals
+from foreclick.estimate.sums import along
+from foreclick.question import Question
+
+BOTH = "both"
+"""The kind of clusters that share a period and a unit."""
+
+LAGS = 4
+"""Days back that a day may remember."""
+
+_ENOUGH = 10  # periods; fewer say nothing of how they follow each other
+_ROUNDING = 1e-12  # the part of a sum that a difference must have to be more than rounding
+
+
+class Covariance:
+    """The covariance of all columns of a question.
+
+    Args:
+        question: what was asked.
+        totals: sums over the log.
+
+    Attributes:
+        count: how many candidates there are.
+        width: how many columns; production's come first, one for each metric.
+    """
+
+    def __init__(self, question: Question, totals: Totals) -> None:
+        self.question, self.totals, self.count = question, totals, len(question.candidates)
+        widths = [len(asks) * self.count + (asks[0].ladder is not None) for asks in question.groups]
+        self._starts = np.cumsum([len(question.parts), *widths])
+        self.width = int(self._starts[-1])
+
+    # --- what records show ------------------------------------------------------------------------
+
+    @cached_property
+    def _influence(self) -> dict[int, Any]:
+        """By part: the covariance of means of independent records, or sums over clusters."""
+        return {}
+
+    def _rows(self, s: int) -> tuple[list[tuple[str, Floats]], Floats | None]:
+        """Kinds of clusters with Σψ / n of each, shape (clusters, columns); or of records, Cov."""
+        if s in self._influence:
+            return self._influence[s]  # type: ignore[no-any-return]
+        n = float(self.totals.get(("all", "records"), s))
+        turn, centre = np.eye(self.width), np.zeros(self.width)
+        parts = self.question.parts
+        for m, metric in enumerate(parts):
+            earned = self.totals.sums["all", "reward", metric][s]
+            centre[m] = along(metric.theta, earned) / n
+        for g in range(len(self.question.groups)):
+            value = self.totals.sums[g, "value"][s]
+            start, end = int(self._starts[g]), int(self._starts[g + 1])
+            centre[start : start + len(value)] = value / n
+            slope = self.totals.sums.get((g, "slope"))
+            if slope is not None:
+                turn[start : start + len(value), end - 1] = slope[s]
+        found: list[tuple[str, Floats]] = []
+        covariance = None
+        counts = len(parts)  # the column after production's counts records
+        others = [c for c in range(self.width + 1) if c != counts]
+        if "record" in self.question.clusters:
+            raw = self.totals.sums["record"][s]
+            mean = raw[others, counts] / n
+            centred = raw[np.ix_(others, others)] - n * np.outer(mean, mean)
+            covariance = turn @ centred @ turn.T / (n * max(n - 1, 1))
+        for kind in ("period", "unit", BOTH):
+            if (kind, -1) not in self.totals.sums:
+                continue
+            numbers = [-1, *range(len(self.question.groups))]
+            each = np.concatenate([self.totals.sums[kind, g][s] for g in numbers], axis=1)
+            each = each[each[:, counts] > 0]
+            rows = each[:, others] - each[:, [counts]] * centre
+            found.append((kind, rows @ turn.T / n))
+        self._influence[s] = found, covariance
+        return found, covariance
+
+    def freedom(self, s: int) -> float:
+        """Degrees of freedom of Student's t; infinite for independent records."""
+        rows, _ = self._rows(s)
+        return min((len(each) - 1 for kind, each in rows if kind != BOTH), default=math.inf)
+
+    def clusters(self, s: int) -> tuple[str, float]:
+        """Whose records vary together, of several kinds the first, and how many of them."""
+        rows, _ = self._rows(s)
+        if not rows:
+            return "record", float(self.totals.get(("all", "records"), s))
+        return rows[0][0], float(len(rows[0][1]))
+
+    def shown(self, s: int, design: Floats) -> Floats:
+        """Shape (Q, Q): the covariance of Q questions, Jacobians (Q, columns), that records show.
+
+        Of two kinds of clusters, no variance is below 0: where one would be, eigenvalues below 0
+        are cut, with all questions scaled alike before.
+        """
+        found, size = self._added_up(s, design)
+        return found if size is None else _cut(found, size)
+
+    def _added_up(self, s: int, design: Floats) -> tuple[Floats, Floats | None]:
+        """The same before eigenvalues are cut; and, shape (Q,), the scale of each question."""
+        rows, covariance = self._rows(s)
+        if covariance is not None:
+            return np.asarray(design @ covariance @ design.T), None
+        outer = [(-1.0 if kind == BOTH else 1.0, _outer(each @ design.T)) for kind, each in rows]
+        found = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
+        if len(outer) == 1:
+            return found, None
+        size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))
+        return found, np.where(size > 0, size, 1.0)
+
+    def paired(self, s: int, design: Floats) -> Floats:
+        """The covariance of questions, of which differences are as if only two had been asked.
+
+        What is cut of all questions together depends on each of them.
+        """
+        found, size = self._added_up(s, design)
+        if size is None:
+            return found
+        i, j = np.triu_indices(len(found), 1)
+        both = np.stack([i, j], axis=1)
+        pairs = _cut(found[both[:, :, None], both[:, None, :]], size[both])
+        own = np.maximum(np.diag(found), 0.0)
+        apart = pairs[:, 0, 0] + pairs[:, 1, 1] - 2 * pairs[:, 0, 1]
+        result = np.diag(own)
+        result[i, j] = result[j, i] = (own[i] + own[j] - apart) / 2
+        return result
+
+    def memory(self, s: int, design: Floats) -> tuple[float, float]:
+        """What a question, shape (columns,), varies besides if neighbouring periods vary together.
+
+        It may be below 0. And the degrees of freedom with it.
+        """
+        rows, freedom = self._rows(s)[0], self.freedom(s)
+        if not rows or rows[0][0] != "period" or len(rows[0][1]) < _ENOUGH:
+            return 0.0, freedom
+        days = rows[0][1] @ design
+        lasting = newey_west(days) - float(_outer(days[:, None])[0, 0])
+        return lasting, min(1.5 * len(days) / (LAGS + 1) - 1, freedom)
+
+    # --- what no record shows ---------------------------------------------------------------------
+
+    def _group(self, column: int) -> tuple[int, int, int]:
+        """The group of a column, the ask in it, and the candidate."""
+        g = int(np.searchsorted(self._starts, column, side="right")) - 1
+        a, c = divmod(column - int(self._starts[g]), self.count)
+        return g, a, c
+
+    def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
+        """Shape (2, 2): the variance of value and production that small cells hide.
+
+        With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
+        """
+        if other is not None:  # each by its own estimate of how much cells vary
+            return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2
+        return self._of_cells(s, column)
+
+    def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
+        g, a, c = self._group(column)
+        found = np.zeros((2, 2) if other is None else (1, 1))
+        pool = self.totals.sums.get((g, "pool"))
+        if pool is None:
+            return found
+        n = float(self.totals.get(("all", "records"), s))
+        at = a * self.count + c
+        scale = [1.0, float(pool[s, 0, at] / pool[s, 1, at]) if pool[s, 1, at] > 0 else 0.0, 0.0]
+        # What few periods hide and what few units hide are different things. Of both together,
+        # which are many, hardly anything is hidden.
+        for kind in self.question.clusters:
+            tau = self.totals.sums.get((g, kind, "tau"))
+            scale[2] = 0.0
+            if tau is not None:
+                known, pooled, under = tau[s, :, at].tolist()
+                over = known + scale[1] * pooled
+                # A difference of equal numbers, which large rewards would make large.
+                rounding = _ROUNDING * (abs(known) + abs(scale[1] * pooled))
+                scale[2] = over / under if over > rounding and under > 0 else 0.0
+            for rank, by in enumerate(scale):
+                if (g, kind, rank, "vf") not in self.totals.sums:
+                    continue
+                vv = self.totals.sums[g, kind, rank, "vv", a][s]
+                if other is not None:
+                    found[0, 0] += by * vv[c, self._group(other)[2]]
+                    continue
+                vf, ff = (self.totals.sums[g, kind, rank, name][s, at] for name in ("vf", "ff"))
+                found += by * np.array([[vv[c, c], vf], [vf, ff]])
+        return found / n**2
+
+    def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
+        """The variance that shrinkage hides, or the covariance with another column of a ladder."""
+        g = self._group(column)[0]
+        loose = self.totals.sums.get((g, "loose"))
+        if loose is None:
+            return 0.0
+        start = int(self._starts[g])
+        i, j = column - start, (column if other is None else other) - start
+        slope, across = (self.totals.sums[g, name][s] for name in ("slope", "loose across"))
+        last = float(self.totals.sums[g, "loose last"])
+        found = loose[s, i, j] + slope[i] * across[j] + slope[j] * across[i]
+        n = float(self.totals.get(("all", "records"), s))
+        return float(found + slope[i] * slope[j] * last) / n**2
+
+    def of_sample(self, s: int, column: int) -> float:
+        """The variance of a candidate that is itself a sample."""
+        g, a, c = self._group(column)
+        sample = self.totals.sums.get((g, "sample", c))
+        if sample is None:
+            return 0.0
+        own, squares, freedom, alone = sample[s, :, a].tolist()
+        usual = squares / freedom if freedom else 0.0
+        return float(own + usual * alone) / float(self.totals.get(("all", "records"), s)) ** 2
+
+    def off_by(self, s: int, column: int) -> Floats:
+        """Shape (D,): how far errors that contexts share put a column off."""
+        g = self._group(column)[0]
+        found = self.totals.sums.get((g, "off by"))
+        if found is None:
+            return np.zeros(1)
+        n = float(self.totals.get(("all", "records"), s))
+        return np.asarray(found[s, :, column - int(self._starts[g])] / n)
+
+
+def _cut(covariance: Floats, size: Floats) -> Floats:
+    """Covariances (…, Q, Q) of questions of these sizes (…, Q), without eigenvalues below 0."""
+    values, vectors = np.linalg.eigh(covariance / size[..., None, :] / size[..., :, None])
+    root = size[..., :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    some = np.asarray(values[..., :1, None] < 0)
+    return np.where(some, root @ np.swapaxes(root, -1, -2), covariance)
+
+
+def _outer(rows: Floats) -> Floats:
+    return np.asarray(rows.T @ rows * (len(rows) / max(len(rows) - 1, 1)))
+
+
+def newey_west(values: Floats, lags: int = LAGS) -> float:
+    """The variance of the total of values in order, of which neighbours vary together.
+
+    Args:
+        values: Shape (G,): they add up to about 0.
+        lags: how far back one of them may remember.
+    """
+    count = len(values)
+    centred = values - values.mean()
+    found = float(centred @ centred)
+    for lag in range(1, lags + 1):
+        found += 2 * (1 - lag / (lags + 1)) * float(centred[lag:] @ centred[:-lag])
+    lost = 1 - 2 / 3 * (lags + 1) / count
+    return max(found, 0.0) * count / (count - 1) / lost

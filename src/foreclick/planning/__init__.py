@@ -1,0 +1,1 @@
+"""What to show next, so that a change can be told."""

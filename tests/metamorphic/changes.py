@@ -1,0 +1,216 @@
+"""What does not matter: changes of a log that must change no answer.
+
+Each makes two logs of one, of which the same is asked.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import foreclick as fc
+from tests.batches.sizes import in_batches
+from tests.metamorphic.logs import RandomLog
+
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Side:
+    """A log to be asked, and how.
+
+    Attributes:
+        log: with its candidates.
+        tallied: the log as the library has it.
+        within: what holds while it is asked.
+    """
+
+    log: RandomLog
+    tallied: fc.Log | fc.Tally
+    within: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    @cached_property
+    def policies(self) -> dict[str, fc.Lists]:
+        """The candidates."""
+        return self.log.policies()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that does not matter.
+
+    Attributes:
+        after: the changed log; None where there is nothing to change.
+        before: what it is held against; None: the log as it is.
+        dropping: whether contexts without a list are dropped.
+    """
+
+    after: Callable[[RandomLog, Rng], Side | None]
+    before: Callable[[RandomLog], RandomLog] | None = None
+    dropping: bool = False
+
+
+def _read(log: RandomLog, source: Any = None, **roles: Any) -> Side:  # noqa: ANN401
+    return Side(log, log.read(source, **roles))
+
+
+def _permuted(log: RandomLog, rng: Rng) -> Side:
+    return _read(log.taking(rng.permutation(log.rows)))
+
+
+def _names(rng: Rng, values: list[Any], kind: str) -> dict[Any, Any]:
+    """Other names, in another order: numbers or text."""
+    numbers = (rng.permutation(3 * len(values))[: len(values)] + 1).tolist()
+    if kind == "text":
+        ends = ["", "é", " ", "'", "東", "%"]
+        numbers = [f"{'zaMb'[n % 4]}{n}{ends[n % len(ends)]}x" for n in numbers]
+    return dict(zip(values, numbers, strict=True))
+
+
+def _other_items(log: RandomLog, rng: Rng, kind: str) -> Side:
+    tables = [log.columns, *log.candidates.values()]
+    known = dict.fromkeys(i for table in tables for one in table["items"] for i in one)
+    names = _names(rng, list(known), kind)
+
+    def renamed(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        return table | {"items": [[names[i] for i in one] for one in table["items"]]}
+
+    candidates = {name: renamed(table) for name, table in log.candidates.items()}
+    return _read(replace(log, columns=renamed(log.columns), candidates=candidates))
+
+
+def _other_contexts(log: RandomLog, rng: Rng, kind: str) -> Side:
+    tables = [log.columns, *log.candidates.values()]
+    names = _names(rng, list(dict.fromkeys(x for t in tables for x in t["context"])), kind)
+
+    def renamed(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        return table | {"context": [names[x] for x in table["context"]]}
+
+    candidates = {name: _shuffled(rng, renamed(t)) for name, t in log.candidates.items()}
+    return _read(replace(log, columns=renamed(log.columns), candidates=candidates))
+
+
+def _shuffled(rng: Rng, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    at = rng.permutation(len(table["context"])).tolist()
+    return {name: [values[i] for i in at] for name, values in table.items()}
+
+
+def _with_segment(log: RandomLog, rng: Rng) -> Side:
+    found = log.having(device=rng.choice(["phone", "desk", "tv"], log.rows).tolist())
+    return _read(found, segments=[*log.roles.get("segments", []), "device"])
+
+
+def _with_reward(log: RandomLog, rng: Rng) -> Side:
+    value = rng.choice([1.0, 3.5]) if rng.random() < 0.5 else 1
+    more = [[value * int(rng.random() < 0.3) for _ in one] for one in log.columns["items"]]
+    return _read(
+        log.having(hearts=more), rewards={**log.roles.get("rewards", {}), "hearts": "hearts"}
+    )
+
+
+def _in_halves(log: RandomLog, rng: Rng) -> Side | None:
+    first = rng.random(log.rows) < 0.5
+    if first.all() or not first.any():
+        return None
+    halves = [log.taking(np.flatnonzero(some)) for some in (first, ~first)]
+    one, other = (fc.tally(half.read()) for half in halves)
+    return Side(log, one + other)
+
+
+def _twice(log: RandomLog) -> RandomLog:
+    return log.taking(np.repeat(np.arange(log.rows), 2))
+
+
+def _counted_twice(log: RandomLog, rng: Rng) -> Side | None:
+    if "weight" in log.roles:
+        return None
+    times = [2 * t for t in log.columns.get("times", [1] * log.rows)]
+    return _read(log.having(times=times), count="times")
+
+
+def _wide(log: RandomLog) -> tuple[pa.Table, dict[str, Any]]:
+    """The log with a column for each position, as a CSV file has it, and its roles."""
+    depth = max(map(len, log.columns["items"]))
+    columns: dict[str, list[Any]] = {}
+    roles: dict[str, Any] = {}
+    for name, values in log.columns.items():
+        if not isinstance(values[0], list):
+            columns[name] = values
+            continue
+        own = [f"{name}_{k + 1}" for k in range(depth)]
+        for k, column in enumerate(own):
+            columns[column] = [one[k] if k < len(one) else None for one in values]
+        if name in ("items", "clicks"):
+            roles[name] = own
+        else:
+            roles.setdefault("rewards", {})[name] = own
+    return pa.table(columns), roles
+
+
+def _of_format(log: RandomLog, rng: Rng) -> Side:
+    kind = rng.choice(["csv", "parquet", "arrow", "pandas", "columns"])
+    if kind == "arrow":
+        return _read(log, pa.table(log.columns))
+    if kind == "pandas":
+        return _read(log, pd.DataFrame(log.columns))
+    table, roles = _wide(log)
+    if kind == "columns":
+        return _read(log, table, **roles)
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home) / f"log.{kind}"
+        if kind == "csv":
+            table.to_pandas(types_mapper=pd.ArrowDtype).to_csv(path, index=False)
+        else:
+            pq.write_table(pa.table(log.columns), path, row_group_size=max(log.rows // 3, 1))
+            roles = {}
+        read = log.read(str(path), **roles)
+        return Side(log, fc.tally(read))
+
+
+def _in_batches(log: RandomLog, rng: Rng) -> Side:
+    slots = 1 + log.rows * len(log.columns["items"][0]) // int(rng.integers(2, 20))
+
+    def blocks() -> AbstractContextManager[Any]:
+        return patch("foreclick.estimate.work.BLOCK", max(slots, 50))
+
+    return Side(log, in_batches(fc.tally(log.read()), slots), blocks)
+
+
+def _with_stranger(log: RandomLog, rng: Rng) -> Side | None:
+    if len(set(log.columns.get("kept", [0]))) > 1:
+        return None  # for how many records rows were kept is known of the log as a whole
+    rows = max(log.rows // 10, 1)
+    at = rng.integers(0, log.rows, rows).tolist()
+    more = {name: [values[i] for i in at] for name, values in log.columns.items()}
+    new: list[Any] = [-1, -2, 10**9]
+    if isinstance(log.columns["context"][0], str):
+        new = ["a stranger", "pstranger", "stranger"]
+    more["context"] = [new[i % 3] for i in range(rows)]
+    return _read(replace(log, columns={name: v + more[name] for name, v in log.columns.items()}))
+
+
+CHANGES: dict[str, Change] = {
+    "rows permuted": Change(_permuted),
+    "items renamed by numbers": Change(lambda log, rng: _other_items(log, rng, "numbers")),
+    "items renamed by text": Change(lambda log, rng: _other_items(log, rng, "text")),
+    "contexts renamed by numbers": Change(lambda log, rng: _other_contexts(log, rng, "numbers")),
+    "contexts renamed by text": Change(lambda log, rng: _other_contexts(log, rng, "text")),
+    "a segment more": Change(_with_segment),
+    "a reward more": Change(_with_reward),
+    "two halves added": Change(_in_halves),
+    "count=2 for every row twice": Change(_counted_twice, before=_twice),
+    "another format": Change(_of_format),
+    "other batches": Change(_in_batches),
+    "contexts that nobody asks for": Change(_with_stranger, dropping=True),
+}
