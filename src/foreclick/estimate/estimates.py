@@ -750,7 +750,20 @@ class Estimates:
         """
         if other is not None:  # each by its own estimate of how much cells vary
             return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2
-        return self._of_cells(s, column)
+        found = self._of_cells(s, column)
+        if not self._partial(s):
+            return found
+        root = _root(found)
+        return np.asarray(root @ root)
+
+    def _partial(self, s: int) -> bool:
+        """Whether a part of independent records takes no less than 0 from what cells hide.
+
+        A cell whose records vary more than usual is taken to vary less than they do. Which part
+        they are in, the sums over cells do not know: nothing may be left of the part's variance.
+        """
+        last = self.strata.count - 1
+        return self.strata.split and s < last and "record" in self.question.clusters
 
     def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
@@ -870,7 +883,8 @@ class Estimates:
             shared = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
             return min(max(shared, -1.0), 1.0) * scale
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
-        return (own + other - (mine + theirs - 2 * both)) / 2
+        apart = mine + theirs - 2 * both
+        return (own + other - (max(apart, 0.0) if self._partial(s) else apart)) / 2
 
     # --- refusals ---------------------------------------------------------------------------------
 
