@@ -131,19 +131,24 @@ def assert_same_in_batches(case: Case, found: Estimates) -> None:
     again = answers_of(other)
     for key, one in answers_of(found).items():
         two = again.pop(key)
+        measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
+        terms = expected_of(case, key[3], key[0], measure, key[2]).get("size", 0.0)
         for name in ("value", "production", "covered", "clipped", "ess", "exposure", "lost"):
             mine, theirs = (
                 getattr(e.parts[0] if name in ("exposure", "lost") else e, name) for e in (one, two)
             )
-            size = 1.0 if name in ("covered", "clipped") else 0.0
-            if not _alike(mine, theirs, size):
+            within = SAME * (name in ("covered", "clipped")) + 1e-14 * terms * (name == "value")
+            if not _alike(mine, theirs, within):
                 raise Difference(
                     f"{name} of {one.estimator} depends on batches: {mine!r} and {theirs!r}"
                 )
         if one.told != two.told:
             raise Difference(f"whether {one.estimator} has a spread depends on batches")
         if one.told and not np.allclose(
-            one.covariance, two.covariance, rtol=1e-7, atol=1e-13 * _square(one)
+            one.covariance,
+            two.covariance,
+            rtol=1e-7,
+            atol=1e-13 * max(_square(one), terms**2),
         ):
             raise Difference(
                 f"the covariance of {one.estimator} depends on batches: {one.covariance} and "
@@ -153,10 +158,10 @@ def assert_same_in_batches(case: Case, found: Estimates) -> None:
         raise Difference(f"rows depend on batches: {list(again)}")
 
 
-def _alike(one: float | None, other: float | None, size: float) -> bool:
+def _alike(one: float | None, other: float | None, within: float) -> bool:
     if one is None or other is None:
         return one is other
-    return math.isclose(one, other, rel_tol=SAME, abs_tol=SAME * size)
+    return math.isclose(one, other, rel_tol=SAME, abs_tol=within)
 
 
 def _square(found: Estimate) -> float:

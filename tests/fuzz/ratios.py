@@ -97,7 +97,7 @@ def _assert_ratio(
     if "size" in over or "size" in under:
         if not under["value"] or _cancels(over) or _cancels(under):
             return  # of a part, little is left
-        right["size"] = over.get("size", over["value"]) / abs(under["value"])
+        right["size"] = over.get("size", over["value"] or 0.0) / abs(under["value"])
     right |= {name: over[name] for name in ("records", "contexts") if name in over}
     for name, worst in (("covered", min), ("clipped", max), ("ess", min)):
         if name in over and (name in under or _is_shown(pair[1])):

@@ -57,13 +57,15 @@ def of_hazards(model: str, records: Sequence[Record], candidate: Policy, theta: 
         rate = firsts.rates(model, mine, theta, p)
         _, exposed = firsts.at_risk(model, mine, theta, p)
         slopes = firsts.slopes(model, mine, draws, theta, p)
+        # A slope is a product of 1 − h, of which little is left where nearly all have clicked.
+        steepest = oracle.exposures(model, draws, [max(theta)] * len(theta), p)
         worth = size = value
         clicks, risks = firsts.at_risk(model, [record._replace(weight=1.0)], theta, p)
         for g, e in risks.items():
             if exposed[g] > 0:
                 w = slopes.get(g, 0.0) / (exposed[g] / n)
                 worth += w * (clicks[g] - rate[g] * e)
-                size += w * (clicks[g] + rate[g] * e)
+                size += steepest.get(g, 0.0) / (exposed[g] / n) * (clicks[g] + rate[g] * e)
         found.append(Own(worth, size))
     return found
 

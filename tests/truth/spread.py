@@ -206,12 +206,17 @@ def covariance(
     labels = None if clusters is None else [clusters[i] for i in used]
     moves = told.moves[inside]
     if part is not None:
-        moves = moves - np.average(moves, axis=0, weights=weights)
+        own = moves + np.array(told.values)
+        moves = own - np.average(own, axis=0, weights=weights)
     found = added_up(moves, weights, labels)
     if small and logging is None and model not in ("rctr", "rcm"):
         errors = CellErrors.of(told, records, clusters)
         share = None if part is None else shares(records, told.used, used)
-        found = found + errors.hidden(share) / sum(weights) ** 2
+        hidden = errors.hidden(share)
+        if part is not None and clusters is None:  # a part has nothing less than 0 of it
+            values, vectors = np.linalg.eigh(hidden)
+            hidden = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        found = found + hidden / sum(weights) ** 2
     return found
 
 

@@ -182,7 +182,17 @@ class Covariance:
         """
         if other is not None:  # each by its own estimate of how much cells vary
             return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2
-        return self._of_cells(s, column)
+        found = self._of_cells(s, column)
+        return root_of(found) @ root_of(found) if self.partial(s) else found
+
+    def partial(self, s: int) -> bool:
+        """Whether a part of independent records takes no less than 0 from what cells hide.
+
+        A cell whose records vary more than usual is taken to vary less than they do. Which part
+        they are in, the sums over cells do not know: nothing may be left of the part's variance.
+        """
+        split = bool(self.question.by) or self.question.contexts is not None
+        return split and s < self.totals.strata - 1 and "record" in self.question.clusters
 
     def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
@@ -255,6 +265,12 @@ def _cut(covariance: Floats, size: Floats) -> Floats:
     root = size[..., :, None] * vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
     some = np.asarray(values[..., :1, None] < 0)
     return np.where(some, root @ np.swapaxes(root, -1, -2), covariance)
+
+
+def root_of(covariance: Floats) -> Floats:
+    """The symmetric square root; what is below 0 counts as 0."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _outer(rows: Floats) -> Floats:

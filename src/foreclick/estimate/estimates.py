@@ -16,7 +16,7 @@ import numpy as np
 
 from foreclick.batches import Floats
 from foreclick.errors import PolicyError
-from foreclick.estimate.covariance import Covariance
+from foreclick.estimate.covariance import Covariance, root_of
 from foreclick.estimate.sums import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
 from foreclick.logs import Shape
 from foreclick.metrics import AnyMetric, Metric
@@ -198,7 +198,7 @@ class Estimate:
         if len(cells) == 1:
             return cells[0] + np.diag([shrunk[0], 0.0])
         alike = self._alike()
-        both = alike * _root(cells[0]) @ _root(cells[1])
+        both = alike * root_of(cells[0]) @ root_of(cells[1])
         design = np.zeros((2, 4))
         design[0, [0, 2]], design[1, [1, 3]] = slopes
         found = design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T
@@ -255,12 +255,6 @@ def _joined(variances: Sequence[float], alike: float, slopes: Floats) -> float:
     shared = alike * math.sqrt(variances[0] * variances[1])
     both = np.array([[variances[0], shared], [shared, variances[1]]])
     return float(slopes @ both @ slopes)
-
-
-def _root(covariance: Floats) -> Floats:
-    """The symmetric square root; what is below 0 counts as 0."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _of_difference(hidden: Floats) -> float:
@@ -472,7 +466,8 @@ class Estimates(Covariance):
             mine, theirs = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
             both = alike * math.sqrt(mine * theirs)
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
-        return (own + other - (mine + theirs - 2 * both)) / 2
+        apart = mine + theirs - 2 * both
+        return (own + other - (max(apart, 0.0) if self.partial(s) else apart)) / 2
 
     # --- refusals ---------------------------------------------------------------------------------
 
