@@ -79,11 +79,11 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     with watch.step("evaluate"):
         answer = fc.evaluate(counted, candidate, **asked, clusters=None)
     with watch.step("intervals"):
-        fc.evaluate(counted, candidate, **asked, clusters="period")
+        fc.evaluate(counted, candidate, **asked, clusters="auto")
     with watch.step("ladder"):
         fc.evaluate(counted, candidate, **climbed, clusters=None)
     with watch.step("ladder_intervals"):
-        fc.evaluate(counted, candidate, **climbed, clusters="period")
+        fc.evaluate(counted, candidate, **climbed, clusters="auto")
     rows = counted.row_count()
     return {**watch.seconds, "rows": rows, "answers": len(answer), "memory": peak()}
 
@@ -101,12 +101,12 @@ def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
     first, second, *others = map(fc.Ranking, _candidates(engine, path, layout, COMPARED))
     asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
     watch = Watch()
-    for kind in ("period", "record"):
+    for kind, clusters in (("period", "auto"), ("record", "record")):
         with watch.step(f"{kind} first"):
             counted = fc.read_tally(_written(path))
-            fc.evaluate(counted, first, **asked, clusters=kind)
+            fc.evaluate(counted, first, **asked, clusters=clusters)
         with watch.step(f"{kind} second"):
-            fc.evaluate(counted, second, **asked, clusters=kind)
+            fc.evaluate(counted, second, **asked, clusters=clusters)
     every = {str(i): policy for i, policy in enumerate([first, second, *others])}
     for name, some in (("compare one", {"0": first}), ("compare all", every)):
         with watch.step(name):

@@ -30,20 +30,20 @@ def records_of(batches):
 
 def test_they_are_whole_and_about_as_many_as_asked(tally):
     everything = records_of(batches_of(tally))
-    some = some_contexts(batches_of(tally), 0.3)
+    some = some_contexts(batches_of(tally), "clicks", 0.3)
     drawn = records_of(some)
     assert 0.2 < len(drawn) / len(everything) < 0.4
     assert all(everything[context] == n for context, n in drawn.items())
     assert records_of(some) == drawn  # gone through again
-    fewer = records_of(some_contexts(batches_of(tally), 0.1))
+    fewer = records_of(some_contexts(batches_of(tally), "clicks", 0.1))
     assert set(fewer) < set(drawn)
 
 
 @pytest.mark.parametrize("slots", [1, 40])
 def test_they_are_the_same_in_any_batches(tally, slots):
-    drawn = records_of(some_contexts(batches_of(tally), 0.3))
-    assert records_of(some_contexts(batches_of(in_batches(tally, slots)), 0.3)) == drawn
+    drawn = records_of(some_contexts(batches_of(tally), "clicks", 0.3))
+    assert records_of(some_contexts(batches_of(in_batches(tally, slots)), "clicks", 0.3)) == drawn
 
 
 def test_the_whole_log_is_not_copied(tally):
-    assert some_contexts(batches_of(tally), 1.0) is batches_of(tally)
+    assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)
