@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ fuzz: ## Random logs and questions beside oracles: 100,000 answers (half an hour
 
 goldens: ## Some 450 questions, and the answers they had before (a minute; ARGS="--only shop", --write)
 	$(VENV)/bin/python -m tests.goldens $(ARGS)
+
+metamorphic: ## Names, order, files and what else is in a log: 5,000 answers that must not change (ARGS="--seed 7")
+	$(VENV)/bin/python -m tests.metamorphic $(ARGS)
 
 docs: ## Build the site into site/
 	@bash .ci/run docs

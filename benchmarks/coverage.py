@@ -28,7 +28,7 @@ from benchmarks.replications import (
     make_scene,
     make_world,
     measured,
-    mostly_sixth,
+    mostly,
     packed,
     policy_of,
     stationary,
@@ -74,7 +74,7 @@ def users(
     world = make_world(name, rng, contexts=50, most=0.25)
     simulation = Simulation(world, stationary(world, 20, rng), records, user_sd=0.5)
     setting = {"part": "users", "world": name, "seed": seed, "candidate": "stochastic"}
-    policy = mostly_sixth(simulation, rng)
+    policy = mostly(simulation, 5, rng)
     yield from _disturbed(setting, simulation, policy, "unit", replications, pack)
 
 
@@ -114,7 +114,7 @@ def both(
     ranker = replace(stationary(world, 20, rng), days=14)
     simulation = Simulation(world, ranker, records, user_sd=0.5, shock_sd=0.1)
     setting = {"part": "users and days", "world": name, "seed": seed, "candidate": "stochastic"}
-    policy = mostly_sixth(simulation, rng)
+    policy = mostly(simulation, 5, rng)
     yield from _disturbed(setting, simulation, policy, "auto", replications, pack)
 
 
@@ -126,7 +126,7 @@ def thin(
     world = make_world(name, rng, contexts=400)
     simulation = Simulation(world, stationary(world, 60, rng), records)
     setting = {"part": "thin", "world": name, "seed": seed, "candidate": "stochastic"}
-    policy = mostly_sixth(simulation, rng)
+    policy = mostly(simulation, 5, rng)
     yield from _disturbed(setting, simulation, policy, "record", replications, pack)
 
 

@@ -258,12 +258,12 @@ def stationary(world: World, lists: int, rng: np.random.Generator) -> simulate.S
     )
 
 
-def mostly_sixth(simulation: Simulation, rng: np.random.Generator) -> fc.Lists:
-    """The sixth list of every context, now and then another that is logged."""
+def mostly(simulation: Simulation, number: int, rng: np.random.Generator) -> fc.Lists:
+    """The list of that number in every context, now and then another that is logged."""
     shown = simulation.production.on(1)
     contexts = simulation.world.size.contexts
     mass = 0.3 * rng.dirichlet(np.ones(len(shown.lists) // contexts), contexts)
-    mass[:, 5] += 0.7
+    mass[:, number] += 0.7
     lists = np.asarray(shown.lists, dtype=np.int64)
     return policy_of(lists, mass.ravel(), np.asarray(shown.contexts))
 

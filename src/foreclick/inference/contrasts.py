@@ -87,8 +87,11 @@ def _joint(
     rng = np.random.default_rng(seed)
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     unit = np.where(scale > 0, scale, 1.0)
+    # The symmetric root: it hardly moves when the covariance hardly does, whatever the signs of
+    # vectors are; and of what is 0 but for rounding it is 0.
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
-    root = unit[:, None] * vectors * np.sqrt(np.clip(values, 0.0, None))
+    values = np.where(values > _ROUNDING * values[-1], values, 0.0)
+    root = unit[:, None] * (vectors * np.sqrt(values)) @ vectors.T
     drawn = root @ rng.standard_normal((len(covariance), _DRAWS))
     largest = np.zeros(_DRAWS)
     for a, b, error in zip(one.tolist(), other.tolist(), se.tolist(), strict=True):

@@ -1,0 +1,77 @@
+"""A few of the comparisons that `make metamorphic` makes, and what it has found."""
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.batches import batches_of, context_draws
+from foreclick.inference.contrasts import contrasts
+from tests.metamorphic.changes import CHANGES
+from tests.metamorphic.judge import compared, contradictions
+from tests.tries import tries
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_does_not_matter_does_not_count(change):
+    number = list(CHANGES).index(change)
+    seeds = range(11 * number, 11 * number + tries(1, 10))
+    found = [compared(seed, change, "thin" if seed % 4 == 3 else "small") for seed in seeds]
+    assert [each.wrong for each in found if each.wrong] == []
+
+
+def test_a_verdict_does_not_contradict_its_interval():
+    found = [contradictions(seed) for seed in range(tries(3, 100))]
+    assert [wrong for _, wrong in found if wrong] == []
+    assert sum(count for count, _ in found) > 5
+
+
+# --- found by `make metamorphic` ------------------------------------------------------------------
+
+
+def of_lists(first, second):
+    """Two contexts with two lists each, in which items were shown and clicked as often."""
+    rows = [("q1", one, got) for one, got in first] + [("q2", one, got) for one, got in second]
+    context, items, clicks = zip(*rows, strict=True)
+    return fc.tally({"context": list(context), "items": list(items), "clicks": list(clicks)})
+
+
+def test_contexts_with_other_lists_of_the_same_items_are_not_alike():
+    """They were drawn by their names; the clicks of one are of the same record."""
+    one = [(["a", "b"], [1, 1]), (["a", "b"], [0, 0])]
+    other = [(["a", "b"], [1, 0]), (["a", "b"], [0, 1])]
+    for rows in ((one, other), (other, one)):
+        draws = np.concatenate(context_draws(batches_of(of_lists(*rows)), "clicks"))
+        assert len(set(draws.tolist())) == 2
+        named = draws if rows[0] is one else draws[::-1]
+        assert (
+            named.tolist()
+            == np.concatenate(context_draws(batches_of(of_lists(one, other)), "clicks")).tolist()
+        )
+
+
+def test_first_clicks_are_learnt_from_a_sample(monkeypatch):
+    """There was no such reward to draw contexts by."""
+    monkeypatch.setattr("foreclick.estimate.fit.SAMPLE", 20)
+    rng = np.random.default_rng(3)
+    log = {
+        "context": rng.integers(0, 40, 400).tolist(),
+        "items": [rng.permutation(4)[:2].tolist() for _ in range(400)],
+        "clicks": rng.integers(0, 2, (400, 2)).tolist(),
+    }
+    candidate = {"context": list(range(40)), "items": [[0, 1]] * 40}
+    found = fc.evaluate(log, candidate, metrics="success@2", estimators="ladder")
+    assert 0 < found["value"][0] < 1
+
+
+def test_what_equal_candidates_share_is_not_rounding():
+    """The root of an eigenvalue that is 0 but for rounding is not: ends differed by 10⁻⁹."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(6, 3))
+    rows = np.column_stack([rows, rows[:, 0]])
+    covariance = rows.T @ rows
+    pairs = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3)]
+    wide = [
+        contrasts([1.0, 2.0, 3.0, 1.0], covariance * (1 + noise), pairs, 0.95, 5.0).joint
+        for noise in rng.normal(0, 1e-15, (5, 4, 4))
+    ]
+    assert np.ptp(wide) < 1e-9
