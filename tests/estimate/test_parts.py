@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.question import Question
-from foreclick.estimate.spec import parse_estimators
 from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
+from foreclick.question import Question
 from tests.truth import oracle, parts
 from tests.truth.oracle import Record
 
