@@ -101,7 +101,8 @@ def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
     first, second, *others = map(fc.Ranking, _candidates(engine, path, layout, COMPARED))
     asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
     watch = Watch()
-    for kind, clusters in (("period", "auto"), ("record", "record")):
+    kinds: tuple[tuple[str, Any], ...] = (("period", "auto"), ("record", "record"))
+    for kind, clusters in kinds:
         with watch.step(f"{kind} first"):
             counted = fc.read_tally(_written(path))
             fc.evaluate(counted, first, **asked, clusters=clusters)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.candidates import DAYS, steady, twins, unseen
-from benchmarks.replications import ESTIMATORS, METRIC, make_scene, measured, packed
+from benchmarks.replications import ESTIMATORS, METRIC, in_each, make_scene, measured, packed
 from scipy.special import stdtrit
 
 import foreclick as fc
@@ -73,7 +73,7 @@ class TestDays:
     @staticmethod
     def rows(simulation, log):
         estimators = ["ip", "pbm"]
-        candidate = twins(simulation)
+        candidate = in_each(twins(simulation), range(TestDays.LOGS))
         return list(
             fc.evaluate(log, candidate, metrics=METRIC, estimators=estimators, by="replication")
         )
@@ -96,5 +96,6 @@ class TestDays:
         assert math.sqrt(np.mean(se**2)) / spread == pytest.approx(1.1, abs=chance)
 
     def test_without_overlap_there_is_none(self, log):
-        found = fc.evaluate(log, unseen(), metrics=METRIC, estimators="ip", by="replication")
+        nowhere = in_each(unseen(), range(TestDays.LOGS))
+        found = fc.evaluate(log, nowhere, metrics=METRIC, estimators="ip", by="replication")
         assert set(found["verdict"]) == {"cannot tell"}
