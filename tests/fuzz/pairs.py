@@ -86,7 +86,7 @@ def judge_baseline(case: Case) -> int:
     for key, one in rows[0].items():
         pair, swapped = [one, rows[1][key]], [each[key] for each in others[0]]
         three = [each[key] for each in others[1]]
-        if all(e.told and e.stratum.records > 2 for e in pair):  # noqa: PLR2004
+        if all(e.told and e.stratum.records > 2 for e in pair):
             _assert_same_pair(pair, swapped, three, kinds, f"{key}, {kinds}")
             _assert_hidden(sides, key[3], pair, kinds, f"{key}, {kinds}")
     return len(rows[0])
