@@ -30,6 +30,10 @@ SAME = 1e-9
 """Sums of at most a few hundred terms, in another order; weights of up to 1e9."""
 
 
+LEAST = 1e-300
+"""Smaller numbers have fewer digits."""
+
+
 class Difference(AssertionError):
     """The library and an oracle do not agree."""
 
@@ -120,7 +124,7 @@ def assert_add_up(found: Estimates) -> None:
 
 def _assert_total(name: str, each: list[float], whole: float) -> None:
     size = sum(map(abs, each))
-    if not math.isclose(sum(each), whole, rel_tol=SAME, abs_tol=1e-14 * size):
+    if not math.isclose(sum(each), whole, rel_tol=SAME, abs_tol=1e-14 * size + LEAST):
         raise Difference(f"{name} of parts adds up to {sum(each)!r}, and the whole is {whole!r}")
 
 
@@ -278,7 +282,7 @@ def assert_close(
     }
     # What the records of a part stand for is a difference of terms, which may be large.
     within = SAME * size.get(name, 0.0) + 1e-14 * row.get("size", 0.0) * (name == "value")
-    if not math.isclose(found, right, rel_tol=SAME, abs_tol=within):
+    if not math.isclose(found, right, rel_tol=SAME, abs_tol=within + LEAST):
         raise Difference(told)
 
 

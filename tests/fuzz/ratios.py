@@ -18,6 +18,7 @@ from foreclick.estimate.work import estimate
 from tests.fuzz.arrays import tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import (
+    LEAST,
     Difference,
     answered,
     answers_of,
@@ -95,7 +96,7 @@ def _assert_ratio(
         if name in over and name in under
     }
     if "size" in over or "size" in under:
-        if not under["value"] or _cancels(over) or _cancels(under):
+        if not under["value"] or abs(under["value"]) < LEAST or _cancels(over) or _cancels(under):
             return  # of a part, little is left
         right["size"] = over.get("size", over["value"] or 0.0) / abs(under["value"])
     right |= {name: over[name] for name in ("records", "contexts") if name in over}
