@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints
 from foreclick.errors import ForeclickError
@@ -142,6 +139,9 @@ def program(
         >>> program([3, 2, 1], np.full(3, np.inf), slots, banned).tolist()
         [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     """
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+    from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
+
     gain, most = np.asarray(worth, dtype=np.float64), np.asarray(cap, dtype=np.float64)
     capped, (items, positions) = np.isfinite(most), limits.forbidden.shape
     # The matrix that makes marginals, items before positions, of v; and rows that v keeps to.
@@ -194,6 +194,9 @@ def maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> Fl
 
     The first `whole` numbers of x are whole.
     """
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import
+
     unit = 1.0 if whole else _UNIT
     heights = [matrix.shape[0] for matrix, _, _ in rows]
     low, high = np.repeat([(low, high) for _, low, high in rows], heights, axis=0).T / unit

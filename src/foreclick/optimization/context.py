@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE, solvers
@@ -123,6 +122,8 @@ class Cells(NamedTuple):
 
     def matrix(self) -> Any:  # noqa: ANN401 - sparse
         """Shape (G, V): the exposure."""
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
         shape = len(self.worth), self.size
         return sparse.csr_array((self.amount, (self.cell, self.choice)), shape=shape)
 

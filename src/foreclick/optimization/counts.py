@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import special
 
 from foreclick.batches import (
     EMPTY,
@@ -152,6 +151,7 @@ def dealt_at_random(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floa
     Returns:
         Row, fold and records of each share, in the order of rows.
     """
+    from scipy import special  # noqa: PLC0415 - slow to import
 
     def uniform(of: Ints, stream: int) -> Floats:
         """A number between 0 and 1 for each seed, another one for each stream."""

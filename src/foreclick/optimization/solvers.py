@@ -18,8 +18,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints
 from foreclick.optimization.constraints import TINY, maximise
@@ -166,6 +164,8 @@ def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:
         >>> assign([[0.5, 0.4], [0.3, 0.1], [0.2, 0.0]]).tolist()
         [1, 0]
     """
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - slow to import
+
     value = np.asarray(worth, dtype=np.float64)
     if allowed is not None:
         # A slot more is worth more than all differences between lists.
@@ -212,6 +212,8 @@ def decode(h: ArrayLike) -> tuple[Ints, Floats]:
         >>> lists.tolist(), masses.round(9).tolist()
         ([[0, 1], [1, 0]], [0.7, 0.3])
     """
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - slow to import
+
     wanted = np.asarray(h, dtype=np.float64)
     most = max(float(wanted.sum(axis=0).max()), float(wanted.sum(axis=1).max()))
     if wanted.min() < -_ROUNDED or most > 1 + _ROUNDED:
@@ -276,6 +278,8 @@ def transport(worth: ArrayLike, cap: ArrayLike) -> Floats:
         >>> transport([[0.5, 0.4], [0.3, 0.1]], [[0.2, 1.0], [1.0, 1.0]]).round(9).tolist()
         [[0.0, 1.0], [1.0, 0.0]]
     """
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+
     room = np.minimum(cap, 1.0)
     value = np.where(room > 0, worth, 0.0)
     best = marginals(assign(value)[None], np.ones(1), len(value))
