@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick.batches.arrays import Bools, Floats, Ints, starts_of, sums
 from foreclick.batches.batch import EMPTY, Batch
@@ -137,7 +138,9 @@ class _Taken:
         for batch, own in zip(self._batches, self._taken, strict=True):
             found = batch.among(own[batch.row_context])
             if before is not None and after is not None and len(before) > len(after):
-                number = after.number(pa.chunked_array([before.values]))
+                # Periods that are not there any more have no rows, and so any number.
+                there = pc.fill_null(pc.index_in(before.values, value_set=after.values), 0)
+                number = np.asarray(there, dtype=np.int32)
                 clusters = {**found.clusters, "period": number[found.clusters["period"]]}
                 counts = {**found.cluster_count, "period": len(after)}
                 found = replace(found, clusters=clusters, cluster_count=counts)

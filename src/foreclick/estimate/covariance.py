@@ -190,9 +190,10 @@ class Covariance:
 
         A cell whose records vary more than usual is taken to vary less than they do. Which part
         they are in, the sums over cells do not know: nothing may be left of the part's variance.
+        A part that is a whole context has all records of its cells.
         """
-        split = bool(self.question.by) or self.question.contexts is not None
-        return split and s < self.totals.strata - 1 and "record" in self.question.clusters
+        kinds = self.question.clusters
+        return bool(self.question.by) and s < self.totals.strata - 1 and "record" in kinds
 
     def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
