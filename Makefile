@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ coverage: ## How often intervals hold the truth, in simulated worlds (an hour; A
 
 verdicts: ## How often verdicts are wrong, and what pairing gains (an hour; ARGS="--worlds PBM")
 	$(VENV)/bin/python -m benchmarks.verdicts $(ARGS)
+
+pairs: ## How often intervals of pairs hold where cells are small (10 minutes; ARGS="--logs 50")
+	$(VENV)/bin/python -m benchmarks.pairs $(ARGS)
 
 headline: ## What the default answer says of candidates of known worth (minutes; ARGS="null --logs 20")
 	$(VENV)/bin/python -m benchmarks.headline $(ARGS)

@@ -1,4 +1,4 @@
-"""How often do intervals of pairs hold, where cells are small? `python -m benchmarks.pairs`.
+"""How often do intervals of pairs hold, where cells are small? `make pairs`.
 
 Position-based worlds in which a cell has few records or few days:
 
@@ -8,8 +8,8 @@ Position-based worlds in which a cell has few records or few days:
 | thin | 400 | 60 | 10,000 | 27 | none |
 
 One candidate shows the sixth, the other the third list of each context 70 % of the time, and else
-others that are logged. An interval holds if the estimator's own
-mean over all logs is in it, so that a click model that is wrong here (`item`) is not blamed for it.
+others that are logged. An interval holds if the estimator's own mean over all logs is in it, so
+that a click model that is wrong here (`item`) is not blamed for it.
 Only public functions are used, so that other versions can be asked too.
 """
 
