@@ -89,6 +89,25 @@ def test_some_contexts_may_take_no_part(tally):
     assert np.mean(draws < 0.3) == pytest.approx(0.3, abs=0.02)
 
 
+@pytest.mark.parametrize("slots", [1, 10**9])
+def test_periods_of_contexts_that_take_no_part_are_gone(slots):
+    """As if the log had never had them: of days 2 to 5, and of no day, two are left."""
+    table = {
+        "context": ["a", "a", "a", "b", "b", "c"],
+        "items": [[1, 2]] * 6,
+        "clicks": [[1, 0]] * 6,
+        "day": [3, 5, 5, 2, 4, None],
+    }
+    batches = batches_of(in_batches(fc.tally(fc.read_log(table, period="day")), slots))
+    taken = [np.array([x == "a" for x in batch.contexts.to_pylist()]) for batch in batches]
+    some = only_contexts(batches, taken)
+    assert some.codebook.periods is not None
+    assert some.codebook.periods.values.to_pylist() == [3, 5]
+    (batch,) = some
+    assert batch.cluster_count["period"] == 2
+    assert np.bincount(batch.clusters["period"], batch.n).tolist() == [1, 2]
+
+
 def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tally, monkeypatch):
     """Which takes no pass over it; and the same ones whatever else it has."""
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
