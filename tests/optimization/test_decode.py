@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization import solvers
 from foreclick.optimization.solvers import decode, greedy, to_marginals, transport
 from tests.optimization.oracle import capped, some_log
 from tests.tries import tries
@@ -65,7 +64,7 @@ def test_an_item_that_is_always_shown_is_in_every_list():
 
 
 def test_one_list_is_read_off(monkeypatch):
-    monkeypatch.setattr(solvers, "linear_sum_assignment", None)
+    monkeypatch.setattr("scipy.optimize.linear_sum_assignment", None)
     lists, masses = decode(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
     assert lists.tolist() == [[1, 0, EMPTY]]
     assert masses.tolist() == [1.0]
