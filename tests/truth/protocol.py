@@ -109,7 +109,8 @@ def _spread(
         mean = oracle.production(records, theta)
         squares += sum(r.weight * (oracle.reward(r, theta) - mean) ** 2 for r in records)
         freedom += sum(r.weight for r in records) - 1
-    return squares, freedom
+    least = 1e-9 * sum(r.weight for records in groups.values() for r in records)
+    return squares, freedom if freedom > least else 0.0  # thirds add up to 1 and a last digit
 
 
 def _variance(

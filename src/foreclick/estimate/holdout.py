@@ -331,7 +331,8 @@ def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
     records = sums(group, batch.n, len(lists))
     context = batch.list_context[lists // count]
     shown = np.bincount(context, minlength=batch.context_count)
-    free = np.maximum(batch.context_n - shown, 0.0)
+    free = batch.context_n - shown
+    free[free < 1e-9 * batch.context_n] = 0.0  # counts of thirds add up to 1 and a last digit
     known, of_case = free > 0, cut.case_context[number]
     totals.more("free", free.sum())
     totals.more("unknown", sums(fold, np.where(known[of_case], 0.0, weight / n), count))
