@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ pairs: ## How often intervals of pairs hold where cells are small (10 minutes; A
 
 headline: ## What the default answer says of candidates of known worth (minutes; ARGS="null --logs 20")
 	$(VENV)/bin/python -m benchmarks.headline $(ARGS)
+
+shop: ## The default answer in a search shop with a long tail (5 minutes; ARGS="--regimes all --logs 2 --quiet")
+	$(VENV)/bin/python -m benchmarks.shop $(ARGS)
 
 examination: ## How well a known examination curve is found (minutes; ARGS="--records 900000")
 	$(VENV)/bin/python -m benchmarks.examination $(ARGS)

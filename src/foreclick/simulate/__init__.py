@@ -1,8 +1,11 @@
 """Worlds with a known truth: click worlds, a drifting production ranker, and logs drawn from them.
 
+`shop` draws logs of another kind: a long tail of queries, and models instead of drift.
+
 The exact value V(h) of any policy stands beside every log. Nothing here knows of estimators.
 """
 
+from foreclick.simulate import shop
 from foreclick.simulate.generate import Simulation
 from foreclick.simulate.presets import PRESETS, illustrative_query, pbm_drift, yandex_like
 from foreclick.simulate.production import Drift, Drifting, Production, Shown, Stationary
@@ -39,5 +42,6 @@ __all__ = [
     "illustrative_query",
     "item_ids",
     "pbm_drift",
+    "shop",
     "yandex_like",
 ]

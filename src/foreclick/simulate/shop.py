@@ -1,0 +1,283 @@
+"""A search shop: a long tail of queries, a learnt ranker, and candidates that are other models.
+
+Production's model is replaced every week and retrained every night, so that most lists of most
+queries are shown a few times and never again, as in real logs. A candidate is another model, with
+an error of its own, and not one of production's lists with two items exchanged.
+
+    log-odds of item a for query x = match(x, a) + quality(a) + what no model knows − 2.2
+    score of a model               = match(x, a) + quality(a) + the model's error
+
+Arrays: n records, K positions, Q queries that occur, `pool` items that each query could show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from foreclick.errors import MetricError, SimulationError
+from foreclick.metrics import CLICKS, Metric
+from foreclick.simulate.worlds import DBN, PBM, World
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
+Booleans = NDArray[np.bool_]
+
+TRAINED_UNTIL = 20
+"""The last day whose clicks the candidate "leaky" is trained on; days are numbered from 0."""
+
+ERRORS = {"better": 0.4, "equal": 1.05, "worse": 2.0, "tweak": 0.0, "leaky": 1.05}
+"""The candidates, and the errors of their models as multiples of `Shop.noise`.
+
+"tweak" is production's last model with a quarter of its error taken away; "leaky" has seen clicks
+of the log that it is evaluated on.
+"""
+
+_TRAFFIC, _GOODS, _ERRORS, _NIGHTS, _MOODS, _TASTES, _CLICKS, _CANDIDATES = range(8)
+"""Purposes of random numbers: each has a stream of its own."""
+
+_PROPERTIES = 16
+"""How many properties of an item a query may wish for."""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What kind of log is drawn.
+
+    Attributes:
+        records: n.
+        queries: how many queries could occur; query r has a share in proportion to r^−zipf.
+        zipf: how unevenly queries occur; 0 for evenly.
+        positions: K.
+        days: how many days are logged, numbered from 0.
+        pool: how many items a query could show.
+        catalogue: how many items there are; queries share them.
+        users: "pbm" (position alone decides what is examined: k^−0.8) or "dbn" (a click satisfies
+            with probability .6, and the unsatisfied go on with .85).
+        noise: the standard deviation of a model's error.
+        versions: production's models, one after the other: their errors as multiples of `noise`.
+        nightly: the standard deviation of the error that is drawn anew every night.
+        alien: the share of items that production never shows and candidates may, and by how much
+            their log-odds differ from what models know; None for none.
+        leak: how far "leaky" follows the log's clicks until day 20.
+        feedback: how far production's nightly training follows the log's clicks of earlier days.
+        taste: the standard deviation of the users' own effects on attraction, with mean 1.
+        candidates: names of `ERRORS`.
+    """
+
+    records: int = 200_000
+    queries: int = 5_000
+    zipf: float = 1.0
+    positions: int = 10
+    days: int = 28
+    pool: int = 40
+    catalogue: int = 50_000
+    users: str = "pbm"
+    noise: float = 0.6
+    versions: tuple[float, ...] = (1.2, 1.0, 1.1, 0.9)
+    nightly: float = 0.15
+    alien: tuple[float, float] | None = None
+    leak: float = 0.0
+    feedback: float = 0.0
+    taste: float = 0.0
+    candidates: tuple[str, ...] = ("better", "equal", "worse", "tweak")
+
+    def __post_init__(self) -> None:
+        counts = (self.records, self.queries, self.positions, self.days, len(self.versions))
+        sizes = min(counts) >= 1 and self.positions <= self.pool <= self.catalogue
+        spreads = min(self.noise, self.nightly, self.leak, self.feedback, self.taste) >= 0
+        shares = self.alien is None or 0 <= self.alien[0] <= 1
+        names = self.users in {"pbm", "dbn"} and set(self.candidates) <= set(ERRORS)
+        if not (sizes and spreads and shares and names):
+            raise SimulationError(
+                f"{self} is no shop: counts are at least 1, positions ≤ pool ≤ catalogue, spreads "
+                "at least 0, the share of alien items from 0 to 1, users 'pbm' or 'dbn', and "
+                f"candidates of {', '.join(ERRORS)}."
+            )
+
+
+REGIMES: Mapping[str, Shop] = {
+    "shop": Shop(),
+    "dbn": Shop(users="dbn"),
+    "head": Shop(queries=500),
+    "tail": Shop(queries=50_000),
+    "flat": Shop(zipf=0.8),
+    "steep": Shop(zipf=1.2),
+    "small": Shop(records=50_000),
+    "deep pool": Shop(pool=200),
+    "no nights": Shop(nightly=0.0),
+    "one ranker": Shop(versions=(1.0,), nightly=0.3),
+    "eight rankers": Shop(versions=(1.2, 1.0, 1.1, 0.9, 1.3, 1.0, 0.8, 1.1)),
+    "alien, as good": Shop(alien=(0.3, 0.0)),
+    "alien, worse": Shop(alien=(0.3, -0.7)),
+    "alien, better": Shop(alien=(0.3, 0.7)),
+    "leaky": Shop(leak=1.0, candidates=("leaky",)),
+    "feedback .25": Shop(feedback=0.25),
+    "feedback .5": Shop(feedback=0.5),
+    "feedback 1": Shop(feedback=1.0),
+    "feedback, dbn": Shop(feedback=0.5, users="dbn"),
+    "users differ": Shop(taste=0.5),
+    "personal": Shop(records=60_000, queries=600_000, zipf=0.0),
+}
+"""Shops by name: the ordinary one, and what may differ in another."""
+
+
+class ShopLog(NamedTuple):
+    """A log, candidates, and what they are worth on the log's own traffic.
+
+    Attributes:
+        log: columns query, day, user, items and clicks; records in the order of days.
+        candidates: by name, a table of query and items, for every query that occurs.
+        expected: by name, shape (K,): the mean of the true click probabilities at each position,
+            over all records; "production" is what was shown. Moods of days and tastes of users
+            are 1.
+    """
+
+    log: pa.Table
+    candidates: dict[str, pa.Table]
+    expected: dict[str, Floats]
+
+    def lift(self, candidate: str, metric: str | Metric) -> float:
+        """The true lift V(h) / V(production) − 1, for a weighted sum of clicks by position."""
+        metric = Metric(metric)
+        if metric.reward != CLICKS:
+            raise MetricError(f"metric {str(metric)!r}: lifts are known of clicks by position.")
+        theta = np.array(metric.theta)[: len(self.expected[candidate])]
+        value, shown = (self.expected[name][: len(theta)] for name in (candidate, "production"))
+        return float(theta @ value / (theta @ shown) - 1)
+
+
+class _Goods(NamedTuple):
+    """What a query could show, each of shape (Q, pool)."""
+
+    items: Integers
+    known: Floats  # what a perfect model would score
+    attraction: Floats
+    alien: Booleans
+
+
+def draw(shop: Shop, seed: int = 0) -> ShopLog:
+    """A log of a shop, its candidates, and what they are worth.
+
+    Args:
+        shop: such as ``REGIMES["dbn"]``, or any other `Shop`.
+        seed: another seed is another shop of this kind.
+
+    Examples:
+        >>> drawn = draw(Shop(records=1000, queries=50), seed=1)
+        >>> drawn.log.column_names
+        ['query', 'day', 'user', 'items', 'clicks']
+        >>> drawn.lift("better", "dcg@10") > drawn.lift("worse", "dcg@10")
+        True
+    """
+    rng = _stream(seed, _TRAFFIC)
+    shares = np.arange(1, shop.queries + 1) ** -float(shop.zipf)
+    ranks = rng.choice(shop.queries, shop.records, p=shares / shares.sum())
+    query = np.unique(ranks, return_inverse=True)[1]
+    day = np.sort(rng.integers(0, shop.days, shop.records))
+    users = -(-shop.records // 5)
+    user = rng.integers(0, users, shop.records)
+    tastes = np.ones(users)
+    if shop.taste:
+        tastes = _stream(seed, _TASTES).gamma(shop.taste**-2, shop.taste**2, users)
+    effect = _stream(seed, _MOODS).normal(1, 0.05, shop.days)[day] * tastes[user]
+
+    traffic = np.bincount(query).astype(np.float64)
+    goods = _goods(shop, len(traffic), seed)
+    examination = np.arange(1, shop.positions + 1) ** -0.8
+    world: World = PBM(goods.attraction, examination)
+    if shop.users == "dbn":
+        satisfaction = np.full(goods.attraction.shape, 0.6)
+        world = DBN(goods.attraction, satisfaction, 0.85, shop.positions)
+    models = [_model(shop, goods, f, seed, _ERRORS, v) for v, f in enumerate(shop.versions)]
+    nights, reading = _stream(seed, _NIGHTS), _stream(seed, _CLICKS)
+    liked, seen = np.zeros(goods.known.shape), np.zeros(goods.known.shape)
+    learnt = liked, seen  # as "leaky" knows them
+    shown = np.empty((shop.records, shop.positions), np.int64)
+    clicks = np.empty(shown.shape, np.int8)
+    expected = {"production": np.zeros(shop.positions)}
+    every = np.arange(len(traffic))
+    for today in range(shop.days):
+        score = models[today * len(models) // shop.days]
+        score = score + shop.nightly * nights.normal(size=score.shape)
+        if shop.feedback:
+            # Clicks over those of an item that is clicked one time in ten that it is examined.
+            score += shop.feedback * np.log((liked + 2) / (0.1 * seen + 2))
+        top = _top(np.where(goods.alien, -np.inf, score), shop.positions)
+        rows = slice(*np.searchsorted(day, [today, today + 1]))
+        asked = query[rows]
+        lists = top[asked]
+        shown[rows] = np.take_along_axis(goods.items, top, 1)[asked]
+        clicks[rows] = world.sample(asked, lists, reading, effect[rows])
+        counts = np.bincount(asked, minlength=len(traffic))
+        expected["production"] += counts @ world.clicks(every, top) / shop.records
+        if shop.feedback or shop.leak:
+            slots = (asked[:, None] * shop.pool + lists).ravel()
+            weights = (clicks[rows].ravel(), np.tile(examination, len(asked)))
+            more = [np.bincount(slots, w, liked.size).reshape(liked.shape) for w in weights]
+            liked, seen = liked + more[0], seen + more[1]
+            learnt = (liked, seen) if today <= TRAINED_UNTIL else learnt
+
+    candidates = {}
+    for number, name in enumerate(ERRORS):
+        if name not in shop.candidates:
+            continue
+        score = _model(shop, goods, ERRORS[name], seed, _CANDIDATES, number)
+        if name == "tweak":
+            score = np.where(goods.alien, -np.inf, 0.75 * models[-1] + 0.25 * goods.known)
+        elif name == "leaky":
+            usual = learnt[0].sum() / max(learnt[1].sum(), 1)
+            score += shop.leak * np.log((learnt[0] + 1) / (learnt[1] * usual + 1))
+        top = _top(score, shop.positions)
+        candidates[name] = pa.table(
+            {"query": every, "items": _listed(np.take_along_axis(goods.items, top, 1))}
+        )
+        expected[name] = traffic @ world.clicks(every, top) / shop.records
+    columns = {"query": query, "day": day, "user": user}
+    log = pa.table(columns | {"items": _listed(shown), "clicks": _listed(clicks)})
+    return ShopLog(log, candidates, expected)
+
+
+def _goods(shop: Shop, queries: int, seed: int) -> _Goods:
+    """The items of every query, and how attractive they are."""
+    rng = _stream(seed, _GOODS)
+    wishes = rng.normal(size=(queries, _PROPERTIES))
+    properties = rng.normal(size=(shop.catalogue, _PROPERTIES))
+    quality = 0.7 * rng.normal(size=shop.catalogue)
+    # Place p of a pool holds one of the items of part p of the catalogue: none stands there twice.
+    part = shop.catalogue // shop.pool
+    items = rng.integers(0, part, (queries, shop.pool)) + np.arange(shop.pool) * part
+    known = quality[items]
+    for d in range(_PROPERTIES):  # one by one: all properties of all pools need not fit memory
+        known += 0.9 / 4 * wishes[:, d, None] * properties[items, d]
+    odds = known + 0.7 * rng.normal(size=known.shape) - 2.2
+    alien = np.zeros(known.shape, np.bool_)
+    if shop.alien:
+        alien = rng.random(known.shape) < shop.alien[0]
+        odds += alien * shop.alien[1]
+    return _Goods(items, known, 1 / (1 + np.exp(-odds)), alien)
+
+
+def _model(shop: Shop, goods: _Goods, error: float, seed: int, *purpose: int) -> Floats:
+    """The scores of a model with an error of its own."""
+    noise = _stream(seed, *purpose).normal(size=goods.known.shape)
+    return goods.known + shop.noise * error * noise
+
+
+def _top(score: Floats, positions: int) -> Integers:
+    """Shape (Q, K): the places of the best items of each pool, the best first."""
+    return np.argsort(-score, axis=1)[:, :positions]
+
+
+def _listed(values: Integers) -> pa.ListArray:
+    ends = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
+    return pa.ListArray.from_arrays(ends, values.ravel())
+
+
+def _stream(seed: int, *purpose: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))

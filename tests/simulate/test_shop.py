@@ -1,0 +1,165 @@
+"""The shop: its truth beside counted clicks and brute force, and what its regimes are about."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from foreclick.errors import MetricError, SimulationError
+from foreclick.simulate import shop
+from foreclick.simulate.shop import ERRORS, REGIMES, Shop, draw
+
+TINY = Shop(records=400, queries=3, positions=3, days=4, pool=5, catalogue=50)
+EXAMINATION = [k**-0.8 for k in (1, 2, 3)]
+
+
+def arrays(drawn: shop.ShopLog):
+    """Queries, lists and clicks of a log."""
+    log = drawn.log
+    items, clicks = (np.array(log[name].to_pylist()) for name in ("items", "clicks"))
+    return np.asarray(log["query"]), items, clicks
+
+
+def enumerated(users: str, attraction: list[float]) -> np.ndarray:
+    """Expected clicks of one list: a sum over everything that a reader may do."""
+    total = np.zeros(len(attraction))
+    for clicks in itertools.product((0, 1), repeat=len(attraction)):
+        for leaves in range(1, len(attraction) + 1):  # the last position that is read
+            chance = 1.0
+            for k, (alpha, click) in enumerate(zip(attraction, clicks, strict=True)):
+                rate = alpha * (EXAMINATION[k] if users == "pbm" else k < leaves)
+                chance *= rate if click else 1 - rate
+                goes_on = 0.85 * (0.4 if click else 1.0)
+                if users == "dbn" and k < leaves and k + 1 < len(attraction):
+                    chance *= goes_on if k + 1 < leaves else 1 - goes_on
+            if users == "dbn" or leaves == 1:
+                total += chance * np.array(clicks)
+    return total
+
+
+@pytest.mark.parametrize("users", ["pbm", "dbn"])
+def test_the_truth_is_that_of_every_outcome(users: str, monkeypatch):
+    goods = []
+    make = shop._goods
+
+    def spied(*arguments):
+        goods.append(make(*arguments))
+        return goods[-1]
+
+    monkeypatch.setattr(shop, "_goods", spied)
+    drawn = draw(replace(TINY, users=users), seed=2)
+    rates = {
+        (x, item): float(goods[0].attraction[x, place])
+        for (x, place), item in np.ndenumerate(goods[0].items)
+    }
+    query, items, _ = arrays(drawn)
+
+    def mean(lists):
+        found = [
+            enumerated(users, [rates[x, i] for i in a]) for x, a in zip(query, lists, strict=True)
+        ]
+        return np.mean(found, axis=0)
+
+    np.testing.assert_allclose(drawn.expected["production"], mean(items), rtol=1e-12)
+    for name, table in drawn.candidates.items():
+        lists = np.array(table["items"].to_pylist())[query]
+        np.testing.assert_allclose(drawn.expected[name], mean(lists), rtol=1e-12)
+    better, own = (drawn.expected[name] for name in ("better", "production"))
+    assert drawn.lift("better", "clicks@2") == pytest.approx(better[:2].sum() / own[:2].sum() - 1)
+    assert drawn.lift("better", "dcg@10") == pytest.approx(
+        better @ (1, np.log(2) / np.log(3), 0.5) / (own @ (1, np.log(2) / np.log(3), 0.5)) - 1
+    )
+
+
+@pytest.mark.parametrize("users", ["pbm", "dbn"])
+def test_clicks_are_as_frequent_as_expected(users: str):
+    drawn = draw(replace(TINY, records=40_000, users=users, days=28, taste=0.3), seed=3)
+    clicks = arrays(drawn)[2]
+    np.testing.assert_allclose(clicks.mean(axis=0), drawn.expected["production"], rtol=0.08)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_every_regime_draws(regime: str):
+    small = replace(REGIMES[regime], records=600, queries=min(REGIMES[regime].queries, 2000))
+    drawn = draw(small, seed=4)
+    query, items, clicks = arrays(drawn)
+    assert items.shape == clicks.shape == (600, 10)
+    assert (np.diff(np.sort(items, axis=1), axis=1) > 0).all()  # no item twice
+    assert set(np.unique(clicks)) <= {0, 1}
+    assert np.array_equal(np.unique(query), np.arange(query.max() + 1))
+    assert np.asarray(drawn.log["day"]).max() <= 27
+    assert tuple(drawn.candidates) == small.candidates
+    for name, table in drawn.candidates.items():
+        assert table.num_rows == query.max() + 1
+        assert {len(shown) for shown in table["items"].to_pylist()} == {10}
+        assert -0.9 < drawn.lift(name, "dcg@10") < 2
+
+
+def test_models_are_worth_what_their_names_say():
+    lifts = [draw(Shop(records=5000, queries=500), seed) for seed in range(3)]
+    better, equal, worse, tweak = (
+        np.mean([drawn.lift(name, "clicks@3") for drawn in lifts])
+        for name in ("better", "equal", "worse", "tweak")
+    )
+    assert worse < -0.05 < equal < 0.05 < tweak < better
+
+
+def test_a_seed_is_a_shop():
+    one, again, other = draw(TINY, 1), draw(TINY, 1), draw(TINY, 2)
+    assert one.log.equals(again.log)
+    assert one.candidates["better"].equals(again.candidates["better"])
+    assert not one.log.equals(other.log)
+    # Which other candidates are asked for changes nothing.
+    alone = draw(replace(TINY, candidates=("worse",)), 1)
+    assert alone.candidates["worse"].equals(one.candidates["worse"])
+
+
+def test_production_shows_no_alien_item_and_candidates_do():
+    drawn = draw(replace(TINY, records=2000, pool=20, catalogue=2000, alien=(0.5, 0.7)), 5)
+    query, items, _ = arrays(drawn)
+    seen = set(zip(query.repeat(3).tolist(), items.ravel().tolist(), strict=True))
+    for name, few in (("better", False), ("tweak", True)):
+        lists = drawn.candidates[name]["items"].to_pylist()
+        new = sum((x, item) not in seen for x, shown in enumerate(lists) for item in shown)
+        assert (new <= 1) == few
+
+
+def test_feedback_moves_what_was_clicked_up():
+    """On the last day, items that were clicked much stand higher than they would without."""
+    calm = replace(TINY, records=20_000, pool=20, catalogue=2000, days=6, nightly=0.0, noise=1.5)
+    ranks = {}
+    for feedback in (0.0, 1.0):
+        drawn = draw(replace(calm, versions=(1.0,), feedback=feedback), seed=6)
+        query, items, _ = arrays(drawn)
+        day = np.asarray(drawn.log["day"])
+        ranks[feedback] = [items[(query == 0) & (day == d)][0].tolist() for d in (0, 5)]
+        lifts = drawn.lift("better", "clicks@3")
+        ranks[feedback].append(lifts)
+    assert ranks[0.0][0] == ranks[0.0][1] == ranks[1.0][0]
+    assert ranks[1.0][1] != ranks[1.0][0]
+    assert ranks[1.0][2] < ranks[0.0][2]  # a ranker that learns is harder to beat
+
+
+def test_what_leaks_is_worth_something_until_day_20():
+    """A candidate trained on clicks knows more than one that was not, and nothing of later days."""
+    shop_ = Shop(records=20_000, queries=100, candidates=("leaky",))
+    plain, leaky = (draw(replace(shop_, leak=leak), 7) for leak in (0.0, 1.0))
+    assert leaky.log.equals(plain.log)
+    assert leaky.lift("leaky", "clicks@3") > plain.lift("leaky", "clicks@3") + 0.02
+    assert ERRORS["leaky"] == ERRORS["equal"]
+
+
+def test_refusals():
+    for wrong in (
+        {"pool": 5},
+        {"users": "cascade"},
+        {"candidates": ("best",)},
+        {"alien": (1.5, 0.0)},
+        {"versions": ()},
+        {"taste": -0.1},
+    ):
+        with pytest.raises(SimulationError, match="is no shop"):
+            Shop(**wrong)
+    with pytest.raises(MetricError, match="clicks by position"):
+        draw(TINY).lift("better", "success@3")
