@@ -25,7 +25,7 @@ import multiprocessing
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -147,14 +147,16 @@ def summary(found: list[Answer]) -> Iterator[str]:
         yield f"| {regime} | `{estimator}` | {given.sum()} | {' | '.join(numbers)} |"
 
 
-def everywhere(tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterator[list[Answer]]:
+def everywhere(
+    work: Callable[..., list[Answer]], tasks: list[tuple[Any, ...]], jobs: int
+) -> Iterator[list[Answer]]:
     """The answers of each task, in order, by as many processes."""
     if jobs == 1:
-        yield from (answers(*task) for task in tasks)
+        yield from (work(*task) for task in tasks)
         return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, spawn) as pool:
-        yield from pool.map(answers, *zip(*tasks, strict=True))
+        yield from pool.map(work, *zip(*tasks, strict=True))
 
 
 def main() -> None:
@@ -179,7 +181,8 @@ def main() -> None:
         shop = replace(shop, records=options.records or shop.records)
         seeds = range(options.seed, options.seed + options.logs)
         found: list[Answer] = []
-        for more in everywhere([(regime, shop, seed, keywords) for seed in seeds], options.jobs):
+        tasks = [(regime, shop, seed, keywords) for seed in seeds]
+        for more in everywhere(answers, tasks, options.jobs):
             found += more
             for each in () if options.quiet else more:
                 print(each, file=sys.stderr, flush=True)

@@ -1,0 +1,82 @@
+"""The exam's own truth: clicks as frequent as expected, and candidates that know nothing later."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from benchmarks import exam
+
+SIZE: dict[str, Any] = {"lists": 6_000, "queries": 60, "items": 4_000}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return exam.draw(5, **SIZE)
+
+
+def slots(table, column: str):
+    return np.array(table[column].to_pylist())
+
+
+@pytest.mark.parametrize("kind", [exam.NAVIGATIONAL, exam.BROWSING, exam.CHOOSING])
+@pytest.mark.parametrize("mood", range(exam.MOODS))
+def test_expected_clicks_are_those_of_every_outcome(kind: int, mood: int):
+    relevance = [0.9, 0.1, 0.4]
+    total = np.zeros(3)
+    for clicks in itertools.product((0, 1), repeat=3):
+        for last in range(3):  # the last position that is read
+            chance = 1.0
+            for k, (r, click) in enumerate(zip(relevance, clicks, strict=True)):
+                rate = r * (0.9 - 0.02 * k) + (1 - r) * 0.15 / (1 + k)
+                if kind == exam.BROWSING:
+                    rate /= 1 + np.exp((k + 1 - exam.HALFWAY[mood]) / 1.8)
+                else:
+                    rate *= k <= last
+                chance *= rate if click else 1 - rate
+                gone = 0.97 if kind == exam.NAVIGATIONAL else 0.15 + 0.7 * r
+                on = exam.GOES_ON[mood] * (1 - click * gone)
+                if kind != exam.BROWSING and k <= last < 2:
+                    chance *= on if k < last else 1 - on
+                elif kind != exam.BROWSING and k < last:
+                    chance *= on
+            total += chance * np.array(clicks) / (3 if kind == exam.BROWSING else 1)
+    padded = np.array([[*relevance, *[0.0] * (exam.POSITIONS - 3)]])
+    found = exam.expected(np.array([kind]), np.array([mood]), padded)[0, :3]
+    np.testing.assert_allclose(found, total, rtol=1e-12)
+
+
+def test_clicks_are_as_frequent_as_expected(drawn):
+    clicks = slots(drawn.log, "clicks")
+    found, right = clicks.sum(axis=0), drawn.expected["production"].sum(axis=0)
+    assert (np.abs(found - right) < 4 * np.sqrt(right) + 4).all()
+    kinds, moods = np.repeat(range(3), 3), np.tile(range(3), 3)
+    relevance = np.random.default_rng(1).random((9, exam.POSITIONS))
+    rng, n = np.random.default_rng(2), 4_000
+    many = exam.clicked(kinds.repeat(n), moods.repeat(n), relevance.repeat(n, axis=0), rng)
+    means = many.reshape(9, n, -1).mean(axis=1)
+    np.testing.assert_allclose(means, exam.expected(kinds, moods, relevance), atol=0.04)
+
+
+def test_lists_show_ten_items_that_are_there(drawn):
+    place = exam.market(SIZE["queries"], SIZE["items"], 5)
+    query, day, items = (slots(drawn.log, c) for c in ("query", "day", "items"))
+    assert (np.diff(np.sort(items, axis=1), axis=1) > 0).all()
+    for today in (0, 13, 27):
+        here = day == today
+        shown = items[here][:, :, None] == place.items[query[here]][:, None, :]
+        assert shown.any(axis=2).all()
+        assert (place.there(today)[query[here]][:, None, :] | ~shown).all()
+    assert set(drawn.candidates) == {*exam.CANDIDATES, "popular"}
+    assert not np.array_equal(place.there(0), place.there(27))
+
+
+def test_candidates_know_nothing_of_later_days(drawn):
+    """A log that ends on day 20 has the same ones, and is the beginning of the longer log."""
+    short = exam.draw(5, **SIZE, days=exam.TRAINED_UNTIL + 1)
+    assert short.candidates == drawn.candidates
+    assert drawn.log.slice(0, short.log.num_rows).equals(short.log)
+    assert all(lists.num_rows == SIZE["queries"] for lists in drawn.candidates.values())
