@@ -60,8 +60,7 @@ class Ladder:
         prefix      the item below the same items
         position    the item at this position, times how much the slot is examined
         item        the item at any position
-        context     any item of the context
-        log         anything
+        rankers     an item that both rankers place alike (see `foreclick.learn.prior`)
 
     A rung of *strength* s lets the one below it count as much as s records of its own. With n
     records and c clicks in a cell, and the rate r' of its cell on the rung below,
@@ -87,6 +86,8 @@ class Ladder:
         stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
+        prior: whether items lean on what both rankers say of them, and not on the mean of their
+            context. By default they do, unless strengths are given.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
@@ -99,6 +100,7 @@ class Ladder:
     strengths: tuple[float, ...] | None
     examination: Examination
     stopping: float | None
+    prior: bool
 
     def __init__(
         self,
@@ -106,6 +108,8 @@ class Ladder:
         strengths: Sequence[float] | None = None,
         examination: Examination = None,
         stopping: float | None = None,
+        *,
+        prior: bool | None = None,
     ) -> None:
         if top not in ("list", "ip"):
             raise ModelError(f"top={top!r}: say 'list' or 'ip'.")
@@ -125,6 +129,7 @@ class Ladder:
         object.__setattr__(self, "examination", None if learnt else examination)
         kappa = 0.0 if top == "ip" else None if stopping is None else float(stopping)
         object.__setattr__(self, "stopping", kappa)
+        object.__setattr__(self, "prior", given is None if prior is None else prior)
         wanted = len(self.rungs) - 1
         if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
             raise ModelError(
@@ -141,7 +146,8 @@ class Ladder:
     def rungs(self) -> tuple[str, ...]:
         """Names of the rungs, finest first."""
         fine = ("list", "prefix") if self.top == "list" else ()
-        return (*fine, "position", "item", "context", "log")
+        base = ("rankers", "new") if self.prior else ("context", "log")
+        return (*fine, "position", "item", *base)
 
     @property
     def exposing(self) -> int:

@@ -151,9 +151,10 @@ def judge_ladder(case: Case) -> int:
     policy = policy_of(case, tally)
     question = Question([policy], [ladder], metrics, missing="drop", clusters=("record",))
     found = estimate(tally, question)
-    fit, _ = _ladders(tally, question)[0] or (None, None)
-    if fit is None:
-        raise Difference("no ladder was fitted")
+    (found_fit,) = _ladders(tally, question)
+    if not isinstance(found_fit, tuple):
+        raise Difference("no ladder on means was fitted")
+    fit, _ = found_fit
     truth = rungs.Truth(top, fit.strengths, P, fit.stopping, fit.base, fit.rounds)
     # Least squares over counts of 10^12 and strengths of 2 lose half of their digits.
     within = SAME * max(1.0, max(record.weight for record in records) * 1e-8)

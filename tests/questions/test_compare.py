@@ -145,9 +145,11 @@ def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
     for name, policy in both.items():
         alone = fc.evaluate(log, policy, metric="clicks@4")
         row = row_of(found, name, "production")
-        assert (row["value"], alone["estimator"][0]) == (alone["value"][0], "ladder")
-        assert row["low"] == pytest.approx(alone["change_low"][0], rel=1e-9)
-        assert row["high"] == pytest.approx(alone["change_high"][0], rel=1e-9)
+        # One prior serves both, so that what both show cancels: each has heard the other, too.
+        assert alone["estimator"][0] == "ladder"
+        assert row["value"] == pytest.approx(alone["value"][0], rel=0.01)
+        assert row["low"] == pytest.approx(alone["change_low"][0], abs=0.02 * row["value"])
+        assert row["high"] == pytest.approx(alone["change_high"][0], abs=0.02 * row["value"])
 
 
 @pytest.mark.parametrize("estimator", ["ip", "ladder"])

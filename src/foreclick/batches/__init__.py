@@ -4,7 +4,7 @@ from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CodedLists, CodedSlots, Coding, Several
 from foreclick.batches.decode import decode, row_schema
-from foreclick.batches.drawn import context_draws, only_contexts, some_contexts
+from foreclick.batches.drawn import context_draws, only_contexts, some_contexts, text_draws
 from foreclick.batches.encode import Codebook
 from foreclick.batches.facts import (
     FEW_RECORDS,
@@ -51,4 +51,5 @@ __all__ = [
     "size_of",
     "some_contexts",
     "sums",
+    "text_draws",
 ]

@@ -342,13 +342,19 @@ class Batch:
             segments={name: code[row0:row1] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[row0:row1],
             stratum=self.stratum[first:last],
-            kept={},
+            kept={key: own[first:last] for key, own in self._drawn().items()},
         )
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
-        return self.take(rows, self.n[rows])
+        found = self.take(rows, self.n[rows])
+        found.kept.update(self._drawn())
+        return found
+
+    def _drawn(self) -> dict[object, Any]:
+        """What says which contexts were drawn, of what is kept."""
+        return {k: own for k, own in self.kept.items() if isinstance(k, tuple) and k[0] == "draws"}
 
 
 def paired(list_context: Ints, items: Ints, count: int) -> tuple[Ints, Ints, Ints]:

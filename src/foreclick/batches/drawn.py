@@ -47,16 +47,15 @@ def context_draws(batches: Batches, reward: str) -> list[Floats]:
             draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
             batches.kept[key] = np.split(draws, np.cumsum(counts)[:-1])
         else:
-            batches.kept[key] = [_text_hashes(batch) / HASHES for batch in batches]
+            batches.kept[key] = [text_draws(batch) for batch in batches]
     return batches.kept[key]  # type: ignore[no-any-return]
 
 
-def _text_hashes(batch: Batch) -> Ints:
-    """Shape (X,): the hash of each context's text, below `HASHES`."""
+def text_draws(batch: Batch) -> Floats:
+    """Shape (X,): a number from 0 to 1 for each context, the hash of its text."""
     text = batch.contexts.cast(pa.string()).fill_null("").to_pylist()
-    return np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)[
-        batch.context_value
-    ]
+    found = np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
+    return np.asarray(found / HASHES)[batch.context_value]
 
 
 def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) numbers of 64 bits

@@ -80,12 +80,12 @@ class Scored:
         value: Shape (E, X): n_x V_x; 0 in contexts that the candidate does not know.
         facts: Shape (…, E, X) each: sums over cells, by name.
         largest: Shape (E, X): the largest weight, before it is clipped.
-        psi: Shape (E, R) or (E + 1, R): ψ_t + V; the last is the click rate that contexts share,
-            if there is one. None: not asked for.
+        psi: Shape (E + N, R): ψ_t + V; the last N are what contexts share: a click rate, or
+            coefficients. None: not asked for.
         by_cluster: Shape (E, T): Σ (ψ_t + V) over the records of each cluster, where that is all
             that is asked for.
         loose: errors that no record shows, with as many columns as `psi`.
-        slope: Shape (E, X): how far n_x V_x moves with the click rate that contexts share.
+        slope: Shape (N, E, X): how far n_x V_x moves with what contexts share.
         shared: Shape (D, E, X): how far n_x V_x is off by each of D errors that contexts share.
     """
 

@@ -57,7 +57,11 @@ class Covariance:
 
     def __init__(self, question: Question, totals: Totals) -> None:
         self.question, self.totals, self.count = question, totals, len(question.candidates)
-        widths = [len(asks) * self.count + (asks[0].ladder is not None) for asks in question.groups]
+        slopes = [totals.sums.get((g, "slope")) for g in range(len(question.groups))]
+        widths = [
+            len(asks) * self.count + (0 if slope is None else slope.shape[1])
+            for asks, slope in zip(question.groups, slopes, strict=True)
+        ]
         self._starts = np.cumsum([len(question.parts), *widths])
         self.width = int(self._starts[-1])
 
@@ -84,7 +88,7 @@ class Covariance:
             centre[start : start + len(value)] = value / n
             slope = self.totals.sums.get((g, "slope"))
             if slope is not None:
-                turn[start : start + len(value), end - 1] = slope[s]
+                turn[start : start + len(value), start + len(value) : end] = slope[s].T
         found: list[tuple[str, Floats]] = []
         covariance = None
         counts = len(parts)  # the column after production's counts records
@@ -235,10 +239,10 @@ class Covariance:
         start = int(self._starts[g])
         i, j = column - start, (column if other is None else other) - start
         slope, across = (self.totals.sums[g, name][s] for name in ("slope", "loose across"))
-        last = float(self.totals.sums[g, "loose last"])
-        found = loose[s, i, j] + slope[i] * across[j] + slope[j] * across[i]
+        last = self.totals.sums[g, "loose last"]
+        found = loose[s, i, j] + slope[:, i] @ across[j] + slope[:, j] @ across[i]
         n = float(self.totals.get(("all", "records"), s))
-        return float(found + slope[i] * slope[j] * last) / n**2
+        return float(found + slope[:, i] @ last @ slope[:, j]) / n**2
 
     def of_sample(self, s: int, column: int) -> float:
         """The variance of a candidate that is itself a sample."""

@@ -360,8 +360,9 @@ class Estimates(Covariance):
             size = min(len(theta), len(shown))
             t, n = np.array(theta[:size]), shown[:size]
             even = float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0
-            if self.question.clusters:
-                slope = number("slope")
+            found["further"] = number("further")
+            if self.question.clusters and not ask.ladder.prior:
+                slope = float(self.totals.sums[g, "slope"][s, 0, at])
                 last, square = (
                     float(self.totals.sums[g, f"last {name}"][s, 0])
                     for name in ("weighted", "squared")

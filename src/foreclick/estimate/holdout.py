@@ -452,11 +452,11 @@ def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fi
     )
     listed, fold = lines // count, lines % count
     at, position = np.nonzero(shown[listed])
-    cell = log.slot[listed[at], position].astype(np.int64)
+    cell = log.cells.slot[listed[at], position].astype(np.int64)
     key, entry = numbered(cell * count + fold[at], len(log.rungs[0].n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
     earned = batch.reward(reward)
-    own = log.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
+    own = log.cells.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
     where = np.searchsorted(key, own * count + cut.fold[earned.row])
     c = sums(where, earned.value * batch.n[earned.row], len(key))
     examined = slot_examination(batch, fit, reward)

@@ -22,6 +22,7 @@ vector a cell, so that two candidates that show the same are off by the same.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,14 +42,14 @@ class Rung(NamedTuple):
     """The log's cells of one rung.
 
     Attributes:
-        s: the strength.
+        s: the strength; shape (G,) if cells have their own.
         n, c: Shape (G,): records and clicks.
         below: Shape (G,): the cell of the next rung that each backs off to.
         size: how many cells the next rung has.
         exposed: Shape (G,) or 1: how much a record of a cell exposes the cell below.
     """
 
-    s: float
+    s: Any
     n: Floats
     c: Floats
     below: Ints
@@ -65,22 +66,90 @@ class Rung(NamedTuple):
         return descend(self.n, self.c, self.s, expected), expected
 
 
+class Cells(NamedTuple):
+    """The cells of a batch on the rungs that know a position, and how often they were seen.
+
+    Attributes:
+        slot: Shape (L, K): the top's cell of each slot, one beyond the last where nothing is shown.
+        position: Shape (P · K + 1,): the cell on the rung "position" of every slot, -1 for none.
+        starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
+        n, c: Shape (G,): records and clicks of the top's cells.
+        prefix: Shape (L · K,): the prefix of each slot; below it, and shape (prefixes,), the cell
+            on the rung "position" of each.
+        one: a slot, of L · K, of each cell that examination is of.
+        pair: Shape (positions,): the pair of each cell on the rung "position".
+    """
+
+    slot: Ints
+    position: Ints
+    starts: Ints
+    n: Floats
+    c: Floats
+    prefix: Ints
+    below: Ints
+    one: Ints
+    pair: Ints
+
+    def rungs(self, strengths: Sequence[float], exposed: Floats, pairs: int) -> list[Rung]:
+        """The rungs down to "position", of slots that are examined so much, shape (L, K)."""
+        if not len(self.prefix):
+            own = exposed.ravel()[self.one]
+            return [Rung(strengths[0], self.n, self.c, self.pair, pairs, own)]
+        found = [Rung(strengths[0], self.n, self.c, self.prefix, len(self.below))]
+        own = exposed.ravel()[self.one]
+        found.append(
+            Rung(strengths[1], *found[0].climbed(), self.below, len(self.pair), own),
+        )
+        found.append(Rung(strengths[2], *found[1].climbed(), self.pair, pairs))
+        return found
+
+
+def cells_of(batch: Batch, top: str, reward: str) -> Cells:
+    """The cells of a batch, kept with it."""
+
+    def make() -> Cells:
+        k, pairs = batch.depth, batch.pair_count
+        shown = batch.lists != EMPTY
+        cells = np.flatnonzero(shown)
+        slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
+        position = np.full(pairs * k + 1, -1, dtype=np.int32)
+        position[slots] = np.arange(len(slots), dtype=np.int32)
+        earned = batch.reward(reward)
+        value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
+        none, starts = np.zeros(0, dtype=np.int64), np.zeros(k, dtype=np.int64)
+        if top != "list":
+            slot = np.full(shown.shape, len(slots))
+            slot.ravel()[cells] = cell
+            n = sums(slot, np.repeat(batch.list_n, k), len(slots) + 1)[:-1]
+            c = sums(slot[line, earned.position], value, len(slots))
+            one = slots % k  # any slot at the same position
+            return Cells(slot, position, starts, n, c, none, none, one, slots // k)
+        slot = np.where(shown, np.arange(shown.size).reshape(shown.shape), shown.size)
+        size = batch.prefix.max(axis=0, initial=-1).astype(np.int64) + 1
+        starts = np.cumsum(size) - size
+        prefix = (batch.prefix + starts).ravel()
+        n = (batch.list_n[:, None] * shown).ravel()
+        c = sums(line * np.int64(k) + earned.position, value, shown.size)
+        count = int(size.sum())
+        below = value_of_each(prefix[cells], cell, count)
+        one = value_of_each(prefix[cells], cells, count)  # a slot of each prefix
+        return Cells(slot, position, starts, n, c, prefix.astype(np.int32), below, one, slots // k)
+
+    return batch.keep(("ladder cells", top, reward), make)  # type: ignore[return-value]
+
+
 class LogRungs(NamedTuple):
     """The cells of a batch on every rung.
 
     Attributes:
         rungs: finest first, down to the contexts.
-        slot: Shape (L, K): the top's cell of each slot, one beyond the last where nothing is shown.
-        position: Shape (P · K + 1,): the cell on the rung "position" of every slot, -1 for none.
-        starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
+        cells: those that know a position.
         attraction: Shape (P,): μ of each pair, by which fewer examine what stands below it.
         new_attraction: Shape (X,): μ of what a context never showed.
     """
 
     rungs: list[Rung]
-    slot: Ints
-    position: Ints
-    starts: Ints
+    cells: Cells
     attraction: Floats
     new_attraction: Floats
 
@@ -89,51 +158,21 @@ def log_rungs(batch: Batch, fit: Fitted, reward: str) -> LogRungs:
     """The cells of a batch, kept with it."""
 
     def make() -> LogRungs:
-        k, pairs, contexts = batch.depth, batch.pair_count, batch.context_count
-        shown, listed = batch.lists != EMPTY, fit.ladder.top == "list"
-        cells = np.flatnonzero(shown)
-        slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
-        position = np.full(pairs * k + 1, -1, dtype=np.int32)
-        position[slots] = np.arange(len(slots), dtype=np.int32)
-        earned = batch.reward(reward)
-        value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
-        starts = np.zeros(k, dtype=np.int64)
-        tops: list[Rung] = []
-        if listed:
-            slot = np.where(shown, np.arange(shown.size).reshape(shown.shape), shown.size)
-            size = batch.prefix.max(axis=0, initial=-1).astype(np.int64) + 1
-            starts = np.cumsum(size) - size
-            prefix = (batch.prefix + starts).ravel()
-            n = (batch.list_n[:, None] * shown).ravel()
-            c = sums(line * np.int64(k) + earned.position, value, shown.size)
-            count = int(size.sum())
-            tops.append(Rung(fit.strengths[0], n, c, prefix.astype(np.int32), count))
-            n, c = tops[0].climbed()
-            below = value_of_each(prefix[cells], cell, count)
-            one = value_of_each(prefix[cells], cells, count)  # a slot of each prefix
-        else:
-            slot = np.full(shown.shape, len(slots))
-            slot.ravel()[cells] = cell
-            n = sums(slot, np.repeat(batch.list_n, k), len(slots))
-            c = sums(slot[line, earned.position], value, len(slots))
-            below, one = np.zeros(0, dtype=np.int64), slots % k  # any slot at the same position
-        p = padded(fit.examined, k)
-        exposed = p[one % k]
-        mu = [np.zeros(pairs), np.zeros(contexts)]
+        pairs, contexts = batch.pair_count, batch.context_count
+        cells = cells_of(batch, fit.ladder.top, reward)
+        exposed = p = np.broadcast_to(padded(fit.examined, batch.depth), batch.lists.shape)
+        mu, s = [np.zeros(pairs), np.zeros(contexts)], fit.strengths[-2:]
+        log = np.zeros(contexts, dtype=np.int64)
         for round_ in range(fit.rounds + 1):
-            s = fit.strengths[-3:]
-            rungs = [Rung(fit.strengths[1], n, c, below, len(slots), exposed)] if listed else []
-            counts = rungs[0].climbed() if listed else (n, c)
-            rungs.append(Rung(s[0], *counts, slots // k, pairs, 1.0 if listed else exposed))
-            rungs.append(Rung(s[1], *rungs[-1].climbed(), batch.pair_context, contexts))
-            log = np.zeros(contexts, dtype=np.int64)
-            rungs.append(Rung(s[2], *rungs[-1].climbed(), log, 1))
+            rungs = cells.rungs(fit.strengths, exposed, pairs)
+            rungs.append(Rung(s[0], *rungs[-1].climbed(), batch.pair_context, contexts))
+            rungs.append(Rung(s[1], *rungs[-1].climbed(), log, 1))
             if not fit.stopping or round_ == fit.rounds:
                 break
             of_context = rungs[-1].rates(np.array([fit.base]))[0]
             mu = [rungs[-2].rates(of_context)[0], of_context]
-            exposed = (readers(mu[0], batch.lists, fit.stopping) * p).ravel()[one]
-        return LogRungs([*tops, *rungs], slot, position, starts, *mu)
+            exposed = readers(mu[0], batch.lists, fit.stopping) * p
+        return LogRungs(rungs, cells, *mu)
 
     return batch.keep(("ladder rungs", fit, reward), make)  # type: ignore[return-value]
 
@@ -149,7 +188,7 @@ def slot_examination(batch: Batch, fit: Fitted, reward: str) -> Floats:
 # --- the candidates' slots ------------------------------------------------------------------------
 
 
-class _Slots(NamedTuple):
+class Slots(NamedTuple):
     """Slots that candidates show, Q of them.
 
     Attributes:
@@ -165,17 +204,17 @@ class _Slots(NamedTuple):
     mass: Floats
 
 
-def _slots_of(view: View, depth: int, *, by_list: bool) -> _Slots:
+def slots_of(view: View, depth: int, *, by_list: bool) -> Slots:
     """The slots that any candidate shows down to a position, of every list apart or of all."""
     policies = view.policies
     if by_list:
         lists = policies.lists
         at, k = np.nonzero((lists.pairs[:, :depth] != EMPTY) & (lists.mass > 0)[:, None])
-        return _Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at])
+        return Slots(at, k, lists.pairs[at, k], lists.context[at], policies.list_mass[:, at])
     slots = policies.slots
     at, k = np.nonzero(slots.mass[:, :depth] > 0)
     mass = policies.slot_mass[:, at, k]
-    return _Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
+    return Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
 
 
 class _Path(NamedTuple):
@@ -199,13 +238,13 @@ class _Path(NamedTuple):
 
 
 def _paths(
-    view: View, fit: Fitted, log: LogRungs, rates: list[Floats], base: float, slots: _Slots
+    view: View, fit: Fitted, log: LogRungs, rates: list[Floats], base: float, slots: Slots
 ) -> list[_Path]:
     """Where slots stand on each rung."""
     batch, policies, k = view.batch, view.policies, slots.position
     pair, context, depth, width = slots.pair, slots.context, batch.depth, policies.depth
     known, inside = pair < batch.pair_count, k < depth
-    at = log.position[np.where(known & inside, pair * np.int64(depth) + k, -1)]
+    at = log.cells.position[np.where(known & inside, pair * np.int64(depth) + k, -1)]
     own = [at, pair, context]
     new = [at < 0, ~known, np.zeros(len(k), dtype=np.bool_)]
     other = [pair * np.int64(width) + k, pair, context]
@@ -214,7 +253,7 @@ def _paths(
         lists, listed = policies.lists, slots.listed
         begins = matched_prefixes(batch, lists, width)
         begin, whole = begins[listed, k], begins[listed, -1]
-        own = [whole * depth + k, begin + log.starts[np.minimum(k, depth - 1)], *own]
+        own = [whole * depth + k, begin + log.cells.starts[np.minimum(k, depth - 1)], *own]
         new = [whole < 0, begin < 0, *new]
         other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
         if fit.stopping:
@@ -284,7 +323,7 @@ def score_ladder(
     settled = base.rates(log)
     count = batch.context_count
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
-    slots = _slots_of(view, depth, by_list=fit.ladder.top == "list")
+    slots = slots_of(view, depth, by_list=fit.ladder.top == "list")
     paths = _paths(view, fit, log, [rate for rate, _ in settled], base.rate, slots)
     theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
     mass = slots.mass * batch.context_n[slots.context]
@@ -311,7 +350,7 @@ def score_ladder(
     if not rows:
         return found
     width += 1
-    found.slope = group_sums(slots.context, reach, count)
+    found.slope = group_sums(slots.context, reach, count)[None]
     factor = np.zeros((width, 1))
     factor[-1, 0] = 1 / base.n if base.n > 0 else 0.0
     owner = None  # the context of each cell of the rung below; of the log, none
@@ -339,13 +378,13 @@ def score_ladder(
     n, a, last = log.rungs[0].n, factor[:-1, :-1], factor[-1, :-1]
     common = np.zeros((width, count))
     common[:-1] = ratio(found.value, batch.context_n)
-    rate, expected = np.append(settled[0][0], 0.0), np.zeros((width, len(log.slot)))
+    rate, expected = np.append(settled[0][0], 0.0), np.zeros((width, len(log.cells.slot)))
     for own, values in zip(expected, factor, strict=True):
         cost = values * rate
-        for column in log.slot.T:
+        for column in log.cells.slot.T:
             np.add(own, cost[column], out=own)
     counted = [RewardCounts(reward, batch.reward(reward))] * width
-    found.psi = influence(batch, batch.row_list, log.slot, common, factor, expected, counted)
+    found.psi = influence(batch, batch.row_list, log.cells.slot, common, factor, expected, counted)
     # Σ n A and Σ n A² over the top's cells, where A still lacks slope × that of the shared rate.
     weighted = a * n
     for name, one, other in (
@@ -371,7 +410,7 @@ def ladder_worth(view: View, asks: list[Ask], fit: Fitted, base: LogRate) -> Flo
     """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
     log = log_rungs(view.batch, fit, asks[0].metric.reward)
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
-    slots = _slots_of(view, depth, by_list=True)
+    slots = slots_of(view, depth, by_list=True)
     rates = [rate for rate, _ in base.rates(log)]
     rate = _paths(view, fit, log, rates, base.rate, slots)[0].rate
     theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]

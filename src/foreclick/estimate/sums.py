@@ -150,6 +150,7 @@ class ColumnSums:
         unlogged: records in cells that the given logging policy calls impossible.
         lost: Σ n_x r_g (H_g − M P_g)₊, what the clip took from cells whose rate is known.
         borrowed: of a ladder, the part of the credit that went to items never shown in the context.
+        further: how much more that is, if production could not have shown them.
         rungs: of a ladder, how much of the exposure took its rate from which rung.
         repeated: the share of what is covered that was seen in several periods, if that is known.
         detail: what of the candidate the log covers, if that was asked.
@@ -173,6 +174,7 @@ class ColumnSums:
     unlogged: float = 0.0
     lost: float = 0.0
     borrowed: float = 0.0
+    further: float = 0.0
     rungs: dict[str, float] | None = None
     repeated: float | None = None
     detail: SupportDetail | None = None
@@ -199,6 +201,8 @@ class ColumnSums:
         """
         if not self.stratum.records:
             return Unseen(0.0, 0.0)
+        if self.ask.ladder is not None and self.ask.ladder.prior:
+            return Unseen(0.0, self.further / self.stratum.records)
         cap = None if caps is None else caps.get(self.metric)
         if cap is None:
             cap = self.stratum.best_rate(self.ask.model, self.metric)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +27,14 @@ from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
 from foreclick.estimate.covariance import BOTH
 from foreclick.estimate.estimates import Estimates
+from foreclick.estimate.fitting import fit_prior, known_part
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.ladder import LogRate, ladder_worth, passed_on, score_ladder
+from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimate.support import SupportDetail, support_details
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
 from foreclick.learn.fit import fitted, taken_contexts
+from foreclick.learn.prior import Prior
 from foreclick.learn.shrinkage import Fitted
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
@@ -44,6 +47,9 @@ BLOCK = 16_000_000
 
 PRODUCED = -1
 """The number of the group that production's columns are."""
+
+AnyFit: TypeAlias = Prior | tuple[Fitted, LogRate]
+"""A ladder on the prior, or on means of contexts with the rate of the log."""
 
 COUNTS = ("cells", "seen", "out")
 """Facts that count something, of which a part of a context has no share."""
@@ -168,7 +174,7 @@ class BatchWork:
     shape: Shape
     strata: Strata
     sampled: tuple[int, ...]
-    ladders: tuple[tuple[Fitted, LogRate] | None, ...]
+    ladders: tuple[AnyFit | None, ...]
 
     def __call__(self, batch: Batch) -> BatchResult:
         """What the batch adds to the answer, some contexts at a time if there are many columns."""
@@ -176,7 +182,11 @@ class BatchWork:
         size = max(BLOCK // columns, batch.depth)
         if batch.lists.size <= size:
             return self._block(batch)
-        first, *others = (self._block(batch.between(*ends)) for ends in batch.portions(size))
+        blocks: list[Any] = [
+            batch.keep(("between", ends), lambda ends=ends: batch.between(*ends))
+            for ends in batch.portions(size)
+        ]
+        first, *others = map(self._block, blocks)
         for other in others:
             first.merge(other)
         return first
@@ -186,8 +196,8 @@ class BatchWork:
         view = View.of(batch, q.candidates, policy_depth(q, self.shape), self.sampled)
         known, drops = view.known, q.missing == "drop" and not view.known.all()
         if drops:
+            batch = known_part(whole, known)
             known = np.repeat(np.asarray(known.all(axis=1))[:, None], view.count, axis=1)
-            batch = whole.only(known[:, 0])
             view = View.of(batch, q.candidates, view.policies.depth, self.sampled)
         part = self.strata.rows(batch)
         totals = Totals(self.strata.count, self._share(batch, part) if parts else None)
@@ -307,8 +317,7 @@ class BatchWork:
         q, totals, ladder = self.question, found.totals, self.ladders[number]
         worth: Any
         if ladder is not None:
-            scored = score_ladder(view, asks, *ladder, rows=rows, apart=self.strata.split)
-            worth = lambda _: ladder_worth(view, asks, *ladder)  # noqa: E731
+            scored, worth = score_any(view, asks, ladder, rows=rows, apart=self.strata.split)
         else:
             logging: Any = None if asks[0].metric.shown else asks[0].logging
             if isinstance(logging, Policy):
@@ -353,12 +362,13 @@ class BatchWork:
         if scored.slope is None:
             return
         totals.add((number, "slope"), scored.slope)
+        width = scored.slope.shape[1]
         for context, error in scored.loose:
-            own, last = error[:-1], error[-1]
-            totals.more((number, "loose last"), last @ last)
+            own, last = error[:width], error[width:]
+            totals.more((number, "loose last"), last @ last.T)
             if context is not None:  # errors of no context move the shared rate alone
                 totals.gram((number, "loose"), context, own, own, power=2)
-                totals.add((number, "loose across"), own * last, context)
+                totals.gram((number, "loose across"), context, own, last)
 
     def _add_influence(
         self, totals: Totals, batch: Batch, part: Ints, groups: list[tuple[int, Floats]]
@@ -434,10 +444,24 @@ def estimate(tally: Tally, question: Question) -> Estimates:
             found.merge(part)
     if found is None:
         raise ValueError("a log without records")
+    for number, fit in enumerate(work.ladders):
+        if isinstance(fit, Prior) and question.clusters:
+            found.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
     return Estimates(question, tally.shape, strata, found)
 
 
-def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] | None, ...]:
+def score_any(
+    view: View, asks: list[Ask], fit: AnyFit, *, rows: bool, apart: bool = False
+) -> tuple[Scored, Any]:
+    """The columns of a ladder, on the prior or on means; and a function to the worth of lists."""
+    if isinstance(fit, Prior):
+        scored = score_prior(view, asks, fit, rows=rows, apart=apart)
+        return scored, lambda _: prior_worth(view, asks, fit)
+    scored = score_ladder(view, asks, *fit, rows=rows, apart=apart)
+    return scored, lambda _: ladder_worth(view, asks, *fit)
+
+
+def _ladders(tally: Tally, question: Question) -> tuple[AnyFit | None, ...]:
     """For each group of asks, a fitted ladder and the rate that all contexts share.
 
     Contexts that a question drops take no part in either.
@@ -445,11 +469,14 @@ def _ladders(tally: Tally, question: Question) -> tuple[tuple[Fitted, LogRate] |
     taken = None
     if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
         taken = taken_contexts(tally, question.candidates)
-    found: list[tuple[Fitted, LogRate] | None] = []
+    found: list[AnyFit | None] = []
     for asks in question.groups:
         ladder, reward = asks[0].ladder, asks[0].metric.reward
         if ladder is None:
             found.append(None)
+        elif ladder.prior:
+            depth, drop = policy_depth(question, tally.shape), question.missing == "drop"
+            found.append(fit_prior(tally, ladder, reward, question.candidates, depth, drop=drop))
         else:
             fit = fitted(tally, ladder, reward, question.depth, taken)
             found.append((fit, log_rate(tally, fit, reward, taken)))
@@ -484,7 +511,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
     for batch in batches_of(tally):
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())
         if ladder is not None:
-            value = score_ladder(view, asks, *ladder, rows=False).value
+            value = score_any(view, asks, ladder, rows=False)[0].value
         else:
             value = score_weighted(view, weigh(view, asks, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])

@@ -45,9 +45,9 @@ class Fitted:
     rounds: int = 0
 
 
-def borrowed(n: Floats, s: float) -> Floats:
+def borrowed(n: Floats, s: Floats | float) -> Floats:
     """Which share of a cell's rate comes from the rung below: s / (n + s)."""
-    return np.ones_like(n) if math.isinf(s) else np.asarray(s / (n + s))
+    return np.ones_like(n) if np.ndim(s) == 0 and math.isinf(s) else np.asarray(s / (n + s))
 
 
 def own_weight(n: Floats, s: float) -> Floats:
@@ -56,7 +56,7 @@ def own_weight(n: Floats, s: float) -> Floats:
 
 
 def climb(
-    n: Floats, c: Floats, s: float, below: Ints, count: int, exposed: Floats | float = 1.0
+    n: Floats, c: Floats, s: Floats | float, below: Ints, count: int, exposed: Floats | float = 1.0
 ) -> tuple[Floats, Floats]:
     """Records and clicks that the cells of a rung of strength s pass on to the rung below.
 

@@ -356,6 +356,8 @@ _RUNGS = {
     "item": "inferred from other positions",
     "context": "from the context's mean",
     "log": "from the mean of all contexts",
+    "rankers": "from how the rankers place them",
+    "new": "on items never shown there",
 }
 
 

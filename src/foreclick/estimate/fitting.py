@@ -1,0 +1,245 @@
+"""The fit of the prior: what production says once a log, what candidates say once a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from foreclick.batches import Batch, Batches, Bools, Floats, batches_of, context_draws
+from foreclick.estimate.columns import View
+from foreclick.estimate.ladder import cells_of
+from foreclick.estimate.prior import candidate_words, overlap, pairs_of
+from foreclick.estimators import Ladder
+from foreclick.learn.above import (
+    ALARM,
+    Company,
+    company,
+    learnt_stopping,
+    reacts,
+    stops,
+    upper_strengths,
+)
+from foreclick.learn.prior import (
+    CALM,
+    RIDGE,
+    Pairs,
+    Prior,
+    Theta,
+    alike,
+    solved,
+    strengths,
+)
+from foreclick.learn.shrinkage import readers
+from foreclick.models import ClickModel
+from foreclick.policies import Policy
+from foreclick.tallies.base import Tally
+
+MOST_SLOTS = 6_000_000
+"""Rows times positions that the prior is learnt from: more hardly change it."""
+
+STEP = 0.02
+"""By how much κ is moved to see what that does."""
+
+LEAST_STOPPING = 0.05
+"""κ below it changes nothing."""
+
+ENOUGH_DAYS = 5
+"""Periods that a log must have for the days before a day to say something."""
+
+
+def fit_prior(
+    tally: Tally, ladder: Ladder, reward: str, policies: Sequence[Policy], depth: int, *, drop: bool
+) -> Prior:
+    """The ladder on what production and these candidates say of items.
+
+    Args:
+        tally: the log.
+        ladder: what it has of its own is not learnt.
+        reward: what is counted.
+        policies: the candidates.
+        depth: down to which position they are asked.
+        drop: whether contexts that not all of them know are left out of everything.
+    """
+    batches = batches_of(tally)
+    views, dropped = [], False
+    for batch in batches:
+        view = View.of(batch, policies, depth, ())
+        if drop and not view.known.all():
+            view = View.of(known_part(batch, view.known), policies, depth, ())
+            dropped = True
+        views.append(view)
+    dated = batches.codebook.periods is not None
+    if dropped:
+        base = _of_production([view.batch for view in views], ladder, reward, dated=dated)
+    else:
+        base = _kept_production(batches, ladder, reward, dated=dated)
+    words = [candidate_words(view) for view in views]
+    c, voices = len(policies), [0]
+    for j in range(1, c):
+        if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in voices):
+            voices.append(j)
+
+    def parts_at(fit: Prior) -> list[Pairs]:
+        return [
+            pairs_of(v.batch, word[voices], fit, fit.taken(v.batch, v.known))
+            for v, word in zip(views, words, strict=True)
+        ]
+
+    parts = parts_at(base)
+    theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(voices))))
+    given = ladder.examination is not None
+    theta, _, _ = solved(parts, theta, given=given, close=1e-3)
+    theta = strengths(parts, theta)
+    theta, jacobian, known = solved(parts, theta, given=given)
+    inverse = np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
+    by_stopping = np.zeros(len(inverse))
+    if base.stopping_sd:
+        further = parts_at(replace(base, stopping=base.stopping + STEP))
+        moved = np.sum([part.score(theta) for part in further], axis=0)
+        moved = moved - np.sum([part.score(theta) for part in parts], axis=0)
+        moved[len(theta.beta) :] *= not given
+        by_stopping = inverse @ moved / STEP
+    shown = np.asarray(sum(overlap(view) for view in views))
+    return replace(
+        base,
+        theta=theta,
+        inverse=inverse,
+        known=known,
+        by_stopping=by_stopping,
+        alike=tuple(alike(shown[0, j], shown[1, j]) for j in range(c)),
+        bare=tuple(_bare(parts, theta, words, j) for j in range(c)),
+        voices=tuple(voices),
+    )
+
+
+def known_part(batch: Batch, known: Bools) -> Batch:
+    """The batch without contexts that some candidate does not know, kept with it."""
+    all_know = np.asarray(known.all(axis=1))
+    key = "known", all_know.tobytes()
+    return batch.keep(key, lambda: batch.only(all_know))  # type: ignore[return-value]
+
+
+def _kept_production(batches: Batches, ladder: Ladder, reward: str, *, dated: bool) -> Prior:
+    """What production alone says of items, learnt once."""
+    key = "prior", ladder, reward
+    if key not in batches.kept:
+        slots = sum(len(batch.n) * batch.depth for batch in batches)
+        share = MOST_SLOTS / max(slots, 1)
+        if share < 1:
+            for batch, draws in zip(batches, context_draws(batches, reward), strict=True):
+                batch.kept["draws", reward] = draws
+        batches.kept[key] = _of_production(batches, ladder, reward, dated=dated, share=share)
+    return batches.kept[key]  # type: ignore[no-any-return]
+
+
+def _of_production(
+    batches: Iterable[Batch], ladder: Ladder, reward: str, *, dated: bool, share: float = 1.0
+) -> Prior:
+    """What production alone says of items.
+
+    Args:
+        batches: the log.
+        ladder: what it has of its own is not learnt.
+        reward: what is counted.
+        dated: whether the log has periods.
+        share: of the contexts that are looked at.
+    """
+    days: set[int] = set()
+    k, value, square = 0, 0.0, 0.0
+    for batch in batches:
+        earned = batch.reward(reward)
+        value += float(batch.n[earned.row] @ earned.value)
+        square += float(batch.n[earned.row] @ earned.value**2)
+        k = batch.depth
+        if dated:
+            days |= set(np.unique(batch.clusters["period"]).tolist())
+    unit = square / value if value > 0 else 1.0
+    p: Floats = np.arange(1.0, k + 1) ** -0.7
+    if ladder.examination is not None:
+        p = np.array(ClickModel(ladder.name, (), ladder.examination).examined(k))
+    strong = (np.inf,) * (3 if ladder.top == "list" else 1)
+    start = Theta(np.zeros(4), p, 5.0, 20.0)
+    found = Prior(
+        ladder,
+        reward,
+        unit,
+        start,
+        np.eye(3 + k),
+        np.zeros(3 + k),
+        strong,
+        dated=len(days) >= ENOUGH_DAYS,
+        share=share,
+    )
+    parts = _parts(batches, found)
+    clicks = sum(part.clicks.sum() for part in parts)
+    exposure = sum((part.by_position @ p).sum() for part in parts)
+    theta = replace(start, beta=np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0]))
+    given = ladder.examination is not None
+    for _ in range(2):
+        theta, _, _ = solved(parts, theta, given=given, close=1e-4)
+        theta = strengths(parts, theta)
+    reacting = reacts(parts, theta) if found.dated else 0.0
+    found = replace(found, theta=theta, base=theta, reacting=reacting)
+    tops = [
+        cells_of(batch, ladder.top, reward).prefix if ladder.top == "list" else None
+        for batch in batches
+    ]
+    slots = [company(part, reward, unit, top) for part, top in zip(parts, tops, strict=True)]
+    if ladder.stopping is None:
+        found = _stopping(found, batches, parts, slots, given=given)
+    elif ladder.stopping:
+        found = replace(found, stopping=ladder.stopping)
+    reading = [
+        readers(found.attraction_of(batch), batch.lists, found.stopping) if found.stopping else None
+        for batch in batches
+    ]
+    if found.stopping:
+        parts = _parts(batches, found)
+    return replace(found, strengths=upper_strengths(parts, slots, found.theta, reading))
+
+
+def _parts(batches: Iterable[Batch], fit: Prior) -> list[Pairs]:
+    """The pairs of all batches, by production's word alone."""
+    return [
+        pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, fit.taken(batch))
+        for batch in batches
+    ]
+
+
+def _stopping(
+    fit: Prior, batches: Iterable[Batch], parts: list[Pairs], slots: list[Company], *, given: bool
+) -> Prior:
+    """κ; where production reacts to clicks, only if what was known before a day shows it, too."""
+    theta, jacobian, _ = solved(parts, fit.theta, given=given)
+    if fit.reacting > ALARM and stops(parts, slots, theta, jacobian) < ALARM:
+        return fit
+    kappa, se = learnt_stopping(parts, slots, theta, 0.3)
+    for _ in range(2):  # once more, with rates that allow for it
+        if kappa < 2 * se or kappa < LEAST_STOPPING:
+            return replace(fit, stopping=0.0, theta=fit.theta if fit.base is None else fit.base)
+        fit = replace(fit, stopping=kappa)
+        parts = _parts(batches, fit)
+        theta, _, _ = solved(parts, fit.theta, given=given, close=1e-4)
+        fit = replace(fit, theta=theta)
+        kappa, se = learnt_stopping(parts, slots, theta, kappa)
+    fit = replace(fit, stopping=kappa, stopping_sd=max(se, 0.03))
+    theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given)
+    return replace(fit, theta=strengths(_parts(batches, fit), theta))
+
+
+def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int) -> Floats:
+    """Shape (3,): coefficients of a candidate's word alone."""
+    found = np.array([theta.beta[0], 0.0, 0.0])
+    for _ in range(12):
+        score, bend = np.zeros(3), np.eye(3) * RIDGE
+        for part, word in zip(parts, words, strict=True):
+            own = word[candidate, : len(part.x)]
+            x, exposure = np.column_stack([part.x[:, 0], own]), part.by_position @ theta.p
+            due = exposure * np.exp(np.clip(x @ found, *CALM))
+            weight = 1 / (1 + due / theta.a)
+            score += x.T @ (weight * (part.clicks - due))
+            bend += (x * (weight * due)[:, None]).T @ x
+        found = found + np.clip(np.linalg.solve(bend, score), -1, 1)
+    return found

@@ -1,0 +1,609 @@
+"""The ladder on the prior: what candidates earn by rates that lean on what the rankers say.
+
+The rungs that know a position stand on the rates of items, and these on the prior (`learn.prior`):
+the rung "item" has strength a / m, and exposes the level of its context by m / L. A candidate is
+worth what production earned, and what its lists would earn more by these rates than production's
+lists: V = F + Σ_g (h_g − n_g) r_g. What both show cancels, and production's own lists are worth
+what they earned.
+
+As in `ladder`, records move an estimate by A_g (c_g − r_g n_g), and A comes down the rungs. What
+all contexts share, β and the examination of positions, are columns of their own: a score that is
+solved says how records move them, and slopes say how they move estimates. The score is itself a
+column, of a policy that shows each pair Σ z e times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Bools,
+    Floats,
+    Ints,
+    padded,
+    ratio,
+    sums,
+)
+from foreclick.batches.matching import matched_prefixes
+from foreclick.estimate.cells import RewardCounts, group_sums, row_credit
+from foreclick.estimate.columns import Loose, Scored, View, influence
+from foreclick.estimate.ladder import Cells, Rung, Slots, cells_of, slots_of
+from foreclick.learn.prior import (
+    CALM,
+    Pairs,
+    Prior,
+    Rates,
+    depth_below,
+    design,
+    production_words,
+    rates,
+    seen,
+    steps,
+)
+from foreclick.learn.shrinkage import FEWEST, borrowed, own_weight, readers
+from foreclick.question import Ask
+
+FORM = 0.01
+"""How far the form of the prior may be off, of the rates that lean on it."""
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def candidate_words(view: View) -> Floats:
+    """Shape (C, P + new, 2): each candidate's word on every pair that any of them shows."""
+    slots, k = view.policies.slots, view.batch.depth
+    size = max(int(slots.pair.max(initial=-1)) + 1, view.batch.pair_count)
+    found = np.zeros((view.count, size, 2))
+    mass, height = view.policies.slot_mass[:, :, :k], np.zeros(k)
+    height[:] = steps(k)
+    width = mass.shape[2]
+    found[:, slots.pair] = np.stack([mass.sum(axis=2), mass @ height[:width]], axis=2)
+    return found
+
+
+def overlap(view: View) -> Floats:
+    """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
+    batch, slots, k = view.batch, view.policies.slots, view.batch.depth
+    share = np.append(production_words(batch)[:, 0], 0.0)[np.minimum(slots.pair, batch.pair_count)]
+    mass = view.policies.slot_mass[:, :, :k] * (batch.context_n > 0)[slots.context][:, None]
+    found = np.zeros((2, view.count, k))
+    found[:, :, : mass.shape[2]] = np.stack([mass.sum(axis=1), share @ mass])
+    return found
+
+
+def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools) -> Pairs:
+    """The pairs of the contexts that take part, as the fit sees them."""
+    sub = batch
+    if not taken.all():
+        sub = batch.keep(("taken", taken.tobytes()), lambda: batch.only(taken))  # type: ignore[assignment]
+    exposed, passed = fit_exposure(batch, fit)
+    return Pairs(
+        seen(sub, dated=fit.dated),
+        fit.reward,
+        fit.unit,
+        taken,
+        words[:, : batch.pair_count],
+        exposed,
+        passed,
+    )
+
+
+def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:
+    """Shape (L, K): of each slot, readers times what upper rungs pass on, and that alone."""
+    reading = None
+    if fit.stopping:
+        reading = readers(fit.attraction_of(batch), batch.lists, fit.stopping)
+    if np.isinf(fit.strengths).all():
+        return reading, None
+    rungs = _uppers(batch, fit)
+    cells = cells_of(batch, fit.ladder.top, fit.reward)
+    passed = borrowed(rungs[0].n, rungs[0].s)
+    at: Any = rungs[0].below
+    for rung in rungs[1:]:
+        passed = passed * borrowed(rung.n, rung.s)[at]
+        at = rung.below[at]
+    passed = np.append(passed, 0.0)[cells.slot]
+    return passed if reading is None else passed * reading, passed
+
+
+def _uppers(batch: Batch, fit: Prior) -> list[Rung]:
+    """The rungs that know a position."""
+    p = padded(tuple(fit.theta.p), batch.depth)
+    exposed = np.broadcast_to(p, batch.lists.shape)
+    if fit.stopping:
+        exposed = exposed * readers(fit.attraction_of(batch), batch.lists, fit.stopping)
+    cells = cells_of(batch, fit.ladder.top, fit.reward)
+    cells = cells._replace(c=cells.c / fit.unit)
+    return cells.rungs(fit.strengths, exposed, batch.pair_count)
+
+
+# --- rates of all pairs ---------------------------------------------------------------------------
+
+
+class Leaning(NamedTuple):
+    """The rates of all pairs of a batch, those that candidates show and the log never did too.
+
+    Attributes:
+        x: Shape (P + new, F); `m0`: what β expects of each, `alpha`: its rate.
+        new_depth: Shape (new,): how far a new pair is put down for its depth.
+        bare: Shape (new,): its rate if production could not have shown it.
+        owner: Shape (P + new,): the context.
+    """
+
+    x: Floats
+    m0: Floats
+    alpha: Floats
+    new_depth: Floats
+    bare: Floats
+    owner: Ints
+
+
+def _leaning(view: View, fit: Prior, item: Rung, level: Floats) -> Leaning:
+    batch, words = view.batch, candidate_words(view)
+    pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
+    slots = view.policies.slots
+    fresh = slots.pair >= pairs
+    at = slots.pair[fresh] - pairs
+    owner = np.zeros(pairs + new, dtype=np.int64)
+    owner[:pairs] = batch.pair_context
+    owner[pairs + at] = slots.context[fresh]
+    own = np.concatenate([production_words(batch), np.zeros((new, 2))])
+    x = design(own, words[list(fit.voices)])
+    down, bare, total = np.zeros(new), np.zeros(new), np.zeros(new)
+    for c, likeness in enumerate(fit.alike):
+        mass = view.policies.slot_mass[c][fresh]
+        listed = mass.sum(axis=1)
+        down[at] += listed * depth_below(mass, batch.depth, likeness)
+        coefficients = fit.bare[c]
+        word = words[c, pairs:][at]
+        bare[at] += listed * np.exp(np.clip(coefficients[0] + word @ coefficients[1:], *CALM))
+        total[at] += listed
+    down, bare = ratio(down, total), ratio(bare, total)
+    down = max(float(fit.theta.beta[2]), 0.0) * down
+    m0 = np.exp(np.clip(x @ fit.theta.beta, *CALM))
+    m0[pairs:] *= fit.novelty * np.exp(-down)
+    m = m0 * level[owner]
+    alpha = m.copy()
+    if pairs:
+        alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
+    return Leaning(x, m0, alpha, down, bare * level[owner[pairs:]], owner)
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """The rungs of a batch on the prior.
+
+    Attributes:
+        uppers: those that know a position, `item` and `context`.
+        settled: the rates of the log's pairs, `lean`: of all pairs.
+        known: shape (G,) each, by rung: the rates of the log's cells, and what was expected.
+    """
+
+    uppers: list[Rung]
+    item: Rung
+    context: Rung
+    settled: Rates
+    lean: Leaning
+    known: list[tuple[Floats, Floats]]
+
+
+def _standing(view: View, fit: Prior) -> Standing:
+    batch, (a, t) = view.batch, (fit.theta.a, fit.theta.t)
+    count, rungs = batch.context_count, _uppers(view.batch, fit)
+    n, c = rungs[-1].climbed()
+    words = candidate_words(view)[list(fit.voices)]
+    x = design(production_words(batch), words[:, : batch.pair_count])
+    expected = np.exp(np.clip(x @ fit.theta.beta, *CALM))
+    settled = rates(batch, c, n, expected, a, t)
+    item = Rung(a / settled.m, n, c, batch.pair_context, count, expected)
+    context = Rung(t, *item.climbed(), np.zeros(count, dtype=np.int64), 1)
+    lean = _leaning(view, fit, item, settled.level)
+    below, known = lean.alpha[: batch.pair_count], []
+    for rung in reversed(rungs):
+        known.append(rung.rates(below))
+        below = known[-1][0]
+    return Standing(rungs, item, context, settled, lean, known[::-1])
+
+
+def score_prior(
+    view: View, asks: list[Ask], fit: Prior, *, rows: bool, apart: bool = False
+) -> Scored:
+    """The columns of a ladder on the prior: an ask after the other, candidates side by side.
+
+    Args:
+        view: the batch and its candidates.
+        asks: metrics of one reward.
+        fit: the prior.
+        rows: whether ψ of rows is wanted, and with it the last columns, β and log p.
+        apart: whether the answer has several parts, so that facts are wanted by context.
+    """
+    scoring = _Scoring(view, asks, fit)
+    found = scoring.values()
+    if rows:
+        scoring.errors(found, apart=apart)
+    return found
+
+
+class _Examined(NamedTuple):
+    """Of the cells whose slots are examined: how their examination moves each column, (E, G).
+
+    Attributes:
+        context, position: Shape (G,).
+        stops: Shape (G,): how far the logarithm of examination falls with κ.
+    """
+
+    moves: Floats
+    context: Ints
+    position: Ints
+    stops: Floats
+
+
+class _Scoring:
+    """The work on one batch: E columns, then N that contexts share."""
+
+    def __init__(self, view: View, asks: list[Ask], fit: Prior) -> None:
+        self.view, self.asks, self.fit, batch = view, asks, fit, view.batch
+        self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
+        self.cells = cells_of(batch, fit.ladder.top, fit.reward)
+        self.standing = _standing(view, fit)
+        self.rungs, self.lean = self.standing.uppers, self.standing.lean
+        self.rates = [rate for rate, _ in self.standing.known]
+        depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
+        self.slots = slots_of(view, depth, by_list=fit.ladder.top == "list")
+        self.paths = _paths(view, fit, self.cells, self.rungs, self.rates, self.lean, self.slots)
+        self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in asks])
+        self.width = len(asks) * view.count
+        self.fresh = self.slots.pair >= self.pairs
+        # (E, X): where the candidate has lists; elsewhere it is what production is.
+        self.knows = np.tile(view.known.T, (len(asks), 1)).astype(np.float64)
+        shown = batch.lists != EMPTY
+        self.top_position = np.zeros(len(self.rungs[0].n), dtype=np.int64)
+        self.top_position[self.cells.slot[shown]] = np.nonzero(shown)[1]
+        self.top_context = _owner_of(batch, self.rungs, 0)
+        f = np.stack([row_credit(batch, ask.metric) for ask in asks])
+        self.credit = np.repeat(f, view.count, axis=0)
+
+    def values(self) -> Scored:
+        """What candidates are worth, and what that rests on."""
+        slots, fit, count = self.slots, self.fit, self.count
+        mass = slots.mass * self.batch.context_n[slots.context]
+        h = (self.theta[:, slots.position][:, None] * mass).reshape(self.width, len(slots.pair))
+        earned = h * self.paths[0].rate
+        produced = np.repeat(
+            self.theta[:, self.top_position] * self.rungs[0].n, self.view.count, axis=0
+        )
+        produced = produced * self.knows[:, self.top_context]
+        sources = self._pass_down(h, produced)
+        if fit.stopping:
+            self.at_item += self._stopped(earned)
+        self.earned = earned
+        more = np.zeros(len(slots.pair))
+        bare = self.lean.bare / np.maximum(self.lean.alpha[self.pairs :], 1e-300)
+        more[self.fresh] = np.maximum(bare - 1, 0.0)[slots.pair[self.fresh] - self.pairs]
+        facts = {
+            "mass": h,
+            "covered": np.where(self.fresh, 0.0, h),
+            "borrowed": np.where(self.fresh, earned, 0.0) * fit.unit,
+            "further": earned * more * fit.unit,
+            "rungs": np.stack([h * source for source in sources]),
+        }
+        by_context = {name: group_sums(slots.context, each, count) for name, each in facts.items()}
+        self.difference = group_sums(slots.context, earned, count)
+        self.difference -= group_sums(self.top_context, produced * self.rates[0], count)
+        value = self.difference * fit.unit
+        value += group_sums(self.batch.row_context, self.credit * self.batch.n, count) * self.knows
+        return Scored(value, by_context)
+
+    def _pass_down(self, h: Floats, produced: Floats) -> list[Floats]:
+        """Note what candidates take from each rung, less production; and which share that is."""
+        slots, n, item = self.slots, self.standing.item.n, self.standing.item
+        left, reach, mine = np.ones(h.shape[1]), h, -produced
+        sources: list[Floats] = []
+        self.used: list[Floats] = []
+        for rung, path in zip(self.rungs, self.paths, strict=True):
+            size = int(max(path.cell.max(initial=-1) + 1, len(rung.n)))
+            taken = group_sums(path.cell, reach, size)
+            taken[:, : len(rung.n)] += mine
+            self.used.append(taken)
+            share = borrowed(path.n, rung.s)
+            sources.append(left * (1 - share))
+            left = left * share
+            reach = reach * (share * path.exposed)
+            passed = mine * (borrowed(rung.n, rung.s) * rung.exposed)
+            mine = group_sums(rung.below, passed, rung.size)
+        self.at_item = group_sums(slots.pair, reach, len(self.lean.alpha))
+        self.at_item[:, : self.pairs] += mine
+        own = np.zeros(len(self.lean.alpha))
+        own[: self.pairs] = 1 - borrowed(n, item.s)
+        own = own[slots.pair]
+        fresh = self.fresh * left
+        return [*sources, left * own, left * (1 - own) - fresh, fresh]
+
+    def _stopped(self, earned: Floats) -> Floats:
+        """Shape (E, P + new): how far the rate of an item moves what is read below it."""
+        batch, lists, slots = self.batch, self.view.policies.lists, self.slots
+        kappa, size = self.fit.stopping, len(self.lean.alpha)
+        lost = kappa / np.maximum(1 - kappa * np.clip(self.lean.alpha, 0, 1), FEWEST)
+        lost = np.append(lost, 0.0)
+
+        def lower(values: Floats, pairs: Ints) -> Floats:
+            """What is read below the items of each list, by pair."""
+            below = np.cumsum(values[:, ::-1], axis=1)[:, ::-1] - values
+            shown = pairs != EMPTY
+            return sums(pairs[shown], (below * lost[pairs])[shown], size)
+
+        found = np.zeros((len(earned), size))
+        rate = np.append(self.rates[0], 0.0)[self.cells.slot]
+        for number, own in enumerate(earned):
+            wide = np.zeros(lists.pairs.shape)
+            wide[slots.listed, slots.position] = own
+            theta = self.theta[number // self.view.count, : batch.depth]
+            n = batch.list_n * self.knows[number, batch.list_context]
+            found[number] = lower(theta * rate * n[:, None], batch.lists)
+            found[number] -= lower(wide, lists.pairs)
+        return found
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    def errors(self, found: Scored, *, apart: bool) -> None:
+        """Add how records move the columns, and which errors no record shows."""
+        fit, batch, width = self.fit, self.batch, self.width
+        taken = fit.taken(batch, self.view.known)
+        part = pairs_of(batch, candidate_words(self.view)[list(fit.voices)], fit, taken)
+        factor, slope = self._of_items(found, part.spans(fit.theta))
+        factor, examined = self._of_uppers(found, factor)
+        words = self.lean.x.shape[1]
+        for place in range(1, batch.depth):
+            here = np.flatnonzero(examined.position == place)
+            by_context = group_sums(examined.context[here], examined.moves[:, here], self.count)
+            slope[words + place - 1] = by_context
+        found.slope = slope * fit.unit
+        found.shared = self._shared(slope, examined) * fit.unit
+        for loose in found.loose:
+            loose.error[:width] *= fit.unit
+        found.psi = self._influence(part, taken, factor)
+        weight = (
+            factor[:width]
+            + np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
+            * (self.knows[:, self.top_context])
+        )
+        n = self.rungs[0].n
+        for name, values in (("weighted", weight * n), ("squared", weight**2 * n)):
+            found.facts[name] = (
+                group_sums(self.top_context, values, self.count)
+                if apart
+                else values.sum(axis=1)[:, None]
+            )
+
+    def _of_items(self, found: Scored, spans: Floats) -> tuple[Floats, Floats]:
+        """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""
+        fit, lean, pairs, count = self.fit, self.lean, self.pairs, self.count
+        settled, context, n = self.standing.settled, self.standing.context, self.standing.item.n
+        a, t, new = fit.theta.a, fit.theta.t, len(lean.alpha) - pairs
+        every = np.zeros((self.width + len(fit.inverse), len(lean.alpha)))
+        every[: self.width] = self.at_item
+        every[self.width :, :pairs] = -(spans @ fit.inverse.T).T
+        share, exposure = np.append(settled.lean, np.ones(new)), np.append(n, np.zeros(new))
+        m = lean.m0 * settled.level[lean.owner]
+        by_level = group_sums(lean.owner, every * (share * lean.alpha), count)  # by log L
+        of_level = by_level / (settled.level * (context.n + t))
+        passed = of_level[:, lean.owner] * exposure
+        found.loose.append(Loose(lean.owner, (every - passed) * (share * m / np.sqrt(a))))
+        missed = np.sqrt(t) / (context.n + t) / settled.level
+        found.loose.append(Loose(np.arange(count), by_level * missed))
+        by_mean = (every * lean.alpha - passed * m)[: self.width] * share  # by log m
+        slope = np.zeros((len(fit.inverse), self.width, count))
+        for j, column in enumerate(lean.x.T):
+            slope[j] = group_sums(lean.owner, by_mean * column, count)
+        factor = of_level[:, self.batch.pair_context] * settled.lean
+        return factor + every[:, :pairs] / (n + a / settled.m), slope
+
+    def _of_uppers(self, found: Scored, factor: Floats) -> tuple[Floats, _Examined]:
+        """How far a click on each of the top's cells moves the columns; and their examination."""
+        examined = None
+        for j in reversed(range(len(self.rungs))):
+            rung, mine, path = self.rungs[j], self.used[j], self.paths[j]
+            size, cells = len(rung.n), mine.shape[1]
+            share = borrowed(rung.n, rung.s)
+            slip = np.zeros((len(factor), cells))
+            slip[: self.width] = mine
+            slip[:, :size] -= factor[:, rung.below] * rung.n
+            due, passes, where = np.zeros(cells), np.ones(cells), np.zeros(cells, dtype=np.int64)
+            due[path.cell], due[:size] = path.expected, self.standing.known[j][1]
+            passes[:size] = share
+            where[path.cell] = self.slots.context
+            where[:size] = _owner_of(self.batch, self.rungs, j)
+            if np.isfinite(rung.s):
+                found.loose.append(Loose(where, slip * (passes * np.sqrt(due / rung.s))))
+            if isinstance(rung.exposed, np.ndarray):
+                examined = self._examined(slip[: self.width] * (passes * due), where, path, size)
+            factor = factor[:, rung.below] * share
+            factor[: self.width] += mine[:, :size] * own_weight(rung.n, rung.s)
+        assert examined is not None  # noqa: S101 - one rung is examined
+        return factor, examined
+
+    def _examined(self, moves: Floats, where: Ints, path: _Path, size: int) -> _Examined:
+        slots, kappa, batch = self.slots, self.fit.stopping, self.batch
+        position, stops = np.zeros(len(where), dtype=np.int64), np.zeros(len(where))
+        position[path.cell], position[:size] = slots.position, self.cells.one % batch.depth
+        if kappa:
+            lists = self.view.policies.lists.pairs
+            own = _stop_slope(self.lean.alpha, lists, kappa)[slots.listed, slots.position]
+            logged = _stop_slope(self.fit.attraction_of(batch), batch.lists, kappa).ravel()
+            stops[path.cell], stops[:size] = own, logged[self.cells.one]
+        return _Examined(moves, where, position, stops)
+
+    def _shared(self, slope: Floats, examined: _Examined) -> Floats:
+        """Shape (D, E, X): errors that contexts share, and no score knows of.
+
+        The form of the prior, the factor of what was never shown, its depth, and κ.
+        """
+        slots, lean, fit, count = self.slots, self.lean, self.fit, self.count
+        share = np.append(self.standing.settled.lean, np.ones(len(lean.alpha) - self.pairs))
+        leans = np.abs(self.at_item) * (lean.alpha * share)
+        new, deep = np.where(self.fresh, self.earned, 0.0), np.zeros(len(slots.pair))
+        deep[self.fresh] = lean.new_depth[slots.pair[self.fresh] - self.pairs]
+        found = [
+            FORM * group_sums(lean.owner, leans, count),
+            fit.novelty_sd * group_sums(slots.context, new, count),
+            group_sums(slots.context, new * deep, count) / 2,
+        ]
+        if fit.stopping_sd:
+            stopped = group_sums(examined.context, examined.moves * examined.stops, count)
+            for own, moved in zip(slope, fit.by_stopping, strict=True):
+                stopped += own * moved
+            found.append(fit.stopping_sd * stopped)
+        return np.stack(found)
+
+    def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
+        """Shape (E + N, R): ψ + V of rows."""
+        batch, fit, width = self.batch, self.fit, self.width
+        common = np.zeros((len(factor), self.count))
+        common[:width] = ratio(self.difference, batch.context_n)
+        gain = np.concatenate([factor, np.zeros((len(factor), 1))], axis=1)
+        rate = np.append(self.rates[0], 0.0)
+        expected = np.zeros((len(factor), len(batch.lists)))
+        for line, values in zip(expected, gain, strict=True):
+            cost = values * rate
+            for column in self.cells.slot.T:
+                np.add(line, cost[column], out=line)
+        reward = batch.reward(fit.reward)
+        reward = reward._replace(value=reward.value / fit.unit)
+        counted = [RewardCounts(fit.reward, reward)] * len(factor)
+        psi = influence(batch, batch.row_list, self.cells.slot, common, gain, expected, counted)
+        psi[width:] += _by_score(batch, fit, part, taken, self.cells, rate, reward)
+        psi[:width] *= fit.unit
+        psi[:width] += self.credit * self.knows[:, batch.row_context]
+        return psi
+
+
+def prior_worth(view: View, asks: list[Ask], fit: Prior) -> Floats:
+    """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
+    rungs, _, _, _, lean, known = _standing(view, fit)
+    depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
+    slots = slots_of(view, depth, by_list=True)
+    cells = cells_of(view.batch, fit.ladder.top, fit.reward)
+    rate = _paths(view, fit, cells, rungs, [rate for rate, _ in known], lean, slots)[0].rate
+    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
+    return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
+
+
+def _owner_of(batch: Batch, rungs: list[Rung], j: int) -> Ints:
+    """Shape (G,): the context of each cell of a rung."""
+    at: Any = rungs[j].below
+    for rung in rungs[j + 1 :]:
+        at = rung.below[at]
+    return np.asarray(batch.pair_context[at])
+
+
+class _Path(NamedTuple):
+    """Where slots stand on a rung: cell, records, exposure, what is expected, and the rate."""
+
+    cell: Ints
+    n: Floats
+    exposed: Floats | float
+    expected: Floats
+    rate: Floats
+
+
+def _paths(
+    view: View,
+    fit: Prior,
+    cells: Cells,
+    rungs: list[Rung],
+    known: list[Floats],
+    lean: Leaning,
+    slots: Slots,
+) -> list[_Path]:
+    """Where slots of candidates stand on each rung; cells never shown follow the log's."""
+    batch, policies, k = view.batch, view.policies, slots.position
+    depth, width = batch.depth, policies.depth
+    logged = (slots.pair < batch.pair_count) & (k < depth)
+    at = cells.position[np.where(logged, slots.pair * np.int64(depth) + k, -1)]
+    own = [at]
+    other = [slots.pair * np.int64(width) + k]
+    e = padded(tuple(fit.theta.p), max(width, depth))[k]
+    if fit.ladder.top == "list":
+        lists, listed = policies.lists, slots.listed
+        begins = matched_prefixes(batch, lists, width)
+        begin, whole = begins[listed, k], begins[listed, -1]
+        own = [
+            np.where(whole < 0, -1, whole * depth + k),
+            np.where(begin < 0, -1, begin + cells.starts[np.minimum(k, depth - 1)]),
+            at,
+        ]
+        other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
+        if fit.stopping:
+            e = e * readers(lean.alpha, lists.pairs, fit.stopping)[listed, k]
+    below, found = lean.alpha[slots.pair], []
+    for j in reversed(range(len(rungs))):
+        rung, fresh = rungs[j], own[j] < 0
+        cell = np.where(fresh, 0, own[j])
+        exposed: Floats | float = 1.0
+        if isinstance(rung.exposed, np.ndarray):
+            exposed = np.where(fresh, e, rung.exposed[cell] if len(rung.n) else 0.0)
+        expected = below * exposed
+        n, rate = np.zeros(len(k)), expected
+        if len(rung.n):
+            n = np.where(fresh, 0.0, rung.n[cell])
+            rate = np.where(fresh, expected, known[j][cell])
+        if fresh.any():
+            cell[fresh] = len(rung.n) + np.unique(other[j][fresh], return_inverse=True)[1].ravel()
+        found.append(_Path(cell, n, exposed, expected, rate))
+        below = rate
+    return found[::-1]
+
+
+def _stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:
+    """Shape (L, K): by how much the logarithm of readers of a slot falls with κ."""
+    mu = np.append(np.clip(mu, 0, 1), 0.0)[shown[:, :-1]]
+    found = np.zeros(shown.shape)
+    found[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
+    return found
+
+
+def _by_score(
+    batch: Batch,
+    fit: Prior,
+    part: Pairs,
+    taken: Bools,
+    cells: Cells,
+    top_rate: Floats,
+    reward: Any,  # noqa: ANN401 - Reward
+) -> Floats:
+    """Shape (N, R): how the clicks of a record move β and log p, each click by its own z."""
+    of, k = part.of, batch.depth
+    _, passed = fit_exposure(batch, fit)
+    f = part.x.shape[1]
+    z = part.z @ fit.inverse[:, :f].T  # (turns, N)
+    place = np.zeros((k, len(fit.inverse)))
+    place[1:] = fit.inverse[:, f:].T
+    rows = np.flatnonzero(taken[batch.row_context])
+    line = batch.row_list[rows]
+    turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
+    z = np.concatenate([z, np.zeros((1, z.shape[1]))])
+    share = (cells.slot[line] < len(top_rate) - 1).astype(np.float64)
+    if passed is not None:
+        share = share * passed[line]
+    cost = share * top_rate[cells.slot[line]]  # (rows, K)
+    found = np.zeros((len(batch.n), len(fit.inverse)))
+    own = -(cost @ place)
+    for j in range(k):
+        own -= cost[:, j, None] * z[turn[:, j]]
+    found[rows] = own
+    number = np.full(len(batch.n), -1)
+    number[rows] = np.arange(len(rows))
+    some = number[reward.row] >= 0
+    row, position, value = reward.row[some], reward.position[some], reward.value[some]
+    gained = value * share[number[row], position]
+    each = gained[:, None] * (z[turn[number[row], position]] + place[position])
+    for j in range(found.shape[1]):
+        found[:, j] += sums(row, each[:, j], len(found))
+    return found.T

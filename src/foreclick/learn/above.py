@@ -1,0 +1,285 @@
+"""What stands above the rates of items: do readers stop, and do lists and positions differ?
+
+Rungs that know a position are worth having where they predict clicks of a day better than coarser
+rungs do, all from the days before. A strength is judged by Σ c log μ − μ, from the coarsest rung to
+the finest; a rung that does not predict better by `GAIN` has no rate of its own. Nor has any in a
+log without days.
+
+κ, the share of clicks that end the reading, is that of clicks of the same pair in different company
+(conditional Poisson), with rates that leave out the record's own click. Lists that react to clicks
+fake it, so it must show in what was known before the day, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from foreclick.batches import Floats, Ints, sums
+from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.learn.prior import CALM, Pairs, Seen, Theta, rates
+from foreclick.learn.shrinkage import FEWEST
+
+GAIN = 4.0
+"""By so much must a rung raise the logarithm of the likelihood."""
+
+ALARM = 3.0
+"""Standard errors from which on something is taken for real."""
+
+_STEPS, _CLOSE = 8, 1e-3
+_STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
+
+
+class Company(NamedTuple):
+    """The slots of the rows of a batch, S of them, with the cells that they belong to.
+
+    Attributes:
+        row, position: Shape (S,).
+        cell: Shape (S,): (pair, day, position), by `Seen`.
+        finer: shape (S,) each: the prefix and the list of each slot, if lists are told apart.
+        n, c: Shape (S,): records and their clicks.
+    """
+
+    row: Ints
+    position: Ints
+    cell: Ints
+    finer: list[Ints]
+    n: Floats
+    c: Floats
+
+
+def company(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Company:
+    """The slots of all rows; `prefix`, shape (L · K,), numbers the beginnings of lists."""
+    of, batch = part.of, part.of.batch
+    k = batch.depth
+    row, position = np.nonzero(of.cell < len(of.turn))
+    earned = batch.reward(reward)
+    clicks = np.zeros((len(batch.n), k))
+    clicks[earned.row, earned.position] = earned.value / unit
+    n = batch.n[row]
+    finer: list[Ints] = []
+    if prefix is not None:
+        listed = batch.row_list[row].astype(np.int64) * k + position
+        finer = [prefix[listed].astype(np.int64), listed]
+    return Company(row, position, of.cell[row, position], finer, n, n * clicks[row, position])
+
+
+# --- strengths ------------------------------------------------------------------------------------
+
+
+class _Entries(NamedTuple):
+    """Cells of a rung on each day: what they earn, what they earned before, and where they lead."""
+
+    c: Floats
+    n: Floats
+    c_before: Floats
+    n_before: Floats
+    below: Ints
+
+
+def upper_strengths(
+    parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, reading: Sequence[Floats | None]
+) -> tuple[float, ...]:
+    """Strengths of the rungs that know a position, finest first; infinite for no rate of its own.
+
+    Args:
+        parts: the pairs of each batch.
+        slots: their slots.
+        theta: the prior.
+        reading: Shape (L, K) by batch: the readers of each slot; None: all.
+    """
+    expected, chains = [], []
+    for part, company_, read in zip(parts, slots, reading, strict=True):
+        expected.append(_item_rates(part, theta))
+        chains.append(_chain(part, company_, theta, read))
+    found: list[float] = []
+    for j in range(len(chains[0])):
+        entries = [chain[j] for chain in chains]
+        below = [x[e.below] for x, e in zip(expected, [each[0] for each in entries], strict=True)]
+        below = [x * e for x, (_, e) in zip(below, entries, strict=True)]
+
+        losses = [_loss(entries, below, s) for s in (*_STRENGTHS, np.inf)]
+        best = int(np.argmin(losses[:-1]))
+        s = float(_STRENGTHS[best]) if losses[best] < losses[-1] - GAIN else np.inf
+        found.append(s)
+        expected = [_rate(at, x, s) for (at, _), x in zip(entries, below, strict=True)]
+    return tuple(found[::-1])
+
+
+def _loss(entries: Sequence[tuple[_Entries, Floats]], below: Sequence[Floats], s: float) -> float:
+    """Σ μ − c log μ of a rung of strength s."""
+    total = 0.0
+    for (at, _), x in zip(entries, below, strict=True):
+        mean = at.n * _rate(at, x, s)
+        hit = at.c > 0
+        total += mean.sum() - (at.c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum()
+    return float(total)
+
+
+def _rate(at: _Entries, x: Floats, s: float) -> Floats:
+    """The rate of a cell on a day, from the days before and what the rung below expects."""
+    if np.isinf(s):
+        return x
+    return np.asarray((at.c_before + s * x) / (at.n_before + s))
+
+
+def _item_rates(part: Pairs, theta: Theta) -> Floats:
+    """Shape (turns,): the rate of a pair, of the days before."""
+    of = part.of
+    e = of.by_turn(part.d * theta.p[of.position])
+    m = np.exp(np.clip(part.z @ theta.beta, *CALM))
+    c_before, e_before = of.so_far(part.turn_c) - part.turn_c, of.so_far(e) - e
+    return np.asarray((c_before + theta.a) / (e_before + theta.a / m))
+
+
+def _chain(
+    part: Pairs, at: Company, theta: Theta, reading: Floats | None
+) -> list[tuple[_Entries, Floats]]:
+    """The rungs from "position" up: entries, and how much a record of each is examined."""
+    of, batch = part.of, part.of.batch
+    examined = theta.p[of.position]
+    own = of.pair[of.turn] * np.int64(batch.depth) + of.position
+    found = [
+        (
+            _entries(own, of.day[of.turn], of.days, part.c, part.d * examined, of.turn),
+            np.ones(len(of.turn)),
+        )
+    ]
+    day, below = of.day[of.turn][at.cell], at.cell
+    exposed = theta.p[at.position]
+    if reading is not None:
+        exposed = exposed * reading[batch.row_list[at.row], at.position]
+    for number, cell in enumerate(at.finer):
+        keys, entry = numbered(cell * of.days + day, (int(cell.max(initial=0)) + 1) * of.days)
+        c, n = sums(entry, at.c, len(keys)), sums(entry, at.n, len(keys))
+        lower = value_of_each(entry, below, len(keys))
+        each = value_of_each(entry, exposed, len(keys)) if number == 0 else np.ones(len(keys))
+        found.append((_entries(keys // of.days, keys % of.days, of.days, c, n, lower), each))
+        below = entry
+    return found
+
+
+def _entries(cell: Ints, day: Ints, days: int, c: Floats, n: Floats, below: Ints) -> _Entries:
+    key = cell * np.int64(days) + day
+    order = np.argsort(key, kind="stable")
+    before = []
+    for values in (c, n):
+        run = np.empty(len(order))
+        run[order] = Seen.until(cell[order], values[order]) - values[order]
+        before.append(np.maximum(run, 0.0))
+    return _Entries(c, n, before[0], before[1], below)
+
+
+# --- κ --------------------------------------------------------------------------------------------
+
+
+def learnt_stopping(
+    parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, start: float
+) -> tuple[float, float]:
+    """κ and its standard error: by Newton's steps in κ and in an examination of its own."""
+    k, p, kappa, se = len(theta.p), theta.p, start, np.inf
+    for _ in range(_STEPS):
+        bend, score = np.diag(np.append(0.0, np.full(k - 1, 1e-3))), np.zeros(k)
+        for part, at in zip(parts, slots, strict=True):
+            of, batch = part.of, part.of.batch
+            count, pair = batch.pair_count, of.pair[of.turn][at.cell]
+            r = part.rates(theta)
+            alone = (part.clicks[pair] - at.c / at.n + theta.a) / (
+                np.maximum(r.exposure[pair] - theta.p[at.position] * part.d_of(at), 0.0)
+                + (theta.a / r.m)[pair]
+            )
+            reading, slope = _read(batch.depth, len(batch.n), at, np.minimum(alone, 0.98), kappa)
+            e = at.n * p[at.position] * reading
+            whole = np.maximum(sums(pair, e, count), 1e-300)
+            rate = sums(pair, at.c, count) / whole
+            off = slope - (sums(pair, e * slope, count) / whole)[pair]
+            due = rate[pair] * e
+            share = sums(pair * np.int64(k) + at.position, e, count * k).reshape(count, k)
+            score += np.append(at.c @ off, sums(at.position, at.c - due, k)[1:])
+            bend[0, 0] += (due * off) @ slope
+            across = sums(at.position, due * off, k)[1:]
+            bend[0, 1:] += across
+            bend[1:, 0] += across
+            bend[1:, 1:] += np.diag(sums(at.position, due, k)[1:])
+            bend[1:, 1:] -= (share.T @ ((rate / whole)[:, None] * share))[1:, 1:]
+        step = np.linalg.lstsq(bend, score, rcond=None)[0]
+        kappa = float(np.clip(kappa + np.clip(step[0], -0.3, 0.3), 0.0, 1.0))
+        p = p * np.exp(np.append(0.0, np.clip(step[1:], -0.5, 0.5)))
+        se = float(np.sqrt(max(np.linalg.pinv(bend)[0, 0], 0.0)))
+        if np.abs(step).max() < _CLOSE:
+            break
+    return kappa, se
+
+
+def _read(depth: int, rows: int, at: Company, mu: Floats, stopping: float) -> tuple[Floats, Floats]:
+    """Shape (S,) each: the share of readers who get to a slot, and the slope of its logarithm."""
+    wide = np.zeros((rows, depth))
+    wide[at.row, at.position] = mu
+    on = np.maximum(1 - stopping * wide[:, :-1], FEWEST)
+    reading, slope = np.ones((rows, depth)), np.zeros((rows, depth))
+    np.cumprod(on, axis=1, out=reading[:, 1:])
+    slope[:, 1:] = -np.cumsum(wide[:, :-1] / on, axis=1)
+    return reading[at.row, at.position], slope[at.row, at.position]
+
+
+def stops(
+    parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, jacobian: Floats
+) -> float:
+    """Z of the score of κ at κ = 0, by what was known of the items above before the day."""
+    each, down = [], np.zeros(len(jacobian))
+    for part, at in zip(parts, slots, strict=True):
+        of, batch = part.of, part.of.batch
+        turn = of.turn[at.cell]
+        pair = of.pair[turn]
+        known = np.minimum(np.exp(np.clip(part.z @ theta.beta, *CALM)), 0.98)[turn]
+        _, z = _read(batch.depth, len(batch.n), at, known, 0.0)
+        e = at.n * theta.p[at.position]
+        context = batch.pair_context[pair]
+        count = batch.context_count
+        usual = sums(context, e * known * z, count) / np.maximum(
+            sums(context, e * known, count), 1e-300
+        )
+        z = z - usual[context]
+        spans = sums(pair, e * z, batch.pair_count)
+        down += spans @ part.moves(theta)
+        r = part.rates(theta)
+        due = e * r.alpha[pair]
+        f = part.x.shape[1]
+        down[f:] += sums(at.position, z * due, batch.depth)[1:]
+        each.append((part, at, z, turn, context, due))
+    g = np.linalg.solve(jacobian.T, down)
+    total = []
+    for part, at, plain, turn, context, due in each:
+        f = part.x.shape[1]
+        place = np.append(0.0, g[f:])
+        z = plain - (part.z @ g[:f])[turn] - place[at.position]
+        total.append(sums(context, (at.c - due) * z, part.of.batch.context_count))
+    s = np.concatenate(total)
+    return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))
+
+
+def reacts(parts: Sequence[Pairs], theta: Theta) -> float:
+    """Z of: production moves an item up after a lucky day, less the same with time reversed."""
+    total = []
+    for part in parts:
+        of, batch = part.of, part.of.batch
+        alpha = rates(
+            batch,
+            part.clicks,
+            part.by_position @ theta.p,
+            np.exp(np.clip(part.x @ theta.beta, *CALM)),
+            theta.a,
+            theta.t,
+        ).alpha
+        e = of.by_turn(part.d * theta.p[of.position])
+        due = e * alpha[of.pair]
+        luck = (part.turn_c - due) / np.sqrt(due + 0.05)
+        height = of.height / of.n
+        later = np.flatnonzero(np.diff(of.pair, prepend=-1) == 0)
+        move = (height[later] - height[later - 1]) * (luck[later - 1] + luck[later])
+        context = batch.pair_context[of.pair[later]]
+        total.append(sums(context, move, batch.context_count))
+    s = np.concatenate(total)
+    return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))

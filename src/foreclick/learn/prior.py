@@ -1,0 +1,562 @@
+"""The prior: what both rankers say of an item is what its rate leans on.
+
+A ranker's *word* on a (context, item) pair i is the share s of its lists that have the item, and u,
+the mean normal score of its rank above that of the last position (0 where it is not listed). With
+production's word p and the candidates' words c,
+
+    log m_i = β · (1, s_p, u_p, s_p², s_c, u_c, s_c s_p, u_c u_p) + log L_x,    L_x ~ Γ(t, t)
+    α_i = m_i G_i,  G_i ~ Γ(a, a),       α̂_i = (C_i + a) / (E_i + a / m_i),
+
+of C clicks in E examined records. So the rate of a pair is a rung of strength a / m on top of a
+rung of contexts of strength t, whose cells are exposed by m / L.
+
+**Production learns from its clicks.** An item stands high because it was lucky, so the plain score
+counts luck twice. But whatever z was known before the clicks of a day, Σ z (c − e α̂) = 0 on
+average, if α̂ is what the whole log says of the pair. So β and the examination p of positions are
+found by the words as they stood on each day, and by the position. Without days, z is the word of
+the whole log: the plain score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draws
+from foreclick.batches.arrays import numbered, value_of_each
+
+RIDGE = 1e-2
+"""The precision of what is known of a coefficient beforehand."""
+
+SHARPNESS = 1.0
+"""The precision of what is known beforehand of the logarithm of examination: k^-.7."""
+
+LEAST_KNOWN = 1e-3
+"""The same of the intercept: nothing, unless there are no clicks at all."""
+
+CALM = -12.0, 2.0
+"""Bounds of the logarithm of a rate."""
+
+_ROUNDS = 60
+_LONGEST = 0.5  # step of a coefficient
+_SAME = 1e-9
+_LEVELS = 6
+
+
+def steps(depth: int) -> Floats:
+    """Shape (K,): the normal score of each rank, of four times as many, above that of the last."""
+    from scipy.special import ndtri  # noqa: PLC0415 - slow to import
+
+    z = ndtri(1 - (np.arange(1, depth + 1) - 0.375) / (4 * depth + 0.25))
+    return np.asarray(z - z[-1])
+
+
+# --- what a batch shows, by pair and day ----------------------------------------------------------
+
+
+class Seen:
+    """The pairs of a batch on each day: R *turns* in the order of pair and day, of U cells.
+
+    Args:
+        batch: the records.
+        dated: whether periods say what came before what.
+
+    Attributes:
+        cell: Shape (rows, K): the cell (pair, day, position) of every slot; U where it is empty.
+        turn: Shape (U,): the turn of each cell; `position`: its position.
+        pair: Shape (R,); `n`: records; `word`: Shape (R, 2), production's word up to the day.
+        whole: Shape (P, 2): production's word of all days.
+    """
+
+    def __init__(self, batch: Batch, *, dated: bool) -> None:
+        k, rows = batch.depth, len(batch.n)
+        self.batch, self.dated = batch, dated
+        days = batch.cluster_count["period"] if dated else 1
+        day = batch.clusters["period"].astype(np.int64) if dated else np.zeros(rows, np.int64)
+        lists = batch.lists[batch.row_list]
+        row, at = np.nonzero(lists != EMPTY)
+        key = (lists[row, at].astype(np.int64) * days + day[row]) * k + at
+        cells, number = numbered(key, batch.pair_count * days * k)
+        self.cell = np.full((rows, k), len(cells))
+        self.cell[row, at] = number
+        self.position = cells % k
+        turns, self.turn = numbered(cells // k, batch.pair_count * days)
+        self.pair, self.day, self.days = turns // days, turns % days, days
+        self.starts = np.flatnonzero(np.diff(self.pair, prepend=-1))
+        self.shown = self.pair[self.starts]
+        cell_n = sums(number, batch.n[row], len(cells))
+        self.n = sums(self.turn, cell_n, len(turns))
+        self.height = sums(self.turn, cell_n * steps(k)[self.position], len(turns))
+        # Records of the context up to and with the day.
+        here, of_row = numbered(
+            batch.row_context * np.int64(days) + day, batch.context_count * days
+        )
+        until = self.until(here // days, sums(of_row, batch.n, len(here)))
+        asked = batch.pair_context[self.pair] * np.int64(days) + turns % days
+        self.records = until[np.searchsorted(here, asked)]
+        both = np.column_stack([self.n, self.height])
+        self.word = np.column_stack([self.so_far(one) for one in both.T]) / self.records[:, None]
+        self.whole = production_words(batch)
+
+    @staticmethod
+    def until(group: Ints, values: Floats) -> Floats:
+        """Running sums of values within groups, which come one after the other."""
+        running = np.cumsum(values)
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        size = np.diff(np.append(first, len(group)))
+        return np.asarray(running - np.repeat((running - values)[first], size))
+
+    @cached_property
+    def places(self) -> list[Ints]:
+        """By position, its cells."""
+        order = np.argsort(self.position, kind="stable")
+        ends = np.searchsorted(self.position[order], np.arange(1, self.batch.depth))
+        return np.split(order, ends)
+
+    def so_far(self, values: Floats) -> Floats:
+        """Shape (R,): sums over a pair's turns up to and with each."""
+        return self.until(self.pair, values)
+
+    def by_pair(self, values: Floats) -> Floats:
+        """Shape (P, …): sums over the turns of each pair."""
+        found = np.zeros((self.batch.pair_count, *values.shape[1:]))
+        if len(self.starts):
+            found[self.shown] = np.add.reduceat(values, self.starts, axis=0)
+        return found
+
+    def by_turn(self, values: Floats) -> Floats:
+        """Shape (R,): sums over the cells of each turn."""
+        return sums(self.turn, values, len(self.pair))
+
+
+def seen(batch: Batch, *, dated: bool) -> Seen:
+    """The pairs of a batch by day, kept with it."""
+    return batch.keep(("seen", dated), lambda: Seen(batch, dated=dated))  # type: ignore[return-value]
+
+
+def design(own: Floats, others: Floats) -> Floats:
+    """Shape (N, F): an intercept, production's word, and the words of C candidates.
+
+    Args:
+        own: Shape (N, 2): production's.
+        others: Shape (C, N, 2).
+    """
+    share, height = own.T
+    columns = [np.ones(len(own)), share, height, share**2]
+    for word in others:
+        columns += [*word.T, word[:, 0] * share, word[:, 1] * height]
+    return np.stack(columns, axis=1)
+
+
+def production_words(batch: Batch) -> Floats:
+    """Shape (P, 2): production's word of the whole log."""
+    counts = np.stack([batch.shown.sum(axis=1), batch.shown @ steps(batch.depth)], axis=1)
+    return np.asarray(counts / np.maximum(batch.context_n, 1e-300)[batch.pair_context][:, None])
+
+
+# --- rates given coefficients ---------------------------------------------------------------------
+
+
+class Rates(NamedTuple):
+    """What the prior says of the pairs of a batch.
+
+    Attributes:
+        exposure: Shape (P,): E.
+        m: Shape (P,): the prior's mean; `lean`: the share of α̂ that it is; `alpha`: α̂.
+        level: Shape (X,): L; `weight`: what log L is divided by.
+    """
+
+    exposure: Floats
+    m: Floats
+    lean: Floats
+    alpha: Floats
+    level: Floats
+    weight: Floats
+
+
+def rates(
+    batch: Batch, clicks: Floats, exposure: Floats, expected: Floats, a: float, t: float
+) -> Rates:
+    """The rates of pairs of which β expects so much."""
+    context, count = batch.pair_context, batch.context_count
+    level = np.ones(count)
+    for _ in range(_LEVELS):
+        lean = 1 / (1 + exposure * expected * level[context] / a)
+        due = sums(context, lean * exposure * expected, count)
+        level = (sums(context, lean * clicks, count) + t) / (due + t)
+    m = expected * level[context]
+    lean = 1 / (1 + exposure * m / a)
+    alpha = (clicks + a) / (exposure + a / m)
+    weight = sums(context, lean * exposure * m, count) + t * level
+    return Rates(exposure, m, lean, alpha, level, weight)
+
+
+class Pairs:
+    """The pairs of a batch with what is known of them: what coefficients are found by.
+
+    Args:
+        of: the pairs by day.
+        reward: what is counted.
+        unit: what a click is worth.
+        exposed: Shape (L, K): the readers of each slot, times what upper rungs pass on; None: 1.
+        passed: Shape (L, K): what upper rungs pass on of clicks; None: 1.
+        taken: Shape (X,): the contexts that take part.
+        others: Shape (C, P, 2): the words of candidates.
+    """
+
+    def __init__(
+        self,
+        of: Seen,
+        reward: str,
+        unit: float,
+        taken: Bools,
+        others: Floats,
+        exposed: Floats | None = None,
+        passed: Floats | None = None,
+    ) -> None:
+        self.of, batch = of, of.batch
+        earned, count = batch.reward(reward), len(of.turn)
+        use = batch.n * taken[batch.row_context]
+        value = use[earned.row] * earned.value / unit
+        line = batch.row_list[earned.row]
+        if passed is not None:
+            value = value * passed[line, earned.position]
+        self.c = sums(of.cell[earned.row, earned.position], value, count + 1)[:count]
+        depth = batch.depth
+        each = (
+            np.repeat(use, depth)
+            if exposed is None
+            else (use[:, None] * exposed[batch.row_list]).ravel()
+        )
+        self.d = sums(of.cell.ravel(), each, count + 1)[:count]
+        self.cell_n = sums(of.cell.ravel(), np.repeat(use, depth), count + 1)[:count]
+        self.turn_c = of.by_turn(self.c)
+        self.clicks = of.by_pair(self.turn_c)
+        self.z, self.x = design(of.word, others[:, of.pair]), design(of.whole, others)
+
+    @cached_property
+    def by_position(self) -> Floats:
+        """Shape (P, K): Σ d of each pair at each position."""
+        of, k = self.of, self.of.batch.depth
+        at = of.pair[of.turn] * np.int64(k) + of.position
+        return sums(at, self.d, of.batch.pair_count * k).reshape(-1, k)
+
+    def d_of(self, at: Any) -> Floats:  # noqa: ANN401 - slots of rows
+        """Shape (S,): the readers of one record at each slot."""
+        return np.asarray((self.d / np.maximum(self.cell_n, 1e-300))[at.cell])
+
+    def rates(self, theta: Theta) -> Rates:
+        """Rates of all pairs."""
+        exposure = self.by_position @ theta.p
+        expected = np.exp(np.clip(self.x @ theta.beta, *CALM))
+        return rates(self.of.batch, self.clicks, exposure, expected, theta.a, theta.t)
+
+    def score(self, theta: Theta) -> Floats:
+        """Shape (F + K − 1,): Σ z (c − e α̂), of words and of positions below the first."""
+        of, k = self.of, self.of.batch.depth
+        due = self.d * theta.p[of.position] * self.rates(theta).alpha[of.pair[of.turn]]
+        left = self.c - due
+        return np.append(of.by_turn(left) @ self.z, sums(of.position, left, k)[1:])
+
+    def spans(self, theta: Theta) -> Floats:
+        """Shape (P, F + K − 1): Σ z e, by which the score answers to the rate of each pair."""
+        of = self.of
+        e = of.by_turn(self.d * theta.p[of.position])
+        return np.hstack([of.by_pair(self.z * e[:, None]), self.by_position[:, 1:] * theta.p[1:]])
+
+    def moves(self, theta: Theta) -> Floats:
+        """Shape (P, F + K − 1): how β and log p move the rate of each pair."""
+        batch, r = self.of.batch, self.rates(theta)
+        context, count = batch.pair_context, batch.context_count
+        share = (r.lean * r.m)[:, None]
+        dexp = self.by_position[:, 1:] * theta.p[1:]
+
+        def at_level(values: Floats) -> Floats:
+            found = np.stack([sums(context, column, count) for column in values.T], axis=1)
+            return np.asarray(found / r.weight[:, None])[context]
+
+        moved = self.x - at_level(share * r.exposure[:, None] * self.x)
+        by_word = (r.alpha * r.lean)[:, None] * moved
+        fell = (r.alpha / (r.exposure + theta.a / r.m))[:, None] * dexp
+        by_place = -fell - (r.alpha * r.lean)[:, None] * at_level(share * dexp)
+        return np.hstack([by_word, by_place])
+
+    def slope(self, theta: Theta) -> Floats:
+        """Shape (N, N): by how much the score falls with β and log p."""
+        of, f = self.of, self.x.shape[1]
+        found = self.spans(theta).T @ self.moves(theta)
+        r = self.rates(theta)
+        due = self.d * theta.p[of.position] * r.alpha[of.pair[of.turn]]
+        for k, mine in enumerate(self.of.places[1:], start=1):
+            found[:f, f + k - 1] += due[mine] @ self.z[of.turn[mine]]
+            found[f + k - 1, f + k - 1] += due[mine].sum()
+        return found
+
+
+@dataclass(frozen=True)
+class Theta:
+    """What the prior's pairs share.
+
+    Attributes:
+        beta: Shape (F,).
+        p: Shape (K,): examination.
+        a, t: the strength of a pair, and of a context.
+    """
+
+    beta: Floats
+    p: Floats
+    a: float
+    t: float
+
+    def moved(self, step: Floats) -> Theta:
+        """With β and log p a step further."""
+        f = len(self.beta)
+        p = self.p * np.exp(np.append(0.0, step[f:]))
+        return replace(self, beta=self.beta + step[:f], p=p)
+
+
+def solved(
+    parts: Sequence[Pairs], theta: Theta, *, given: bool, close: float = 1e-9
+) -> tuple[Theta, Floats, Floats]:
+    """β and p that solve the score; its slope J, shape (N, N), and the precision known beforehand.
+
+    Args:
+        parts: the pairs of each batch.
+        theta: where to start.
+        given: whether p is given.
+        close: a step so small ends the search; J is of its start unless this is the last word.
+    """
+    f, k = len(theta.beta), len(theta.p)
+    known = np.append(np.full(f, RIDGE), np.full(k - 1, SHARPNESS))
+    known[0] = LEAST_KNOWN
+    usual = -0.7 * np.log(np.arange(2, k + 1))
+    free = np.ones(f + k - 1, dtype=np.bool_)
+    free[f:] = not given
+
+    def slope(theta: Theta) -> Floats:
+        return np.asarray(sum(part.slope(theta) for part in parts) + np.diag(known))
+
+    jacobian, before = slope(theta), np.inf
+    for _ in range(_ROUNDS):
+        pull = np.append(-theta.beta, usual - np.log(theta.p[1:])) * known
+        score = np.asarray(sum(part.score(theta) for part in parts)) + pull
+        step = np.zeros(f + k - 1)
+        step[free] = np.linalg.solve(jacobian[np.ix_(free, free)], score[free])
+        size = float(np.abs(step).max())
+        theta = theta.moved(step * min(1.0, _LONGEST / max(size, 1e-300)))
+        if size < close:
+            break
+        if size > 0.5 * before or size > _LONGEST / 5:
+            jacobian = slope(theta)
+        before = size
+    if close <= _SAME:
+        jacobian = slope(theta)
+    jacobian[~free], jacobian[:, ~free] = 0.0, 0.0
+    jacobian[~free, ~free] = 1.0
+    return theta, jacobian, np.where(free, known, 0.0)
+
+
+# --- strengths ------------------------------------------------------------------------------------
+
+_GRID: Floats = np.linspace(-2.0, 7.0, 28)
+
+
+def _best(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
+    """The number whose logarithm has the least loss, between the points of a grid."""
+    values = np.array([loss(at) for at in _GRID])
+    j = int(np.clip(values.argmin(), 1, len(_GRID) - 2))
+    left, mid, right = values[j - 1 : j + 2]
+    bend = left - 2 * mid + right
+    shift = np.clip((left - right) / (2 * bend), -1, 1) if bend > 0 else np.sign(left - right)
+    return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
+
+
+def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
+    """A and t that predict the clicks of a day best from the days before.
+
+    By Σ c log μ − μ, which is largest for the right mean, however clicks vary around it; a on the
+    later half of the days, when words have become what they are. Without
+    days, by the negative binomial distribution of clicks, scaled to vary as clicks of 0 and 1 do.
+    """
+    pairs, contexts, spare = [], [], np.zeros(2)
+    for part in parts:
+        of, r = part.of, part.rates(theta)
+        batch = of.batch
+        e = of.by_turn(part.d * theta.p[of.position])
+        due = part.d * theta.p[of.position] * r.alpha[of.pair[of.turn]]
+        spare += (due**2 / np.maximum(part.d, 1e-300)).sum(), due.sum()
+        m = np.exp(np.clip(part.z @ theta.beta, *CALM))
+        ripe = of.day >= of.days // 2 if of.dated else np.ones(len(e), dtype=np.bool_)
+        told = np.stack([part.turn_c, e, of.so_far(part.turn_c), of.so_far(e), m])
+        pairs.append(told[:, ripe])
+        lean, context = r.lean[of.pair], batch.pair_context[of.pair].astype(np.int64)
+        # Turns of a context are in the order of pairs: bring those of a day together.
+        found, at = numbered(context * of.days + of.day, batch.context_count * of.days)
+        each = [sums(at, values, len(found)) for values in (lean * part.turn_c, lean * e * m)]
+        owner = value_of_each(at, context)
+        contexts.append(np.stack([*each, *(Seen.until(owner, one) for one in each)]))
+    c, e, c_all, e_all, m = np.concatenate(pairs, axis=1)
+    took, due, took_all, due_all = np.concatenate(contexts, axis=1)
+    if not any(part.of.dated for part in parts):
+        free = 1 - spare[0] / spare[1]
+        return replace(
+            theta, a=_best(_of_counts(c / free, e * m / free)), t=_best(_of_counts(took, due))
+        )
+
+    def of_pair(log_a: float) -> float:
+        a = np.exp(log_a)
+        mean = e * (c_all - c + a) / (e_all - e + a / m)
+        return float(mean.sum() - (c * np.log(np.maximum(mean, 1e-300))).sum())
+
+    def of_context(log_t: float) -> float:
+        t = np.exp(log_t)
+        mean = due * (took_all - took + t) / (due_all - due + t)
+        return float(mean.sum() - (took * np.log(np.maximum(mean, 1e-300))).sum())
+
+    return replace(theta, a=_best(of_pair), t=_best(of_context))
+
+
+def _of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
+    from scipy.special import gammaln  # noqa: PLC0415 - slow to import
+
+    c, mean = c[mean > 0], mean[mean > 0]
+
+    def loss(log_s: float) -> float:
+        s = np.exp(log_s)
+        each = gammaln(c + s) - gammaln(s) - s * np.log1p(mean / s) - c * np.log1p(s / mean)
+        return float(-each.sum())
+
+    return loss
+
+
+# --- items that were never shown ------------------------------------------------------------------
+
+
+class Alike(NamedTuple):
+    """How alike two rankers are: scores of a pool of items, normal, with a correlation."""
+
+    pool: float
+    correlation: float
+
+
+def alike(listed: Floats, both: Floats) -> Alike:
+    """The pool and the correlation by which production shows what a candidate does.
+
+    Args:
+        listed: Shape (K,): what the candidate shows at each rank.
+        both: Shape (K,): which part of it production's lists have, too.
+    """
+    from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
+
+    depth = len(listed)
+    shared = both / np.maximum(listed, 1e-300)
+    weight = listed / max(listed.sum(), 1e-300)
+    rho = np.linspace(0, 0.99, 67)[:, None]
+    best = np.inf, Alike(4.0 * depth, 0.0)
+    for pool in depth * 1.25 * 1.3 ** np.arange(13):
+        z, cut = _heights(depth, pool), ndtri(1 - depth / pool)
+        curve = ndtr((rho * z - cut) / np.sqrt(1 - rho**2))
+        cost = ((curve - shared) ** 2) @ weight
+        at = int(cost.argmin())
+        if cost[at] < best[0]:
+            best = cost[at], Alike(float(pool), float(rho[at, 0]))
+    return best[1]
+
+
+def _heights(depth: int, pool: float) -> Floats:
+    """Shape (K,): the normal scores of the first ranks of a pool."""
+    from scipy.special import ndtri  # noqa: PLC0415 - slow to import
+
+    return np.asarray(ndtri(1 - (np.arange(1, depth + 1) - 0.375) / (pool + 0.25)))
+
+
+def depth_below(word: Floats, depth: int, alike: Alike) -> Floats:
+    """How far below the last position production has an item that it never showed.
+
+    Args:
+        word: Shape (N, K): how likely the candidate shows it at each position.
+        depth: K of production's lists.
+        alike: how alike both rankers are.
+    """
+    from scipy.special import log_ndtr, ndtri  # noqa: PLC0415 - slow to import
+
+    pool, rho = alike
+    rest = np.sqrt(1 - rho**2)
+    cut = ndtri(1 - depth / pool)
+    z = word @ _heights(word.shape[1], pool) / np.maximum(word.sum(axis=1), 1e-300)
+    h = (cut - rho * z) / rest
+    below = np.exp(-(h**2) / 2 - np.log(2 * np.pi) / 2 - log_ndtr(h))
+    return np.asarray(np.maximum(cut - (rho * z - rest * below), 0.0))
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A ladder on the prior, fitted to a log and its candidates.
+
+    Attributes:
+        ladder: what was asked for.
+        reward: what is counted; `unit`: what of it counts as one click.
+        theta: β, examination and strengths; `inverse`: Shape (N, N): J⁻¹, by which the score moves
+            β and log p; `known`: Shape (N,): the precision of what was known of them beforehand.
+        strengths: of the rungs that know a position.
+        stopping: κ, with its standard deviation; `by_stopping`: Shape (N,): how it moves θ.
+        alike: how alike each candidate and production are.
+        bare: for each candidate, coefficients of its own word alone.
+        novelty: the factor of what was never shown, and its standard deviation.
+        dated: whether periods say what came before what.
+        share: of the contexts that the fit looked at.
+        voices: the candidates that say something that no one before them says.
+        base: what production alone says; `reacting`: z of its reacting to clicks.
+    """
+
+    ladder: Any
+    reward: str
+    unit: float
+    theta: Theta
+    inverse: Floats
+    known: Floats
+    strengths: tuple[float, ...]
+    stopping: float = 0.0
+    stopping_sd: float = 0.0
+    by_stopping: Floats = field(default_factory=lambda: np.zeros(0))
+    alike: tuple[Alike, ...] = ()
+    bare: tuple[Floats, ...] = ()
+    novelty: float = 1.0
+    novelty_sd: float = 0.2
+    dated: bool = True
+    share: float = 1.0
+    voices: tuple[int, ...] = ()
+    base: Theta | None = None
+    reacting: float = 0.0
+
+    def taken(self, batch: Batch, known: Bools | None = None) -> Bools:
+        """Shape (X,): the contexts that took part in the fit, of those (X, C) that are known."""
+        found = batch.context_n > 0
+        if known is not None:
+            found = found & known.all(axis=1)
+        if self.share < 1:
+            draws: Any = batch.kept.get(("draws", self.reward))
+            found = found & ((text_draws(batch) if draws is None else draws) < self.share)
+        return found
+
+    def attraction_of(self, batch: Batch) -> Floats:
+        """Shape (P,): μ of each pair, by which fewer examine what stands below it."""
+
+        def make() -> Floats:
+            base = self.base
+            assert base is not None  # noqa: S101 - nobody stops before it is known
+            earned = batch.reward(self.reward)
+            value = earned.value * batch.n[earned.row] / self.unit
+            clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
+            none = np.zeros((0, batch.pair_count, 2))
+            expected = np.exp(np.clip(design(production_words(batch), none) @ base.beta, *CALM))
+            return rates(batch, clicks, batch.shown @ base.p, expected, base.a, base.t).alpha
+
+        return batch.keep(("attraction", id(self.base)), make)  # type: ignore[return-value]
