@@ -42,6 +42,9 @@ MOST_SLOTS = 6_000_000
 STEP = 0.02
 """By how much κ is moved to see what that does."""
 
+DOUBT = 0.15
+"""κ is off by this share, however many clicks it rests on: it comes out too low for DBN."""
+
 LEAST_STOPPING = 0.05
 """κ below it changes nothing."""
 
@@ -224,7 +227,7 @@ def _stopping(
         theta, _, _ = solved(parts, fit.theta, given=given, close=1e-4)
         fit = replace(fit, theta=theta)
         kappa, se = learnt_stopping(parts, slots, theta, kappa)
-    fit = replace(fit, stopping=kappa, stopping_sd=max(se, 0.03))
+    fit = replace(fit, stopping=kappa, stopping_sd=max(se, DOUBT * kappa))
     theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given)
     return replace(fit, theta=strengths(_parts(batches, fit), theta))
 

@@ -29,8 +29,8 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.matching import matched_prefixes
-from foreclick.estimate.cells import RewardCounts, group_sums, row_credit
-from foreclick.estimate.columns import Loose, Scored, View, influence
+from foreclick.estimate.cells import group_sums, row_credit
+from foreclick.estimate.columns import Loose, Scored, View
 from foreclick.estimate.ladder import Cells, Rung, Slots, cells_of, slots_of
 from foreclick.learn.prior import (
     CALM,
@@ -46,6 +46,9 @@ from foreclick.learn.prior import (
 )
 from foreclick.learn.shrinkage import FEWEST, borrowed, own_weight, readers
 from foreclick.question import Ask
+
+MOST_OWN = 0.9
+"""Of the exposure of a pair, a day has no more than this by itself."""
 
 FORM = 0.01
 """How far the form of the prior may be off, of the rates that lean on it."""
@@ -463,22 +466,32 @@ class _Scoring:
         return np.stack(found)
 
     def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
-        """Shape (E + N, R): ψ + V of rows."""
-        batch, fit, width = self.batch, self.fit, self.width
-        common = np.zeros((len(factor), self.count))
-        common[:width] = ratio(self.difference, batch.context_n)
-        gain = np.concatenate([factor, np.zeros((len(factor), 1))], axis=1)
-        rate = np.append(self.rates[0], 0.0)
-        expected = np.zeros((len(factor), len(batch.lists)))
-        for line, values in zip(expected, gain, strict=True):
-            cost = values * rate
-            for column in self.cells.slot.T:
-                np.add(line, cost[column], out=line)
-        reward = batch.reward(fit.reward)
-        reward = reward._replace(value=reward.value / fit.unit)
-        counted = [RewardCounts(fit.reward, reward)] * len(factor)
-        psi = influence(batch, batch.row_list, self.cells.slot, common, gain, expected, counted)
-        psi[width:] += _by_score(batch, fit, part, taken, self.cells, rate, reward)
+        """Shape (E + N, R): ψ + V of rows.
+
+        What a day has over what is expected of it, it has in part made itself expected: of a pair
+        with the share h of its exposure on that day, 1 / √(1 − h) undoes it.
+        """
+        batch, fit, width, of = self.batch, self.fit, self.width, part.of
+        rows, reward = np.flatnonzero(taken[batch.row_context]), batch.reward(fit.reward)
+        turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
+        slot = self.cells.slot[batch.row_list]
+        left = -np.append(self.rates[0], 0.0)[slot]
+        left[reward.row, reward.position] += reward.value / fit.unit
+        if fit.dated:
+            r, pair = part.rates(fit.theta), of.pair
+            own = of.by_turn(part.d * fit.theta.p[of.position])
+            own = own / (r.exposure + fit.theta.a / r.m)[pair]
+            left[rows] *= (1 - np.minimum(np.append(own, 0.0), MOST_OWN))[turn] ** -0.5
+        psi = np.zeros((len(factor), len(batch.n)))
+        psi[:width] = ratio(self.difference, batch.context_n)[:, batch.row_context]
+        for number, column in enumerate(factor):
+            psi[number] += np.einsum("rk,rk->r", np.append(column, 0.0)[slot], left)
+        _, passed = fit_exposure(batch, fit)
+        left = left[rows] if passed is None else left[rows] * passed[batch.row_list[rows]]
+        words = part.x.shape[1]
+        z = np.concatenate([part.z, np.zeros((1, words))])
+        score = np.stack([np.einsum("rk,rk->r", column[turn], left) for column in z.T])
+        psi[width:, rows] += fit.inverse @ np.concatenate([score, left.T[1:]])
         psi[:width] *= fit.unit
         psi[:width] += self.credit * self.knows[:, batch.row_context]
         return psi
@@ -567,43 +580,3 @@ def _stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:
     found = np.zeros(shown.shape)
     found[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
     return found
-
-
-def _by_score(
-    batch: Batch,
-    fit: Prior,
-    part: Pairs,
-    taken: Bools,
-    cells: Cells,
-    top_rate: Floats,
-    reward: Any,  # noqa: ANN401 - Reward
-) -> Floats:
-    """Shape (N, R): how the clicks of a record move β and log p, each click by its own z."""
-    of, k = part.of, batch.depth
-    _, passed = fit_exposure(batch, fit)
-    f = part.x.shape[1]
-    z = part.z @ fit.inverse[:, :f].T  # (turns, N)
-    place = np.zeros((k, len(fit.inverse)))
-    place[1:] = fit.inverse[:, f:].T
-    rows = np.flatnonzero(taken[batch.row_context])
-    line = batch.row_list[rows]
-    turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
-    z = np.concatenate([z, np.zeros((1, z.shape[1]))])
-    share = (cells.slot[line] < len(top_rate) - 1).astype(np.float64)
-    if passed is not None:
-        share = share * passed[line]
-    cost = share * top_rate[cells.slot[line]]  # (rows, K)
-    found = np.zeros((len(batch.n), len(fit.inverse)))
-    own = -(cost @ place)
-    for j in range(k):
-        own -= cost[:, j, None] * z[turn[:, j]]
-    found[rows] = own
-    number = np.full(len(batch.n), -1)
-    number[rows] = np.arange(len(rows))
-    some = number[reward.row] >= 0
-    row, position, value = reward.row[some], reward.position[some], reward.value[some]
-    gained = value * share[number[row], position]
-    each = gained[:, None] * (z[turn[number[row], position]] + place[position])
-    for j in range(found.shape[1]):
-        found[:, j] += sums(row, each[:, j], len(found))
-    return found.T

@@ -29,7 +29,7 @@ import numpy as np
 from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draws
 from foreclick.batches.arrays import numbered, value_of_each
 
-RIDGE = 1e-2
+RIDGE = 1.0
 """The precision of what is known of a coefficient beforehand."""
 
 SHARPNESS = 1.0
