@@ -240,9 +240,10 @@ def test_a_connection_of_duckdb():
 
 @only_postgres
 def test_a_connection_of_psycopg_is_asked_for_types(engine):
-    there = engine_of(engine.connection.con)
     name = engine.load(table()).get_name()
-    assert counted(fc.read_log(there.table(name))) == reference()
+    for source in (name, f"public.{name}", f"SELECT * FROM {name}"):
+        log = fc.read_log(source, engine=engine.connection.con)
+        assert (counted(log), log.source.name) == (reference(), "postgres")
 
 
 def test_what_is_no_table_gets_the_list_of_what_is():

@@ -145,6 +145,7 @@ class Engine:
         far: whether it is a cluster or a server, rather than part of this process.
         maps: whether it has workers that a Python function can be sent to (`mapped`).
         hashes: whether tests have shown that its hash is right; otherwise it is asked.
+        tables: whether a text that is given as a source is one of its tables, or a SELECT.
         keeps: whether tables may be kept in it. Otherwise what is computed there is fetched at once
             and kept at home.
         connection: of its driver.
@@ -154,6 +155,7 @@ class Engine:
     far: ClassVar[bool] = True
     maps: ClassVar[bool] = False
     hashes: ClassVar[bool] = False
+    tables: ClassVar[bool] = False
     keeps: bool = False
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401
@@ -215,6 +217,12 @@ class Engine:
     def table(self, rows: str, held: object = None) -> Table:
         """What stands after FROM, as a table."""
         return Table(self, rows, self.schema_of(rows), held)
+
+    def named(self, text: str) -> Table:
+        """A table by its name, with its schema or without, or the rows of a SELECT."""
+        if text.split(maxsplit=1)[0].upper() in ("SELECT", "WITH"):
+            return self.table(f"({text})")
+        return self.table(".".join(map(self.say.name, text.split("."))))
 
     def ask(self, sql: str, schema: pa.Schema | None = None, step: str | None = None) -> pa.Table:
         """The rows of a SELECT, which are few."""

@@ -37,6 +37,7 @@ class Postgres(Engine):
 
     dialect = "postgres"
     hashes = True
+    tables = True
 
     def arrow(self, sql: str, schema: pa.Schema | None) -> pa.RecordBatchReader:
         """By a cursor of the server, which sends so many rows at once."""

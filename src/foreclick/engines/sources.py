@@ -129,6 +129,8 @@ def _opened(source: Any, engine: Any) -> Table:  # noqa: ANN401
         return ibis.open_table(source)
     if _comes_from(source, "pyspark"):
         return Spark(source.sparkSession).opened(source)
+    if isinstance(source, str) and engine is not None and engine_of(engine).tables:
+        return engine_of(engine).named(source)
     paths = paths_of(source)
     if paths:
         return _open_paths(paths, engine)
