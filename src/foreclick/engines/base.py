@@ -87,6 +87,12 @@ class Table:
         kinds = pa.schema([*others, pa.field(name, kind)])
         return self.query(f"SELECT {say.names(columns)} FROM {self.rows} AS s", kinds)
 
+    def total(self, column: str) -> str:
+        """The sum of a column; integers stay 64-bit integers on every engine."""
+        whole = pa.types.is_integer(self.kinds.field(column).type)
+        say = self.engine.say
+        return say.cast(f"sum({say.name(column)})", "whole" if whole else "real")
+
     def to_pyarrow(self) -> pa.Table:
         """All rows."""
         return self.engine.fetch(self)

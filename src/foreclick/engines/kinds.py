@@ -36,17 +36,8 @@ def kind_of(column: pa.DataType) -> str:
 
 def is_list(column: pa.DataType) -> bool:
     """Whether it is of lists, of whichever of Arrow's types."""
-    kinds = pa.types
-    return any(
-        is_kind(column)
-        for is_kind in (
-            kinds.is_list,
-            kinds.is_large_list,
-            kinds.is_list_view,
-            kinds.is_large_list_view,
-            kinds.is_fixed_size_list,
-        )
-    )
+    names = ("list", "large_list", "list_view", "large_list_view", "fixed_size_list")
+    return any(getattr(pa.types, f"is_{name}")(column) for name in names)
 
 
 def is_numeric(column: pa.DataType) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from foreclick.engines import Table
 from foreclick.engines.kinds import LIST, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
@@ -121,11 +119,10 @@ def with_segments(table: Table, segments: object) -> Table:
                 f"segments={{{name!r}: {column!r}}}: the source has another column {name!r}. Give "
                 "the segment a name of its own."
             )
-    say, others = table.engine.say, [name for name in table.columns if name not in segments]
-    columns = {name: name for name in others} | dict(segments)
-    made = {name: f"s.{say.name(column)}" for name, column in columns.items()}
-    kinds = pa.schema([(name, table.kinds.field(column).type) for name, column in columns.items()])
-    return table.query(f"SELECT {say.names(made)} FROM {table.rows} AS s", kinds)
+        if name != column:
+            value = table.engine.say.column(column)
+            table = table.with_column(name, value, table.kinds.field(column).type)
+    return table
 
 
 NO_ROWS = (

@@ -18,7 +18,7 @@ from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, rea
 from foreclick.options import checked
 from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
 from foreclick.policies.runs import is_run, lists_of_run
-from foreclick.policies.scores import refuse, scored, sum_of
+from foreclick.policies.scores import refuse, scored
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -40,7 +40,7 @@ class ListPolicy(Policy):
     def _arrow(self) -> Rows:
         stored, shape = self._rows.stored, self._rows.shape
         keys = ", ".join(map(stored.engine.say.name, (CONTEXT, *shape.items)))
-        sums = f"SELECT {keys}, {sum_of(stored, N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
+        sums = f"SELECT {keys}, {stored.total(N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
         return Rows(stored.select(CONTEXT, *shape.items, N).query(sums).to_pyarrow(), self._what)
 
     @property
@@ -122,10 +122,10 @@ class Lists(ListPolicy):
 
     def _check(self) -> None:
         stored = self._rows.stored
-        off = f"abs({sum_of(stored, N)} - 1.0) > {TOLERANCE!r}"
+        off = f"abs({stored.total(N)} - 1.0) > {TOLERANCE!r}"
         refuse(
             stored,
-            f"SELECT {CONTEXT}, {sum_of(stored, N)} AS sum FROM {stored.rows} AS s "
+            f"SELECT {CONTEXT}, {stored.total(N)} AS sum FROM {stored.rows} AS s "
             f"GROUP BY {CONTEXT} HAVING {off}",
             lambda row: f"the probabilities of context {row[CONTEXT]!r} sum to {row['sum']:.6g}",
             "in every context they must sum to 1; add the lists that are missing, or divide by "

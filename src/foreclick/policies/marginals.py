@@ -15,7 +15,7 @@ from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import LogView, Policy, Rows, SlotRows
 from foreclick.policies.lists import TOLERANCE
-from foreclick.policies.scores import refuse, sum_of
+from foreclick.policies.scores import refuse
 from foreclick.words import no_column
 
 MASS, POSITION = "mass", "position"
@@ -99,7 +99,7 @@ class Marginals(Policy):
             "positions count from 1",
         )
         for key in (POSITION, ITEM):
-            total = sum_of(slots, MASS)
+            total = slots.total(MASS)
             refuse(
                 slots,
                 f"SELECT {CONTEXT}, {key}, {total} AS sum FROM {slots.rows} AS s "

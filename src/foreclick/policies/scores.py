@@ -38,19 +38,12 @@ def scored(source: Table, context: str | None, item: str, score: str) -> Table:
     )
     refuse(
         rows,
-        f"SELECT {CONTEXT}, {ITEM}, {sum_of(rows, N)} AS n FROM {rows.rows} AS s "
-        f"GROUP BY {CONTEXT}, {ITEM} HAVING {sum_of(rows, N)} > 1",
+        f"SELECT {CONTEXT}, {ITEM}, {rows.total(N)} AS n FROM {rows.rows} AS s "
+        f"GROUP BY {CONTEXT}, {ITEM} HAVING {rows.total(N)} > 1",
         lambda row: f"item {row[ITEM]!r} stands {row[N]} times in context {row[CONTEXT]!r}",
         "score each item once",
     )
     return rows
-
-
-def sum_of(table: Table, column: str) -> str:
-    """The sum of a column; integers stay 64-bit integers on every engine."""
-    say = table.engine.say
-    whole = pa.types.is_integer(table.kinds.field(column).type)
-    return say.cast(f"sum({say.name(column)})", "whole" if whole else "real")
 
 
 def refuse(table: Table, wrong: str, say: Callable[[dict[str, Any]], str], remedy: str) -> None:

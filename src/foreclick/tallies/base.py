@@ -138,13 +138,10 @@ class Tally:
 
     def counts(self) -> dict[str, Any]:
         """How many records and rows there are."""
-        whole = pa.types.is_integer(self.stored.kinds.field(N).type)
-        total = self.stored.engine.say.cast(f"sum({N})", "whole" if whole else "real")
-        sql = (
-            f"SELECT coalesce({total}, 0) AS records, count(*) AS rows FROM {self.stored.rows} AS s"
-        )
-        found: dict[str, Any] = self.stored.engine.ask(sql).to_pylist()[0]
-        return found
+        stored = self.stored
+        counts = f"coalesce({stored.total(N)}, 0) AS records, count(*) AS rows"
+        found = stored.engine.ask(f"SELECT {counts} FROM {stored.rows} AS s").to_pylist()
+        return cast("dict[str, Any]", found[0])
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.

@@ -35,9 +35,7 @@ def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
     table = Table(home, f"({union})", schema, tables)
     if not apart:
         keys = ", ".join(map(home.say.name, shape.order))
-        kind = "whole" if pa.types.is_integer(schema.field(N).type) else "real"
-        total = home.say.cast(f"sum({N})", kind)
-        summed = f"SELECT {keys}, {total} AS {N} FROM {table.rows} AS s GROUP BY {keys}"
+        summed = f"SELECT {keys}, {table.total(N)} AS {N} FROM {table.rows} AS s GROUP BY {keys}"
         table = home.keep("tally", table.query(summed))
     return replace(
         parts[0],
