@@ -122,6 +122,8 @@ def snapshot(dialect: str) -> str:
     """The statement of every reading, as an engine would be asked."""
     texts = []
     for name, (table, roles) in READINGS.items():
+        if dialect == "mariadb" and table is ARRAYS:  # it has none
+            continue
         log = fc.read_log(default_engine().show(table), **roles)
         say = SPELLINGS[dialect]
         select = Select(log.roles, table.schema, say, say.name("log"))

@@ -18,6 +18,7 @@ from foreclick.engines import lakes, stores
 from foreclick.engines.base import Engine, Table
 from foreclick.engines.duckdb import DuckDB, default_engine
 from foreclick.engines.kinds import is_list
+from foreclick.engines.mariadb import MariaDB
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.spelling import check_condition
@@ -77,7 +78,7 @@ _ACCEPTED = (
 
 
 def engine_of(connection: Any) -> Engine:  # noqa: ANN401
-    """The engine around a connection of DuckDB, psycopg or Ibis, or a session of Spark."""
+    """The engine around a connection of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark."""
     if isinstance(connection, Engine):
         return connection
     if isinstance(connection, duckdb.DuckDBPyConnection):
@@ -86,6 +87,8 @@ def engine_of(connection: Any) -> Engine:  # noqa: ANN401
         found = Postgres(connection)
     elif _comes_from(connection, "pyspark"):
         found = Spark(connection)
+    elif _comes_from(connection, "pymysql"):
+        found = MariaDB(connection)
     else:
         from foreclick.engines import ibis  # noqa: PLC0415 - an extra
 

@@ -31,7 +31,7 @@ class Spelling:
         escapes: "" where a backslash is a letter as any other, "text" where it escapes letters of
             text, "names" where those of names too.
         dot: before a field of a struct.
-        whole, real, text, date: the names of types.
+        whole, real, text, date: the names of types, or how a value becomes one.
         element: element `k` (from 1; `before` counts from 0) of an array, or a `field` of it; NULL
             beyond the end.
         length: of an array; NULL for none.
@@ -104,7 +104,8 @@ class Spelling:
 
     def cast(self, value: str, kind: str) -> str:
         """A value as "whole", "real", "text" or "date"."""
-        return f"CAST({value} AS {getattr(self, kind)})"
+        name: str = getattr(self, kind)
+        return name.format(value=value) if "{value}" in name else f"CAST({value} AS {name})"
 
     def number_of(self, value: float) -> str:
         """A double, exact to the last bit: a decimal literal is off by a bit on some engines."""
@@ -275,6 +276,14 @@ SPELLINGS: dict[str, Spelling] = {
     ),
     "trino": _TRINO,
     "athena": _TRINO,
+    "mariadb": Spelling(  # which finds "Anna" equal to "anna", unless it compares bytes
+        quote="`",
+        escapes="text",
+        whole="SIGNED",
+        text="CONVERT({value} USING utf8mb4) COLLATE utf8mb4_nopad_bin",
+        number="CAST(conv({digits}, 16, 10) AS SIGNED)",
+        nan="1 = 0",
+    ),
     "datafusion": Spelling(
         element="({array})[{k}]{field}",
         length="CAST(array_length({array}) AS BIGINT)",

@@ -178,7 +178,7 @@ def read_log(
     Args:
         source: a path or glob (Parquet, CSV, JSON), a pandas or Polars frame, an Arrow table, a
             DuckDB relation, a Spark DataFrame, an Ibis table of any backend, or, with a connection
-            to PostgreSQL as `engine`, the name of a table or a SELECT.
+            to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT.
         context: the column of the query (or page, or user group); None: one context for all.
         items: the column with the list of shown items, or a list of columns, one per position.
         clicks: the column with a list of clicks (0/1 or graded), or a list of columns; None for
@@ -204,8 +204,8 @@ def read_log(
         position: see `layout`.
         item: see `layout`.
         click: see `layout`.
-        engine: the connection (of DuckDB, psycopg or Ibis, or a session of Spark) to open the
-            source in; by default DuckDB in this process.
+        engine: the connection (of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark) to open
+            the source in; by default DuckDB in this process.
         read_only: create nothing where the log lives. Only Spark, and a connection of DuckDB of
             your own, would otherwise hold the tally, in temporary views and tables; everywhere else
             it is one SELECT, fetched in batches and kept here. It stays so for other tables of the

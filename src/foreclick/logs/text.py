@@ -252,7 +252,9 @@ class Select:
         if roles.period is not None:
             kind = kind_of(self._type(roles.period))
             columns[PERIOD] = day_of(self._column(roles.period), kind, say)
-        columns |= {name: self._column(name) for name in roles.segments}
+        for name in roles.segments:
+            text, own = kind_of(self._type(name)) == TEXT, self._column(name)
+            columns[name] = say.cast(own, "text") if text else own
         if roles.unit is not None:
             number = say.hashed(self._key(self._column(roles.unit), roles.unit, "unit"))
             columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)

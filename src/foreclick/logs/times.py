@@ -31,6 +31,7 @@ def day_of(column: str, kind: str, say: Spelling) -> str:
         last = _days(column, _FINEST, say)
         return f"CASE WHEN {column} < {_SMALLEST} THEN {column}{days} ELSE {last} END"
     if kind == TEXT:
+        column = say.cast(column, "text")
         dashes = f"substr({column}, 5, 1) = '-' AND substr({column}, 8, 1) = '-'"
         timed = f"{dashes} AND substr({column}, 11, 1) IN ('T', ' ')"
         return f"CASE WHEN {timed} THEN substr({column}, 1, 10) ELSE {column} END"
