@@ -12,7 +12,7 @@ import pytest
 from foreclick import engines
 from foreclick.engines import BUCKETS, DUCKDB, HASHES, SPELLINGS, Spelling, hashed_here
 from foreclick.errors import EngineError, ForeclickError, SourceError
-from tests.engines.looking import bucket_of, kept, only_spark
+from tests.engines.looking import ODD, bucket_of, kept, only_spark
 
 ONE_ROW = pa.table({"one": [1]})
 
@@ -92,21 +92,6 @@ def test_a_salted_hash_is_the_same_everywhere(units):
 
 
 # --- names and text -------------------------------------------------------------------------------
-
-ODD = [
-    "a b",
-    "select",
-    'a"b',
-    "a`b",
-    "it's",
-    "a\\b",
-    "zoë 東京🦆",
-    "a\nb",
-    "{0}",
-    "%s",
-    "$1",
-    "a;b--",
-]
 
 
 @pytest.mark.parametrize("odd", ODD)

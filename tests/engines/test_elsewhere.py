@@ -20,6 +20,7 @@ from foreclick.engines import DUCKDB, default_engine
 from foreclick.engines.duckdb import DuckDB
 from foreclick.errors import EngineError
 from tests.engines.elsewhere import NAMES
+from tests.engines.looking import ODD
 from tests.engines.random_roles import ALL, LOGS, WITHOUT_ARRAYS, Drawn, log_of
 from tests.tries import LONG
 
@@ -124,6 +125,27 @@ def test_events_come_home_to_become_a_log(loaders):
     )
     assert there.rows == 2
     assert rows_of(fc.tally(there)).equals(rows_of(fc.tally(here)))
+
+
+# --- names and text -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xdist_group(name))
+        for name in ("bigquery", "clickhouse", "datafusion")
+    ],
+)
+@pytest.mark.parametrize("odd", ODD)
+def test_names_and_text_are_what_they_are(loaders, name, odd):
+    if name == "bigquery" and odd in ("a`b", "$1"):
+        pytest.skip("no column may be called so there, and sqlglot cannot read it")
+    _, table = engines.open_source(loaders(name)(pa.table({"one": [1]})))
+    say, kinds = table.engine.say, pa.schema({"found": pa.string()})
+    inner = f"SELECT {say.literal(odd)} AS {say.name(odd)} FROM {table.rows} AS s"
+    found = table.engine.ask(f"SELECT s.{say.name(odd)} AS found FROM ({inner}) AS s", kinds)
+    assert found["found"].to_pylist() == [odd]
 
 
 # --- hashes that would be wrong -------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +126,7 @@ def snapshot(dialect: str) -> str:
         log = fc.read_log(default_engine().show(table), **roles)
         say = SPELLINGS[dialect]
         select = Select(log.roles, table.schema, say, say.name("log"))
-        texts.append(f"-- {name}\n{_lines(select.tally(replace(log.shape, masks=('clicks',))))};\n")
+        texts.append(f"-- {name}\n{_lines(select.tally(log.shape, cut=False))};\n")
     return "\n".join(texts)
 
 

@@ -323,16 +323,22 @@ def _grouped(
     pass. A guess from the first rows is nearly always right; if it was not, the pass is made again.
     """
     shape = _guessed(raw, select, depth, masks)
+    cut = depth is not None or select.roles.layout == "wide"  # else lists may be longer
     while True:
-        rows = raw.query(select.tally(shape), select.columns(shape))
+        rows = raw.query(select.tally(shape, cut=cut), select.columns(shape, cut=cut))
         table = raw.engine.keep("log", rows)
         longest, odd = _facts(table, shape)
-        longer = depth is None and longest > shape.depth
-        if not longer and not odd:
+        if odd and not cut:
+            found = raw.engine.ask(select.longest(), pa.schema({LENGTH: pa.int64()}))
+            longest = found[LENGTH][0].as_py()
+        if longest > shape.depth:
+            deep = replace(shape, depth=_readable(longest))
+            fit = tuple(name for name in shape.masks if name in maskable(deep))
+            shape = replace(deep, masks=fit)
+        elif odd:
+            shape = replace(shape, masks=tuple(name for name in shape.masks if name not in odd))
+        else:
             return shape, table
-        deep = replace(shape, depth=_readable(longest) if longer else shape.depth, masks=())
-        fit = [name for name in shape.masks if name in maskable(deep) and name not in odd]
-        shape = replace(deep, masks=tuple(fit))
 
 
 def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:
@@ -340,7 +346,7 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
     if depth is not None and masks is not None:
         shape = select.roles.shape(raw.kinds, depth)
         return replace(shape, masks=tuple(name for name in maskable(shape) if name in masks))
-    select.columns(select.roles.shape(raw.kinds, 1))  # refuses types that cannot be read
+    select.columns(select.roles.shape(raw.kinds, 1), cut=True)  # refuses types that cannot be read
     rows = raw.query(
         select.first_rows(), pa.schema([raw.kinds.field(name) for name in select.used()])
     )
@@ -362,14 +368,14 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
 
 
 def _facts(table: Table, shape: Shape) -> tuple[int, list[str]]:
-    """The length of the longest list, and which masks some rows do not fit in."""
+    """The longest list, if that is told, and which masks some rows do not fit in."""
     say = table.engine.say
     odd = {f"odd{i}": f"count(*) - count({say.name(m)})" for i, m in enumerate(shape.masks)}
-    asked = {LENGTH: f"max({LENGTH})"} | odd
+    asked = {LENGTH: f"max({LENGTH})" if LENGTH in table.columns else "0"} | odd
     kinds = pa.schema(dict.fromkeys(asked, pa.int64()))
     found = table.engine.ask(f"SELECT {say.names(asked)} FROM {table.rows} AS s", kinds)
     longest, *counts = found.to_pylist()[0].values()
-    return longest or 1, [name for name, n in zip(shape.masks, counts, strict=True) if n]
+    return longest or 0, [name for name, n in zip(shape.masks, counts, strict=True) if n]
 
 
 def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:

@@ -103,14 +103,23 @@ class Select:
         sums = f"sum({weight}) AS n, sum({weight} * {weight}) AS squares"
         return f"SELECT {sums} FROM {self.rows} AS s WHERE {usable}"
 
-    def tally(self, shape: Shape) -> str:
-        """The groups: `Shape.order`, flags, the longest list, counts."""
+    def tally(self, shape: Shape, *, cut: bool) -> str:
+        """The groups: `Shape.order`, flags, counts.
+
+        Unless lists are `cut` at the shape's depth, longer ones are told: their masks are NULL, or,
+        if there are none, the longest has a column.
+        """
         say, weight = self.say, self.roles.weight
         made = {name: say.column(name) for name in shape.order}
         if self.roles.layout != "long":
             made |= {name: mask_of(shape, name, say) for name in shape.masks}
-        flags = self._flags(shape)
-        counts = {LENGTH: f"max({say.column(LENGTH, 'r')})", N: "count(*)"}
+        flags, counts = self._flags(shape), {N: "count(*)"}
+        length = say.column(LENGTH)
+        if not cut and shape.masks:
+            whole = f"CASE WHEN {length} <= {shape.depth} THEN"
+            made |= {name: f"{whole} {made[name]} END" for name in shape.masks}
+        elif not cut:
+            counts = {LENGTH: f"max({say.column(LENGTH, 'r')})"} | counts
         if weight is not None:
             kind = self._number_kind(weight)
             own, usable = say.column(WEIGHT), say.column(WEIGHT, "r")
@@ -120,18 +129,19 @@ class Select:
             counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"
             counts[ROWS] = "count(*)"
         keys = ", ".join(say.column(name, "r") for name in (*shape.order, *flags))
-        made |= flags | {LENGTH: say.column(LENGTH)}
+        made |= flags | ({LENGTH: length} if LENGTH in counts else {})
         return (
             f"WITH records AS (\n{self.records(shape)}\n), judged AS (\n"
             f"SELECT {say.names(made)} FROM records AS s\n)\n"
             f"SELECT {keys}, {say.names(counts)} FROM judged AS r GROUP BY {keys}"
         )
 
-    def columns(self, shape: Shape) -> pa.Schema:
+    def columns(self, shape: Shape, *, cut: bool) -> pa.Schema:
         """The types of what `tally` gives."""
         names = [*shape.order, *self._flags(shape)]
         weighed = self.roles.weight
-        names += [BAD_WEIGHT] * bool(weighed) + [LENGTH, N] + [ROWS] * bool(weighed)
+        names += [BAD_WEIGHT] * bool(weighed) + [LENGTH] * (not cut and not shape.masks)
+        names += [N] + [ROWS] * bool(weighed)
         types = dict.fromkeys(names, pa.int64())
         types |= {name: _plain(self._type(name)) for name in shape.segments}
         if self.roles.context is not None:

@@ -18,8 +18,7 @@ SELECT s."context" AS "context",
   s."item_1" AS "item_1",
   s."item_2" AS "item_2",
   s."period" AS "period",
-  CASE WHEN s."item_1" IS NULL THEN CASE WHEN s."clicks_1" IS NULL THEN 0 END WHEN s."clicks_1" = 0 THEN 0 WHEN s."clicks_1" = 1 THEN CAST(1 AS BIGINT) END + CASE WHEN s."item_2" IS NULL THEN CASE WHEN s."clicks_2" IS NULL THEN 0 END WHEN s."clicks_2" = 0 THEN 0 WHEN s."clicks_2" = 1 THEN CAST(2 AS BIGINT) END AS "clicks",
-  s."length" AS "length"
+  CASE WHEN s."length" <= 2 THEN CASE WHEN s."item_1" IS NULL THEN CASE WHEN s."clicks_1" IS NULL THEN 0 END WHEN s."clicks_1" = 0 THEN 0 WHEN s."clicks_1" = 1 THEN CAST(1 AS BIGINT) END + CASE WHEN s."item_2" IS NULL THEN CASE WHEN s."clicks_2" IS NULL THEN 0 END WHEN s."clicks_2" = 0 THEN 0 WHEN s."clicks_2" = 1 THEN CAST(2 AS BIGINT) END END AS "clicks"
 FROM records AS s
 )
 SELECT r."context",
@@ -27,7 +26,6 @@ SELECT r."context",
   r."item_2",
   r."period",
   r."clicks",
-  max(r."length") AS "length",
   count(*) AS "n"
 FROM judged AS r
 GROUP BY r."context",
@@ -52,8 +50,7 @@ SELECT s."context" AS "context",
   s."item_1" AS "item_1",
   s."item_2" AS "item_2",
   s."period" AS "period",
-  CASE WHEN s."item_1" IS NULL THEN CASE WHEN s."clicks_1" IS NULL THEN 0 END WHEN s."clicks_1" = 0 THEN 0 WHEN s."clicks_1" = 1 THEN CAST(1 AS BIGINT) END + CASE WHEN s."item_2" IS NULL THEN CASE WHEN s."clicks_2" IS NULL THEN 0 END WHEN s."clicks_2" = 0 THEN 0 WHEN s."clicks_2" = 1 THEN CAST(2 AS BIGINT) END AS "clicks",
-  s."length" AS "length"
+  CASE WHEN s."length" <= 2 THEN CASE WHEN s."item_1" IS NULL THEN CASE WHEN s."clicks_1" IS NULL THEN 0 END WHEN s."clicks_1" = 0 THEN 0 WHEN s."clicks_1" = 1 THEN CAST(1 AS BIGINT) END + CASE WHEN s."item_2" IS NULL THEN CASE WHEN s."clicks_2" IS NULL THEN 0 END WHEN s."clicks_2" = 0 THEN 0 WHEN s."clicks_2" = 1 THEN CAST(2 AS BIGINT) END END AS "clicks"
 FROM records AS s
 )
 SELECT r."context",
@@ -61,7 +58,6 @@ SELECT r."context",
   r."item_2",
   r."period",
   r."clicks",
-  max(r."length") AS "length",
   count(*) AS "n"
 FROM judged AS r
 GROUP BY r."context",
@@ -98,9 +94,8 @@ SELECT s."context" AS "context",
   s."item_1" AS "item_1",
   s."item_2" AS "item_2",
   s."period" AS "period",
-  s."clicks" AS "clicks",
-  CASE WHEN s."__shown" <> CASE WHEN s."item_1" IS NULL THEN 0 ELSE 1 END + CASE WHEN s."item_2" IS NULL THEN 0 ELSE 1 END OR s."__list_" = 1 THEN 1 ELSE 0 END AS "repeated",
-  s."length" AS "length"
+  CASE WHEN s."length" <= 2 THEN s."clicks" END AS "clicks",
+  CASE WHEN s."__shown" <> CASE WHEN s."item_1" IS NULL THEN 0 ELSE 1 END + CASE WHEN s."item_2" IS NULL THEN 0 ELSE 1 END OR s."__list_" = 1 THEN 1 ELSE 0 END AS "repeated"
 FROM records AS s
 )
 SELECT r."context",
@@ -109,7 +104,6 @@ SELECT r."context",
   r."period",
   r."clicks",
   r."repeated",
-  max(r."length") AS "length",
   count(*) AS "n"
 FROM judged AS r
 GROUP BY r."context",
@@ -179,8 +173,7 @@ SELECT s."context" AS "context",
   s."item_2" AS "item_2",
   s."period" AS "period",
   s."bucket" AS "bucket",
-  CASE WHEN s."item_1" IS NULL THEN CASE WHEN s."clicks_1" IS NULL THEN 0 END WHEN s."clicks_1" = 0 THEN 0 WHEN s."clicks_1" = 1 THEN CAST(1 AS BIGINT) END + CASE WHEN s."item_2" IS NULL THEN CASE WHEN s."clicks_2" IS NULL THEN 0 END WHEN s."clicks_2" = 0 THEN 0 WHEN s."clicks_2" = 1 THEN CAST(2 AS BIGINT) END AS "clicks",
-  s."length" AS "length"
+  CASE WHEN s."length" <= 2 THEN CASE WHEN s."item_1" IS NULL THEN CASE WHEN s."clicks_1" IS NULL THEN 0 END WHEN s."clicks_1" = 0 THEN 0 WHEN s."clicks_1" = 1 THEN CAST(1 AS BIGINT) END + CASE WHEN s."item_2" IS NULL THEN CASE WHEN s."clicks_2" IS NULL THEN 0 END WHEN s."clicks_2" = 0 THEN 0 WHEN s."clicks_2" = 1 THEN CAST(2 AS BIGINT) END END AS "clicks"
 FROM records AS s
 )
 SELECT r."context",
@@ -189,7 +182,6 @@ SELECT r."context",
   r."period",
   r."bucket",
   r."clicks",
-  max(r."length") AS "length",
   count(*) AS "n"
 FROM judged AS r
 GROUP BY r."context",
