@@ -33,6 +33,7 @@ from foreclick.simulate.presets import (
     attractions,
     satisfied,
 )
+from foreclick.tallies.base import distinct
 
 WORLDS = ("PBM", "DCTR", "ItemPosition", "Cascade", "DCM", "DBN", "ListSpecific")
 PARTS = {"frequent": (50, 2_000_000, 1), "tail": (200, 800_000, 100)}
@@ -102,9 +103,7 @@ def judged(log: fc.Log) -> dict[tuple[str, str], float]:
     pbm = fc.ClickModel("pbm p̂", cell="item", examination=curve)
     estimators = [*PLAIN, pbm, *LADDERS]
     metrics = parse_metrics(METRICS)
-    days = sorted(
-        counted.engine.fetch(counted.table.select("period").distinct())["period"].to_pylist()
-    )
+    days = sorted(distinct(counted.stored, "period").to_pylist())
     folds = {day: i for i, day in enumerate(days)}
     truth = Protocol(folds, truth="expected")
     return rmse(fold_errors(counted, parse_estimators(estimators), metrics, truth))

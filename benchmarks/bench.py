@@ -152,7 +152,7 @@ def _candidates(engine: object, path: str, layout: str, count: int) -> list[pa.T
 
     The first candidate exchanges the first two items.
     """
-    connection = engine.backend.con  # type: ignore[attr-defined]
+    connection = engine.connection  # type: ignore[attr-defined]
     shown = ", ".join(f"item_{k}" if layout == "wide" else f"items[{k}]" for k in POSITIONS)
     table = connection.sql(
         f"SELECT query AS context, arg_min([{shown}], user) AS items FROM '{path}' GROUP BY query"

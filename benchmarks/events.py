@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
-import ibis
 
 import foreclick as fc
 
@@ -86,11 +85,11 @@ def on_spark(folder: Path) -> tuple[Callable[[], object], Callable[[], object]]:
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "8").getOrCreate()
-    connection = ibis.pyspark.connect(spark)
     shown, actions = (
-        connection.read_parquet(f"{folder}/{name}.parquet", table_name=name)
-        for name in ("shown", "actions")
+        spark.read.parquet(f"{folder}/{name}.parquet") for name in ("shown", "actions")
     )
+    shown.createOrReplaceTempView("shown")
+    actions.createOrReplaceTempView("actions")
 
     def bare() -> object:
         frame = spark.sql(by_hand("shown", "actions")).persist()

@@ -166,9 +166,8 @@ def by_hand(spark: Any, path: Path) -> int:
 
 def ours(spark: Any, path: Path) -> int:
     log = fc.read_log(spark.read.parquet(str(path)), **ROLES)
-    engine, rows = log.engine, log.table.aggregate(n=log.table.count())
-    found = int(engine.rows(rows)[0]["n"])
-    del log, rows
+    engine, found = log.engine, int(fc.tally(log).row_count())
+    del log
     gc.collect()
     engine.sweep()  # so that the tally does not take memory from what comes next
     return found

@@ -13,17 +13,13 @@ import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 
 from foreclick import simulate
-from foreclick.engines import total, whole_file
+from foreclick.engines import DUCKDB, whole_file
 from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
@@ -236,21 +232,27 @@ def _cut(mine: float, theirs: float) -> float:
     return 1 - mine / theirs
 
 
-def _records(counted: Tally) -> ir.Table:
-    """How many records each query has."""
-    table = counted.table
-    return table.group_by(CONTEXT).aggregate(**{N: total(table[N])})
+def _records(counted: Tally) -> str:
+    """How many records each query has, as a SELECT."""
+    return (
+        f"SELECT {CONTEXT}, CAST(sum({N}) AS DOUBLE) AS {N} "
+        f"FROM {counted.stored.rows} AS s GROUP BY {CONTEXT}"
+    )
+
+
+def _named(query: object) -> str:
+    """Whether a row is of this query, whatever type contexts have."""
+    return f"CAST({CONTEXT} AS VARCHAR) = {DUCKDB.literal(str(query))}"
 
 
 def _illustrative(counted: Tally) -> tuple[Any, list[str]]:
     """The paper's query if the log has it, or else the one with most nearly as many records."""
-    counts = _records(counted)
-    named = counts.filter(counts[CONTEXT].cast("string") == str(ILLUSTRATIVE))
-    exact = counted.engine.rows(named.limit(1))
+    counts, ask = _records(counted), counted.engine.ask
+    exact = ask(f"SELECT * FROM ({counts}) WHERE {_named(ILLUSTRATIVE)} LIMIT 1").to_pylist()
     if exact:
         return exact[0][CONTEXT], []
-    near = counts.mutate(away=(counts[N] - ITS_RECORDS).abs())
-    nearest = counted.engine.rows(near.order_by(["away", CONTEXT]).limit(1))[0]
+    order = f"ORDER BY abs({N} - {ITS_RECORDS}), {CONTEXT}"
+    nearest = ask(f"SELECT * FROM ({counts}) {order} LIMIT 1").to_pylist()[0]
     note = (
         f"{ONE}: the log has no query {ILLUSTRATIVE}; in its place stands {nearest[CONTEXT]}, with "
         f"{nearest[N]:,.0f} records ({ITS_RECORDS:,} in the paper)."
@@ -284,20 +286,19 @@ def _drift(counted: Tally) -> tuple[Any, list[Any], list[float], list[float]]:
     position 1 move most beyond those of all positions. The paper's point: the former change with
     what stands there; the latter do not.
     """
-    table = counted.table
-    frequent = _records(counted).order_by([ibis.desc(N), ibis.asc(CONTEXT)]).limit(100)
-    paper = table.filter(table[CONTEXT].cast("string") == str(DRIFTING))
-    shown = table.semi_join(frequent, CONTEXT)
-    if counted.engine.rows(paper.select(CONTEXT).limit(1)):
-        shown = paper
-    shown = shown.filter(shown[PERIOD].notnull())
-    clicks = [shown[N] * shown[c].fill_null(0) for c in counted.shape.reward("clicks")]
-    slots = shown.mutate(first=clicks[0], every=reduce(add, clicks))
-    sums = slots.group_by([CONTEXT, PERIOD]).aggregate(
-        **{name: total(slots[name]) for name in (N, "first", "every")}
+    rows, ask = counted.table.rows, counted.engine.ask
+    often = f"SELECT {CONTEXT} FROM ({_records(counted)}) ORDER BY {N} DESC, {CONTEXT} LIMIT 100"
+    chosen = f"{CONTEXT} IN ({often})"
+    if ask(f"SELECT 1 FROM {rows} AS s WHERE {_named(DRIFTING)} LIMIT 1").num_rows:
+        chosen = _named(DRIFTING)
+    clicks = [f"coalesce({c}, 0)" for c in counted.shape.reward("clicks")]
+    sums = ask(
+        f"SELECT {CONTEXT}, {PERIOD}, sum({N}) AS {N}, sum({N} * {clicks[0]}) AS first, "
+        f"sum({N} * ({' + '.join(clicks)})) AS every FROM {rows} AS s "
+        f"WHERE {chosen} AND {PERIOD} IS NOT NULL GROUP BY {CONTEXT}, {PERIOD}"
     )
     queries: dict[Any, list[dict[str, Any]]] = {}
-    for row in sorted(counted.engine.rows(sums), key=lambda row: row[PERIOD]):
+    for row in sorted(sums.to_pylist(), key=lambda row: row[PERIOD]):
         queries.setdefault(row[CONTEXT], []).append(row)
 
     def rates(query: Any, clicked: str) -> list[float]:  # noqa: ANN401 - a context

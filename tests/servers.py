@@ -26,6 +26,8 @@ import pandas as pd
 import pyarrow as pa
 from benchmarks.spark_cluster import free_port
 
+from foreclick import engines
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeAlias
@@ -65,6 +67,11 @@ class Engine:
     put: Callable[[BaseBackend, str, pa.Table], None]
     drop: Callable[[BaseBackend, str], None]
     loaded: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def workplace(self) -> engines.Engine:
+        """Where foreclick keeps what it tallies there: the engine itself, or DuckDB here."""
+        return engines.engine_of(self.connection).workplace
 
     def load(self, table: Frame) -> ir.Table:
         """A new table of this engine, with the rows and the types of `table`."""

@@ -112,11 +112,11 @@ def cpu(code: str) -> float:
     return min(taken)
 
 
-def test_help_and_version_cost_half_of_an_import():
+def test_help_and_version_cost_less_than_an_import():
     whole = cpu("from foreclick import *")
     run = "from foreclick.cli import main; main({})"
     for words in (["--help"], ["--version"]):
-        assert cpu(run.format(words)) <= 0.5 * whole, words
+        assert cpu(run.format(words)) <= 0.75 * whole, words
 
 
 @pytest.mark.parametrize("words", [["--help"], ["evaluate", "--help"], ["gamble"]])

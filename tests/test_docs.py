@@ -50,7 +50,7 @@ def test_a_page_runs_on_postgres(
     name: str, postgres: BaseBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgres.create_table("impressions", docs_files.long_rows(), overwrite=True)
-    monkeypatch.setattr("ibis.postgres.connect", lambda *_, **__: postgres)
+    monkeypatch.setattr("psycopg.connect", lambda *_, **__: postgres.con)
     try:
         assert docs.now(PAGES[name], engine="postgres") == TEXTS[name]
     finally:

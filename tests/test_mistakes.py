@@ -21,7 +21,7 @@ LOG: dict[str, Any] = {
     "day": [day for day in range(10) for _ in range(4)],
     "device": ["phone", "tablet"] * 20,
 }
-CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [3, 4]]}
+CANDIDATE: dict[str, Any] = {"context": ["q", "r"], "items": [[2, 1], [3, 4]]}
 IMPRESSIONS = {
     "context": ["q"] * 2,
     "request": [7, 7],

@@ -62,7 +62,8 @@ class GoogleSQL:
 
     def to_pyarrow_batches(self, expr: ir.Table, *, chunk_size: int) -> list[pa.RecordBatch]:
         """The rows of an expression."""
-        used = {op.name for op in expr.op().find(ops.DatabaseTable)}
+        sql = str(ibis.to_sql(expr, dialect="bigquery"))
+        used = [name for name in self.tables if f"`{name}`" in sql]
         language = zt.LanguageOptions.maximum_features()
         builtin = zt.ZetaSQLBuiltinFunctionOptions(language_options=language)
         catalog = CatalogBuilder("here").with_builtin_functions(builtin)
@@ -73,18 +74,20 @@ class GoogleSQL:
             catalog = catalog.add_table(table.build())
         query = (
             PreparedQuery.builder()
-            .set_sql(str(ibis.to_sql(expr, dialect="bigquery")))
+            .set_sql(sql)
             .set_analyzer_options(zt.AnalyzerOptions(language_options=language))
             .set_catalog(catalog.build())
             .set_table_content({name: _content(self.tables[name]) for name in used})
             .prepare()
         )
         with query:
-            rows = query.execute().content.table_data.row
+            found = query.execute().content.table_data
+        if found is None or not found.row:
+            return []
         schema = expr.schema().to_pyarrow()
-        columns = zip(*[[_read(cell) for cell in row.cell] for row in rows], strict=True)
+        columns = zip(*[[_read(cell) for cell in row.cell] for row in found.row], strict=True)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-        return [pa.RecordBatch.from_arrays(arrays, schema=schema)] if rows else []
+        return [pa.RecordBatch.from_arrays(arrays, schema=schema)]
 
 
 def _type(kind: pa.DataType) -> Any:  # noqa: ANN401 - a type of GoogleSQL
@@ -133,9 +136,28 @@ def _packed(time: dt.datetime) -> zt.Value.Datetime:
 
 
 def _read(cell: Any) -> Any:  # noqa: ANN401
-    proto = cell.to_proto()
+    return _plain(cell.to_proto())
+
+
+def _plain(proto: Any) -> Any:  # noqa: ANN401 - a value of GoogleSQL
     which = proto.WhichOneof("value")
-    if which is None:
-        return None
-    value = getattr(proto, which)
-    return _EPOCH + dt.timedelta(days=value) if which == "date_value" else value
+    match which:
+        case None:
+            return None
+        case "array_value":
+            return [_plain(element) for element in proto.array_value.element]
+        case "date_value":
+            return _EPOCH + dt.timedelta(days=proto.date_value)
+        case "datetime_value":
+            return _unpacked(proto.datetime_value.bit_field_datetime_seconds)
+    return getattr(proto, which)
+
+
+def _unpacked(bits: int) -> dt.datetime:
+    """The inverse of `_packed`."""
+    parts = []
+    for width in (6, 6, 5, 5, 4):
+        parts.append(bits & ((1 << width) - 1))
+        bits >>= width
+    month, day, hour, minute, second = reversed(parts)
+    return dt.datetime(bits, month, day, hour, minute, second)  # noqa: DTZ001 - it has no zone

@@ -18,6 +18,22 @@ only_spark = pytest.mark.parametrize(
     "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
 )
 
+ODD = [
+    "a b",
+    "select",
+    'a"b',
+    "a`b",
+    "it's",
+    "a\\b",
+    "zoë 東京🦆",
+    "a\nb",
+    "{0}",
+    "%s",
+    "$1",
+    "a;b--",
+]
+"""Names and texts that a statement must hold as they are."""
+
 
 def kept(engine, step="foreclick_"):
     """The names of what foreclick keeps in the engine."""

@@ -23,8 +23,8 @@ def test_the_tally_is_the_same_to_the_last_bit(spark_client, log):
     here = fc.tally(fc.read_log(log.table, **log.roles))
     found, expected = (pa.Table.from_batches(t.sorted_batches()) for t in (there, here))
     assert found.equals(expected)
-    backend = there.engine.backend
+    session = there.engine.connection
     del there
     gc.collect()
-    engine_of(backend).sweep()
+    engine_of(session).sweep()
     assert spark_client.catalog.listTables() == []

@@ -18,7 +18,7 @@ def containers(monkeypatch, tmp_path):
 
     def within(number):
         monkeypatch.setattr(Path, "readlink", lambda _: Path(f"pid:[{number}]"))
-        return duckdb.laptop().backend.con.sql(SETTING).fetchone()[0]
+        return duckdb.laptop().connection.sql(SETTING).fetchone()[0]
 
     return within
 

@@ -1,6 +1,6 @@
 """A log far away is tallied there, and the rows of its tally are brought home, once."""
 
-import ibis
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -26,14 +26,14 @@ class Far(DuckDB):
     far = True
     fetched = 0
 
-    def fetch(self, expr):
+    def fetch(self, table):
         self.fetched += 1
-        return super().fetch(expr)
+        return super().fetch(table)
 
 
 @pytest.fixture
 def log():
-    return fc.read_log(LOG, period="day", engine=Far(ibis.duckdb.connect()))
+    return fc.read_log(LOG, period="day", engine=Far(duckdb.connect()))
 
 
 def notes_of(result):
@@ -91,7 +91,7 @@ def test_what_a_log_observed_still_moves_with_it_at_home(log):
 
 def test_an_engine_with_a_limit_puts_its_tables_on_disk():
     engine = laptop(memory_limit="300MB")
-    run = engine.backend.con.execute
+    run = engine.connection.execute
     run("CREATE TEMP TABLE many AS SELECT range AS a FROM range(20_000_000)")
 
     def held() -> float:

@@ -1,7 +1,9 @@
 """Whatever a log is kept in, it is the same log."""
 
 import json
+from typing import Any
 
+import duckdb
 import ibis
 import pandas as pd
 import polars as pl
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
+from foreclick.engines import default_engine, engine_of
 from foreclick.errors import EngineError, SourceError
 from tests.engines.looking import only_postgres, without_spark
 from tests.logs.samples import LISTS, WIDE, counted, impressions, reference, table, wide
@@ -124,7 +127,7 @@ def test_a_file_in_a_given_connection(tmp_path):
     pq.write_table(table(), tmp_path / "log.parquet")
     connection = ibis.duckdb.connect()
     log = fc.read_log(tmp_path / "log.parquet", engine=connection)
-    assert log.engine.backend is connection
+    assert log.engine.connection is connection.con
     assert counted(log) == reference()
 
 
@@ -207,8 +210,8 @@ def test_categories_within_lists():
 def test_a_table_of_an_engine_is_read_where_it_lives(engine):
     source = engine.load(table())
     log = fc.read_log(source.filter(source.context.notnull()))
-    assert log.engine.backend is engine.connection
-    assert log.table.get_backend() is engine.connection
+    assert log.source == engine_of(engine.connection)
+    assert log.engine == log.stored.engine == engine.workplace
     assert counted(log) == reference()
 
 
@@ -222,14 +225,30 @@ def test_a_native_frame_of_the_engine(engine):
 
 
 @only_postgres
-def test_a_frame_goes_to_the_engine_that_is_given(engine):
+def test_a_frame_stays_here_if_the_engine_that_is_given_keeps_nothing(engine):
     log = fc.read_log(pd.DataFrame(LISTS), engine=engine.connection)
-    assert log.engine.backend is engine.connection
+    assert log.engine is default_engine()
     assert counted(log) == reference()
 
 
+def test_a_connection_of_duckdb():
+    connection = duckdb.connect()
+    log = fc.read_log(pd.DataFrame(LISTS), engine=connection)
+    assert log.engine.connection is connection
+    assert counted(log) == reference()
+
+
+@only_postgres
+def test_a_connection_of_psycopg_is_asked_for_types(engine):
+    name = engine.load(table()).get_name()
+    for source in (name, f"public.{name}", f"SELECT * FROM {name}"):
+        log = fc.read_log(source, engine=engine.connection.con)
+        assert (counted(log), log.source.name) == (reference(), "postgres")
+
+
 def test_what_is_no_table_gets_the_list_of_what_is():
-    for source in (7, {1, 2}, [1, 2], object()):
+    sources: list[Any] = [7, {1, 2}, [1, 2], object()]
+    for source in sources:
         with pytest.raises(SourceError, match=r"cannot read .+; give a path, .*Ibis table"):
             fc.read_log(source)
 
@@ -256,7 +275,11 @@ COUNTRIES = ["NL", "nl", "BE", None, "N%", "", "NL"]
     ],
 )
 def test_where_keeps_the_rows_for_which_it_holds(where, kept):
-    source = table().append_column("country", [COUNTRIES]).append_column("position", [range(7)])
+    source: Any = (
+        table().append_column("country", [COUNTRIES]).append_column("position", [range(7)])
+    )
+    if not isinstance(where, str):
+        source = ibis.duckdb.connect().create_table("log", source)
     log = fc.read_log(source, where=where)
     assert counted(log) == reference([LISTS[i] for i in kept])
     assert log.rows == len(kept)
@@ -267,8 +290,28 @@ def test_where_is_one_language_on_every_engine(engine):
     loaded = engine.load(source)
     sql = "country LIKE 'N_' AND country IN ('NL', 'BE') OR country IS NULL"
     log = fc.read_log(loaded, where=sql)
-    assert log.engine.backend is log.table.get_backend() is engine.connection
     assert counted(log) == reference([LISTS[i] for i in (0, 3, 6)])
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "1 = 1) OR (1 = 1",
+        "1 = 1; DROP TABLE log",
+        "1 = 1) UNION SELECT * FROM log --",
+        "context = '",
+        "(1 = 1",
+    ],
+)
+def test_where_is_one_condition_on_every_engine(engine, where):
+    with pytest.raises(SourceError, match="the filter"):
+        fc.read_log(engine.load(table()), where=where)
+
+
+def test_a_condition_may_have_quotes_parentheses_and_signs_in_its_text(engine):
+    where = "context IN ('q(', 'a;b', '--') OR (context <> 'x')"
+    kept = [row for row in LISTS if row["context"] is not None]
+    assert counted(fc.read_log(engine.load(table()), where=where)) == reference(kept)
 
 
 def test_a_filter_that_is_no_sql_is_shown_with_an_example():
@@ -285,10 +328,11 @@ def test_a_filter_of_a_missing_column_is_named():
     "where", [lambda t: t.countri == 3, lambda t: t["countri"] == 3, ibis._.countri == 3]
 )
 def test_a_function_of_a_missing_column_is_told_which_there_are(where):
+    source = ibis.duckdb.connect().create_table("log", table())
     with pytest.raises(
         SourceError, match=r"countri.*which has the columns context, items, clicks\."
     ):
-        fc.read_log(table(), where=where)
+        fc.read_log(source, where=where)
 
 
 @pytest.mark.parametrize("where", ["", "context = 'jag", lambda t: t.context, 3])

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from typing import Any
 
+import ibis
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -367,7 +368,10 @@ class TestExclude:
 
     @pytest.mark.parametrize("rule", ["agent = 'crawler'", lambda t: t.agent == "crawler"])
     def test_by_a_filter(self, rule):
-        log = from_events(self.SHOWN, CLICKS, exclude=rule)
+        shown: Any = self.SHOWN
+        if not isinstance(rule, str):  # of an Ibis table
+            shown = ibis.duckdb.connect().create_table("shown", pa.table(shown))
+        log = from_events(shown, CLICKS, exclude=rule)
         assert records(log) == bag([("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1})], 2)
         assert log.ledger.losses == {
             "impressions that are excluded": 3,

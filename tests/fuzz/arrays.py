@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-import ibis
 import pyarrow as pa
 
 import foreclick as fc
 from foreclick.batches import Batch, Batches
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.source import _key
-from foreclick.engines import default_engine
+from foreclick.engines import Table, default_engine
 from foreclick.logs import Shape
 from foreclick.logs.masks import DEEPEST_MASK
 from foreclick.policies import Policy
@@ -65,9 +64,10 @@ def tally_of(
 
 
 @cache
-def _nothing(shape: Shape) -> Any:  # noqa: ANN401 - an Ibis table
+def _nothing(shape: Shape) -> Table:
     """A table that stands for the rows, which nobody asks for."""
-    return ibis.table(dict.fromkeys(shape.stored, "int64"), name="rows")
+    kinds = pa.schema(dict.fromkeys(shape.stored, pa.int64()))
+    return Table(default_engine(), "rows", kinds)
 
 
 def shape_of(case: Case) -> Shape:
@@ -183,5 +183,5 @@ def _made(kind: type[P], rows: Sequence[tuple[Any, ...]], names: Iterable[str]) 
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     found = kind.__new__(kind)
     found.__dict__["_arrow"] = Rows(pa.table(columns), kind.__name__)
-    found.__dict__["_source"] = None, _nothing(Shape(1))
+    found.__dict__["_source"] = _nothing(Shape(1))
     return found

@@ -107,7 +107,7 @@ def test_a_store_is_asked_once_about_a_file(days, monkeypatch):
 def test_in_a_given_connection(days):
     connection = ibis.duckdb.connect()
     log = fc.read_log(days, engine=connection)
-    assert log.engine.backend is connection
+    assert log.engine.connection is connection.con
     assert counted(log) == reference()
 
 

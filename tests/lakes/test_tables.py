@@ -69,7 +69,7 @@ def test_a_delta_table_is_read_at_the_version_it_was_opened_at(delta):
 def test_a_delta_table_in_a_given_connection(delta):
     connection = ibis.duckdb.connect()
     log = fc.read_log(delta, engine=connection)
-    assert log.engine.backend is connection
+    assert log.engine.connection is connection.con
     assert counted(log) == reference(LIVE)
 
 

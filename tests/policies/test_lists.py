@@ -228,7 +228,7 @@ class TestObserved:
         days = [1] * 7 + [2] * 7
         table = random_logs.log_table(RECORDS, day=days)
         today = fc.read_log(table, where="day = 2")
-        yesterday = fc.read_log(table, where=lambda t: t.day == 1)
+        yesterday = fc.read_log(table, where="day = 1")
         past = [record for record, day in zip(RECORDS, days, strict=True) if day == 1]
         now = [record for record, day in zip(RECORDS, days, strict=True) if day == 2]
         found = fc.evaluate(

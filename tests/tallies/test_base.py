@@ -52,7 +52,7 @@ def test_halves_add_up_to_the_whole_exactly(engine):
     both = first + second
     whole = fc.tally(fc.read_log(table, **ROLES))  # in the DuckDB of this process
     assert both.to_arrow().equals(whole.to_arrow())
-    assert both.engine.backend is engine.connection
+    assert both.engine == engine.workplace
     schema = both.to_arrow().schema
     assert schema.field("n").type == schema.field("item_4").type == pa.int64()
     assert schema.field("clicks_1").type == schema.field("orders_2").type == pa.int64()
@@ -74,7 +74,7 @@ def test_depths_meet_on_every_engine(engine):
     one = fc.tally(engine.load(pa.Table.from_pylist(shallow)))
     other = fc.tally(fc.read_log(deep))  # from the DuckDB of this process
     both = one + other
-    assert both.engine.backend is engine.connection
+    assert both.engine == engine.workplace
     assert both.to_arrow().equals(fc.tally(shallow + deep).to_arrow())
 
 
@@ -252,7 +252,7 @@ def test_a_tally_is_read_in_the_connection_that_is_given(tmp_path):
     fc.tally(LISTS).write_parquet(tmp_path / "t.parquet")
     connection = ibis.duckdb.connect()
     back = fc.read_tally(tmp_path / "t.parquet", engine=connection)
-    assert back.engine.backend is connection
+    assert back.engine.connection is connection.con
     assert counted(back) == reference()
 
 
@@ -328,13 +328,14 @@ def test_the_tables_go_with_the_tally(engine):
     log = fc.read_log(source)
     tally = fc.tally(log)
     both = tally + tally
-    assert len(kept(engine)) == len(before) + 2
+    keeps = engine.workplace.far or engine.name == "duckdb"  # else the tally is here
+    assert len(kept(engine)) == len(before) + 2 * keeps
     del log  # its tally still stands on its table
     gc.collect()
     assert counted(tally) == reference()
     del tally
     gc.collect()
-    assert len(kept(engine)) == len(before) + 1
+    assert len(kept(engine)) == len(before) + keeps
     assert counted(both) == reference(LISTS * 2)
     del both
     gc.collect()

@@ -393,8 +393,7 @@ end(guarded(lambda: exec("os.kill(os.getpid(), signal.SIGTERM)"), last=True))
         def terminated() -> int:
             engine = fc.engines.duckdb.laptop(threads=1)
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
-            table = engine.backend.sql("SELECT a.range FROM range(10000000) a, range(100000) b")
-            engine.fetch(table.aggregate(s=table.range.sum()))
+            engine.ask("SELECT sum(a.range) FROM range(10000000) a, range(100000) b")
             return 0
 
         start = time.monotonic()

@@ -35,7 +35,7 @@ def held() -> dict[str, int]:
     """What this process holds; memory in MB."""
     gc.collect()
     default_engine().sweep()
-    con = default_engine().backend.con
+    con = default_engine().connection
     views = con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
     tables = con.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
     status = Path("/proc/self/status").read_text()

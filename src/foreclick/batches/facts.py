@@ -9,8 +9,8 @@ import numpy as np
 
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.source import Batches, batches_of
-from foreclick.logs import N
 from foreclick.tallies.base import Tally, context_sizes
+from foreclick.tallies.sums import sum_records
 
 
 def count_periods(tally: Tally) -> int:
@@ -21,9 +21,7 @@ def count_periods(tally: Tally) -> int:
 
 def count_records(tally: Tally) -> float:
     """How many records a tally has, as many as its batches count."""
-    rows = tally.stored[N].cast("float64")
-    (total,) = tally.engine.fetch(tally.stored.aggregate(records=rows.sum()))["records"]
-    return float(total.as_py() or 0.0) / tally.inflation
+    return sum_records(tally.stored) / tally.inflation
 
 
 def records_without_period(tally: Tally) -> float:

@@ -21,7 +21,7 @@ from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
 from foreclick.progress import passed
-from foreclick.tallies.base import Tally
+from foreclick.tallies.base import Tally, distinct
 from foreclick.tallies.files import whole_contexts
 
 T = TypeVar("T")
@@ -152,10 +152,7 @@ class _Rows:
         """What occurs in the whole log, asked of the engine: it reads these columns alone."""
         shape, stored = self.shape, self.tally.stored
         columns = [*([PERIOD] if shape.period else []), *shape.segments]
-        codes = {
-            name: Codes.of(self.tally.engine.fetch(stored.select(name).distinct())[name])
-            for name in columns
-        }
+        codes = {name: Codes.of(distinct(stored, name)) for name in columns}
         return Codebook(codes.pop(PERIOD, None), codes, self.tally.inflation)
 
 
@@ -191,7 +188,7 @@ def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
 
 def _key(tally: Tally) -> tuple[str, int]:
     """What batches are kept under; they keep the tally, so that no other table has its id."""
-    return "batches", id(tally.stored.op())
+    return "batches", id(tally.stored)
 
 
 class Remembered(Generic[T]):

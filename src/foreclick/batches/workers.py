@@ -61,7 +61,7 @@ def in_processes(tally: Tally, work: RowsWork[Answer], workers: int) -> Iterator
 
 def in_cluster(tally: Tally, work: RowsWork[Answer]) -> Iterator[Answer]:
     """What the work gives for every batch of a tally that stays in its cluster, in order."""
-    context = tally.stored.schema()[CONTEXT].to_pyarrow()
+    context = tally.stored.kinds.field(CONTEXT).type
     schema = pa.schema({CONTEXT: context, _PAYLOAD: pa.binary()})
     found = tally.engine.mapped(tally.stored, tally.shape.order, work.task, schema)
     for payload in found.sort_by(CONTEXT)[_PAYLOAD]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
+
 import foreclick as fc
-from foreclick.engines import Engine, filter_by, open_source, unchanged, whole
+from foreclick.engines import Engine, Table, filter_by, open_source, unchanged
+from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.secrets import unsigned
+from foreclick.tallies.base import distinct
 from foreclick.tallies.reading import is_tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import ibis.expr.types as ir
 
     from foreclick.cli.making import Optimize
     from foreclick.cli.options import Candidate, Candidates, Log
@@ -63,12 +65,12 @@ def _refuse_roles(args: Log, path: str) -> None:
         )
 
 
-def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
+def _stacked(paths: list[str], engine: Engine | None) -> Table:
     """The rows of all files, which must have the same columns."""
     tables = [open_source(path, engine)[1] for path in paths]
-    first = dict(tables[0].schema())
-    for path, table in zip(paths, tables, strict=True):
-        other = dict(table.schema())
+    kinds = [{field.name: called(field.type) for field in table.kinds} for table in tables]
+    first = kinds[0]
+    for path, other in zip(paths, kinds, strict=True):
         differ = [name for name in first | other if first.get(name) != other.get(name)]
         if differ:
             raise SourceError(
@@ -76,7 +78,11 @@ def _stacked(paths: list[str], engine: Engine | None) -> ir.Table:
                 f"{first.get(differ[0], 'absent')} and {other.get(differ[0], 'absent')} "
                 f"({len(differ)} such columns). Tally each by itself, then add the tallies."
             )
-    return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
+    if len(tables) == 1:
+        return tables[0]
+    columns = ", ".join(map(tables[0].engine.say.name, tables[0].columns))
+    union = " UNION ALL ".join(f"SELECT {columns} FROM {table.rows} AS s" for table in tables)
+    return replace(tables[0].query(union), held=tables)
 
 
 # --- candidates ---------------------------------------------------------------------------------
@@ -133,19 +139,19 @@ def _candidate(path: str, args: Candidate) -> fc.Policy:
     return _policy("scores" if scored else kind, args, table)
 
 
-def _guess(args: Candidate, table: ir.Table) -> str:
+def _guess(args: Candidate, table: Table) -> str:
     """What a table with these columns is meant to be."""
     if args.probability is not None or "probability" in table.columns:
         return "marginals" if _role(args, table, "position") in table.columns else "lists"
     return "ranking"
 
 
-def _scored(args: Candidate, table: ir.Table) -> bool:
+def _scored(args: Candidate, table: Table) -> bool:
     """Whether rows are items with scores; a table of lists may have a score per list."""
     return args.score is not None or {"score", _role(args, table, "item")} <= set(table.columns)
 
 
-def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
+def _policy(kind: str, args: Candidate, table: Table) -> fc.Policy:
     context, items, item, position = (
         _role(args, table, role) for role in ("context", "items", "item", "position")
     )
@@ -172,7 +178,7 @@ def _policy(kind: str, args: Candidate, table: ir.Table) -> fc.Policy:
     return fc.Ranking(table, context=context, items=items)
 
 
-def _role(args: Candidate, table: ir.Table, role: str) -> Any:  # noqa: ANN401
+def _role(args: Candidate, table: Table, role: str) -> Any:  # noqa: ANN401
     """The column that plays a role in the candidate; None if the role is not played.
 
     As said for the candidate; else called as in the log; else, where no column is called so, by
@@ -218,7 +224,7 @@ def read_constraints(args: Optimize, log: fc.Log | fc.Tally) -> dict[str, Any]:
     return found
 
 
-def _constraint(option: str, args: Optimize, *needed: str, path: str | None = None) -> ir.Table:
+def _constraint(option: str, args: Optimize, *needed: str, path: str | None = None) -> Table:
     """A table whose columns are called by their roles; those not needed may be there too."""
     path = path or getattr(args, option)
     try:
@@ -226,11 +232,12 @@ def _constraint(option: str, args: Optimize, *needed: str, path: str | None = No
     except SourceError as error:
         raise SourceError(f"--{option.replace('_', '-')}: {error}") from error
     for role in ("context", "item", "position", "items"):
-        called = getattr(args, role)
-        if isinstance(called, str) and called in table.columns and role not in table.columns:
-            table = table.rename({role: called})
+        own = getattr(args, role)
+        if isinstance(own, str) and own in table.columns and role not in table.columns:
+            value = f"s.{table.engine.say.name(own)}"
+            table = table.with_column(role, value, table.kinds.field(own).type)
     if "context" not in table.columns and args.no_context:
-        table = table.mutate(context=whole(0))
+        table = table.with_column("context", table.engine.say.cast("0", "whole"), pa.int64())
     missing = [role for role in needed if role not in table.columns]
     if missing:
         raise SourceError(
@@ -240,13 +247,14 @@ def _constraint(option: str, args: Optimize, *needed: str, path: str | None = No
     return table
 
 
-def _items(table: ir.Table) -> list[Any]:
-    return [row["item"] for row in open_source(table)[0].rows(table.select("item").distinct())]
+def _items(table: Table) -> list[Any]:
+    found: list[Any] = distinct(table, "item").to_pylist()
+    return found
 
 
 def _as_logged(words: list[str], log: fc.Log | fc.Tally) -> list[Any]:
     """Items that were written on the command line, as the log has them: text or numbers."""
-    if log.table["item_1"].type().is_string():
+    if pa.types.is_string(log.stored.kinds.field("item_1").type):
         return list(words)
     wrong = [word for word in words if not word.lstrip("-").isdecimal()]
     if wrong:

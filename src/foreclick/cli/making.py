@@ -40,8 +40,7 @@ class Tally(Log, Output):
     """
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.engines import ending, has_place, located, total
-        from foreclick.logs import N
+        from foreclick.engines import ending, has_place, located
         from foreclick.results import Result
 
         path = located(self.needed())
@@ -54,8 +53,7 @@ class Tally(Log, Output):
         counted = fc.tally(self.read(files))
         say(f"Writing {Path(path).name}")
         counted.write_parquet(path)
-        sums = counted.table.aggregate(records=total(counted.table[N]), rows=counted.table.count())
-        row = {"tally": path, **counted.engine.rows(sums)[0], "dropped": counted.dropped_rows}
+        row = {"tally": path, **counted.counts(), "dropped": counted.dropped_rows}
         notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
         return Result((row,), tuple(row), tuple(notes))
 

@@ -1,6 +1,6 @@
-"""Engines: where tables live and expressions are executed. Only this room knows a vendor."""
+"""Engines: where tables live and SELECTs are answered. Only this package knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, HASHES, Engine, hashed_here
+from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, hashed_here
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.files import (
     Fetched,
@@ -13,6 +13,7 @@ from foreclick.engines.files import (
     whole_file,
     write_rows,
 )
+from foreclick.engines.ibis import total, whole
 from foreclick.engines.readable import write_readable
 from foreclick.engines.sources import (
     TableLike,
@@ -24,28 +25,27 @@ from foreclick.engines.sources import (
     read_schemas,
     unchanged,
 )
-from foreclick.engines.statements import Statement
+from foreclick.engines.spelling import DUCKDB, SPELLINGS, Spelling
 from foreclick.engines.stores import is_remote, located, no_file, opened, state
-from foreclick.engines.values import absent, count_of, force, real, total, unordered, whole, zero
 
 __all__ = [
     "BUCKETS",
+    "DUCKDB",
     "HASHES",
+    "SPELLINGS",
     "Engine",
     "Fetched",
     "ScratchFile",
-    "Statement",
+    "Spelling",
+    "Table",
     "TableLike",
-    "absent",
     "bring",
     "checked_file",
-    "count_of",
     "default_engine",
     "ending",
     "engine_of",
     "filter_by",
     "flag_by",
-    "force",
     "has_place",
     "hashed_here",
     "is_remote",
@@ -56,15 +56,12 @@ __all__ = [
     "open_source",
     "opened",
     "read_schemas",
-    "real",
     "state",
     "total",
     "unchanged",
-    "unordered",
     "whole",
     "whole_directory",
     "whole_file",
     "write_readable",
     "write_rows",
-    "zero",
 ]

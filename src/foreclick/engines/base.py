@@ -1,4 +1,4 @@
-"""What every engine can do, through Ibis; the quirks of one engine are in its own module."""
+"""What is asked of an engine: to answer a SELECT with Arrow. Everything else follows from that."""
 
 from __future__ import annotations
 
@@ -8,26 +8,19 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from foreclick.engines.files import ScratchFile
+from foreclick.engines.spelling import DIGITS, SPELLINGS, Spelling
 from foreclick.engines.stores import brief, harmless
-from foreclick.engines.values import md5, substr
 from foreclick.errors import STATEMENT, EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ibis.backends import BaseBackend
-
-    from foreclick.engines.statements import Statement
+    from collections.abc import Iterable
 
 listeners: list[Callable[[str, str | None, str, float], None]] = []
 """Called with each statement that an engine has answered: engine, step, SQL and seconds."""
@@ -35,179 +28,157 @@ listeners: list[Callable[[str, str | None, str, float], None]] = []
 BATCH = 100_000
 """Rows that are fetched at once."""
 
-_numbers = itertools.count(1)
-_HEX = "0123456789abcdef"
-_DIGITS = 7  # 28 bits of the digest: far more than 30 buckets need, and no overflow anywhere
-
 BUCKETS = 30
 """Units (users) survive in a tally as one of so many buckets."""
 
-HASHES = 16**_DIGITS
-"""How many numbers `Engine.hashed` can give."""
+HASHES = 16**DIGITS
+"""How many numbers `Spelling.hashed` can give."""
 
+_numbers = itertools.count(1)
 _PROBE = "foreclick: zoë 東京"
 _proven: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""Connections whose hash was found to be right; by their id, for Ibis calls others equal."""
-
+"""Connections whose hash was found to be right, by their id."""
 
 _unneeded: deque[tuple[Engine, str]] = deque()
-"""Tables that no expression needs any more.
+"""Tables that nothing needs any more.
 
 The garbage collector may run in the middle of a statement, while a driver holds its lock; so it
 only notes them here, and the engine drops them before it makes the next one.
 """
 
 
-def _forget(engine: Engine, name: str) -> None:
-    """Drop a table that nobody needs; a connection that is already closed has dropped it."""
-    with suppress(Exception):
-        engine.drop(name)
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of an engine: a table, a view, or a query, unexecuted.
+
+    Attributes:
+        engine: where they are.
+        rows: what stands after FROM, in the engine's words.
+        kinds: the columns and their types.
+        held: what the rows need for as long as they are used: a temporary table, a file.
+    """
+
+    engine: Engine
+    rows: str
+    kinds: pa.Schema
+    held: object = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.kinds.names)
+
+    def query(self, sql: str, kinds: pa.Schema | None = None) -> Table:
+        """A SELECT over these rows (`self.rows`), of other columns if they are given."""
+        return replace(self, rows=f"({sql})", kinds=kinds or self.kinds, held=self)
+
+    def select(self, *names: str) -> Table:
+        """Some of the columns, in this order."""
+        if names == self.columns:
+            return self
+        columns = ", ".join(map(self.engine.say.name, names))
+        kinds = pa.schema([self.kinds.field(name) for name in names])
+        return self.query(f"SELECT {columns} FROM {self.rows} AS s", kinds)
+
+    def with_column(self, name: str, value: str, kind: pa.DataType) -> Table:
+        """These rows with one more column, a value of `s`."""
+        say, others = self.engine.say, [f for f in self.kinds if f.name != name]
+        columns = {f.name: f"s.{say.name(f.name)}" for f in others} | {name: value}
+        kinds = pa.schema([*others, pa.field(name, kind)])
+        return self.query(f"SELECT {say.names(columns)} FROM {self.rows} AS s", kinds)
+
+    def total(self, column: str) -> str:
+        """The sum of a column; integers stay 64-bit integers on every engine."""
+        whole = pa.types.is_integer(self.kinds.field(column).type)
+        say = self.engine.say
+        return say.cast(f"sum({say.name(column)})", "whole" if whole else "real")
+
+    def to_pyarrow(self) -> pa.Table:
+        """All rows."""
+        return self.engine.fetch(self)
+
+    # --- as questions ask, which know tables as Ibis's ---
+
+    def op(self) -> Table:
+        """What tells these rows from others: they themselves."""
+        return self
+
+    def __getitem__(self, name: str) -> Column:
+        return Column(self.kinds.field(name).type)
+
+    def schema(self) -> Schema:
+        """The columns and their types."""
+        return Schema(self.kinds)
 
 
-@contextmanager
-def _unfused() -> Iterator[None]:
-    """Engines merge nested selects themselves; Ibis would take a sixth of its time for it."""
-    options, before = ibis.options.sql, ibis.options.sql.fuse_selects
-    options.fuse_selects = False
-    try:
-        yield
-    finally:
-        options.fuse_selects = before
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table."""
+
+    kinds: pa.Schema
+
+    def to_pyarrow(self) -> pa.Schema:
+        """In Arrow's words."""
+        return self.kinds
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, which tells its type."""
+
+    kind: pa.DataType
+
+    def type(self) -> Column:
+        """The type, which can be asked further."""
+        return self
+
+    def is_integer(self) -> bool:
+        """Whether it is of integers."""
+        return bool(pa.types.is_integer(self.kind))
+
+    def is_string(self) -> bool:
+        """Whether it is of text."""
+        return bool(pa.types.is_string(self.kind))
 
 
 class Engine:
-    """A place where tables live and expressions are executed: one Ibis backend.
+    """A place where tables live and SELECTs are answered.
 
-    The relational rooms build expressions; only this class and its children run them.
+    To add an engine is to write `arrow` and a row of `SPELLINGS`.
 
     Attributes:
+        dialect: how it spells.
         far: whether it is a cluster or a server, rather than part of this process.
-        maps: whether it has workers that a Python function can be sent to.
-        reads_raw: whether its tables are read row by row and all work is done at home.
-        hashes: whether tests have shown that `hashed` is right there; otherwise it is asked.
-        read_only: whether nothing may be created in it. What is computed there once is then fetched
-            and kept at home. So it is by default: many engines have no temporary tables, or their
-            sessions forget them.
+        maps: whether it has workers that a Python function can be sent to (`mapped`).
+        hashes: whether tests have shown that its hash is right; otherwise it is asked.
+        tables: whether a text that is given as a source is one of its tables, or a SELECT.
+        keeps: whether tables may be kept in it. Otherwise what is computed there is fetched at once
+            and kept at home.
+        connection: of its driver.
     """
 
+    dialect: str = ""
     far: ClassVar[bool] = True
     maps: ClassVar[bool] = False
-    reads_raw: ClassVar[bool] = False
     hashes: ClassVar[bool] = False
-    read_only: bool = True
+    tables: ClassVar[bool] = False
+    keeps: bool = False
 
-    def __init__(self, backend: BaseBackend, *, read_only: bool = False) -> None:
-        self.backend: Any = backend
-        self.read_only = read_only or type(self).read_only
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401
+        self.connection = connection
 
-    @property
-    def workplace(self) -> Engine:
-        """Where `materialise`, `make` and `show` keep tables: here, or at home."""
-        if not self.read_only:
-            return self
-        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - built on this module
+    def arrow(self, sql: str, schema: pa.Schema | None) -> pa.RecordBatchReader:
+        """The rows of a SELECT; of these types, where the driver does not tell them."""
+        raise NotImplementedError
 
-        return default_engine()
-
-    @property
-    def name(self) -> str:
-        """The Ibis name of the engine: duckdb, pyspark, postgres, …."""
-        return str(self.backend.name)
-
-    def __eq__(self, other: object) -> bool:
-        # Ibis calls two connections equal that were opened alike; their tables are not shared.
-        return isinstance(other, Engine) and self._place is other._place
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    @property
-    def _place(self) -> object:
-        """What tables must have in common to be joined."""
-        return self.backend
-
-    # --- executing ---------------------------------------------------------------------------
-
-    def fetch(self, expr: ir.Table) -> pa.Table:
-        """The rows of `expr`, brought home as Arrow."""
-        return pa.Table.from_batches(self.batches(expr), _arrow_schema(expr))
-
-    def ask(self, statement: Statement, table: ir.Table, *options: Any) -> pa.Table:  # noqa: ANN401
-        """The rows of ``statement(engine, table, *options)``; see `statements`."""
-        return self.fetch(statement(self, table, *options))
-
-    def make(self, step: str, statement: Statement, table: ir.Table, *options: Any) -> ir.Table:  # noqa: ANN401
-        """Keep the rows of ``statement(engine, table, *options)`` in the engine: `materialise`."""
-        return self.materialise(statement(self, table, *options), step)
-
-    def sweep(self) -> None:
-        """Drop the tables of this engine that no expression needs any more."""
-        with self._alone():
-            for _ in range(len(_unneeded)):
-                try:
-                    engine, name = _unneeded.popleft()
-                except IndexError:  # another thread was faster
-                    return
-                if engine == self:
-                    _forget(self, name)
-                else:
-                    _unneeded.append((engine, name))
-
-    def rows(self, expr: ir.Table) -> list[dict[str, Any]]:
-        """The rows of a small `expr`, as dicts."""
-        found: list[dict[str, Any]] = self.fetch(expr).to_pylist()
-        return found
-
-    def materialise(self, expr: ir.Table, step: str) -> ir.Table:
-        """Execute `expr` once and keep its rows in `workplace`, under a name that says the step.
-
-        The table lives as long as an expression over it does.
-        """
-        if self.read_only:
-            with self._explained(expr, step):
-                return self.brought(expr)
-        self.sweep()
-        name = self.unique(step)
-        with self._explained(expr, step):
-            return self._owned(name, lambda: self._store(name, expr))
-
-    def held(self, expr: ir.Table, step: str) -> ir.Table:
-        """`expr` executed once, if its rows may be kept where it lives; as it is elsewhere."""
-        return expr if self.read_only else self.materialise(expr, step)
-
-    def show(self, table: pa.Table) -> ir.Table:
-        """An Arrow table as a table of `workplace`, for as long as an expression needs it."""
-        if self.read_only:
-            return self.workplace.show(table)
-        name = self.unique("source")
-        return self._owned(name, lambda: self._store(name, table))
-
-    def _owned(self, name: str, make: Callable[[], ir.Table]) -> ir.Table:
-        """A table that is dropped when no expression over it is left, or if making it fails."""
-        try:
-            table = make()
-        except BaseException:
-            _forget(self, name)
-            raise
-        finalizer = weakref.finalize(table.op(), _unneeded.append, (self, name))
-        finalizer.atexit = False  # what is temporary goes with the process anyway
-        return table
-
-    def batches(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
-        """The rows of `expr` in batches, for tables larger than memory."""
-        schema = _arrow_schema(expr)
-        with self._explained(expr):
-            for batch in self._fetched(_without_booleans(expr)):
-                yield batch.cast(schema)
-
-    def _fetched(self, expr: ir.Table) -> Iterable[pa.RecordBatch]:
-        """Batches as the engine's driver gives them, of the types that Ibis knows or others."""
-        reader: Iterable[pa.RecordBatch] = self.backend.to_pyarrow_batches(expr, chunk_size=BATCH)
-        return reader
+    def schema_of(self, rows: str) -> pa.Schema:
+        """The columns of what stands after FROM."""
+        with self.explained(rows):
+            return self.arrow(f"SELECT * FROM {rows} AS s LIMIT 0", None).schema
 
     def mapped(
         self,
-        expr: ir.Table,
+        table: Table,
         order: Sequence[str],
         work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         schema: pa.Schema,
@@ -215,43 +186,104 @@ class Engine:
         """What the engine's workers make of the rows, where they are; for engines with `maps`.
 
         Args:
-            expr: the rows.
+            table: the rows.
             order: columns; a worker gets a range of the first, with its rows sorted by all.
             work: from batches of rows to batches of the answer.
             schema: the columns of the answer.
         """
         raise NotImplementedError
 
-    def brought(self, expr: ir.Table) -> ir.Table:
-        """The rows of `expr` as a table at home; they need not fit in memory."""
-        return self.workplace.spooled(_arrow_schema(expr), self.batches(expr))
+    # --- what follows from that ------------------------------------------------------------------
 
-    def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ir.Table:
-        """Rows as a table of this engine, written to a temporary file as they come.
+    @property
+    def name(self) -> str:
+        """What the engine is called: duckdb, pyspark, postgres, …."""
+        return self.dialect
 
-        They need not fit in memory. The file goes with the last expression over the table.
-        """
-        scratch = ScratchFile("rows.parquet")
-        with pq.ParquetWriter(scratch.path, schema, compression="zstd") as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        table = self.read_parquet([scratch.path])
-        weakref.finalize(table.op(), scratch.remove)  # a bound method: the file stays until then
-        return table
+    @property
+    def say(self) -> Spelling:
+        """How the engine spells."""
+        return SPELLINGS[self.dialect]
 
-    def read_parquet(self, files: Sequence[str]) -> ir.Table:
+    @property
+    def workplace(self) -> Engine:
+        """Where `keep` and `show` put tables: here, or at home."""
+        if self.keeps:
+            return self
+        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - built on this module
+
+        return default_engine()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Engine) and self.connection is other.connection
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def table(self, rows: str, held: object = None) -> Table:
+        """What stands after FROM, as a table."""
+        return Table(self, rows, self.schema_of(rows), held)
+
+    def named(self, text: str) -> Table:
+        """A table by its name, with its schema or without, or the rows of a SELECT."""
+        if text.split(maxsplit=1)[0].upper() in ("SELECT", "WITH"):
+            return self.table(f"({text})")
+        return self.table(".".join(map(self.say.name, text.split("."))))
+
+    def ask(self, sql: str, schema: pa.Schema | None = None, step: str | None = None) -> pa.Table:
+        """The rows of a SELECT, which are few."""
+        with self.explained(sql, step):
+            found = self.arrow(sql, schema).read_all()
+            return found if schema is None else _cast(found, schema)
+
+    def fetch(self, table: Table) -> pa.Table:
+        """All rows of a table."""
+        return self.ask(f"SELECT * FROM {table.rows} AS s", table.kinds)
+
+    def rows(self, table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - or an Ibis expression
+        """The rows of a small table, as dicts."""
+        if not isinstance(table, Table):
+            from foreclick.engines.ibis import text_of  # noqa: PLC0415 - an extra
+
+            table = text_of(table, self)
+        found: list[dict[str, Any]] = self.fetch(table).to_pylist()
+        return found
+
+    def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
+        """The rows of a table in batches, for those larger than memory."""
+        sql = f"SELECT * FROM {table.rows} AS s"
+        with self.explained(sql):
+            for batch in self.arrow(sql, table.kinds):
+                yield _cast(batch, table.kinds)
+
+    def keep(self, step: str, table: Table) -> Table:
+        """The rows of a table, computed once and kept in `workplace`; the name says the step."""
+        sql = f"SELECT * FROM {table.rows} AS s"
+        with self.explained(sql, step):
+            return self.workplace.spooled(table.kinds, self.batches(table))
+
+    def show(self, table: pa.Table) -> Table:
+        """An Arrow table as a table of `workplace`, for as long as it is used."""
+        return self.workplace.show(table)
+
+    def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Table:
+        """Rows as a table of this engine; they need not fit in memory."""
+        raise NotImplementedError
+
+    def read_parquet(self, files: Sequence[str]) -> Table:
         """Parquet files of the same columns, as one table."""
-        return ibis.union(*[self.backend.read_parquet(file) for file in files])
+        raise NotImplementedError
 
-    def read_files(self, reader: str, files: Sequence[str]) -> ir.Table:
+    def read_files(self, reader: str, files: Sequence[str]) -> Table:
         """Files or URLs of one format, as one table.
 
         Args:
             reader: read_parquet, read_csv or read_json.
             files: paths, globs or URLs.
         """
-        read = getattr(self.backend, reader)
-        return ibis.union(*[read(file) for file in files])
+        raise EngineError(
+            f"{self.name} reads no files ({reader}, {files[0]!r}): leave engine= out."
+        )
 
     def reaches(self, paths: Sequence[str]) -> bool:  # noqa: ARG002 - see children
         """Whether the engine lists and reads these URLs by itself."""
@@ -265,124 +297,65 @@ class Engine:
         """Give back memory that is kept for tables which are not needed soon."""
 
     def drop(self, name: str) -> None:
-        """Forget a table made by `materialise` or `show`."""
-        self.backend.drop_table(name, force=True)
+        """Forget a table made by `keep` or `show`."""
+        raise NotImplementedError
 
-    def _store(self, name: str, rows: ir.Table | pa.Table) -> ir.Table:
-        return self.backend.create_table(name, rows, temp=True)
+    def sweep(self) -> None:
+        """Drop the tables of this engine that nothing needs any more."""
+        with self.alone():
+            for _ in range(len(_unneeded)):
+                try:
+                    engine, name = _unneeded.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                if engine == self:
+                    _forget(self, name)
+                else:
+                    _unneeded.append((engine, name))
+
+    def owned(self, name: str, make: Callable[[], object]) -> Owner:
+        """Makes a table that is dropped when nothing needs it, or if making it fails."""
+        self.sweep()
+        try:
+            make()
+        except BaseException:
+            _forget(self, name)
+            raise
+        return Owner(self, name)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """One thread at a time, for an engine whose connection threads must not share."""
         yield
 
     @contextmanager
-    def _explained(
-        self,
-        expr: ir.Table | Callable[[], ir.Table],
-        step: str | None = None,
-        *,
-        sent: bool = True,
-    ) -> Iterator[None]:
+    def explained(self, sql: str, step: str | None = None) -> Iterator[None]:
         """Turn an engine's failure into one error that names the step and shows its SQL.
 
-        `listeners` are told of the statement and its seconds, if it is sent, not only compiled.
+        `listeners` are told of the statement and its seconds.
         """
-        with self._alone():
+        with self.alone():
             start = time.perf_counter()
             try:
-                with _unfused():
-                    yield
-                if listeners and sent:
-                    seconds = time.perf_counter() - start
-                    for listen in listeners:
-                        listen(self.name, step, self._sql(expr), seconds)
+                yield
+                for listen in listeners:
+                    listen(self.name, step, sql, time.perf_counter() - start)
             except (KeyboardInterrupt, EngineError):
                 raise
             except Exception as error:
-                if self._interrupted(error):
-                    raise KeyboardInterrupt from error
+                if "interrupted" in str(error).lower() and isinstance(error, RuntimeError):
+                    raise KeyboardInterrupt from error  # the user's Ctrl-C
                 what = f"step {step!r}" if step else "a query"
-                said = f"{self.name} failed in {what}: {brief(error)}{self._remedy()}"
-                raise EngineError(f"{said}{STATEMENT}{self._sql(expr)}") from harmless(error)
+                said = f"{self.name} failed in {what}: {brief(error)}{self.remedy()}"
+                raise EngineError(f"{said}{STATEMENT}{sql}") from harmless(error)
 
-    def _remedy(self) -> str:
+    def remedy(self) -> str:
         """What to do about a failure, where the engine's state tells; with a blank before it."""
         return ""
 
-    def _sql(self, expr: ir.Table | Callable[[], ir.Table]) -> str:
-        """A statement as the engine reads it, for people."""
-        try:
-            query = expr if isinstance(expr, ir.Table) else expr()
-            return str(ibis.to_sql(query, dialect=self.name))
-        except Exception:  # noqa: BLE001 - the failure may be that it cannot be compiled
-            return "(no SQL: the expression did not compile)"
-
-    def _interrupted(self, error: Exception) -> bool:
-        """Whether an engine's failure is the user's Ctrl-C."""
-        return "interrupted" in str(error).lower() and isinstance(error, RuntimeError)
-
-    @staticmethod
-    def unique(step: str) -> str:
-        """A table name nobody else uses."""
-        return f"foreclick_{step}_{os.getpid()}_{next(_numbers)}"
-
-    # --- what engines spell differently ------------------------------------------------------
-
-    def element(self, array: ir.ArrayValue, k: int) -> ir.Value:
-        """Element k (from 1) of an array, NULL where the array is shorter."""
-        return (array.length() >= k).ifelse(array[k - 1], ibis.null(array.type().value_type))
-
-    def only(self, value: ir.Column, where: ir.BooleanColumn) -> ir.Scalar:
-        """The one value of a group where a condition holds, NULL where it does nowhere."""
-        return value.max(where=where)
-
-    def distinct_count(self, array: ir.ArrayValue) -> ir.IntegerValue:
-        """How many different elements an array has."""
-        return array.unique().length()
-
-    def listed(self, text: ir.StringValue) -> ir.ArrayValue:
-        """A list that is written as text: JSON, or plain, such as ``[1, 2]``, ``a|b`` and ``a, b``.
-
-        Text with quotes that is no JSON is NULL, and thus found by the rules of a log, not guessed.
-        """
-        bare = text.strip().re_replace(r"^\[|\]$", "").strip()
-        plain = bare.re_replace(r"\s*[,|]\s*", ",")
-        split = (plain == "").ifelse(ibis.null("array<string>"), plain.split(","))
-        quoted = text.contains('"') | text.contains("'")
-        return quoted.ifelse(self._from_json(text), split)
-
-    def _from_json(self, text: ir.StringValue) -> ir.ArrayValue:  # noqa: ARG002 - see children
-        """A list of text, of JSON; NULL where it is none, or the engine does not read JSON."""
-        return ibis.null("array<string>")
-
-    def microseconds(self, moment: ir.TimestampValue) -> ir.IntegerValue:
-        """A timestamp as microseconds since 1970."""
-        return moment.epoch_seconds().cast("int64") * 1_000_000 + moment.microsecond().cast("int64")
-
-    def bucket(self, unit: ir.Value) -> ir.IntegerValue:
-        """The unit's bucket: the first seven hex digits of the MD5 of its text, modulo 30.
-
-        Ibis's own `hash` is another function on each engine; this is the same number everywhere.
-        """
-        return (self.hashed(unit) % BUCKETS).cast("int16")
-
-    def hashed(self, value: ir.Value, salt: str = "") -> ir.IntegerValue:
-        """A number below `HASHES`: the first seven hex digits of the MD5 of salt and text.
-
-        It is the same on every engine, and `hashed_here` in Python.
-        """
-        self._check_hash()
-        return self._hashed(value, salt)
-
-    def _hashed(self, value: ir.Value, salt: str = "") -> ir.IntegerValue:
-        text = value.cast("string").fill_null("")
-        salted = ibis.literal(salt) + text if salt else text
-        return self._hex_number(substr(self._md5(salted), 1, _DIGITS))
-
-    def _check_hash(self) -> None:
+    def check_hash(self) -> None:
         """Refuse an engine that hashes otherwise: its buckets would be wrong."""
-        if self.hashes or _proven.get(id(self.backend)) is self.backend:
+        if self.hashes or _proven.get(id(self.connection)) is self.connection:
             return
         expected = hashed_here(_PROBE)
         remedy = (
@@ -390,38 +363,42 @@ class Engine:
             "write it to Parquet files and read those."
         )
         try:
-            probe = self._hashed(ibis.literal(_PROBE)).name("found").as_table()
-            found = self.fetch(probe)["found"][0].as_py()
+            kind = pa.schema({"found": pa.int64()})
+            sql = f"SELECT {self.say.hashed(self.say.literal(_PROBE))} AS found"
+            found = self.ask(sql, kind)["found"][0].as_py()
         except EngineError as error:
             raise EngineError(f"{self.name} has no MD5 that foreclick knows. {remedy}") from error
         if found != expected:
             raise EngineError(f"{self.name} hashes {_PROBE!r} to {found}, not {expected}. {remedy}")
-        _proven[id(self.backend)] = self.backend
+        _proven[id(self.connection)] = self.connection
 
-    def _md5(self, text: ir.StringValue) -> ir.StringValue:
-        """The lower-case hexadecimal MD5 of UTF-8 text."""
-        return md5(text)
+    @staticmethod
+    def unique(step: str) -> str:
+        """A table name nobody else uses."""
+        return f"foreclick_{step}_{os.getpid()}_{next(_numbers)}"
 
-    def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
-        """A hexadecimal number of seven digits; engines with a function for it are faster."""
-        number: ir.IntegerValue = ibis.literal(0, type="int64")
-        for place in range(_DIGITS):
-            digit = ibis.literal(_HEX).find(substr(digits, place + 1, 1)).cast("int64")
-            number = number * 16 + digit
-        return number
+
+class Owner:
+    """Whoever holds it needs a temporary table, which is dropped afterwards."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.name = name
+        finalizer = weakref.finalize(self, _unneeded.append, (engine, name))
+        finalizer.atexit = False  # what is temporary goes with the process anyway
+
+
+def _forget(engine: Engine, name: str) -> None:
+    """Drop a table that nobody needs; a connection that is already closed has dropped it."""
+    with suppress(Exception):
+        engine.drop(name)
+
+
+def _cast(rows: Any, schema: pa.Schema) -> Any:  # noqa: ANN401
+    """Rows as these types: engines have integers and decimals of widths of their own."""
+    loose = pa.schema([field.with_nullable(True) for field in schema])
+    return rows if rows.schema.equals(loose) else rows.cast(loose)
 
 
 def hashed_here(text: str) -> int:
-    """What `Engine.hashed` gives for a text, with its salt in front."""
-    return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:_DIGITS], 16)
-
-
-def _arrow_schema(expr: ir.Table) -> pa.Schema:
-    """The columns of an expression in Arrow, none of them marked as never NULL."""
-    return pa.schema([field.with_nullable(True) for field in expr.schema().to_pyarrow()])
-
-
-def _without_booleans(expr: ir.Table) -> ir.Table:
-    """Booleans as 0 and 1: some engines have no others, and their drivers do not tell."""
-    flags = [name for name, kind in expr.schema().items() if kind.is_boolean()]
-    return expr.mutate(**{name: expr[name].cast("int32") for name in flags}) if flags else expr
+    """What `Spelling.hashed` gives for a text, with its salt in front."""
+    return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:DIGITS], 16)

@@ -1,11 +1,9 @@
-"""PostgreSQL: a log in a database server."""
+"""PostgreSQL: a log in a database server, in which nothing is created."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
 from foreclick.engines.base import BATCH, Engine
@@ -13,43 +11,66 @@ from foreclick.engines.base import BATCH, Engine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_KINDS = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "numeric": pa.decimal128(38, 9),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
+"""By the name that PostgreSQL has for a type; others come as text."""
 
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def textout(text: str) -> str:  # type: ignore[empty-body]
-    """Text as PostgreSQL's input functions take it."""
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def bit_in(text: str, oid: int, bits: int) -> str:  # type: ignore[empty-body]
-    """A bit string; after a leading x, of hexadecimal digits."""
-
-
-@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
-def int4(bits: str) -> int:  # type: ignore[empty-body]
-    """The integer that a bit string is."""
+_TYPES = """
+SELECT t.oid, t.typname, e.typname
+FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+WHERE t.oid = ANY(%s)
+"""
 
 
 class Postgres(Engine):
-    """Ibis's PostgreSQL backend."""
+    """A connection of psycopg 3."""
 
+    dialect = "postgres"
     hashes = True
-    read_only = False
+    tables = True
 
-    def _fetched(self, expr: ir.Table) -> Iterator[pa.RecordBatch]:
-        """By a cursor of the server, which sends so many rows at once; Ibis would ask for all."""
-        self.backend._run_pre_execute_hooks(expr)  # noqa: SLF001 - registers memtables
-        kind = expr.schema().as_struct().to_pyarrow()
-        connection = self.backend.con
+    def arrow(self, sql: str, schema: pa.Schema | None) -> pa.RecordBatchReader:
+        """By a cursor of the server, which sends so many rows at once."""
+        if schema is None:
+            schema = self._described(sql)
+        return pa.RecordBatchReader.from_batches(schema, self._rows(sql, schema))
+
+    def _rows(self, sql: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        connection, kind = self.connection, pa.struct(list(schema))
         with connection.transaction(), connection.cursor(self.unique("cursor")) as cursor:
-            cursor.execute(self.backend.compile(expr))
+            cursor.execute(sql)
             while rows := cursor.fetchmany(BATCH):
                 yield pa.RecordBatch.from_struct_array(pa.array(rows, kind))
 
-    def _remedy(self) -> str:
-        if not self.backend.con.closed:
+    def _described(self, sql: str) -> pa.Schema:
+        """The columns of a SELECT, by the names of their types."""
+        connection = self.connection
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({sql}) AS s LIMIT 0")
+            columns = cursor.description
+            cursor.execute(_TYPES, [[column.type_code for column in columns]])
+            names = {oid: (name, element) for oid, name, element in cursor.fetchall()}
+        kinds = {}
+        for column in columns:
+            name, element = names[column.type_code]
+            kind = _KINDS.get(element or name, pa.string())
+            if name == "numeric" and column.precision:
+                kind = pa.decimal128(column.precision, column.scale or 0)
+            kinds[column.name] = pa.list_(kind) if element else kind
+        return pa.schema(kinds)
+
+    def remedy(self) -> str:
+        """What to do when the server is gone."""
+        if not self.connection.closed:
             return ""
         return ". The connection is gone, and its temporary tables with it: connect and ask again."
-
-    def _hex_number(self, digits: ir.StringValue) -> ir.IntegerValue:
-        """As bits: six times faster than digit by digit."""
-        return int4(bit_in(textout(ibis.literal("x") + digits), 0, 28))

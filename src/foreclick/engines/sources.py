@@ -1,38 +1,45 @@
-"""From anything a user may hold (path, frame, lake, Ibis table) to a table in an engine."""
+"""From anything a user may hold (path, frame, lake, table of an engine) to a table."""
 
 from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import has_magic
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-import ibis.expr.operations as ops
-import ibis.expr.schema as sch
-import ibis.expr.types as ir
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlglot as sg
-import sqlglot.expressions as sge
 
 from foreclick.engines import lakes, stores
-from foreclick.engines.base import Engine
-from foreclick.engines.duckdb import DuckDB, default_engine, relation_to_arrow
+from foreclick.engines.base import Engine, Table
+from foreclick.engines.duckdb import DuckDB, default_engine
+from foreclick.engines.kinds import is_list
+from foreclick.engines.mariadb import MariaDB
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
-from foreclick.engines.warehouses import WAREHOUSES, Rows
-from foreclick.errors import ForeclickError, SourceError
+from foreclick.engines.spelling import check_condition
+from foreclick.errors import EngineError, ForeclickError, SourceError
 from foreclick.words import did_you_mean
 
 
 class ArrowStream(Protocol):
-    """A table that gives its rows as an Arrow stream: of Arrow, pandas, Polars or DuckDB."""
+    """A table that gives its rows as an Arrow stream: of Arrow, pandas, Polars, DuckDB or Ibis."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The stream, in a capsule."""
+        ...
+
+
+class SparkFrame(Protocol):
+    """A DataFrame of Spark."""
+
+    @property
+    def sparkSession(self) -> Any:  # noqa: ANN401, N802 - pyspark is optional, and calls it so
+        """Its session."""
         ...
 
 
@@ -44,17 +51,12 @@ TableLike: TypeAlias = (
     | Sequence[Mapping[str, Any]]
     | ArrowStream
     | lakes.ArrowDataset
-    | ir.Table
+    | SparkFrame
+    | Table
 )
 """What a table can be read from: paths, globs or URLs, columns by name, rows, a frame, a stream or
 dataset of Arrow, an Ibis table."""
 
-_ENGINES: dict[str, type[Engine]] = {
-    **WAREHOUSES,
-    "duckdb": DuckDB,
-    "pyspark": Spark,
-    "postgres": Postgres,
-}
 _READERS = {
     ".parquet": "read_parquet",
     ".pq": "read_parquet",
@@ -67,7 +69,7 @@ _READERS = {
 _read_only: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Connections in which nothing may be created, because the user said so; by their id."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # sqlglot underlines what it does not understand
+_NO_COLUMN = re.compile(r'Referenced column "(.*?)" not found')
 _ACCEPTED = (
     "a path, a glob, a URL or a list of them (Parquet, CSV or JSON files, a Delta or Iceberg "
     "table), a pandas or Polars frame, an Arrow table, dataset or stream, a DuckDB relation, a "
@@ -75,12 +77,30 @@ _ACCEPTED = (
 )
 
 
-def engine_of(backend: Any) -> Engine:  # noqa: ANN401 - an Ibis backend, or already an engine
-    """The engine around an Ibis connection."""
-    if isinstance(backend, Engine):
-        return backend
-    kind = _ENGINES.get(getattr(backend, "name", ""), Rows)
-    return kind(backend, read_only=_read_only.get(id(backend)) is backend)
+def engine_of(connection: Any) -> Engine:  # noqa: ANN401
+    """The engine around a connection of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark."""
+    if isinstance(connection, Engine):
+        return connection
+    if isinstance(connection, duckdb.DuckDBPyConnection):
+        found: Engine = DuckDB(connection)
+    elif _comes_from(connection, "psycopg"):
+        found = Postgres(connection)
+    elif _comes_from(connection, "pyspark"):
+        found = Spark(connection)
+    elif _comes_from(connection, "pymysql"):
+        found = MariaDB(connection)
+    else:
+        from foreclick.engines import ibis  # noqa: PLC0415 - an extra
+
+        found = ibis.engine_of(connection)
+    return _remembered(found)
+
+
+def _remembered(engine: Engine) -> Engine:
+    """An engine that keeps no tables, if the user said so of its connection."""
+    if _read_only.get(id(engine.connection)) is engine.connection:
+        engine.keeps = False
+    return engine
 
 
 def open_source(
@@ -88,29 +108,32 @@ def open_source(
     engine: Any = None,  # noqa: ANN401
     *,
     read_only: bool = False,
-) -> tuple[Engine, ir.Table]:
+) -> tuple[Engine, Table]:
     """The table that `source` is, and the engine it lives in.
 
     A source that lives nowhere yet (a path, a frame) is opened in `engine`, by default in the
     DuckDB of this process. With `read_only`, nothing is ever created in that engine; this is kept
     in mind for its connection, whose other tables (candidates, for instance) are read alike.
     """
-    home, table = _opened(source, engine)
-    if read_only and not home.read_only:
-        home.read_only = True
-        _read_only[id(home.backend)] = home.backend
+    table = _opened(source, engine)
+    home = _remembered(table.engine)
+    if read_only and home.keeps and home != default_engine():
+        home.keeps = False
+        _read_only[id(home.connection)] = home.connection
     return home, table
 
 
-def _opened(source: Any, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
-    if isinstance(source, ir.Table):
-        backends, _ = source._find_backends()  # noqa: SLF001 - the public one insists on one
-        if not backends:  # a memtable belongs to no engine
-            return _show(source.to_pyarrow(), engine)
-        home = engine_of(backends[0])
-        return (home.workplace, home.brought(source)) if home.reads_raw else (home, source)
+def _opened(source: Any, engine: Any) -> Table:  # noqa: ANN401
+    if isinstance(source, Table):
+        return source
+    if _comes_from(source, "ibis"):
+        from foreclick.engines import ibis  # noqa: PLC0415 - an extra
+
+        return ibis.open_table(source)
     if _comes_from(source, "pyspark"):
-        return Spark.open(source)
+        return Spark(source.sparkSession).opened(source)
+    if isinstance(source, str) and engine is not None and engine_of(engine).tables:
+        return engine_of(engine).named(source)
     paths = paths_of(source)
     if paths:
         return _open_paths(paths, engine)
@@ -118,7 +141,12 @@ def _opened(source: Any, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN40
         rows = _rows_of(source)
         if rows is not None:
             return _show_rows(rows, engine)
-    return _show(_to_arrow(source), engine)
+    return _place(engine).show(_to_arrow(source))
+
+
+def _place(engine: Any) -> Engine:  # noqa: ANN401
+    """Where rows are put that live nowhere yet."""
+    return default_engine() if engine is None else engine_of(engine).workplace
 
 
 def paths_of(source: Any) -> list[str]:  # noqa: ANN401
@@ -130,72 +158,73 @@ def paths_of(source: Any) -> list[str]:  # noqa: ANN401
     return []
 
 
-def bring(table: ir.Table, source: Engine, target: Engine) -> ir.Table:
+def bring(table: Table, target: Engine) -> Table:
     """`table`, in the engine `target`: as it is if it lives there, else copied through Arrow."""
-    if source == target:
-        return table
-    return target.show(source.fetch(table))
+    return table if table.engine == target else target.show(table.engine.fetch(table))
 
 
-def filter_by(table: ir.Table, where: Any) -> ir.Table:  # noqa: ANN401
-    """Keep the rows for which `where` holds: SQL text, or a function of the table."""
+def filter_by(table: Table, where: Any) -> Table:  # noqa: ANN401
+    """Keep the rows for which `where` holds: the engine's SQL; of an Ibis table, a function."""
     if where is None:
         return table
-    with _fits(table, where):
-        _refuse_columns(table, where)
-        return _filter_by_sql(table, where) if isinstance(where, str) else table.filter(where)
+    if not isinstance(where, str):
+        return _of_ibis(table, where, lambda expr: expr.filter(where))
+    condition = condition_of(table, where)
+    return table.query(f"SELECT * FROM {table.rows} AS s WHERE {condition}")
 
 
-@contextmanager
-def _fits(table: ir.Table, where: Any) -> Iterator[None]:  # noqa: ANN401
-    """Explains a filter that does not fit the table."""
+def flag_by(table: Table, where: Any, name: str) -> Table:  # noqa: ANN401
+    """The table with a further column, 1 where `where` holds and 0 elsewhere; see `filter_by`."""
+    if isinstance(where, str):
+        flag = f"CASE WHEN {condition_of(table, where)} THEN 1 ELSE 0 END"
+        return table.with_column(name, flag, pa.int64())
+    return _of_ibis(
+        table,
+        where,
+        lambda expr: expr.mutate(**{name: where(expr).fill_null(False).cast("int64")}),
+    )
+
+
+def condition_of(table: Table, where: str) -> str:
+    """A condition on the rows of a table `s`, as it can stand in a statement."""
+    engine = table.engine
     try:
-        yield
-    except SourceError:
-        raise
-    except Exception as error:  # whatever a user's function, Ibis or sqlglot may raise
-        said = _COLOUR.sub("", str(error)).split("\n")[0]
-        raise SourceError(
-            f"the filter {where!r} does not fit the source ({said}), which has the columns "
-            f"{', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND day > 3\", or a "
-            "function such as lambda t: t.day > 3."
-        ) from error
-
-
-def flag_by(table: ir.Table, where: Any, name: str) -> ir.Table:  # noqa: ANN401
-    """The table with a further column that says where `where` holds; see `filter_by`."""
-    with _fits(table, where):
-        if not isinstance(where, str):
-            return table.mutate(**{name: where(table).fill_null(False)})
-        holds = sge.func("coalesce", sg.parse_one(where, read="duckdb"), sge.false())
-        flagged = sg.select("*", holds.as_(name, quoted=True))
-        return _view(table, flagged, sch.Schema({**table.schema(), name: "boolean"}))
-
-
-def _refuse_columns(table: ir.Table, where: Any) -> None:  # noqa: ANN401
-    """Refuse a filter by columns that are not there, before an engine says so in its own words."""
-    parsed = sg.parse_one(where, read="duckdb") if isinstance(where, str) else None
-    if parsed is None or parsed.find(sge.Lambda, sge.Subquery):
-        return
-    known = {name.lower() for name in table.columns}
-    for column in parsed.find_all(sge.Column):
-        if not column.table and column.name.lower() not in known:
+        if engine.dialect == "duckdb":
+            duckdb.SQLExpression(where)
+        else:
+            check_condition(where, engine.say)
+        probe = f"SELECT 1 AS one FROM {table.rows} AS s WHERE ({where}\n) LIMIT 0"
+        engine.ask(probe, pa.schema({"one": pa.int32()}))
+    except (EngineError, duckdb.Error, ValueError) as error:
+        missing = _NO_COLUMN.search(str(error))
+        if missing:
             raise SourceError(
-                f"where={where!r}: there is no column {column.name!r}."
-                f"{did_you_mean(column.name, table.columns)} The source has "
+                f"where={where!r}: there is no column {missing[1]!r}."
+                f"{did_you_mean(missing[1], table.columns)} The source has "
                 f"{', '.join(table.columns)}."
-            )
+            ) from error
+        raise _no_condition(table, where, str(error)) from error
+    return f"({where}\n)"
 
 
-def _filter_by_sql(table: ir.Table, where: str) -> ir.Table:
-    return _view(table, sg.select("*").where(sg.parse_one(where, read="duckdb")), table.schema())
+def _of_ibis(table: Table, where: Any, change: Callable[[Any], Any]) -> Table:  # noqa: ANN401
+    """What a function of the user's makes of an Ibis table."""
+    if not _comes_from(table.held, "ibis"):
+        raise _no_condition(table, where, "a function is for Ibis tables")
+    from foreclick.engines import ibis  # noqa: PLC0415 - an extra
+
+    try:
+        return ibis.open_table(change(table.held))
+    except Exception as error:  # whatever a user's function or Ibis may raise
+        raise _no_condition(table, where, str(error)) from error
 
 
-def _view(table: ir.Table, query: sge.Select, schema: sch.Schema) -> ir.Table:
-    """Parsed and written anew, so that one spelling of SQL works on every engine."""
-    name = Engine.unique("raw")
-    sql = query.from_(sge.table_(name, quoted=True)).sql(table.get_backend().dialect)
-    return ops.SQLStringView(parent=table.alias(name).op(), query=sql, schema=schema).to_expr()
+def _no_condition(table: Table, where: Any, said: str) -> SourceError:  # noqa: ANN401
+    return SourceError(
+        f"the filter {where!r} does not fit the source ({said.splitlines()[0]}), which has the "
+        f"columns {', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND day > 3\"; of "
+        "an Ibis table also a function, such as lambda t: t.day > 3."
+    )
 
 
 def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
@@ -254,11 +283,6 @@ def _comes_from(source: object, package: str) -> bool:
     return any(c.__module__.split(".")[0] in (package, f"_{package}") for c in type(source).__mro__)
 
 
-def _show(table: pa.Table, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
-    home = default_engine() if engine is None else engine_of(engine).workplace
-    return home, home.show(table)
-
-
 def _is_frame(source: object) -> bool:
     """Whether it is a table in memory, which has a better way to Arrow than as a stream."""
     return isinstance(source, pa.Table) or any(
@@ -277,22 +301,22 @@ def _rows_of(source: Any) -> lakes.Rows | None:  # noqa: ANN401
         raise SourceError(f"the {what} cannot be read: {said}") from stores.harmless(error)
 
 
-def _show_rows(rows: lakes.Rows, engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+def _show_rows(rows: lakes.Rows, engine: Any) -> Table:  # noqa: ANN401
     """Rows that need not fit in memory: a dataset is scanned, a stream goes through a file."""
-    home = default_engine() if engine is None else engine_of(engine).workplace
+    home = _place(engine)
     if home.far:
         table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows.to_table()
-        return home, home.show(table.cast(_plain_schema(table.schema)))
+        return home.show(table.cast(_plain_schema(table.schema)))
     if not isinstance(rows, pa.RecordBatchReader):
-        return home, home.show(rows)
+        return home.show(rows)
     schema = _plain_schema(rows.schema)
-    return home, home.spooled(schema, (batch.cast(schema) for batch in rows))
+    return home.spooled(schema, (batch.cast(schema) for batch in rows))
 
 
-def _open_paths(paths: list[str], engine: Any) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+def _open_paths(paths: list[str], engine: Any) -> Table:  # noqa: ANN401
     home = default_engine() if engine is None else engine_of(engine)
     if home.far and all(stores.is_remote(path) for path in paths):  # it reads them by itself
-        return home, _read(home, paths, paths)
+        return _read(home, paths, paths)
     look = home.matches if home.reaches(paths) else stores.matches
     if len(paths) == 1:
         table = lakes.open_table(paths[0], look)
@@ -310,21 +334,20 @@ def _open_paths(paths: list[str], engine: Any) -> tuple[Engine, ir.Table]:  # no
         for path, files in zip(whole, found, strict=True)
         for file in (files if stores.is_remote(path) else [path])
     ]
-    return home, _read(home, whole, named)
+    return _read(home, whole, named)
 
 
-def _open_table(table: Any, path: str, home: Engine) -> tuple[Engine, ir.Table]:  # noqa: ANN401
+def _open_table(table: Any, path: str, home: Engine) -> Table:  # noqa: ANN401
     if home.far:
         raise SourceError(
             f"{stores.shown(path)!r} is a {type(table).__module__.split('.')[0]} table, which is "
             f"not read into {home.name}. Open it there and give that table, for instance "
             'spark.read.format("delta").load(…), or leave engine= out.'
         )
-    rows = _rows_of(table)
-    return _show_rows(rows, home)
+    return _show_rows(_rows_of(table), home)
 
 
-def _read(home: Engine, paths: list[str], files: list[str]) -> ir.Table:
+def _read(home: Engine, paths: list[str], files: list[str]) -> Table:
     """Files of one format as one table."""
     readers = {_reader_of(path): path for path in paths}
     if None in readers:
@@ -357,7 +380,7 @@ def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
         if isinstance(source, pa.Table):
             table = source
         elif _comes_from(source, "duckdb"):
-            table = relation_to_arrow(source)
+            table = source.to_arrow_table()  # a relation does not tell its connection
         elif _comes_from(source, "pandas"):
             table = pa.Table.from_pandas(source, preserve_index=False)
         elif _comes_from(source, "polars"):
@@ -404,12 +427,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    if (
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_fixed_size_list(kind)
-    ):
+    if is_list(kind):
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_null(kind):  # a column of nothing but None
         return pa.int64()

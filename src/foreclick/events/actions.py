@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import Any
+from dataclasses import dataclass, replace
 
-import ibis
-import ibis.expr.types as ir
+import pyarrow as pa
 
-from foreclick.engines import Engine, count_of, total, whole
-from foreclick.events.columns import OF, alike, attached, column_of, in_actions, instant
+from foreclick.engines import Table
+from foreclick.engines.kinds import is_numeric
+from foreclick.events.columns import (
+    Value,
+    alike,
+    any_null,
+    asked,
+    column_of,
+    count_of,
+    equal,
+    held,
+    in_actions,
+    instant,
+    own,
+    real_sum,
+    selected,
+    whole_sum,
+)
 from foreclick.events.ledger import Entries
 from foreclick.events.shown import ITEM, KEY, OUT, START, TIME, Parts, Shown, unnested
 
@@ -46,151 +58,159 @@ class Rewards:
 
 
 def match(
-    table: ir.Table,
+    table: Table,
     shown: Shown,
     parts: Parts,
     rewards: Rewards,
     window: int | None,
-    engine: Engine,
     entries: Entries,
-) -> ir.Table:
+) -> Table:
     """What each item of each list earned: the list, the item, and a column for each reward."""
-    actions = _asked(table, shown, parts, rewards, engine, entries)
-    found = engine.held(_found(actions, shown, window), "actions")
-    found = _with_lists(found, shown, engine)
+    actions = _asked(table, shown, parts, rewards, entries)
+    found = _with_lists(held(_found(actions, shown, window), "actions"), shown)
     hits = _hits(found, shown, rewards)
-    _account(found, hits, rewards, list(shown.keys), engine, entries)
+    _account(found, hits, rewards, list(shown.keys), entries)
     return hits
 
 
-def _asked(
-    table: ir.Table,
-    shown: Shown,
-    parts: Parts,
-    rewards: Rewards,
-    engine: Engine,
-    entries: Entries,
-) -> ir.Table:
+def _asked(table: Table, shown: Shown, parts: Parts, rewards: Rewards, entries: Entries) -> Table:
     """The actions that count, with what they share with their list; equal ones together."""
     if isinstance(parts.items, tuple):
         table = unnested(table, parts.items[1])
-    rows = _columns(table, shown, parts, rewards)
-    asked = {"rows": rows.count(), "others": count_of(rows[_OTHER])}
-    if TIME in rows.columns and rows[TIME].type().is_numeric():
-        asked["latest"] = rows[TIME].max()
-    facts = engine.rows(rows.aggregate(**asked))[0]
-    entries.count("actions", facts["rows"])
-    entries.odd("actions of other kinds", facts["others"], "not asked for")
-    rows = rows.filter(~rows[_OTHER])
-    keys = [*shown.keys, ITEM]
-    if TIME in rows.columns:
-        rows = rows.mutate(**{TIME: instant(rows[TIME], facts.get("latest"), engine)})
-        keys.append(TIME)
-    earned = [name for name in rows.columns if name.startswith((_COUNT, _SUM))]
-    return rows.group_by(keys).aggregate(**{name: total(rows[name]) for name in earned})
+    say = table.engine.say
+    columns, other = _columns(table, shown, parts, rewards)
+    facts = {"rows": Value("count(*)", pa.int64()), "others": count_of(other)}
+    if TIME in columns and is_numeric(columns[TIME].kind):
+        facts["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
+    known = asked(table, facts)
+    entries.count("actions", known["rows"])
+    entries.odd("actions of other kinds", known["others"], "not asked for")
+    if TIME in columns:
+        columns[TIME] = instant(columns[TIME], known.get("latest"), say)
+    rows = selected(table, columns, f"WHERE NOT ({other})")
+    keys = own(rows, [name for name in columns if not name.startswith((_COUNT, _SUM))])
+    groups = ", ".join(value.text for value in keys.values())
+    sums = {
+        name: (whole_sum if name.startswith(_COUNT) else real_sum)(f"s.{say.name(name)}", say)
+        for name in columns
+        if name not in keys
+    }
+    return selected(rows, keys | sums, f"GROUP BY {groups}")
 
 
-def _columns(table: ir.Table, shown: Shown, parts: Parts, rewards: Rewards) -> ir.Table:
-    kinds = shown.table.schema()
-    columns: dict[str, Any] = {
-        f"{KEY}{i}": alike(column_of(table, in_actions(name), role), kinds[f"{KEY}{i}"])
+def _columns(
+    table: Table, shown: Shown, parts: Parts, rewards: Rewards
+) -> tuple[dict[str, Value], str]:
+    """The parts of an action as columns in our own names, and whether it is of another kind."""
+    say, kinds = table.engine.say, shown.table.kinds
+    columns = {
+        f"{KEY}{i}": alike(
+            column_of(table, in_actions(name), role), kinds.field(f"{KEY}{i}").type, say
+        )
         for i, (role, name) in enumerate(parts.keys.items())
     }
-    columns[ITEM] = alike(column_of(table, in_actions(parts.item), "item"), kinds[ITEM])
+    columns[ITEM] = alike(
+        column_of(table, in_actions(parts.item), "item"), kinds.field(ITEM).type, say
+    )
     if parts.time is not None:
         columns[TIME] = column_of(table, in_actions(parts.time), "time")
-    other = ibis.literal(True)
-    for name, words in rewards.kinds.items():
-        done = ibis.literal(True)
-        if rewards.action is not None:
-            done = column_of(table, rewards.action, "action").isin(list(words)).fill_null(False)
-        other = other & ~done
-        columns[f"{_COUNT}{name}"] = done.ifelse(whole(1), whole(0))
+    done = dict.fromkeys(rewards.kinds, "1 = 1")
+    if rewards.action is not None:
+        action = column_of(table, rewards.action, "action").text
+        for name, words in rewards.kinds.items():
+            listed = ", ".join(say.literal(str(word)) for word in words) or "NULL"
+            done[name] = f"coalesce({say.cast(action, 'text')}, '') IN ({listed})"
+    for name, condition in done.items():
+        count = f"CASE WHEN {condition} THEN 1 ELSE 0 END"
+        columns[f"{_COUNT}{name}"] = Value(count, pa.int64())
         if name in rewards.values:
-            worth = column_of(table, rewards.values[name], "values").cast("float64").fill_null(0.0)
-            columns[f"{_SUM}{name}"] = done.ifelse(worth, 0.0)
-    return table.select(**columns, **{_OTHER: other})
+            worth = say.cast(column_of(table, rewards.values[name], "values").text, "real")
+            value = f"CASE WHEN {condition} THEN coalesce({worth}, 0) ELSE 0 END"
+            columns[f"{_SUM}{name}"] = Value(value, pa.float64())
+    return columns, " AND ".join(f"NOT ({condition})" for condition in done.values())
 
 
-def _found(actions: ir.Table, shown: Shown, window: int | None) -> ir.Table:
+def _found(actions: Table, shown: Shown, window: int | None) -> Table:
     """The actions with the list that each belongs to, and what became of it (`_STATE`)."""
-    own = [*shown.keys, ITEM]
-    judged = _lists_of(actions, shown)
-    unknown = reduce(or_, (judged[name].isnull() for name in own))
-    state = [(unknown, NO_KEY), (~judged[_SEEN], NOT_SHOWN), (judged[_OUT], LEFT_OUT)]
+    judged, say = _lists_of(actions, shown), actions.engine.say
+    unknown = any_null([f"s.{say.name(name)}" for name in (*shown.keys, ITEM)])
+    states = [(unknown, NO_KEY), (f"s.{_SEEN} = 0", NOT_SHOWN), (f"s.{_OUT} = 1", LEFT_OUT)]
     if shown.timed:
-        waited = judged[TIME] - judged[_WHEN]
-        early = judged[_WHEN].isnull() if shown.by_time else waited < 0
-        state.append((early, EARLY))
+        waited = f"s.{TIME} - s.{_WHEN}"
+        states.append((f"s.{_WHEN} IS NULL" if shown.by_time else f"{waited} < 0", EARLY))
         if window is not None:
-            state.append((waited > window, LATE))
-    states = [(condition.fill_null(False), ibis.literal(number)) for condition, number in state]
-    became = ibis.cases(*states, else_=ibis.literal(USED)).cast("int64")
-    return judged.select(*actions.columns, *([START] * shown.by_time), **{_STATE: became})
+            states.append((f"{waited} > {window}", LATE))
+    became = " ".join(f"WHEN {condition} THEN {number}" for condition, number in states)
+    columns = own(judged, [*actions.columns, *([START] * shown.by_time)])
+    columns[_STATE] = Value(say.cast(f"CASE {became} ELSE {USED} END", "whole"), pa.int64())
+    return selected(judged, columns)
 
 
-def _lists_of(actions: ir.Table, shown: Shown) -> ir.Table:
+def _lists_of(actions: Table, shown: Shown) -> Table:
     """The list of each action, whether it showed the item, and when.
 
     By an id there is one list. By time it is the last one that showed the item before the action.
     """
-    own, rows = [*shown.keys, ITEM], shown.table
-    told = {_WHEN: TIME, _OUT: OUT, START: START}
-    near = rows.select(*own, **{a: rows[b] for a, b in told.items() if b in rows.columns})
-    joined = attached(actions, near, own)
-    there = joined[f"{ITEM}{OF}"].notnull()
-    found: dict[str, Any] = {_SEEN: there.any()}
+    rows, say = shown.table, actions.engine.say
+    columns = own(actions, actions.columns)
+    groups = ", ".join(value.text for value in columns.values())
+    there = f"o.{ITEM} IS NOT NULL"
+    columns[_SEEN] = Value(f"max(CASE WHEN {there} THEN 1 ELSE 0 END)", pa.int64())
     if shown.by_time:
-        there = (joined[_WHEN] <= joined[TIME]).fill_null(False)
-    usable = there & ~joined[_OUT].fill_null(True) if OUT in rows.columns else there
+        there = f"o.{TIME} <= s.{TIME}"
+    usable = f"{there} AND o.{OUT} = 0" if OUT in rows.columns else there
     if shown.by_time:
-        found[_WHEN] = joined[_WHEN].max(where=usable)
-        found[START] = joined[START].max(where=usable)
+        columns[_WHEN] = Value(f"max(CASE WHEN {usable} THEN o.{TIME} END)", pa.int64())
+        columns[START] = Value(f"max(CASE WHEN {usable} THEN o.{START} END)", pa.int64())
     elif shown.timed:
-        found[_WHEN] = joined[_WHEN].min()
-    found[_OUT] = there.any() & ~usable.any()
-    return joined.group_by(list(actions.columns)).aggregate(**found)
+        columns[_WHEN] = Value(f"min(o.{TIME})", pa.int64())
+    any_there, any_usable = (
+        f"max(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in (there, usable)
+    )
+    columns[_OUT] = Value(f"{any_there} - {any_usable}", pa.int64())
+    on = equal((*shown.keys, ITEM), say)
+    return selected(actions, columns, f"LEFT JOIN {rows.rows} AS o ON {on} GROUP BY {groups}")
 
 
-def _hits(found: ir.Table, shown: Shown, rewards: Rewards) -> ir.Table:
+def _hits(found: Table, shown: Shown, rewards: Rewards) -> Table:
     """What each item of each list earned."""
-    used = found.filter(found[_STATE] == USED)
-    earned = {
-        name: total(used[f"{_SUM}{name}"])
-        if name in rewards.values
-        else (total(used[f"{_COUNT}{name}"]) > 0).ifelse(whole(1), whole(0))
-        for name in rewards.kinds
-    }
-    return used.group_by([*shown.lists, ITEM]).aggregate(**earned)
+    say = found.engine.say
+    columns = own(found, [*shown.lists, ITEM])
+    groups = ", ".join(value.text for value in columns.values())
+    for name in rewards.kinds:
+        if name in rewards.values:
+            columns[name] = real_sum(f"s.{say.name(f'{_SUM}{name}')}", say)
+        else:
+            often = f"sum(s.{say.name(f'{_COUNT}{name}')})"
+            columns[name] = Value(f"CASE WHEN {often} > 0 THEN 1 ELSE 0 END", pa.int64())
+    return selected(found, columns, f"WHERE s.{_STATE} = {USED} GROUP BY {groups}")
 
 
-def _with_lists(found: ir.Table, shown: Shown, engine: Engine) -> ir.Table:
+def _with_lists(found: Table, shown: Shown) -> Table:
     """Tells actions on a list that did not show their item from those without a list."""
-    lost = found.filter(found[_STATE] == NOT_SHOWN)
-    if not engine.rows(lost.aggregate(n=lost.count()))[0]["n"]:
+    lost = {"n": count_of(f"s.{_STATE} = {NOT_SHOWN}")}
+    if not asked(found, lost)["n"]:
         return found
-    keys = list(shown.keys)
-    lists = shown.table.semi_join(lost, keys).select(*keys).distinct()
-    joined = attached(found, lists, keys)
-    nowhere = (joined[_STATE] == NOT_SHOWN) & joined[f"{keys[0]}{OF}"].isnull()
-    state = nowhere.ifelse(NO_LIST, joined[_STATE]).cast("int64")
-    named = joined.mutate(**{_STATE: state}).select(*found.columns)
-    return engine.held(named, "actions")
+    keys = ", ".join(shown.keys)
+    lists = f"(SELECT DISTINCT {keys} FROM {shown.table.rows} AS l) AS o"
+    columns = own(found, found.columns)
+    nowhere = f"s.{_STATE} = {NOT_SHOWN} AND o.{shown.keys[0]} IS NULL"
+    state = f"CASE WHEN {nowhere} THEN {NO_LIST} ELSE s.{_STATE} END"
+    columns[_STATE] = Value(found.engine.say.cast(state, "whole"), pa.int64())
+    on = equal(shown.keys, found.engine.say)
+    return held(selected(found, columns, f"LEFT JOIN {lists} ON {on}"), "actions")
 
 
 def _account(
-    found: ir.Table,
-    hits: ir.Table,
-    rewards: Rewards,
-    keys: list[str],
-    engine: Engine,
-    entries: Entries,
+    found: Table, hits: Table, rewards: Rewards, keys: list[str], entries: Entries
 ) -> None:
     """Enters every action: used, repeated, or left out for one cause."""
-    counts = {name: total(found[f"{_COUNT}{name}"]) for name in rewards.kinds}
-    states = {row[_STATE]: row for row in engine.rows(found.group_by(_STATE).aggregate(**counts))}
-    earned = {name: count_of(hits[name] > 0) for name in rewards.kinds}
-    slots = engine.rows(hits.aggregate(**earned))[0]
+    say = found.engine.say
+    counts = own(found, [_STATE])
+    counts |= {n: whole_sum(f"s.{say.name(f'{_COUNT}{n}')}", say) for n in rewards.kinds}
+    by_state = selected(found, counts, f"GROUP BY s.{_STATE}")
+    states = {row[_STATE]: row for row in found.engine.rows(by_state)}
+    slots = asked(hits, {name: count_of(f"s.{say.name(name)} > 0") for name in rewards.kinds})
     for name in rewards.kinds:
         entries.count(name, slots[name])
         if name not in rewards.values:
@@ -198,34 +218,35 @@ def _account(
             entries.odd(f"{name}, repeated", again, "counted once")
         for state, cause in _CAUSES.items():
             if state in states and states[state][name]:
-                rows = found.filter((found[_STATE] == state) & (found[f"{_COUNT}{name}"] > 0))
-                first = engine.rows(rows.select(*keys, ITEM).order_by([*keys, ITEM]).limit(1))[0]
-                *of, item = first.values()
+                some = f"s.{_STATE} = {state} AND s.{say.name(f'{_COUNT}{name}')} > 0"
+                columns = own(found, [*keys, ITEM])
+                order = ", ".join(value.text for value in columns.values())
+                one = selected(found, columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
+                *of, item = found.engine.rows(one)[0].values()
                 example = f"list {', '.join(map(str, of))}, item {item}"
                 entries.odd(f"{name} {cause}", states[state][name], "left out", example)
 
 
 def account_lost(
-    hits: ir.Table,
-    lost: ir.Table,
-    shown: Shown,
-    names: Sequence[str],
-    engine: Engine,
-    entries: Entries,
+    hits: Table, lost: Table, shown: Shown, names: Sequence[str], entries: Entries
 ) -> None:
     """Enters what impressions earned that are left out themselves."""
-    rows = hits.semi_join(lost, [*shown.lists, ITEM])
-    sums = {name: count_of(rows[name] > 0) for name in names}
-    for name, n in engine.rows(rows.aggregate(**sums))[0].items():
+    say, keys = hits.engine.say, [*shown.lists, ITEM]
+    others = f"(SELECT DISTINCT {', '.join(keys)} FROM {lost.rows} AS l) AS o"
+    sums = {name: count_of(f"s.{say.name(name)} > 0") for name in names}
+    found = asked(hits, sums, f"INNER JOIN {others} ON {equal(keys, say)}")
+    for name, n in found.items():
         entries.odd(f"{name} on items whose place another has", n, "left out")
         entries.less(name, n)
 
 
-def earned(shown: Shown, hits: ir.Table, names: Sequence[str]) -> ir.Table:
+def earned(shown: Shown, hits: Table, names: Sequence[str]) -> Table:
     """The impressions with what they earned: 0 where nothing happened."""
-    rows = shown.table
-    if OUT in rows.columns:
-        rows = rows.filter(~rows[OUT]).drop(OUT)
-    joined, kinds = attached(rows, hits, [*shown.lists, ITEM]), hits.schema()
-    rewards = {name: joined[name].fill_null(0).cast(kinds[name]) for name in names}
-    return joined.select(*rows.columns, **rewards)
+    rows, say = shown.table, shown.table.engine.say
+    columns = own(rows, [name for name in rows.columns if name != OUT])
+    for name in names:
+        columns[name] = Value(f"coalesce(o.{say.name(name)}, 0)", hits.kinds.field(name).type)
+    on = equal((*shown.lists, ITEM), say)
+    kept = f" WHERE s.{OUT} = 0" if OUT in rows.columns else ""
+    joined = selected(rows, columns, f"LEFT JOIN {hits.rows} AS o ON {on}{kept}")
+    return replace(joined, held=(rows, hits))

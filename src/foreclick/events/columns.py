@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, NamedTuple
 
-import ibis.expr.datatypes as dt
-import ibis.expr.types as ir
+import pyarrow as pa
 
-from foreclick.engines import Engine
+from foreclick.engines import Spelling, Table
+from foreclick.engines.kinds import DATE, MOMENT, REAL, STRUCT, TEXT, WHOLE, is_numeric, kind_of
 from foreclick.errors import SourceError
-from foreclick.logs import in_a_second
+from foreclick.logs import in_a_second, key_type
 
 Name = str | tuple[str, str]
 """A column that both tables have, or its name in `shown` and its name in `actions`."""
@@ -18,8 +19,14 @@ Name = str | tuple[str, str]
 SECOND = 1_000_000
 """In microseconds, in which all times are compared."""
 
-OF = "_of"
-"""Ends the names of columns by which rows of another table were found."""
+_DAY = 86_400 * SECOND
+
+
+class Value(NamedTuple):
+    """What stands in a column of a statement, and its type."""
+
+    text: str
+    kind: pa.DataType
 
 
 def in_shown(name: Name) -> str:
@@ -32,51 +39,71 @@ def in_actions(name: Name) -> str:
     return name if isinstance(name, str) else name[1]
 
 
-def column_of(table: ir.Table, name: str, role: str) -> ir.Column:
-    """A column, or a field within one: ``event_attributes.object.object_id``."""
+def column_of(table: Table, name: str, role: str) -> Value:
+    """A column of `s`, or a field within one: ``event_attributes.object.object_id``.
+
+    Fields within text are those of JSON.
+    """
+    say = table.engine.say
     if name in table.columns:
-        return table[name]
+        return Value(f"s.{say.name(name)}", table.kinds.field(name).type)
     top, *fields = name.split(".")
-    found = table[top] if top in table.columns else None
-    for field in fields:
-        found = None if found is None else _field(found, field)
-    if found is None:
-        raise SourceError(
-            f"{role}={name!r} is not in the table, which has {', '.join(table.columns)}. Name the "
-            "column that holds it; a field within a column is written column.field."
-        )
-    return found.str if found.type().is_json() else found
+    if top in table.columns:
+        text, kind = f"s.{say.name(top)}", table.kinds.field(top).type
+        while fields and kind_of(kind) == STRUCT and kind.get_field_index(fields[0]) >= 0:
+            text, kind = f"({text}){say.dot}{say.name(fields[0])}", kind.field(fields.pop(0)).type
+        if fields and kind_of(kind) == TEXT:
+            path = say.literal("$." + ".".join(fields))
+            return Value(say.within.format(text=text, path=path), pa.string())
+        if not fields:
+            return Value(text, kind)
+    raise SourceError(
+        f"{role}={name!r} is not in the table, which has {', '.join(table.columns)}. Name the "
+        "column that holds it; a field within a column is written column.field."
+    )
 
 
-def _field(value: ir.Column, field: str) -> ir.Column | None:
-    kind = value.type()
-    if kind.is_json() or (kind.is_struct() and field in kind.names):
-        return value[field]
-    return None
+def key_of(value: Value, role: str, say: Spelling) -> Value:
+    """A list, an item or a session: 64-bit integers or text."""
+    return alike(value, key_type(value.kind, role), say)
 
 
-def instant(column: ir.Column, latest: float | None, engine: Engine) -> ir.IntegerColumn:
+def alike(value: Value, kind: pa.DataType, say: Spelling) -> Value:
+    """A value of one table as the type that its counterpart has in the other."""
+    if value.kind == kind:
+        return value
+    return Value(say.cast(value.text, TEXT if kind == pa.string() else WHOLE), kind)
+
+
+def instant(value: Value, latest: float | None, say: Spelling) -> Value:
     """Microseconds since 1970.
 
     Args:
-        column: timestamps, dates, their text, or numbers of seconds, milli- or microseconds.
+        value: timestamps, dates, their text, or numbers of seconds, milli- or microseconds.
         latest: the largest of the numbers, by which their unit is known.
-        engine: where the column lives.
+        say: how the engine spells.
     """
-    if column.type().is_numeric():
-        units = in_a_second(latest or 0)
-        if units > SECOND:
-            return (column.cast("int64") // (units // SECOND)).cast("int64")
-        return (column * (SECOND // units)).cast("int64")
-    moment = column if column.type().is_timestamp() else column.cast("timestamp")
-    return engine.microseconds(moment)
+    text, units = value.text, in_a_second(latest or 0)
+    if not is_numeric(value.kind):
+        return Value(say.micros.format(moment=_moment(value, say)), pa.int64())
+    if units > SECOND:
+        step, number = units // SECOND, say.cast(text, WHOLE)
+        rest = say.remainder.format(a=number, b=step)
+        return Value(say.cast(f"({number} - {rest}) / {step}", WHOLE), pa.int64())
+    return Value(say.cast(f"{text} * {SECOND // units}", WHOLE), pa.int64())
 
 
-def day(column: ir.Column, moment: ir.IntegerColumn) -> ir.Column:
+def day(value: Value, moment: Value, say: Spelling) -> Value:
     """The day of a time, whose microseconds are known."""
-    if column.type().is_timestamp():
-        return column.date()
-    return (moment // SECOND).cast("int64").as_timestamp("s").date()
+    if not is_numeric(value.kind):
+        return Value(say.cast(_moment(value, say), DATE), pa.date32())
+    rest = say.remainder.format(a=f"({moment.text})", b=_DAY)
+    days = say.cast(f"({moment.text} - {rest}) / {_DAY}", WHOLE)
+    return Value(say.day.format(days=days), pa.date32())
+
+
+def _moment(value: Value, say: Spelling) -> str:
+    return value.text if kind_of(value.kind) == MOMENT else say.cast(value.text, MOMENT)
 
 
 def microseconds(length: float | timedelta, role: str) -> int:
@@ -89,12 +116,50 @@ def microseconds(length: float | timedelta, role: str) -> int:
     return round(seconds * SECOND)
 
 
-def attached(rows: ir.Table, others: ir.Table, own: Sequence[str]) -> ir.Table:
-    """Rows with the columns of those other rows that agree in `own`; NULL where there are none."""
-    named = others.rename({f"{name}{OF}": name for name in own})
-    return rows.left_join(named, [rows[name] == named[f"{name}{OF}"] for name in own])
+def selected(table: Table, columns: dict[str, Value], rest: str = "") -> Table:
+    """Values of `s` as a table; `rest` stands behind FROM: a join, a condition, groups."""
+    texts = {name: value.text for name, value in columns.items()}
+    sql = f"SELECT {table.engine.say.names(texts)} FROM {table.rows} AS s {rest}"
+    kinds = pa.schema([(name, value.kind) for name, value in columns.items()])
+    return table.query(sql, kinds)
 
 
-def alike(column: ir.Column, kind: dt.DataType) -> ir.Column:
-    """A column of one table as the type that its counterpart has in the other."""
-    return column if column.type() == kind else column.cast(kind)
+def own(table: Table, names: Sequence[str], alias: str = "s") -> dict[str, Value]:
+    """Columns as they are."""
+    say, schema = table.engine.say, table.kinds
+    return {n: Value(f"{alias}.{say.name(n)}", schema.field(n).type) for n in names}
+
+
+def equal(names: Sequence[str], say: Spelling, one: str = "s", other: str = "o") -> str:
+    """That two tables agree in these columns."""
+    return " AND ".join(f"{one}.{say.name(n)} = {other}.{say.name(n)}" for n in names)
+
+
+def count_of(condition: str) -> Value:
+    """In how many rows a condition holds."""
+    return Value(f"count(CASE WHEN {condition} THEN 1 END)", pa.int64())
+
+
+def whole_sum(value: str, say: Spelling) -> Value:
+    """The sum of integers, 0 for none."""
+    return Value(f"coalesce({say.cast(f'sum({value})', WHOLE)}, 0)", pa.int64())
+
+
+def real_sum(value: str, say: Spelling) -> Value:
+    """The sum of doubles, 0 for none."""
+    return Value(f"coalesce({say.cast(f'sum({value})', REAL)}, 0)", pa.float64())
+
+
+def any_null(values: Sequence[str]) -> str:
+    """Whether one of them is NULL."""
+    return " OR ".join(f"{value} IS NULL" for value in values)
+
+
+def held(table: Table, step: str) -> Table:
+    """The rows computed once, if they may be kept where they live; as they are elsewhere."""
+    return table.engine.keep(step, table) if table.engine.keeps else table
+
+
+def asked(table: Table, columns: dict[str, Value], rest: str = "") -> dict[str, Any]:
+    """The one row that aggregates of a table give."""
+    return table.engine.rows(selected(table, columns, rest))[0]

@@ -7,9 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
-import ibis.expr.types as ir
-
-from foreclick.engines import Engine, TableLike, bring, open_source
+from foreclick.engines import Table, TableLike, bring, open_source
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.actions import Rewards, account_lost, earned, match
 from foreclick.events.columns import Name, in_shown, microseconds
@@ -55,10 +53,10 @@ def from_events(
     unit: str | None = None,
     segments: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
-    exclude: Any = None,  # noqa: ANN401 - SQL text, a function of the table, or several
+    exclude: Any = None,  # noqa: ANN401 - SQL text, a function of an Ibis table, or several
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    engine: Any = None,  # noqa: ANN401 - a connection
 ) -> Log:
     """Make a log of two event tables, where they live: what was shown, and what users did.
 
@@ -96,8 +94,7 @@ def from_events(
         unit: the user or session of `shown`, as in `read_log`; by default the `session`.
         segments: as in `read_log`; or a mapping from names to columns.
         propensity: the probability of an item at its position.
-        exclude: SQL or a function that says which rows of `shown` to leave out; or several of
-            them.
+        exclude: as `where` in `read_log`, which rows of `shown` to leave out; or several of them.
         invalid: as in `read_log`.
         depth: as in `read_log`.
         engine: as in `read_log`.
@@ -140,11 +137,13 @@ def from_events(
     wanted = _rewards(action, rewards, values)
     lasts = None if window is None else microseconds(window, "window")
     home, table = open_source(shown, engine)
-    other, did = open_source(actions, engine or home)
+    _, did = open_source(actions, engine or home)
+    if did.engine != home:
+        table, did = (bring(one, home.workplace) for one in (table, did))
     entries = Entries()
-    lists = open_shown(table, parts, home, entries)
-    hits = match(bring(did, other, home), lists, parts, wanted, lasts, home, entries)
-    log = _log(lists, hits, wanted, home, entries, invalid, depth)
+    lists = open_shown(table, parts, entries)
+    hits = match(did, lists, parts, wanted, lasts, entries)
+    log = _log(lists, hits, wanted, entries, invalid, depth)
     entries.count("records", log.rows)
     return replace(log, ledger=entries.closed())
 
@@ -181,9 +180,8 @@ def _rewards(
 
 def _log(
     shown: Shown,
-    hits: ir.Table,
+    hits: Table,
     rewards: Rewards,
-    engine: Engine,
     entries: Entries,
     invalid: Literal["error", "drop"],
     depth: int | None,
@@ -198,14 +196,14 @@ def _log(
     if depth is None and shown.deepest is not None and 0 < shown.deepest <= DEEPEST:
         depth = shown.deepest
     try:
-        log = compress(earned(shown, hits, names), roles, engine, "drop", depth, masks)
+        log = compress(earned(shown, hits, names), roles, "drop", depth, masks)
         if not log.dropped:
             return log
     except InvalidLogError:  # no row is valid
         pass
-    once, lost = cleaned(shown, engine, entries)
-    account_lost(hits, lost, shown, names, engine, entries)
-    return compress(earned(once, hits, names), roles, engine, invalid, depth, masks)
+    once, lost = cleaned(shown, entries)
+    account_lost(hits, lost, shown, names, entries)
+    return compress(earned(once, hits, names), roles, invalid, depth, masks)
 
 
 def _roles(shown: Shown, rewards: Sequence[str]) -> Roles:

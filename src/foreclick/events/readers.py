@@ -49,7 +49,7 @@ def ga4(
     events: TableLike,
     *,
     rewards: _Wanted | None = None,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    engine: Any = None,  # noqa: ANN401 - a connection
     **options: Any,  # noqa: ANN401 - those of from_events
 ) -> Log:
     """A log of Google Analytics 4, from the tables of its BigQuery export.
@@ -87,7 +87,7 @@ def snowplow(
     events: TableLike,
     *,
     rewards: _Wanted | None = None,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    engine: Any = None,  # noqa: ANN401 - a connection
     **options: Any,  # noqa: ANN401 - those of from_events
 ) -> Log:
     """A log of Snowplow's e-commerce plugin, from `atomic.events` of its loaders.
@@ -148,7 +148,7 @@ def algolia(
 def _of_one_table(
     events: TableLike,
     shows: str,
-    engine: Any,  # noqa: ANN401 - an Ibis connection
+    engine: Any,  # noqa: ANN401 - a connection
     named: Mapping[str, Any],
 ) -> Log:
     """A log of a table that has both: events in which lists were shown, and those that count.
@@ -159,12 +159,19 @@ def _of_one_table(
         engine: as in `read_log`.
         named: what `from_events` is to be told.
     """
-    home, table = open_source(events, engine)
-    kind = column_of(table, named["action"], "action")
+    _, table = open_source(events, engine)
+    say = table.engine.say
+    kind = say.cast(column_of(table, named["action"], "action").text, "text")
     counted = [
         word
         for words in named["rewards"].values()
         for word in ([words] if isinstance(words, str) else words)
     ]
-    shown, actions = table.filter(kind == shows), table.filter(kind.isin(counted))
-    return from_events(shown, actions, **({"list_id": None, "engine": home} | dict(named)))
+    shown, actions = (
+        table.query(
+            f"SELECT * FROM {table.rows} AS s "
+            f"WHERE {kind} IN ({', '.join(map(say.literal, words))})"
+        )
+        for words in ([shows], counted)
+    )
+    return from_events(shown, actions, **({"list_id": None} | dict(named)))

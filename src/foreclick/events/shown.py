@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
+import pyarrow as pa
 
-from foreclick.engines import Engine, count_of, flag_by, total
+from foreclick.engines import Table, flag_by
+from foreclick.engines.kinds import LIST, WHOLE, called, is_numeric, kind_of
 from foreclick.errors import SourceError
-from foreclick.events.columns import Name, column_of, day, in_shown, instant
+from foreclick.events.columns import (
+    Name,
+    Value,
+    any_null,
+    asked,
+    column_of,
+    count_of,
+    day,
+    equal,
+    held,
+    in_shown,
+    instant,
+    key_of,
+    own,
+    selected,
+    whole_sum,
+)
 from foreclick.events.ledger import Entries
-from foreclick.logs import key_of
 
 KEY, START, TIME, PLACE, ITEM, OUT = "__key_", "__start", "__time", "__place", "__item", "__out"
 CONTEXT, PERIOD, UNIT, PROPENSITY = "__context", "__period", "__unit", "__propensity"
@@ -69,7 +82,7 @@ class Shown:
         deepest: the last position, if it is known.
     """
 
-    table: ir.Table
+    table: Table
     keys: tuple[str, ...]
     lists: tuple[str, ...]
     listed: tuple[str, ...]
@@ -86,16 +99,17 @@ class Shown:
         return TIME in self.table.columns
 
 
-def open_shown(table: ir.Table, parts: Parts, engine: Engine, entries: Entries) -> Shown:
+def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
     """The impressions of a table, one row an item or one row a list."""
+    say = table.engine.say
     for i, rule in enumerate(parts.exclude):
         table = flag_by(table, rule, f"{OUT}_{i}")
     if parts.items is not None:
-        table = unnested(table, in_shown(parts.items), _OFFSET)
+        table = unnested(table, in_shown(parts.items), offset=True)
     columns = _columns(table, parts)
     keys = tuple(name for name in columns if name.startswith(KEY))
     by_gaps = parts.list_id is None and parts.together is not None
-    facts = _facts(columns, table, engine, by_gaps=by_gaps)
+    facts = _facts(columns, table, by_gaps=by_gaps)
     entries.count("impressions", facts["rows"])
     done = "left out"
     entries.odd("impressions without a list, an item or a position", facts["missing"], done)
@@ -103,47 +117,49 @@ def open_shown(table: ir.Table, parts: Parts, engine: Engine, entries: Entries) 
         "impressions without a time, which their list is known by", facts.get("untimed", 0), done
     )
     entries.odd("impressions that are excluded", facts.get("excluded", 0), done)
-    columns[PLACE] = _from_one(columns, facts, parts, entries)
+    there = " AND ".join(f"{columns[name].text} IS NOT NULL" for name in (*keys, ITEM, PLACE))
+    columns[PLACE] = _from_one(table, columns, facts, parts, entries)
     if parts.time is not None:
         raw = columns[TIME]
-        columns[TIME] = instant(raw, facts.get("latest"), engine)
+        columns[TIME] = instant(raw, facts.get("latest"), say)
         if parts.period is None:
-            columns[PERIOD] = day(raw, columns[TIME])
+            columns[PERIOD] = day(raw, columns[TIME], say)
     columns.pop(_PAGE, None)
-    rows = table.select(**columns)
-    for name in (*keys, ITEM, PLACE):
-        rows = rows.filter(rows[name].notnull())
+    rows = selected(table, columns, f"WHERE {there}")
     listed = tuple(n for n in (CONTEXT, PERIOD, UNIT, *parts.segments) if n in columns)
     deepest = facts["last"] + (facts["first"] == 0) if facts["rows"] > facts["missing"] else None
     found = Shown(rows, keys, keys, listed, None if parts.page or parts.exclude else deepest)
     return found if parts.list_id is not None else _by_time(found, parts.together)
 
 
-def unnested(table: ir.Table, items: str, offset: str | None = None) -> ir.Table:
-    """One row an element of an array; the others columns are repeated."""
-    if items not in table.columns or not table[items].type().is_array():
+def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
+    """One row an element of an array; the other columns are repeated."""
+    if items not in table.columns or kind_of(table.kinds.field(items).type) != LIST:
         raise SourceError(
             f"items={items!r} is no column of arrays; the table has {', '.join(table.columns)}. "
             "For one row an item leave items= out."
         )
-    return table.unnest(items, offset=offset)
+    say = table.engine.say
+    columns = own(table, table.columns)
+    array = columns[items]
+    columns[items] = Value(say.unnested, array.kind.value_type)
+    if offset:
+        columns[_OFFSET] = Value(say.offset, pa.int64())
+    return selected(table, columns, say.unnest.format(array=array.text))
 
 
-def _columns(table: ir.Table, parts: Parts) -> dict[str, Any]:
+def _columns(table: Table, parts: Parts) -> dict[str, Value]:
     """The parts as columns, in our own names; places and times as they are written."""
-    columns: dict[str, Any] = {
-        f"{KEY}{i}": key_of(column_of(table, in_shown(name), role), role)
+    say = table.engine.say
+    columns = {
+        f"{KEY}{i}": key_of(column_of(table, in_shown(name), role), role, say)
         for i, (role, name) in enumerate(parts.keys.items())
     }
-    columns[ITEM] = key_of(column_of(table, in_shown(parts.item), "item"), "item")
-    if parts.position is not None:
-        columns[PLACE] = column_of(table, parts.position, "position")
-    else:
-        columns[PLACE] = table[_OFFSET]
-    if not columns[PLACE].type().is_integer():
-        raise SourceError(
-            f"position={parts.position!r} must hold integers, not {columns[PLACE].type()}."
-        )
+    columns[ITEM] = key_of(column_of(table, in_shown(parts.item), "item"), "item", say)
+    columns[PLACE] = column_of(table, parts.position or _OFFSET, "position")
+    if kind_of(columns[PLACE].kind) != WHOLE:
+        kind = called(columns[PLACE].kind)
+        raise SourceError(f"position={parts.position!r} must hold integers, not {kind}.")
     if parts.page is not None:
         columns[_PAGE] = column_of(table, parts.page, "page")
     if parts.time is not None:
@@ -154,57 +170,60 @@ def _columns(table: ir.Table, parts: Parts) -> dict[str, Any]:
         if column is not None:
             columns[name] = column_of(table, column, name.strip("_"))
     if parts.exclude:
-        columns[OUT] = reduce(or_, (table[f"{OUT}_{i}"] for i in range(len(parts.exclude))))
+        out = " OR ".join(f"s.{OUT}_{i} = 1" for i in range(len(parts.exclude)))
+        columns[OUT] = Value(f"CASE WHEN {out} THEN 1 ELSE 0 END", pa.int64())
     return columns
 
 
-def _facts(
-    columns: Mapping[str, ir.Column], table: ir.Table, engine: Engine, *, by_gaps: bool
-) -> dict[str, Any]:
+def _facts(columns: Mapping[str, Value], table: Table, *, by_gaps: bool) -> dict[str, Any]:
     """What must be known of all impressions before they can be read.
 
     Args:
         columns: the parts of impressions.
         table: where they are.
-        engine: where it lives.
         by_gaps: whether lists are known by gaps between times, so that one without has none.
     """
-    needed = [columns[name] for name in columns if name in (PLACE, ITEM) or name.startswith(KEY)]
-    missing = reduce(or_, (column.isnull() for column in needed))
-    asked = {
-        "rows": table.count(),
+    needed = [columns[n].text for n in columns if n in (PLACE, ITEM) or n.startswith(KEY)]
+    missing, place = any_null(needed), columns[PLACE].text
+    wanted = {
+        "rows": Value("count(*)", pa.int64()),
         "missing": count_of(missing),
-        "first": columns[PLACE].min(),
-        "last": columns[PLACE].max(),
+        "first": Value(f"min({place})", pa.int64()),
+        "last": Value(f"max({place})", pa.int64()),
     }
     if by_gaps and TIME in columns:
-        asked["untimed"] = count_of(~missing & columns[TIME].isnull())
+        wanted["untimed"] = count_of(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
     if _PAGE in columns:
-        asked["first_page"] = columns[_PAGE].min()
+        wanted["first_page"] = Value(f"min({columns[_PAGE].text})", pa.int64())
     if OUT in columns:
-        asked["excluded"] = count_of(columns[OUT])
-    if TIME in columns and columns[TIME].type().is_numeric():
-        asked["latest"] = columns[TIME].max()
-    return engine.rows(table.aggregate(**asked))[0]
+        wanted["excluded"] = whole_sum(columns[OUT].text, table.engine.say)
+    if TIME in columns and is_numeric(columns[TIME].kind):
+        wanted["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
+    return asked(table, wanted)
 
 
 def _from_one(
-    columns: Mapping[str, Any], facts: Mapping[str, Any], parts: Parts, entries: Entries
-) -> ir.IntegerColumn:
+    table: Table,
+    columns: Mapping[str, Value],
+    facts: Mapping[str, Any],
+    parts: Parts,
+    entries: Entries,
+) -> Value:
     """Places that count from 1, over all pages of a search."""
-    first, last = facts["first"], facts["last"]
-    place = columns[PLACE].cast("int64")
+    first, last, say = facts["first"], facts["last"], table.engine.say
+    place = say.cast(columns[PLACE].text, "whole")
     if first is not None and first not in (0, 1):
         entries.note(f"The lowest position is {first}: positions above were never logged.")
     if first == 0:
-        place = place + 1
+        place = f"{place} + 1"
         if parts.position is not None:
             entries.note("Positions count from 0 in the source; in the log they count from 1.")
-    if _PAGE not in columns:
-        return place
-    size = parts.page_size or (last or 0) + (first == 0)
-    entries.note(f"Pages have {size} positions; those of one list are put together.")
-    return place + (columns[_PAGE].cast("int64") - facts["first_page"]) * size
+    if _PAGE in columns:
+        size = parts.page_size or (last or 0) + (first == 0)
+        entries.note(f"Pages have {size} positions; those of one list are put together.")
+        page = say.cast(columns[_PAGE].text, "whole")
+        place = f"{place} + ({page} - {facts['first_page'] or 0}) * {size}"
+    return Value(place, pa.int64())
 
 
 def _by_time(shown: Shown, together: int | None) -> Shown:
@@ -213,61 +232,61 @@ def _by_time(shown: Shown, together: int | None) -> Shown:
     Rows of one moment are a list. With `together`, rows that follow within so many microseconds and
     stand further down belong to it as well: pages, and lists that are logged while a user scrolls.
     """
-    lists = (*shown.keys, START)
+    table, lists = shown.table, (*shown.keys, START)
     if together is None:
-        return replace(shown, table=shown.table.mutate(**{START: shown.table[TIME]}), lists=lists)
-    key = [*shown.keys, TIME]
-    parts = shown.table.group_by(key).aggregate(
-        top=shown.table[PLACE].min(), end=shown.table[PLACE].max()
+        begun = table.with_column(START, f"s.{TIME}", pa.int64())
+        return replace(shown, table=begun, lists=lists)
+    key = ", ".join((*shown.keys, TIME))
+    over = f"OVER (PARTITION BY {', '.join(shown.keys)} ORDER BY {TIME}"
+    parts = (
+        f"SELECT {key}, min({PLACE}) AS top, max({PLACE}) AS deep FROM {table.rows} AS s "
+        f"GROUP BY {key}"
     )
-    window = ibis.window(group_by=list(shown.keys), order_by=TIME)
-    before = parts.mutate(then=parts[TIME].lag().over(window), deep=parts["end"].lag().over(window))
-    fresh = (
-        before["then"].isnull()
-        | (before[TIME] - before["then"] > together)
-        | (before["top"] <= before["deep"])
+    before = (
+        f"SELECT {key}, top, lag({TIME}) {over}) AS before, lag(deep) {over}) AS deeper "
+        f"FROM ({parts}) AS p"
     )
-    opened = before.mutate(opened=fresh.ifelse(before[TIME], ibis.null("int64")))
-    running = ibis.cumulative_window(group_by=list(shown.keys), order_by=TIME)
-    starts = opened.mutate(**{START: opened["opened"].max().over(running)}).select(*key, START)
-    renamed = starts.rename({f"{name}_list": name for name in key})
-    joined = shown.table.inner_join(
-        renamed, [shown.table[name] == renamed[f"{name}_list"] for name in key]
-    )
-    return replace(shown, table=joined.select(*shown.table.columns, START), lists=lists)
+    fresh = f"before IS NULL OR {TIME} - before > {together} OR top <= deeper"
+    opened = f"SELECT {key}, CASE WHEN {fresh} THEN {TIME} END AS opened FROM ({before}) AS b"
+    running = f"max(opened) {over} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    starts = f"SELECT {key}, {running} AS {START} FROM ({opened}) AS r"
+    columns = own(table, table.columns) | {START: Value(f"o.{START}", pa.int64())}
+    on = equal((*shown.keys, TIME), table.engine.say)
+    joined = selected(table, columns, f"INNER JOIN ({starts}) AS o ON {on}")
+    return replace(shown, table=joined, lists=lists)
 
 
-def cleaned(shown: Shown, engine: Engine, entries: Entries) -> tuple[Shown, ir.Table]:
+def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
     """Each item of a list once, at its first place, and one item a place; and those left out."""
-    rows = shown.table
-    own = [*shown.lists, *shown.listed, ITEM]
-    rest = {
-        name: rows[name].min()
-        for name in rows.columns
-        if name not in own and name not in (PLACE, OUT)
-    }
-    if OUT in rows.columns:
-        rest[OUT] = rows[OUT].any()
-    once = rows.group_by(own).aggregate(
-        **rest,
-        **{
-            PLACE: rows[PLACE].min(),
-            _ROWS: rows.count(),
-            _PLACES: rows[PLACE].nunique(),
+    rows, say = shown.table, shown.table.engine.say
+    names = [*shown.lists, *shown.listed, ITEM]
+    columns = own(rows, names)
+    groups = ", ".join(value.text for value in columns.values())
+    for name in rows.columns:
+        if name not in names:  # an item that was excluded once is excluded
+            pick = "max" if name == OUT else "min"
+            kind = rows.kinds.field(name).type
+            columns[name] = Value(f"{pick}(s.{say.name(name)})", kind)
+    columns[_ROWS] = Value("count(*)", pa.int64())
+    columns[_PLACES] = Value(f"count(DISTINCT s.{PLACE})", pa.int64())
+    once = selected(rows, columns, f"GROUP BY {groups}")
+    place = ", ".join(f"s.{say.name(n)}" for n in (*shown.lists, *shown.listed, PLACE))
+    order = f"s.{TIME}, s.{ITEM}" if shown.timed else f"s.{ITEM}"
+    turn = f"row_number() OVER (PARTITION BY {place} ORDER BY {order})"
+    turns = held(once.with_column(_TURN, turn, pa.int64()), "shown")
+    found = asked(
+        turns,
+        {
+            "again": whole_sum(f"s.{_ROWS} - s.{_PLACES}", say),
+            "twice": whole_sum(f"s.{_PLACES} - 1", say),
+            "taken": count_of(f"s.{_TURN} > 1"),
         },
     )
-    order = [once[TIME], once[ITEM]] if shown.timed else [once[ITEM]]
-    lists = ibis.window(group_by=[*shown.lists, *shown.listed, PLACE], order_by=order)
-    turns = engine.held(once.mutate(**{_TURN: ibis.row_number().over(lists)}), "shown")
-    found = engine.rows(
-        turns.aggregate(
-            again=total(turns[_ROWS] - turns[_PLACES]),
-            twice=total(turns[_PLACES] - 1),
-            taken=count_of(turns[_TURN] > 0),
-        )
-    )[0]
     entries.odd("repeated impressions", found["again"], "counted once")
     entries.odd("further places of an item in a list", found["twice"], "left empty")
     entries.odd("impressions at a place that another item has", found["taken"], "left out")
-    kept = turns.filter(turns[_TURN] == 0).select(*rows.columns)
-    return replace(shown, table=kept), turns.filter(turns[_TURN] > 0)
+    kept, lost = (
+        selected(turns, own(turns, rows.columns), f"WHERE s.{_TURN} {sign} 1")
+        for sign in ("=", ">")
+    )
+    return replace(shown, table=kept), lost

@@ -7,27 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-import ibis
-import ibis.expr.types as ir
 import pyarrow as pa
 
-from foreclick.engines import Engine, TableLike, filter_by, open_source, total, unchanged
+from foreclick.engines import (
+    DUCKDB,
+    Engine,
+    Table,
+    TableLike,
+    default_engine,
+    filter_by,
+    open_source,
+    unchanged,
+)
 from foreclick.errors import EngineError, InvalidLogError, SourceError
 from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_segments
-from foreclick.logs.layouts import (
-    FLAGS,
-    LENGTH,
-    WEIGHT,
-    Columns,
-    Roles,
-    expanded,
-    key_of,
-    lay_out,
-    rewards_of,
-    shape_of,
-    some_rows,
-)
 from foreclick.logs.masks import mask_of, maskable, packed, spread
+from foreclick.logs.roles import Columns, Roles, expanded, rewards_of
 from foreclick.logs.shape import (
     BUCKET,
     CONTEXT,
@@ -39,25 +34,15 @@ from foreclick.logs.shape import (
     numbered,
     numbered_all,
 )
+from foreclick.logs.text import LENGTH, Select, key_type
 from foreclick.logs.times import in_a_second
-from foreclick.logs.validate import (
-    BAD_WEIGHT,
-    ROWS,
-    any_of,
-    check,
-    complain,
-    not_a_reward,
-    rules,
-    valid,
-)
+from foreclick.logs.validate import check, complain, rules, valid
 from foreclick.options import Number, checked, column, names
 from foreclick.results.formats import printable
 from foreclick.words import number_of
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
-
-_SOME, _ALL = "some rows", "all rows"
 
 __all__ = [
     "BUCKET",
@@ -72,10 +57,9 @@ __all__ = [
     "Shape",
     "compress",
     "in_a_second",
-    "key_of",
+    "key_type",
     "numbered",
     "numbered_all",
-    "packed",
     "read_log",
     "rewards_of",
     "spread",
@@ -91,13 +75,13 @@ class Log:
             may be created there.
         shape: what the columns of `stored` are.
         stored: the compressed rows, one per distinct (context, …, list, rewards), with the count
-            `n`: an Ibis table in the log's engine. Rewards that are 0 or 1 are masks (see `Shape`).
+            `n`: a table of `engine`. Rewards that are 0 or 1 are masks (see `Shape`).
         rows: how many valid raw rows `stored` stands for.
         dropped: how many rows were left out, by cause (`invalid="drop"`).
         dropped_rows: how many rows were left out; a row with two causes counts once.
-        raw: the source's own rows, after `where`, unexecuted.
+        source_rows: the source's own rows, after `where`, unexecuted.
         source: the engine where the log lives.
-        roles: which column of `raw` plays which part.
+        roles: which column of `source_rows` plays which part.
         inflation: for how many records a row was kept; 1 unless the log is down-sampled.
         ledger: what the log was made of, if that was a table of events (`from_events`).
         kept: what was computed of the log and is needed again, such as its tally.
@@ -105,11 +89,11 @@ class Log:
 
     engine: Engine
     shape: Shape
-    stored: ir.Table
+    stored: Table
     rows: int
     dropped: dict[str, int]
     dropped_rows: int
-    raw: ir.Table
+    source_rows: Table
     source: Engine
     roles: Roles
     inflation: float = 1.0
@@ -124,9 +108,16 @@ class Log:
         )
 
     @cached_property
-    def table(self) -> ir.Table:
+    def table(self) -> Table:
         """The compressed rows with one column a position of every reward."""
-        return spread(self.stored, self.shape).select(self.shape.columns)
+        return spread(self.stored, self.shape).select(*self.shape.columns)
+
+    @property
+    def raw(self) -> Any:  # noqa: ANN401
+        """The source's own rows, as Ibis sees them."""
+        from foreclick.engines.ibis import expression  # noqa: PLC0415 - an extra
+
+        return expression(self.source_rows)
 
     def __repr__(self) -> str:
         s = self.shape
@@ -186,7 +177,8 @@ def read_log(
 
     Args:
         source: a path or glob (Parquet, CSV, JSON), a pandas or Polars frame, an Arrow table, a
-            DuckDB relation, a Spark DataFrame, or an Ibis table of any backend.
+            DuckDB relation, a Spark DataFrame, an Ibis table of any backend, or, with a connection
+            to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT.
         context: the column of the query (or page, or user group); None: one context for all.
         items: the column with the list of shown items, or a list of columns, one per position.
         clicks: the column with a list of clicks (0/1 or graded), or a list of columns; None for
@@ -201,7 +193,8 @@ def read_log(
         count: of a log that was counted before, how many equal records a row stands for. Intervals
             rest on all of them.
         rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
-        where: a filter: SQL such as ``"country = 'NL'"`` or ``lambda t: t.country == "NL"``.
+        where: a filter in the engine's SQL, such as ``"country = 'NL'"``; of an Ibis table also a
+            function, ``lambda t: t.country == "NL"``.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
         depth: how many positions to read; by default as many as the longest list has.
@@ -211,10 +204,11 @@ def read_log(
         position: see `layout`.
         item: see `layout`.
         click: see `layout`.
-        engine: the Ibis connection to open paths and frames in; by default DuckDB in this process.
-        read_only: create nothing where the log lives, for accounts that may only SELECT. The tally
-            is then one SELECT, fetched in batches and kept here. Only Spark and PostgreSQL would
-            otherwise hold it, in temporary views and tables. It stays so for other tables of the
+        engine: the connection (of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark) to open
+            the source in; by default DuckDB in this process.
+        read_only: create nothing where the log lives. Only Spark, and a connection of DuckDB of
+            your own, would otherwise hold the tally, in temporary views and tables; everywhere else
+            it is one SELECT, fetched in batches and kept here. It stays so for other tables of the
             same connection, such as a candidate's.
 
     Raises:
@@ -255,17 +249,16 @@ def read_log(
         position=(position or "position") if long else None,
         item=(item or "item") if long else None,
     )
-    home, table = open_source(source, engine, read_only=read_only)
+    _, table = open_source(source, engine, read_only=read_only)
     table = with_segments(filter_by(table, where), segments)
-    roles = expanded(roles, table)
+    roles = expanded(roles, table.columns)
     with unchanged(source):
-        return compress(table, roles, home, invalid, depth)
+        return compress(table, roles, invalid, depth)
 
 
 def compress(
-    raw: ir.Table,
+    raw: Table,
     roles: Roles,
-    engine: Engine,
     invalid: Literal["error", "drop", "refuse"] = "error",
     depth: int | None = None,
     masks: tuple[str, ...] | None = None,
@@ -275,188 +268,117 @@ def compress(
     `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
     tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
     """
+    check_columns(raw, roles)
+    select = Select(roles, raw.kinds, raw.engine.say, raw.rows)
     try:
-        shape, table = _Pass(raw, roles, engine, depth, masks).rows()
+        if roles.unit is not None:
+            raw.engine.check_hash()
+        shape, table = _grouped(raw, select, depth, masks)
     except (SourceError, EngineError) as error:
-        raise explained(error, raw, roles, engine) from error
-    home = engine.workplace
-    rows, causes, invalid_rows = check(table, shape, roles.weight, home)
+        raise explained(error, raw, roles) from error
+    broken = rules(table, shape, roles.weight)
+    rows, causes, invalid_rows = check(table, broken)
     if not rows:
         raise InvalidLogError(NO_ROWS)
     if causes:
-        broken = rules(table, shape, roles.weight)
         if invalid != "drop":
-            raise complain(
-                table, shape, broken, causes, invalid_rows, home, droppable=invalid == "error"
-            )
+            raise complain(table, shape, broken, causes, invalid_rows, droppable=invalid == "error")
         if invalid_rows == rows:
             raise InvalidLogError(
                 f"nothing is left after invalid='drop': {number_of(rows, 'row')}, and none keeps "
                 f"the rules of a log. Causes: {causes}."
             )
         table = valid(table, broken)
-    shape, table = _packed_after_all(shape, table, home)
+    shape, table = _packed_after_all(shape, table)
     return Log(
-        engine=home,
+        engine=table.engine,
         shape=shape,
-        stored=table if list(table.columns) == shape.stored else table.select(shape.stored),
+        stored=table.select(*shape.stored),
         rows=rows - invalid_rows,
         dropped=causes,
         dropped_rows=invalid_rows,
-        raw=raw,
-        source=engine,
+        source_rows=raw,
+        source=raw.engine,
         roles=roles,
-        inflation=_inflation(raw, roles.weight, engine) if roles.drawn and roles.weight else 1.0,
+        inflation=_inflation(raw.engine, select) if roles.drawn else 1.0,
     )
 
 
-def _inflation(raw: ir.Table, weight: str, engine: Engine) -> float:
+def _inflation(engine: Engine, select: Select) -> float:
     """Σ w² / Σ w: for how many records a row was kept, on average over the records.
 
     n records with weights say as much as n / inflation rows would, all kept alike (Kish, 1965).
     """
-    found = engine.ask(_moments, raw, weight).to_pylist()[0]
+    kinds = pa.schema({"n": pa.float64(), "squares": pa.float64()})
+    found = engine.ask(select.moments(), kinds).to_pylist()[0]
     return float(found["squares"] / found["n"])
 
 
-def _moments(_: Engine, raw: ir.Table, weight: str) -> ir.Table:
-    w = raw[weight].cast("float64")
-    used = raw.filter(~not_a_reward(w) & w.notnull())
-    w = used[weight].cast("float64")
-    return used.aggregate(n=w.sum(), squares=(w * w).sum())
-
-
-class _Pass:
+def _grouped(
+    raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None
+) -> tuple[Shape, Table]:
     """The one group-by over the raw log.
 
     How long the longest list is, and whether rewards are 0 or 1 everywhere, is only known after the
-    pass. A guess from some rows is nearly always right; if it was not, the pass is made again.
+    pass. A guess from the first rows is nearly always right; if it was not, the pass is made again.
     """
-
-    def __init__(
-        self,
-        raw: ir.Table,
-        roles: Roles,
-        engine: Engine,
-        depth: int | None,
-        masks: tuple[str, ...] | None,
-    ) -> None:
-        check_columns(raw, roles)
-        self.raw, self.roles, self.engine, self.depth = raw, roles, engine, depth
-        self.masks = masks
-        self.home = engine.workplace  # where the groups are
-
-    def rows(self) -> tuple[Shape, ir.Table]:
-        """The shape and the groups of the raw rows."""
-        guess = self.depth or self._longest(_SOME)
-        masked = self._with_masks(guess) if self.roles.rewards else None
-        shape, table = masked or self._with_columns(guess)
-        keys = {name: key_of(table[name], name) for name in (CONTEXT, *shape.items)}
-        wider = {name: key for name, key in keys.items() if key.type() != table[name].type()}
-        return shape, table.mutate(**wider) if wider else table
-
-    def _with_masks(self, depth: int) -> tuple[Shape, ir.Table] | None:
-        """Group by masks; None if some row has rewards that do not fit in one."""
-        masks = self._guess_masks(depth)
-        while masks:
-            shape = replace(shape_of(self.raw, self.roles, depth), masks=masks)
-            table = self.engine.make("log", _by_masks, self.raw, self.roles, shape, self.depth)
-            if not self.home.ask(_any_null, table, masks)["found"][0].as_py():
-                return shape, table
-            longest = depth if self.depth else self._longest(_ALL)
-            if longest == depth:
-                return None
-            depth, masks = longest, self._guess_masks(longest)
-        return None
-
-    def _guess_masks(self, depth: int) -> tuple[str, ...]:
-        """Rewards that are 0 or 1 in some rows, and thus probably in all."""
-        names = maskable(shape_of(self.raw, self.roles, depth))
-        if self.masks is not None:
-            return tuple(name for name in names if name in self.masks)
-        if not names:
-            return ()
-        answer = self.engine.ask(_guessed_odd, self.raw, self.roles, depth).to_pylist()[0]
-        return tuple(name for name in names if not answer[name])
-
-    def _with_columns(self, depth: int) -> tuple[Shape, ir.Table]:
-        """Group by one column a position of every reward."""
-        while True:
-            shape = shape_of(self.raw, self.roles, depth)
-            table = self.engine.make("log", _by_columns, self.raw, self.roles, shape)
-            found = self.depth or _readable(self.home.ask(_longest_of, table))
-            if found <= depth:
-                return shape, table
-            depth = found
-
-    def _longest(self, rows: str) -> int:
-        return _readable(self.engine.ask(_longest_list, self.raw, self.roles, rows))
+    shape = _guessed(raw, select, depth, masks)
+    cut = depth is not None or select.roles.layout == "wide"  # else lists may be longer
+    while True:
+        rows = raw.query(select.tally(shape, cut=cut), select.columns(shape, cut=cut))
+        table = raw.engine.keep("log", rows)
+        longest, odd = _facts(table, shape)
+        if odd and not cut:
+            found = raw.engine.ask(select.longest(), pa.schema({LENGTH: pa.int64()}))
+            longest = found[LENGTH][0].as_py()
+        if longest > shape.depth:
+            deep = replace(shape, depth=_readable(longest))
+            fit = tuple(name for name in shape.masks if name in maskable(deep))
+            shape = replace(deep, masks=fit)
+        elif odd:
+            shape = replace(shape, masks=tuple(name for name in shape.masks if name not in odd))
+        else:
+            return shape, table
 
 
-# Statements, see `engines.statements`.
-
-
-def _longest_list(engine: Engine, raw: ir.Table, roles: Roles, rows: str) -> ir.Table:
-    """The length of the longest list, of some rows or of all."""
-    table = some_rows(raw, roles) if rows == _SOME else raw
-    return _longest_of(engine, lay_out(table, roles, engine).lengths)
-
-
-def _longest_of(_: Engine, lengths: ir.Table) -> ir.Table:
-    return lengths.aggregate(length=lengths[LENGTH].max())
-
-
-def _guessed_odd(engine: Engine, raw: ir.Table, roles: Roles, depth: int) -> ir.Table:
-    """Which rewards do not fit in masks, in some rows."""
-    shape = shape_of(raw, roles, depth)
-    return _odd(engine, lay_out(some_rows(raw, roles), roles, engine).records(depth, ()), shape)
-
-
-def _odd(_: Engine, records: ir.Table, shape: Shape) -> ir.Table:
-    """Which rewards do not fit in masks, of those that are none yet."""
-    names = [name for name in maskable(shape) if name not in shape.masks]
-    odd = {name: mask_of(records, shape, name).isnull().any() for name in names}
-    return records.aggregate(**odd)
-
-
-def _by_masks(
-    engine: Engine, raw: ir.Table, roles: Roles, shape: Shape, depth: int | None
-) -> ir.Table:
-    """Groups with masks, which are NULL where a mask cannot tell, or a list is longer."""
-    records = lay_out(raw, roles, engine).records(shape.depth, shape.masks)
-    masked = packed(records, shape)
-    if depth is None:
-        longer = masked[LENGTH] > shape.depth
-        masks = {name: longer.ifelse(ibis.null("int64"), masked[name]) for name in shape.masks}
-        masked = masked.mutate(**masks)
-    return _grouped(masked, shape.order)
-
-
-def _any_null(_: Engine, table: ir.Table, columns: tuple[str, ...]) -> ir.Table:
-    return table.aggregate(found=any_of(table[column].isnull() for column in columns).any())
-
-
-def _by_columns(engine: Engine, raw: ir.Table, roles: Roles, shape: Shape) -> ir.Table:
-    """Groups with one column a position of every reward."""
-    records = lay_out(raw, roles, engine).records(shape.depth, ())
-    return _grouped(records, shape.order, **{LENGTH: records[LENGTH].max()})
-
-
-def _grouped(records: ir.Table, keys: list[str], **further: ir.Scalar) -> ir.Table:
-    """Count the records by their keys."""
-    keys = [*keys, *(flag for flag in FLAGS if flag in records.columns)]
-    if WEIGHT not in records.columns:
-        return records.group_by(keys).aggregate(**further, **{N: records.count()})
-    weight = records[WEIGHT]
-    wrong = (weight.isnull() | not_a_reward(weight) | (weight == 0)).fill_null(True)
-    usable = wrong.ifelse(ibis.null(weight.type()), weight)
-    judged = records.mutate(**{BAD_WEIGHT: wrong, WEIGHT: usable})
-    return judged.group_by([*keys, BAD_WEIGHT]).aggregate(
-        **further, **{N: total(judged[WEIGHT]), ROWS: judged.count()}
+def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:
+    """Depth and masks, by the first rows; these are asked in the DuckDB of this process."""
+    if depth is not None and masks is not None:
+        shape = select.roles.shape(raw.kinds, depth)
+        return replace(shape, masks=tuple(name for name in maskable(shape) if name in masks))
+    select.columns(select.roles.shape(raw.kinds, 1), cut=True)  # refuses types that cannot be read
+    rows = raw.query(
+        select.first_rows(), pa.schema([raw.kinds.field(name) for name in select.used()])
     )
+    rows = (
+        default_engine().show(rows.to_pyarrow())
+        if raw.engine.far
+        else raw.engine.keep("first", rows)
+    )
+    home = rows.engine
+    near = Select(select.roles, rows.kinds, DUCKDB, rows.rows)
+    if depth is None:
+        depth = _readable(home.ask(near.longest())[LENGTH][0].as_py())
+    shape = select.roles.shape(raw.kinds, depth)
+    fit = maskable(shape)
+    if masks is None and fit:
+        odd = home.ask(near.odd(shape, fit)).to_pylist()[0]
+        masks = tuple(name for name in fit if not odd[name])
+    return replace(shape, masks=tuple(name for name in fit if name in (masks or ())))
 
 
-def _packed_after_all(shape: Shape, table: ir.Table, engine: Engine) -> tuple[Shape, ir.Table]:
+def _facts(table: Table, shape: Shape) -> tuple[int, list[str]]:
+    """The longest list, if that is told, and which masks some rows do not fit in."""
+    say = table.engine.say
+    odd = {f"odd{i}": f"count(*) - count({say.name(m)})" for i, m in enumerate(shape.masks)}
+    asked = {LENGTH: f"max({LENGTH})" if LENGTH in table.columns else "0"} | odd
+    kinds = pa.schema(dict.fromkeys(asked, pa.int64()))
+    found = table.engine.ask(f"SELECT {say.names(asked)} FROM {table.rows} AS s", kinds)
+    longest, *counts = found.to_pylist()[0].values()
+    return longest or 0, [name for name, n in zip(shape.masks, counts, strict=True) if n]
+
+
+def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
     """Pack rewards that are 0 or 1 in all rows that are left.
 
     Whether a reward has a mask must not depend on which rows an engine happened to show for the
@@ -465,19 +387,23 @@ def _packed_after_all(shape: Shape, table: ir.Table, engine: Engine) -> tuple[Sh
     names = [name for name in maskable(shape) if name not in shape.masks]
     if not names:
         return shape, table
-    answer = engine.ask(_odd, table, shape).to_pylist()[0]
-    late = tuple(name for name in names if not answer[name])
-    wide = replace(shape, masks=late)
+    say = table.engine.say
+    odd = {name: f"count(*) - count({mask_of(shape, name, say)})" for name in names}
+    kinds = pa.schema(dict.fromkeys(odd, pa.int64()))
+    found = table.engine.ask(f"SELECT {say.names(odd)} FROM {table.rows} AS s", kinds)
+    late = [name for name, count in found.to_pylist()[0].items() if not count]
+    if not late:
+        return shape, table
     kept = tuple(name for name in shape.rewards if name in (*shape.masks, *late))
-    return replace(shape, masks=kept), packed(table, wide)
+    return replace(shape, masks=kept), packed(table, shape, late)
 
 
-def _readable(found: pa.Table) -> int:
+def _readable(longest: int | None) -> int:
     """The length of the longest list, unless that is too much."""
-    longest = max(int(found[LENGTH][0].as_py() or 1), 1)
-    if longest > DEEPEST:
+    found = max(int(longest or 1), 1)
+    if found > DEEPEST:
         raise InvalidLogError(
-            f"the longest list has {longest:,} positions; foreclick reads {DEEPEST} at most. Say "
+            f"the longest list has {found:,} positions; foreclick reads {DEEPEST} at most. Say "
             "how many of them matter, for instance depth=20; deeper ones are then left out."
         )
-    return longest
+    return found

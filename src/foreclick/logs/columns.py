@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import ibis.expr.types as ir
-
-from foreclick.engines import Engine
+from foreclick.engines import Table
+from foreclick.engines.kinds import LIST, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
-from foreclick.logs.layouts import FLAGS, LENGTH, WEIGHT, Roles, top_of
+from foreclick.logs.roles import Roles, top_of
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY
+from foreclick.logs.text import FLAGS, LENGTH, WEIGHT
 from foreclick.metrics import CLICKS
 from foreclick.words import nearest, no_column, number_of, plural
 
@@ -45,9 +46,11 @@ _CALLED = {
 """What the columns of these roles are often called."""
 
 
-def check_columns(table: ir.Table, roles: Roles) -> None:
+def check_columns(table: Table, roles: Roles) -> None:
     """Refuse roles whose columns are not there, or whose names a tally needs itself."""
-    missing = [(role, c) for role, c in roles.named() if top_of(c, table) not in table.columns]
+    missing = [
+        (role, c) for role, c in roles.named() if top_of(c, table.kinds) not in table.columns
+    ]
     if missing:
         raise SourceError(_missing(table, roles, missing))
     numbers = (ITEM, PROPENSITY, *roles.rewards)
@@ -60,7 +63,7 @@ def check_columns(table: ir.Table, roles: Roles) -> None:
         )
 
 
-def _missing(table: ir.Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
+def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
     """Which columns are not there, and what was probably meant."""
     wanted = ", ".join(f"{role}={column!r}" for role, column in missing)
     said = (
@@ -87,13 +90,13 @@ def _near(role: str, column: str, free: Sequence[str]) -> str | None:
     return nearest(column, free) or next(iter(usual), None)
 
 
-def _is_long(table: ir.Table, roles: Roles, missing: list[tuple[str, str]]) -> bool:
+def _is_long(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> bool:
     """Whether a table that is read as one of lists has a row per impression."""
     if roles.layout == "long" or "items" not in dict(missing):
         return False
     names = {name.lower() for name in table.columns}
     return bool(names & {"position", *_CALLED["position"]}) and not any(
-        kind.is_array() for kind in table.schema().values()
+        kind_of(field.type) == LIST for field in table.kinds
     )
 
 
@@ -104,7 +107,7 @@ def _taken(name: str, numbers: Sequence[str]) -> bool:
     return lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit())
 
 
-def with_segments(table: ir.Table, segments: object) -> ir.Table:
+def with_segments(table: Table, segments: object) -> Table:
     """The table with segments that have other names than their columns."""
     if not isinstance(segments, Mapping):
         return table
@@ -116,7 +119,10 @@ def with_segments(table: ir.Table, segments: object) -> ir.Table:
                 f"segments={{{name!r}: {column!r}}}: the source has another column {name!r}. Give "
                 "the segment a name of its own."
             )
-    return table.mutate(**{name: table[column] for name, column in segments.items()})
+        if name != column:
+            value = table.engine.say.column(column)
+            table = table.with_column(name, value, table.kinds.field(column).type)
+    return table
 
 
 NO_ROWS = (
@@ -125,15 +131,15 @@ NO_ROWS = (
 )
 
 
-def explained(error: ForeclickError, raw: ir.Table, roles: Roles, engine: Engine) -> ForeclickError:
+def explained(error: ForeclickError, raw: Table, roles: Roles) -> ForeclickError:
     """The error, or a plainer one: no rows at all, or text where numbers should be."""
     if any(column not in raw.columns for _, column in roles.named()):
         return error
-    if not engine.rows(raw.limit(1)):
+    if not _first(raw, 1):
         return InvalidLogError(NO_ROWS)
     if isinstance(error, EngineError):
         for name, columns in roles.rewards.items():
-            said = None if not isinstance(columns, str) else _no_number(raw, columns, engine)
+            said = None if not isinstance(columns, str) else _no_number(raw, columns)
             if said is not None:
                 remedy = f" If it has the ids of what was clicked, say clicked_ids={columns!r}."
                 return SourceError(
@@ -143,9 +149,13 @@ def explained(error: ForeclickError, raw: ir.Table, roles: Roles, engine: Engine
     return error
 
 
-def _no_number(raw: ir.Table, column: str, engine: Engine) -> str | None:
+def _first(table: Table, rows: int) -> list[dict[str, Any]]:
+    return table.engine.rows(table.query(f"SELECT * FROM {table.rows} AS s LIMIT {rows}"))
+
+
+def _no_number(raw: Table, column: str) -> str | None:
     """Text of a column of lists that is no number, if the first rows have any."""
-    for row in engine.rows(raw.select(column).limit(_LOOK)):
+    for row in _first(raw.select(column), _LOOK):
         value = row[column]
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, str) and not _is_number(each):

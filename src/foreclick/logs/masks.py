@@ -8,34 +8,18 @@ of ten, so grouping a raw log hashes and compares half as many columns. Only rew
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import reduce
-from operator import add
+from dataclasses import replace
 
-import ibis
-import ibis.expr.types as ir
+import pyarrow as pa
 
-from foreclick.engines import absent, force, whole
+from foreclick.engines import Spelling, Table
 from foreclick.logs.shape import Shape
 
 DEEPEST_MASK = 62
 """Positions that fit in a mask, a signed 64-bit integer with a bit to spare."""
 
 
-def packed(table: ir.Table, shape: Shape) -> ir.Table:
-    """Replace the reward columns of `shape.masks` by masks, and keep all other columns.
-
-    Those that are masks already stay as they are.
-
-    A mask is NULL where the rewards of a row do not fit in it.
-    """
-    unpacked = [name for name in shape.masks if name not in table.columns]
-    masks = {name: mask_of(table, shape, name) for name in unpacked}
-    spread = {column for name in shape.masks for column in shape.reward(name)}
-    others = [column for column in table.columns if column not in spread]
-    return table.select(*others, **masks) if masks else table
-
-
-def spread(table: ir.Table, shape: Shape, keep: Collection[str] = ()) -> ir.Table:
+def spread(table: Table, shape: Shape, keep: Collection[str] = ()) -> Table:
     """Replace masks by one column a position, NULL where no item is shown.
 
     Args:
@@ -46,15 +30,24 @@ def spread(table: ir.Table, shape: Shape, keep: Collection[str] = ()) -> ir.Tabl
     names = [name for name in shape.masks if name not in keep]
     if not names:
         return table
-    columns: dict[str, ir.Value] = {}
+    say, kinds = table.engine.say, {f.name: f.type for f in table.kinds if f.name not in names}
+    columns = {name: say.name(name) for name in kinds}
     for name in names:
         for k, (column, item) in enumerate(zip(shape.reward(name), shape.items, strict=True)):
-            clicked = (table[name] & whole(1 << k)) != whole(0)
-            columns[column] = ibis.cases(
-                (table[item].isnull(), ibis.null("int64")), (clicked, whole(1)), else_=whole(0)
-            )
-    others = [column for column in table.columns if column not in names]
-    return table.select(*others, **columns)
+            clicked = f"({say.name(name)} & {say.cast(str(1 << k), 'whole')}) <> 0"
+            value = f"CASE WHEN {item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
+            columns[column], kinds[column] = say.cast(value, "whole"), pa.int64()
+    sql = f"SELECT {say.names(columns)} FROM {table.rows} AS s"
+    return table.query(sql, pa.schema(list(kinds.items())))
+
+
+def packed(table: Table, shape: Shape, names: Collection[str]) -> Table:
+    """Replace the columns of these rewards by masks; other columns that `shape` has stay."""
+    say, kept = table.engine.say, replace(shape, masks=(*shape.masks, *names))
+    columns = {c: mask_of(shape, c, say) if c in names else say.column(c) for c in kept.stored}
+    kinds = {c: pa.int64() if c in names else table.kinds.field(c).type for c in kept.stored}
+    sql = f"SELECT {say.names(columns)} FROM {table.rows} AS s"
+    return table.query(sql, pa.schema(list(kinds.items())))
 
 
 def maskable(shape: Shape) -> tuple[str, ...]:
@@ -68,35 +61,22 @@ def maskable(shape: Shape) -> tuple[str, ...]:
     return tuple(name for name in shape.rewards if name.lower() not in taken)
 
 
-def mask_of(table: ir.Table, shape: Shape, name: str) -> ir.IntegerValue:
-    """The mask of a row's rewards of this name, NULL where they do not fit in one.
+def mask_of(shape: Shape, name: str, say: Spelling) -> str:
+    """The mask of the rewards of this name in a row of `s`, NULL where they do not fit in one.
 
     One condition a position tells both: most rewards are 0, and only what is left is asked further.
     """
-    items, values = ([table[c] for c in columns] for columns in (shape.items, shape.reward(name)))
-    bits = [
-        _bit(item, value, whole(1 << k))
-        for k, (item, value) in enumerate(zip(items, values, strict=True))
-    ]
-    return reduce(add, bits)
+    slots = enumerate(zip(shape.items, shape.reward(name), strict=True))
+    bits = (
+        bit(say.column(item), say.column(value), say.cast(str(1 << k), "whole"))
+        for k, (item, value) in slots
+    )
+    return " + ".join(bits)
 
 
-def mask_of_slots(
-    item: ir.Column, value: ir.NumericColumn, position: ir.IntegerColumn, depth: int
-) -> ir.IntegerScalar:
-    """The mask of a group of rows, one a position; NULL where they do not fit in one."""
-    places = [(position == k, whole(1 << (k - 1))) for k in range(1, depth + 1)]
-    bits = _bit(item, value, ibis.cases(*places, else_=whole(0)))
-    fits = bits.count() == position.count()
-    return fits.ifelse(force(bits.sum(), "int64"), ibis.null("int64"))
-
-
-def _bit(item: ir.Value, value: ir.NumericValue, bit: ir.IntegerValue) -> ir.IntegerValue:
-    """What a slot adds to the mask; NULL where its reward does not fit in one."""
-    no_mask = ibis.null("int64")
-    return ibis.cases(
-        (item.isnull(), absent(value).ifelse(whole(0), no_mask)),
-        (value == 0, whole(0)),
-        (value == 1, bit),
-        else_=no_mask,
+def bit(item: str, value: str, power: str) -> str:
+    """What a position adds to a mask; NULL where its reward does not fit in one."""
+    return (
+        f"CASE WHEN {item} IS NULL THEN CASE WHEN {value} IS NULL THEN 0 END "
+        f"WHEN {value} = 0 THEN 0 WHEN {value} = 1 THEN {power} END"
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ibis
-import ibis.expr.types as ir
-
-from foreclick.engines import force
+from foreclick.engines import Spelling
+from foreclick.engines.kinds import MOMENT, TEXT, WHOLE
 
 _SMALLEST = 10**9  # seconds of 2001; smaller numbers are no times, but numbers of days or weeks
 
@@ -20,26 +18,28 @@ def in_a_second(latest: float) -> int:
     return next((units for below, units in _UNITS if latest < below), _FINEST)
 
 
-def period_of(column: ir.Column) -> ir.Column:
-    """Days of a timestamp, also of one that is a number or text; anything else as it is.
+def day_of(column: str, kind: str, say: Spelling) -> str:
+    """The day of a time, also of one that is a number or text; anything else as it is.
 
     Numbers from 10⁹ on are seconds, milli-, micro- or nanoseconds since 1970; their days are
     numbered from then on.
     """
-    kind = column.type()
-    if kind.is_timestamp():
-        return column.date()
-    if kind.is_integer():
-        days = [(column < below, _days(column, units)) for below, units in _UNITS]
-        return ibis.cases((column < _SMALLEST, column), *days, else_=_days(column, _FINEST))
-    if kind.is_string():
-        dashes = (column.substr(4, 1) == "-") & (column.substr(7, 1) == "-")
-        timed = dashes & column.substr(10, 1).isin(["T", " "])
-        return timed.fill_null(False).ifelse(column.substr(0, 10), column)
+    if kind == MOMENT:
+        return say.cast(column, "date")
+    if kind == WHOLE:
+        days = "".join(f" WHEN {column} < {b} THEN {_days(column, u, say)}" for b, u in _UNITS)
+        last = _days(column, _FINEST, say)
+        return f"CASE WHEN {column} < {_SMALLEST} THEN {column}{days} ELSE {last} END"
+    if kind == TEXT:
+        column = say.cast(column, "text")
+        dashes = f"substr({column}, 5, 1) = '-' AND substr({column}, 8, 1) = '-'"
+        timed = f"{dashes} AND substr({column}, 11, 1) IN ('T', ' ')"
+        return f"CASE WHEN {timed} THEN substr({column}, 1, 10) ELSE {column} END"
     return column
 
 
-def _days(column: ir.IntegerColumn, units: int) -> ir.IntegerColumn:
+def _days(column: str, units: int, say: Spelling) -> str:
+    """Whole days; `/` is of doubles on some engines, which hold a multiple of a day exactly."""
     day = 86_400 * units
-    # Some engines divide as doubles, which cannot tell the last nanoseconds of a day.
-    return force((column - column % day) // day, "int64")
+    rest = say.remainder.format(a=column, b=day)
+    return say.cast(f"({column} - {rest}) / {day}", "whole")

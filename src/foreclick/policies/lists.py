@@ -8,13 +8,11 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Engine, TableLike, open_source, total
+from foreclick.engines import Table, TableLike, open_source
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
 from foreclick.options import checked
@@ -40,9 +38,10 @@ class ListPolicy(Policy):
 
     @cached_property
     def _arrow(self) -> Rows:
-        rows = self._rows
-        listed = rows.engine.ask(_mass_of_lists, rows.stored, tuple(rows.shape.items))
-        return Rows(listed, self._what)
+        stored, shape = self._rows.stored, self._rows.shape
+        keys = ", ".join(map(stored.engine.say.name, (CONTEXT, *shape.items)))
+        sums = f"SELECT {keys}, {stored.total(N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
+        return Rows(stored.select(CONTEXT, *shape.items, N).query(sums).to_pyarrow(), self._what)
 
     @property
     def longest(self) -> float:
@@ -89,8 +88,8 @@ class Lists(ListPolicy):
         self._check()  # a policy that is none should fail where it is made
 
     @cached_property
-    def _source(self) -> tuple[Engine, ir.Table]:
-        return open_source(self.table)
+    def _source(self) -> Table:
+        return open_source(self.table)[1]
 
     def __getstate__(self) -> dict[str, Any]:
         """As of every policy; what `optimize` chose stays so."""
@@ -105,13 +104,13 @@ class Lists(ListPolicy):
     @cached_property
     def optimized(self) -> bool:
         """Whether `optimize` wrote this policy, which chose it by some log."""
-        return {"item_1", "probability", "changed"} <= set(self._source[1].columns)
+        return {"item_1", "probability", "changed"} <= set(self._source.columns)
 
     @cached_property
     def _rows(self) -> Log:  # type: ignore[override]
-        engine, table = self._source
+        table = self._source
         if self.probability is not None:
-            _check_likely(table, engine, self.context, self.probability)
+            _check_likely(table, self.context, self.probability)
         roles = Roles(
             context=self.context,
             items=listed_in(table, self.items),
@@ -119,14 +118,15 @@ class Lists(ListPolicy):
             weight=self.probability,
             likely=self.probability is not None,
         )
-        return compress(table, roles, engine, "refuse")
+        return compress(table, roles, "refuse")
 
     def _check(self) -> None:
-        rows = self._rows
+        stored = self._rows.stored
+        off = f"abs({stored.total(N)} - 1.0) > {TOLERANCE!r}"
         refuse(
-            rows.engine,
-            rows.stored,
-            _sums_off_one,
+            stored,
+            f"SELECT {CONTEXT}, {stored.total(N)} AS sum FROM {stored.rows} AS s "
+            f"GROUP BY {CONTEXT} HAVING {off}",
             lambda row: f"the probabilities of context {row[CONTEXT]!r} sum to {row['sum']:.6g}",
             "in every context they must sum to 1; add the lists that are missing, or divide by "
             "the sum",
@@ -189,7 +189,8 @@ class Lists(ListPolicy):
 
     def __repr__(self) -> str:
         rows = self._rows
-        contexts = rows.engine.ask(_count_contexts, rows.stored)["n"][0].as_py()
+        sql = f"SELECT count(DISTINCT {CONTEXT}) AS n FROM {rows.stored.rows} AS s"
+        contexts = rows.engine.ask(sql)["n"][0].as_py()
         depth = number_of(rows.shape.depth, "item")
         return f"{self._what}({number_of(contexts, 'context')}, lists of up to {depth})"
 
@@ -223,11 +224,11 @@ class Ranking(Lists):
         super().__post_init__()
 
     def _check(self) -> None:
-        rows = self._rows
+        stored = self._rows.stored
         refuse(
-            rows.engine,
-            rows.stored,
-            _several_lists,
+            stored,
+            f"SELECT {CONTEXT}, count(*) AS lists FROM {stored.rows} AS s "
+            f"GROUP BY {CONTEXT} HAVING count(*) > 1",
             lambda row: f"context {row[CONTEXT]!r} has {row['lists']} different lists",
             "a Ranking has one list for each context; for several with probabilities use Lists, "
             "for what was logged per request use Observed",
@@ -279,20 +280,18 @@ class Ranking(Lists):
             >>> Ranking.from_scores(scores, k=10)
             Ranking(1 context, lists of up to 2 items)
         """
-        engine, source = open_source(table)
-        log, rows = scored(source, engine, context, item, score)
-        order = ibis.window(group_by=CONTEXT, order_by=[ibis.desc("score"), ITEM])
-        ranked = rows.mutate(place=ibis.row_number().over(order) + 1)
-        if k is not None:
-            ranked = ranked.filter(ranked["place"] <= k)
-        longest = log.engine.rows(ranked.aggregate(k=ranked["place"].max()))[0]["k"]
-        wide = ranked.group_by(CONTEXT).aggregate(
-            **{
-                name: ranked[ITEM].max(where=ranked["place"] == place)
-                for place, name in enumerate(numbered(ITEM, longest), start=1)
-            }
-        )
-        return cls(wide, items=numbered(ITEM, longest))
+        rows = scored(open_source(table)[1], context, item, score)
+        say = rows.engine.say
+        best = f"row_number() OVER (PARTITION BY {CONTEXT} ORDER BY score DESC, {ITEM}) AS place"
+        ranked = f"SELECT {CONTEXT}, {ITEM}, {best} FROM {rows.rows} AS s"
+        ranked = f"SELECT * FROM ({ranked}) AS r" + ("" if k is None else f" WHERE place <= {k}")
+        longest = rows.engine.ask(f"SELECT max(place) AS k FROM ({ranked}) AS r")["k"][0].as_py()
+        names = numbered(ITEM, longest)
+        places = enumerate(names, start=1)
+        wide = {name: f"max(CASE WHEN place = {at} THEN {ITEM} END)" for at, name in places}
+        kinds = [rows.kinds.field(CONTEXT), *(rows.kinds.field(ITEM).with_name(n) for n in names)]
+        lists = f"SELECT {CONTEXT}, {say.names(wide)} FROM ({ranked}) AS r GROUP BY {CONTEXT}"
+        return cls(rows.query(lists, pa.schema(kinds)), items=names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +340,7 @@ class Observed(ListPolicy):
         return f"Observed({self._rows!r})"
 
 
-def listed_in(table: ir.Table, items: str | Sequence[str]) -> str | Sequence[str]:
+def listed_in(table: Table, items: str | Sequence[str]) -> str | Sequence[str]:
     """The columns of the items: as named, or `item_1` … where only these are there."""
     if items != ITEMS or ITEMS in table.columns:
         return items
@@ -350,30 +349,7 @@ def listed_in(table: ir.Table, items: str | Sequence[str]) -> str | Sequence[str
     )
 
 
-def _mass_of_lists(_: Engine, table: ir.Table, items: tuple[str, ...]) -> ir.Table:
-    return table.group_by([CONTEXT, *items]).aggregate(**{N: total(table[N])})
-
-
-def _count_contexts(_: Engine, table: ir.Table) -> ir.Table:
-    return table.aggregate(n=table[CONTEXT].nunique())
-
-
-def _sums_off_one(_: Engine, table: ir.Table) -> ir.Table:
-    sums = table.group_by(CONTEXT).aggregate(sum=total(table[N]))
-    return sums.filter((sums["sum"] - 1.0).abs() > TOLERANCE)
-
-
-def _several_lists(_: Engine, table: ir.Table) -> ir.Table:
-    counts = table.group_by(CONTEXT).aggregate(lists=table.count())
-    return counts.filter(counts["lists"] > 1)
-
-
-def _never_shown(_: Engine, table: ir.Table, context: str, probability: str) -> ir.Table:
-    sums = table.group_by(**{CONTEXT: table[context]}).aggregate(most=table[probability].max())
-    return sums.filter(sums["most"] == 0)
-
-
-def _check_likely(table: ir.Table, engine: Engine, context: str | None, probability: str) -> None:
+def _check_likely(table: Table, context: str | None, probability: str) -> None:
     """A context in which no list is ever shown would vanish unnoticed."""
     if probability not in table.columns:
         raise PolicyError(
@@ -381,14 +357,13 @@ def _check_likely(table: ir.Table, engine: Engine, context: str | None, probabil
             "Ranking."
         )
     if context is not None and context in table.columns:
+        column, most = (table.engine.say.name(c) for c in (context, probability))
         refuse(
-            engine,
             table,
-            _never_shown,
+            f"SELECT {column} AS {CONTEXT} FROM {table.rows} AS s "
+            f"GROUP BY {column} HAVING max({most}) = 0",
             lambda row: f"all probabilities of context {row[CONTEXT]!r} are 0",
             "in every context they must sum to 1",
-            context,
-            probability,
         )
 
 
@@ -420,7 +395,7 @@ def as_policy(candidate: PolicyLike, log: Tally | None = None, name: str = "cand
         raise type(error)(f"{name}: {error}{remedy}") from error
 
 
-def _called(table: ir.Table, names: Mapping[str, str | None]) -> dict[str, Any]:
+def _called(table: Table, names: Mapping[str, str | None]) -> dict[str, Any]:
     """The columns of a candidate that are called as in the log."""
     found = {role: names[role] for role in (CONTEXT, ITEMS) if names.get(role) in table.columns}
     if names.get(CONTEXT, CONTEXT) is None and CONTEXT not in table.columns:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.engines import Engine, open_source, total
+from foreclick.engines import Table, open_source
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
 from foreclick.policies.base import LogView, Policy, Rows, SlotRows
@@ -60,13 +60,14 @@ class Marginals(Policy):
 
     @cached_property
     def _log(self) -> Log:
-        engine, table = open_source(self.table)
+        _, table = open_source(self.table)
         for role, column in (("position", self.position), ("probability", self.probability)):
             if column not in table.columns:
                 raise PolicyError(no_column(role, column, table.columns))
-        if not table[self.position].type().is_integer():
+        kind = table.kinds.field(self.position).type
+        if not pa.types.is_integer(kind):
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
-        placed = table.mutate(**{_PLACE: table[self.position]})
+        placed = table.with_column(_PLACE, f"s.{table.engine.say.name(self.position)}", kind)
         roles = Roles(
             context=self.context,
             items=[self.item],
@@ -75,44 +76,42 @@ class Marginals(Policy):
             weight=self.probability,
             likely=True,
         )
-        return compress(placed, roles, engine, "refuse")
+        return compress(placed, roles, "refuse")
 
-    def to_slots(self) -> ir.Table:
+    def to_slots(self) -> Table:
         """`context`, `item`, `position`, `mass`, in the table's own engine."""
-        log = self._log
+        stored, say = self._log.stored, self._log.engine.say
         first = numbered(ITEM, 1)[0]
-        return log.table.select(
-            CONTEXT,
-            **{
-                ITEM: log.table[first],
-                POSITION: log.table[_PLACE].cast("int64"),
-                MASS: log.table[N].cast("float64"),
-            },
+        columns = {CONTEXT: CONTEXT, ITEM: first}
+        kinds = [stored.kinds.field(c).with_name(name) for name, c in columns.items()]
+        kinds += [pa.field(POSITION, pa.int64()), pa.field(MASS, pa.float64())]
+        columns |= {POSITION: say.cast(_PLACE, "whole"), MASS: say.cast(N, "real")}
+        return stored.query(
+            f"SELECT {say.names(columns)} FROM {stored.rows} AS s", pa.schema(kinds)
         )
 
     def _check(self) -> None:
-        slots, engine = self.to_slots(), self._log.engine
+        slots = self.to_slots()
         refuse(
-            engine,
             slots,
-            _below_one,
+            f"SELECT * FROM {slots.rows} AS s WHERE {POSITION} < 1",
             lambda row: f"position {row[POSITION]} in context {row[CONTEXT]!r}",
             "positions count from 1",
         )
         for key in (POSITION, ITEM):
+            total = slots.total(MASS)
             refuse(
-                engine,
                 slots,
-                _above_one,
+                f"SELECT {CONTEXT}, {key}, {total} AS sum FROM {slots.rows} AS s "
+                f"GROUP BY {CONTEXT}, {key} HAVING {total} > {1 + TOLERANCE!r}",
                 partial(_too_likely, key),
                 "a position holds one item and an item stands at one position, so neither may "
                 "exceed 1",
-                key,
             )
 
     @cached_property
     def _arrow(self) -> Rows:
-        return Rows(self._log.engine.fetch(self.to_slots()), "Marginals")
+        return Rows(self.to_slots().to_pyarrow(), "Marginals")
 
     @property
     def longest(self) -> float:
@@ -128,15 +127,6 @@ class Marginals(Policy):
         item = view.item_numbers([table[ITEM].combine_chunks()])[:, 0]
         mass = np.asarray(table[MASS].combine_chunks())
         return SlotRows(context[here], item[here], position[here], mass[here])
-
-
-def _below_one(_: Engine, slots: ir.Table) -> ir.Table:
-    return slots.filter(slots[POSITION] < 1)
-
-
-def _above_one(_: Engine, slots: ir.Table, key: str) -> ir.Table:
-    sums = slots.group_by([CONTEXT, key]).aggregate(sum=total(slots[MASS]))
-    return sums.filter(sums["sum"] > 1 + TOLERANCE)
 
 
 def _too_likely(key: str, row: dict[str, Any]) -> str:

@@ -2,75 +2,57 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import ibis.expr.types as ir
+import pyarrow as pa
 
-from foreclick.engines import Engine, Statement, real, total
+from foreclick.engines import Table
 from foreclick.errors import PolicyError
-from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
+from foreclick.logs import CONTEXT, ITEM, N, Roles, compress, numbered
 from foreclick.words import no_column, number_of
 
+_WORTH = "worth"  # a name that is free in a compressed table
 
-def scored(
-    source: ir.Table, engine: Engine, context: str | None, item: str, score: str
-) -> tuple[Log, ir.Table]:
-    """`context`, `item`, `score` of a table of scores, and the log that holds these rows."""
+
+def scored(source: Table, context: str | None, item: str, score: str) -> Table:
+    """`context`, `item`, `score` and `n` of a table of scores, each item scored once."""
     if score not in source.columns:
         raise PolicyError(no_column("score", score, source.columns))
-    named = source.mutate(worth=source[score].cast("float64"))  # a name that is free there
-    roles = Roles(context=context, items=[item], rewards={}, segments=("worth",))
-    log = compress(named, roles, engine, "refuse")
+    say = source.engine.say
+    worth = say.cast(f"s.{say.name(score)}", "real")
+    named = source.with_column(_WORTH, worth, pa.float64())
+    roles = Roles(context=context, items=[item], rewards={}, segments=(_WORTH,))
+    stored = compress(named, roles, "refuse").stored
     first = numbered(ITEM, 1)[0]
-    rows = log.stored.select(
-        CONTEXT,
-        **{ITEM: log.stored[first], "score": log.stored["worth"], N: log.stored[N]},
-    )
+    columns = {CONTEXT: CONTEXT, ITEM: first, "score": _WORTH, N: N}
+    kinds = pa.schema([stored.kinds.field(c).with_name(name) for name, c in columns.items()])
+    sql = f"SELECT {stored.engine.say.names(columns)} FROM {stored.rows} AS s"
+    rows = stored.query(sql, kinds)
+    finite = rows.engine.say.finite("abs(score)")
     refuse(
-        log.engine,
         rows,
-        _no_score,
+        f"SELECT * FROM {rows.rows} AS s WHERE score IS NULL OR NOT ({finite})",
         lambda row: f"item {row[ITEM]!r} of context {row[CONTEXT]!r} has the score {row['score']}",
         "give every item a finite score",
     )
     refuse(
-        engine,
         rows,
-        _scored_twice,
+        f"SELECT {CONTEXT}, {ITEM}, {rows.total(N)} AS n FROM {rows.rows} AS s "
+        f"GROUP BY {CONTEXT}, {ITEM} HAVING {rows.total(N)} > 1",
         lambda row: f"item {row[ITEM]!r} stands {row[N]} times in context {row[CONTEXT]!r}",
         "score each item once",
     )
-    return log, rows
+    return rows
 
 
-def _no_score(_: Engine, rows: ir.Table) -> ir.Table:
-    score = rows["score"]
-    return rows.filter(score.isnull() | ~(score.abs() <= real(sys.float_info.max)))
+def refuse(table: Table, wrong: str, say: Callable[[dict[str, Any]], str], remedy: str) -> None:
+    """Raise if a SELECT gives wrong rows: how many, one example, the remedy."""
+    found = table.engine.ask(f"SELECT count(*) AS n FROM ({wrong}) AS w", _COUNT)["n"][0].as_py()
+    if found:
+        first = f"SELECT * FROM ({wrong}) AS w ORDER BY {CONTEXT} LIMIT 1"
+        example = table.engine.ask(first).to_pylist()[0]
+        raise PolicyError(f"{say(example)} ({number_of(found, 'such case')}): {remedy}.")
 
 
-def _scored_twice(_: Engine, rows: ir.Table) -> ir.Table:
-    counts = rows.group_by([CONTEXT, ITEM]).aggregate(**{N: total(rows[N])})
-    return counts.filter(counts[N] > 1)
-
-
-def refuse(
-    engine: Engine,
-    table: ir.Table,
-    wrong: Statement,
-    say: Callable[[dict[str, Any]], str],
-    remedy: str,
-    *options: str,
-) -> None:
-    """Raise if a statement about the table gives wrong rows: how many, one example, the remedy."""
-    count = engine.ask(_count_wrong, table, wrong, *options)["n"][0].as_py()
-    if count:
-        found = wrong(engine, table, *options)
-        example = engine.rows(found.order_by(CONTEXT).limit(1))[0]
-        raise PolicyError(f"{say(example)} ({number_of(count, 'such case')}): {remedy}.")
-
-
-def _count_wrong(engine: Engine, table: ir.Table, wrong: Statement, *options: str) -> ir.Table:
-    found = wrong(engine, table, *options)
-    return found.aggregate(n=found.count())
+_COUNT = pa.schema({"n": pa.int64()})

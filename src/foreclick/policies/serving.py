@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from functools import reduce
-from operator import add
 from typing import Any
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
 from foreclick.engines import (
+    DUCKDB,
     HASHES,
-    Engine,
+    Table,
     TableLike,
     bring,
-    force,
+    default_engine,
     hashed_here,
     open_source,
-    real,
-    unordered,
 )
 from foreclick.errors import ForeclickWarning, InvalidLogError, SourceError
-from foreclick.logs import CONTEXT, PROPENSITY, Log, N, key_of
+from foreclick.logs import CONTEXT, PROPENSITY, Log, N, key_type
 from foreclick.words import number_of
 
 REQUEST, ITEMS = "request", "items"
 _FIRST, _BEYOND = "first", "beyond"  # a list has the numbers from `first` on, below `beyond`
-_PART, _WHERE, _NUMBER, _PLACE = "part", "list_context", "number", "place"
+_NUMBER, _PLACE = "number", "place"
 _PARTS = 2**52  # sums of parts of a probability stay exact as doubles
 _GRAIN = 2**40  # of the sum that probabilities are divided by: 0.9 of 0.9 + 0.1 stays 0.9
 
@@ -61,8 +56,10 @@ class Picker:
         self.seed = seed
         self._salt = _salt(seed)
         shares = _shares(rows)
-        named = shares.mutate(**{CONTEXT: shares[CONTEXT].cast("string")})
-        found = rows.engine.fetch(named.order_by([CONTEXT, _BEYOND]))
+        named = {CONTEXT: DUCKDB.cast(CONTEXT, "text")}
+        named |= {c: c for c in (*rows.shape.items, PROPENSITY, _BEYOND)}
+        sql = f"SELECT {DUCKDB.names(named)} FROM {shares.rows} AS s ORDER BY {CONTEXT}, {_BEYOND}"
+        found = shares.engine.ask(sql)
         lists = _listed(found, rows.shape.items).to_pylist()
         columns = (found[name].to_pylist() for name in (CONTEXT, _BEYOND, PROPENSITY))
         #: by context: where the numbers of each list end, and the list with its probability
@@ -100,16 +97,15 @@ def sample(
     seed: int,
 ) -> pa.Table:
     """See `Lists.sample`."""
-    asked = _asked(requests, request, context, rows.engine, _salt(seed))
     shares = _shares(rows)
-    shares = shares.mutate(**{_WHERE: shares[CONTEXT].cast("string")}).drop(CONTEXT)
-    there = [
-        asked[_PLACE] == shares[_WHERE],
-        asked[_NUMBER] >= shares[_FIRST],
-        asked[_NUMBER] < shares[_BEYOND],
-    ]
-    drawn = asked.left_join(shares, there).select(REQUEST, CONTEXT, *rows.shape.items, PROPENSITY)
-    found = rows.engine.fetch(drawn)
+    asked = _asked(requests, request, context, _salt(seed))
+    items = ", ".join(f"l.{name}" for name in rows.shape.items)
+    found = shares.engine.ask(
+        f"SELECT r.{REQUEST}, r.{CONTEXT}, {items}, l.{PROPENSITY} FROM {asked.rows} AS r "
+        f"LEFT JOIN {bring(shares, asked.engine).rows} AS l "
+        f"ON r.{_PLACE} = {DUCKDB.cast(f'l.{CONTEXT}', 'text')} "
+        f"AND r.{_NUMBER} >= l.{_FIRST} AND r.{_NUMBER} < l.{_BEYOND}"
+    )
     _complain(found)
     lists = _listed(found, rows.shape.items)
     return (
@@ -123,80 +119,75 @@ def _salt(seed: int) -> str:
     return f"foreclick:{seed}:"
 
 
-def _shares(rows: Log) -> ir.Table:
+def _shares(rows: Log) -> Table:
     """`context`, `item_1` …, `propensity`, and the numbers of requests that each list is shown to.
 
-    The order of the lists is the same on every engine: by falling probability, then by a hash.
+    The order of the lists is the same everywhere: by falling probability, then by a hash.
     """
-    table = rows.table
+    table = bring(rows.stored, default_engine())
+    items, number = ", ".join(rows.shape.items), DUCKDB.number_of
     # A Ranking may hold its list twice, and shows it always.
-    mass = real(1) if rows.roles.weight is None else table[N].cast("float64")
-    cut = table.select(
-        CONTEXT,
-        *rows.shape.items,
-        mass=mass,
-        tie=_tie(table, rows.shape.items),
-        **{_PART: (mass * real(_PARTS)).floor().cast("int64")},
-    )
-    so_far = ibis.cumulative_window(group_by=CONTEXT, order_by=[ibis.desc(_PART), "tie"])
-    summed = cut.mutate(
-        up_to=force(cut[_PART].sum().over(so_far), "int64"),
-        all=force(cut[_PART].sum().over(group_by=CONTEXT), "int64"),
-    )
-    whole_mass = (summed["all"].cast("float64") * real(_GRAIN / _PARTS) + real(0.5)).floor()
-    share = summed["mass"] / (whole_mass.cast("float64") * real(1 / _GRAIN))
-    shares = summed.select(
-        CONTEXT,
-        *rows.shape.items,
-        **{
-            PROPENSITY: ibis.least(share, real(1)),
-            _FIRST: _number_at(summed["up_to"] - summed[_PART], summed["all"]),
-            _BEYOND: _number_at(summed["up_to"], summed["all"]),
-        },
-    )
-    return shares.filter(shares[_FIRST] < shares[_BEYOND])
-
-
-def _number_at(parts: ir.IntegerColumn, everything: ir.IntegerColumn) -> ir.IntegerColumn:
-    """The number of requests at which so many parts are passed."""
-    share = parts.cast("float64") / everything.cast("float64")
-    return (share * real(HASHES)).floor().cast("int64")
-
-
-def _tie(table: ir.Table, items: list[str]) -> ir.StringColumn:
-    """What lists of the same probability are ordered by; no two lists have the same."""
-    empty = ibis.literal("")
+    mass = number(1) if rows.roles.weight is None else DUCKDB.cast(N, "real")
     texts = [
-        (ibis.literal(f"{k}:") + unordered(table[c].cast("string"))).fill_null(empty)
-        for k, c in enumerate(items, start=1)
+        f"coalesce('{k}:' || md5({DUCKDB.cast(c, 'text')}), '')"
+        for k, c in enumerate(rows.shape.items, start=1)
     ]
-    return unordered(reduce(add, texts))
+    tie = f"md5({' || '.join(texts)})"  # no two lists have the same
+    part = DUCKDB.cast(f"floor({mass} * {number(_PARTS)})", "whole")
+    cut = (
+        f"SELECT {CONTEXT}, {items}, {mass} AS mass, {tie} AS tie, {part} AS part FROM {table.rows}"
+    )
+    order = f"PARTITION BY {CONTEXT} ORDER BY part DESC, tie ROWS UNBOUNDED PRECEDING"
+    summed = (
+        f"SELECT *, CAST(sum(part) OVER ({order}) AS BIGINT) AS up_to, "
+        f"CAST(sum(part) OVER (PARTITION BY {CONTEXT}) AS BIGINT) AS everything FROM ({cut})"
+    )
+    whole_mass = f"floor(CAST(everything AS DOUBLE) * {number(_GRAIN / _PARTS)} + {number(0.5)})"
+    share = f"mass / ({whole_mass} * {number(1 / _GRAIN)})"
+    shares = (
+        f"SELECT {CONTEXT}, {items}, least({share}, {number(1)}) AS {PROPENSITY}, "
+        f"{_number_at('up_to - part')} AS {_FIRST}, {_number_at('up_to')} AS {_BEYOND} "
+        f"FROM ({summed})"
+    )
+    kinds = [table.kinds.field(name) for name in (CONTEXT, *rows.shape.items)]
+    kinds += [pa.field(PROPENSITY, pa.float64())]
+    kinds += [pa.field(name, pa.int64()) for name in (_FIRST, _BEYOND)]
+    return table.query(f"SELECT * FROM ({shares}) WHERE {_FIRST} < {_BEYOND}", pa.schema(kinds))
 
 
-def _asked(
-    requests: TableLike,
-    request: str,
-    context: str | None,
-    home: Engine,
-    salt: str,
-) -> ir.Table:
-    """The requests in the policy's engine, each with its number."""
-    engine, table = open_source(requests)
+def _number_at(parts: str) -> str:
+    """The number of requests at which so many parts are passed."""
+    share = f"CAST({parts} AS DOUBLE) / CAST(everything AS DOUBLE)"
+    return f"CAST(floor({share} * {DUCKDB.number_of(HASHES)}) AS BIGINT)"
+
+
+def _asked(requests: TableLike, request: str, context: str | None, salt: str) -> Table:
+    """The requests in this process, each with its number."""
+    _, table = open_source(requests)
     for role, column in ((REQUEST, request), (CONTEXT, context)):
         if column is not None and column not in table.columns:
             raise SourceError(
                 f"{role}={column!r} is not among {', '.join(table.columns)}. Say which column "
                 f"holds the {role}{', or context=None: one for all' if role == CONTEXT else ''}."
             )
-    where = ibis.literal(0, type="int64") if context is None else key_of(table[context], CONTEXT)
-    keys = table.select(**{REQUEST: key_of(table[request], REQUEST), CONTEXT: where})
-    here = bring(keys, engine, home)
-    return here.mutate(
-        **{
-            _PLACE: here[CONTEXT].cast("string"),
-            _NUMBER: home.hashed(here[REQUEST], salt),
-        }
+    here = bring(
+        table.select(*dict.fromkeys([request, *([context] if context else [])])), default_engine()
     )
+    kinds = {REQUEST: key_type(table.kinds.field(request).type, REQUEST), CONTEXT: pa.int64()}
+    columns = {REQUEST: f"s.{DUCKDB.name(request)}", CONTEXT: "0"}
+    if context is not None:
+        kinds[CONTEXT] = key_type(table.kinds.field(context).type, CONTEXT)
+        columns[CONTEXT] = f"s.{DUCKDB.name(context)}"
+    keys = {
+        name: DUCKDB.cast(column, "text" if kinds[name] == pa.string() else "whole")
+        for name, column in columns.items()
+    }
+    keys |= {
+        _PLACE: DUCKDB.cast(keys[CONTEXT], "text"),
+        _NUMBER: DUCKDB.hashed(keys[REQUEST], salt),
+    }
+    kinds |= {_PLACE: pa.string(), _NUMBER: pa.int64()}
+    return here.query(f"SELECT {DUCKDB.names(keys)} FROM {here.rows} AS s", pa.schema(kinds))
 
 
 def _complain(found: pa.Table) -> None:

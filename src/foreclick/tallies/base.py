@@ -13,18 +13,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
 from foreclick.engines import (
+    DUCKDB,
     Engine,
     ScratchFile,
+    Table,
     TableLike,
     bring,
     default_engine,
-    real,
     state,
 )
 from foreclick.errors import TallyError
@@ -66,8 +65,8 @@ class Tally:
     Attributes:
         engine: where it lives.
         shape: what its columns are.
-        stored: the compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks; an
-            Ibis table.
+        stored: the compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks; a
+            table of `engine`.
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
@@ -85,13 +84,13 @@ class Tally:
 
     engine: Engine
     shape: Shape
-    stored: ir.Table
+    stored: Table
     dropped: dict[str, int]
     dropped_rows: int
     decayed: bool = False
     inflation: float = 1.0
     source: str | None = field(default=None, compare=False)
-    brought: ir.Table | None = None
+    brought: Table | None = None
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
     in_order: bool = field(default=False, compare=False)
@@ -99,9 +98,9 @@ class Tally:
     states: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
     @cached_property
-    def table(self) -> ir.Table:
+    def table(self) -> Table:
         """The rows with one column a position of every reward: a view of `stored`."""
-        return spread(self.stored, self.shape).select(self.shape.columns)
+        return spread(self.stored, self.shape).select(*self.shape.columns)
 
     def __repr__(self) -> str:
         return (
@@ -110,9 +109,9 @@ class Tally:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled tally is its rows: in another process it lives in the DuckDB there."""
-        home, here = self._here()
+        here = self._here()
         kept = ("shape", "dropped", "dropped_rows", "decayed", "inflation", "source", "names")
-        return _of_rows, (home.fetch(here), {name: getattr(self, name) for name in kept})
+        return _of_rows, (here.to_pyarrow(), {name: getattr(self, name) for name in kept})
 
     def __add__(self, other: Tally) -> Tally:
         """The tally of both logs together, in this tally's engine."""
@@ -123,18 +122,26 @@ class Tally:
     def same(self, other: Tally) -> bool:
         """Whether both are of the same log, here or brought from elsewhere."""
         mine, theirs = (t.stored if t.brought is None else t.brought for t in (self, other))
-        return bool(mine.equals(theirs))
+        return mine is theirs
 
     def to_arrow(self) -> pa.Table:
         """All rows, with one column a position of every reward, in order of contexts and lists."""
-        home, here = self._here()
-        return home.ask(_spread_in_order, here, self.shape)
+        wide = spread(self._here(), self.shape).select(*self.shape.columns)
+        return _ordered(wide, replace(self.shape, masks=()).order).to_pyarrow()
 
     def row_count(self) -> int:
         """The number of rows: of a tally in files by their footers, else by a query."""
         if self.files:
             return count_rows(self.files)
-        return int(self.engine.ask(_count, self.stored)["rows"][0].as_py())
+        sql = f"SELECT count(*) AS n FROM {self.stored.rows} AS s"
+        return int(self.engine.ask(sql)["n"][0].as_py())
+
+    def counts(self) -> dict[str, Any]:
+        """How many records and rows there are."""
+        stored = self.stored
+        counts = f"coalesce({stored.total(N)}, 0) AS records, count(*) AS rows"
+        found = stored.engine.ask(f"SELECT {counts} FROM {stored.rows} AS s").to_pylist()
+        return cast("dict[str, Any]", found[0])
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -155,8 +162,7 @@ class Tally:
             self._refuse_changed()
             return
         if self.row_count() <= SORT_ROWS:
-            home, here = self._here()
-            ordered = home.ask(_ordered, here, tuple(self.shape.order))
+            ordered = _ordered(self._here(), self.shape.order).to_pyarrow()
             self._refuse_changed()
             yield from in_batches(ordered.cast(schema), rows)
             return
@@ -170,7 +176,7 @@ class Tally:
 
     def _sorted_scratch(self) -> ScratchFile:
         """A file of the rows in order, made once: DuckDB makes no other query while one is read."""
-        key = (_SORTED, id(self.stored.op()))  # what is kept holds the table, so its id is its own
+        key = (_SORTED, id(self.stored))  # what is kept holds the table, so its id is its own
         if key not in self.learnt:
             scratch = ScratchFile("sorted.parquet")
             self._write(scratch.path, {}, quick=True)
@@ -183,29 +189,28 @@ class Tally:
     @property
     def _schema(self) -> pa.Schema:
         """The columns of the compact rows in Arrow, none of them marked as never NULL."""
-        schema = self.stored.schema().to_pyarrow()
-        return widened(pa.schema([field.with_nullable(True) for field in schema]), self.shape)
+        loose = pa.schema([field.with_nullable(True) for field in self.stored.kinds])
+        return widened(loose, self.shape)
 
     def _sorted_file(self) -> str | None:
         """The file that holds exactly these rows in order, if there is one."""
         return self.files[0] if self.in_order and len(self.files) == 1 else None
 
-    def _here(self) -> tuple[Engine, ir.Table]:
-        """The compact rows, and the engine in which they can be put in order: DuckDB.
+    def _here(self) -> Table:
+        """The compact rows where they can be put in order: in DuckDB.
 
         Other engines sort text by the rules of a language, or NULLs in another place.
         """
-        home = default_engine() if self.engine.far else self.engine
-        return home, bring(self.stored, self.engine, home)
+        return bring(self.stored, default_engine()) if self.stored.engine.far else self.stored
 
-    def _with_rows(self, table: ir.Table, **changes: Any) -> Tally:  # noqa: ANN401 - fields
+    def _with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
         """This tally with other compact rows of the same shape."""
         return replace(self, stored=table, files=(), in_order=False, **changes)
 
     def _at_home(self) -> Tally:
         """A copy in the DuckDB of this process."""
         home = default_engine()
-        here = bring(self.stored, self.engine, home)
+        here = bring(self.stored, home)
         return self._with_rows(here, engine=home, source=self.engine.name, brought=self.stored)
 
     @checked()
@@ -225,18 +230,19 @@ class Tally:
                 "half_life= and weights= are about periods, and the tally was made without. Read "
                 "the log with period=…."
             )
-        stored = self.stored
-        rows = self.engine.rows(stored.select(PERIOD).distinct())
-        periods = [row[PERIOD] for row in rows if row[PERIOD] is not None]
+        stored, say = self.stored, self.stored.engine.say
+        periods = [period for period in distinct(stored, PERIOD).to_pylist() if period is not None]
         weight = weights_of(periods, half_life, weights or {})
-        kind = pa.schema({_OF: stored[PERIOD].type().to_pyarrow(), _WEIGHT: pa.float64()})
+        kind = pa.schema({_OF: stored.kinds.field(PERIOD).type, _WEIGHT: pa.float64()})
         by_period = pa.table({_OF: list(weight), _WEIGHT: list(weight.values())}, schema=kind)
-        weighing = self.engine.show(by_period)
-        joined = stored.left_join(weighing, stored[PERIOD] == weighing[_OF])
-        n = joined[N].cast("float64") * joined[_WEIGHT].fill_null(real(1))
-        weighed = joined.mutate(**{N: n})
-        kept = weighed.filter(weighed[N] > 0).select(stored.columns)
-        return self._with_rows(kept, decayed=True)
+        weighing = stored.engine.show(by_period)
+        columns = {name: f"s.{say.name(name)}" for name in stored.columns}
+        columns[N] = f"{say.cast(columns[N], 'real')} * coalesce(w.weight, {say.number_of(1)})"
+        on = f"{weighing.rows} AS w ON s.{PERIOD} = w.{say.name(_OF)}"
+        joined = f"SELECT {say.names(columns)} FROM {stored.rows} AS s LEFT JOIN {on}"
+        kinds = [f.with_type(pa.float64()) if f.name == N else f for f in stored.kinds]
+        kept = stored.query(f"SELECT * FROM ({joined}) AS s WHERE s.n > 0", pa.schema(kinds))
+        return self._with_rows(replace(kept, held=(stored, weighing)), decayed=True)
 
     def write_parquet(self, path: str | Path) -> None:
         """Write the compact rows in order to one Parquet file, with its schema version.
@@ -261,29 +267,26 @@ class Tally:
 
     def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
         """The compact rows in order, to a file that is there completely or not at all."""
-        home, here = self._here()
-        schema = narrowed(self._schema, self._narrow_columns(home, here))
-        ordered = _ordered(home, here, self.shape.order)
-        write_sorted(home.batches(ordered), schema, path, meta, quick=quick)
+        here = self._here()
+        schema = narrowed(self._schema, self._narrow_columns(here))
+        ordered = _ordered(here, self.shape.order)
+        write_sorted(here.engine.batches(ordered), schema, path, meta, quick=quick)
 
-    def _narrow_columns(self, home: Engine, table: ir.Table) -> list[str]:
+    def _narrow_columns(self, table: Table) -> list[str]:
         """Columns whose values all fit in 32 bits."""
         together = integer_columns(self._schema, self.shape)
         names = [name for some in together for name in some]
-        bounds = {f"least_{name}": table[name].min() for name in names}
-        bounds |= {f"greatest_{name}": table[name].max() for name in names}
-        row = home.rows(table.aggregate(**bounds))[0] if bounds else {}
-        return [
-            name
-            for some in together
-            if all(fits(row[f"least_{c}"], row[f"greatest_{c}"]) for c in some)
-            for name in some
-        ]
+        if not names:
+            return []
+        bounds = [f"{f}({DUCKDB.name(name)})" for name in names for f in ("min", "max")]
+        sql = f"SELECT {', '.join(f'{b} AS b{i}' for i, b in enumerate(bounds))} FROM {table.rows}"
+        found = list(table.engine.ask(sql).to_pylist()[0].values())
+        narrow = {name: fits(*found[2 * i : 2 * i + 2]) for i, name in enumerate(names)}
+        return [name for some in together if all(narrow[c] for c in some) for name in some]
 
     def _periods(self) -> list[str] | None:
         """The periods as text, if they are few: tallies of different ones need no adding up."""
-        found = self.stored.select(PERIOD).distinct().limit(_MANY + 1)
-        periods = sorted(str(row[PERIOD]) for row in self.engine.rows(found))
+        periods = sorted(map(str, distinct(self.stored, PERIOD, _MANY + 1).to_pylist()))
         return periods if len(periods) <= _MANY else None
 
 
@@ -293,18 +296,18 @@ def _of_rows(rows: pa.Table, fields: dict[str, Any]) -> Tally:
     return Tally(engine=home, stored=home.show(rows), **fields)
 
 
-def _count(_: Engine, table: ir.Table) -> ir.Table:
-    return table.aggregate(rows=table.count())
+def _ordered(table: Table, order: Sequence[str]) -> Table:
+    """The rows of a table of DuckDB, sorted by these columns."""
+    by = ", ".join(f"s.{DUCKDB.name(key)} ASC NULLS FIRST" for key in order)
+    return table.query(f"SELECT * FROM {table.rows} AS s ORDER BY {by}")
 
 
-def _ordered(_: Engine, table: ir.Table, order: Sequence[str]) -> ir.Table:
-    return table.order_by([ibis.asc(table[key], nulls_first=True) for key in order])
-
-
-def _spread_in_order(engine: Engine, table: ir.Table, shape: Shape) -> ir.Table:
-    """Rows with one column a position of every reward, ordered by all of these."""
-    wide = spread(table, shape).select(shape.columns)
-    return _ordered(engine, wide, replace(shape, masks=()).order)
+def distinct(table: Table, column: str, most: int | None = None) -> pa.ChunkedArray:
+    """The different values of a column, at most so many."""
+    name = table.engine.say.name(column)
+    limit = "" if most is None else f" LIMIT {most}"
+    sql = f"SELECT DISTINCT {name} FROM {table.rows} AS s{limit}"
+    return table.engine.ask(sql, table.select(column).kinds)[column]
 
 
 LogLike: TypeAlias = Log | Tally | TableLike
@@ -340,9 +343,10 @@ def tally(log: LogLike) -> Tally:
 
 def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Shape (X,) each: the records, and the rows, of every context; in no order."""
-    rows = tally.stored
-    sizes = {"records": rows[N].cast("float64").sum(), "rows": rows.count()}
-    found = tally.engine.fetch(rows.group_by(CONTEXT).aggregate(**sizes).select(*sizes))
+    say, kinds = tally.stored.engine.say, pa.schema({"records": pa.float64(), "rows": pa.int64()})
+    sizes = {"records": f"sum({say.cast('s.n', 'real')})", "rows": "count(*)"}
+    sql = f"SELECT {say.names(sizes)} FROM {tally.stored.rows} AS s GROUP BY s.{CONTEXT}"
+    found = tally.stored.engine.ask(sql, kinds)
     return np.asarray(found["records"]), np.asarray(found["rows"])
 
 
@@ -363,7 +367,7 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
         rows = number_of(counted.row_count(), "row")
         said = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
         return counted, [said]
-    key = (_HOME, id(counted.stored.op()))  # what is kept holds the table, so its id stays its own
+    key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
     here: Tally = counted.learnt[key]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from foreclick.engines import (
     Engine,
     Fetched,
+    Table,
     default_engine,
     engine_of,
     is_remote,
@@ -27,8 +30,6 @@ from foreclick.tallies.sums import all_causes, common_names, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import ibis.expr.types as ir
 
 
 @checked()
@@ -51,7 +52,7 @@ def read_tally(
             as one of the latest period.
         weights: how much the records of a period count, by period; 1 for those not named, and 0
             leaves one out.
-        engine: the Ibis connection to read it in; by default DuckDB in this process.
+        engine: the connection to read it in; by default DuckDB in this process.
     """
     files = described(located(path) if isinstance(path, str | Path) else [located(p) for p in path])
     home = engine_of(engine).workplace if engine is not None else default_engine()
@@ -85,7 +86,7 @@ def read_tally(
     return whole.weigh(half_life=half_life, weights=weights)
 
 
-def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> tuple[Sequence[str], ir.Table]:
+def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> tuple[Sequence[str], Table]:
     """The compact rows of files of the same columns, with integers of 64 bits again.
 
     Files of an object store are copied here once: every question reads all of them.
@@ -95,12 +96,16 @@ def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> tuple[Sequen
         fetched = Fetched(files)
         files = fetched.files
     table = home.read_parquet(files)
-    if fetched is not None:  # the copies stay until no expression needs the rows
-        weakref.finalize(table.op(), fetched.remove)
-    table = table.select(shape.stored)
-    together = integer_columns(table.schema().to_pyarrow(), shape)
-    casts = {name: table[name].cast("int64") for names in together for name in names}
-    return files, table.mutate(**casts)
+    say = home.say
+    whole = {name for names in integer_columns(table.kinds, shape) for name in names}
+    columns = {
+        c: say.cast(say.name(c), "whole") if c in whole else say.name(c) for c in shape.stored
+    }
+    kinds = {c: pa.int64() if c in whole else table.kinds.field(c).type for c in shape.stored}
+    sql = f"SELECT {say.names(columns)} FROM {table.rows} AS s"
+    rows = table.query(sql, pa.schema(list(kinds.items())))
+    # Copies stay for as long as the rows are needed.
+    return files, replace(rows, held=(table, fetched))
 
 
 def _apart(metas: list[dict[str, Any]]) -> bool:

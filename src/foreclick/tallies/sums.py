@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import ibis
-import ibis.expr.datatypes as dt
-import ibis.expr.types as ir
-from ibis.common.exceptions import IbisError
+import pyarrow as pa
 
-from foreclick.engines import Engine, bring, total
+from foreclick.engines import Table, bring
+from foreclick.engines.kinds import called
 from foreclick.errors import TallyError
 from foreclick.logs import N, Shape, spread
 
@@ -31,18 +29,14 @@ def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
     """
     home = parts[0].engine
     shape = reduce(_common_shape, (part.shape for part in parts))
-    tables = [
-        spread(bring(part.stored, part.engine, home), part.shape, keep=shape.masks)
-        for part in parts
-    ]
-    kinds = {
-        name: _widest(name, [t[name].type() for t in tables if name in t.columns])
-        for name in shape.stored
-    }
-    table = ibis.union(*[_widened(table, kinds) for table in tables])
+    tables = [spread(bring(part.stored, home), part.shape, keep=shape.masks) for part in parts]
+    schema = pa.schema([(name, _widest(name, tables)) for name in shape.stored])
+    union = " UNION ALL ".join(_widened(table, schema) for table in tables)
+    table = Table(home, f"({union})", schema, tables)
     if not apart:
-        summed = table.group_by(shape.order).aggregate(**{N: total(table[N])})
-        table = home.materialise(summed, "tally").select(shape.stored)
+        keys = ", ".join(map(home.say.name, shape.order))
+        summed = f"SELECT {keys}, {table.total(N)} AS {N} FROM {table.rows} AS s GROUP BY {keys}"
+        table = home.keep("tally", table.query(summed))
     return replace(
         parts[0],
         shape=shape,
@@ -75,12 +69,15 @@ def _common_inflation(parts: Sequence[Tally]) -> float:
     """Σ w² / Σ w of all parts together."""
     if len({part.inflation for part in parts}) == 1:
         return parts[0].inflation
-    n = [float(part.engine.ask(_records, part.stored)["n"][0].as_py()) for part in parts]
+    n = [sum_records(part.stored) for part in parts]
     return sum(k * part.inflation for k, part in zip(n, parts, strict=True)) / sum(n)
 
 
-def _records(_: Engine, stored: ir.Table) -> ir.Table:
-    return stored.aggregate(n=stored[N].cast("float64").sum())
+def sum_records(stored: Table) -> float:
+    """How many records some compact rows stand for."""
+    engine = stored.engine
+    sql = f"SELECT sum({engine.say.cast(f's.{N}', 'real')}) AS n FROM {stored.rows} AS s"
+    return float(engine.ask(sql)["n"][0].as_py() or 0.0)
 
 
 def all_causes(parts: Iterable[dict[str, int]]) -> dict[str, int]:
@@ -101,21 +98,26 @@ def _common_shape(a: Shape, b: Shape) -> Shape:
     return replace(a, depth=max(a.depth, b.depth), masks=masks)
 
 
-def _widened(table: ir.Table, kinds: dict[str, dt.DataType]) -> ir.Table:
+def _widened(table: Table, schema: pa.Schema) -> str:
     """All columns, as wide as every tally needs them, NULL at positions not reached."""
-    return table.select(
-        **{
-            name: table[name].cast(kind) if name in table.columns else ibis.null(kind)
-            for name, kind in kinds.items()
-        }
-    )
+    say = table.engine.say
+    there = {c: say.name(c) if c in table.columns else "NULL" for c in schema.names}
+    return f"SELECT {say.names(there)} FROM {table.rows} AS s"
 
 
-def _widest(name: str, kinds: list[dt.DataType]) -> dt.DataType:
+def _widest(name: str, tables: Sequence[Table]) -> pa.DataType:
+    """The type that holds the values of a column in all tallies."""
+    kinds = [table.kinds.field(name).type for table in tables if name in table.columns]
     try:
-        return dt.highest_precedence(kinds).copy(nullable=True)
-    except IbisError as error:
-        some = list(dict.fromkeys(str(kind) for kind in kinds))
+        return (
+            pa.unify_schemas(
+                [pa.schema({name: kind}) for kind in kinds], promote_options="permissive"
+            )
+            .field(name)
+            .type
+        )
+    except pa.ArrowException as error:
+        some = list(dict.fromkeys(map(called, kinds)))
         raise TallyError(
             f"{name!r} is {some[0]} in one tally and {some[-1]} in the other, so they cannot be "
             "added. Read both logs with the same type."

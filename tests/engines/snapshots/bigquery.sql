@@ -1,155 +1,170 @@
--- ask
-SELECT
-  MAX(`t2`.`length`) AS `length`
-FROM (
-  SELECT
-    GREATEST(CAST(2 AS INT64), CAST(2 AS INT64)) AS `length`
-  FROM (
-    SELECT
-      *
-    FROM `log` AS `t0`
-    LIMIT 10000
-  ) AS `t1`
-) AS `t2`;
+-- lists as arrays
+WITH records AS (
+SELECT CAST(s.`context` AS STRING) AS `context`,
+  CASE WHEN s.`day` < 1000000000 THEN s.`day` WHEN s.`day` < 100000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400)) / 86400 AS INT64) WHEN s.`day` < 100000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000)) / 86400000 AS INT64) WHEN s.`day` < 100000000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000000)) / 86400000000 AS INT64) ELSE CAST((s.`day` - MOD(s.`day`,
+  86400000000000)) / 86400000000000 AS INT64) END AS `period`,
+  CAST(CASE WHEN coalesce(ARRAY_LENGTH(s.`items`),
+  0) >= coalesce(ARRAY_LENGTH(s.`clicks`),
+  0) THEN coalesce(ARRAY_LENGTH(s.`items`),
+  0) ELSE coalesce(ARRAY_LENGTH(s.`clicks`),
+  0) END AS INT64) AS `length`,
+  (s.`items`)[SAFE_OFFSET(0)] AS `item_1`,
+  (s.`items`)[SAFE_OFFSET(1)] AS `item_2`,
+  (s.`clicks`)[SAFE_OFFSET(0)] AS `clicks_1`,
+  (s.`clicks`)[SAFE_OFFSET(1)] AS `clicks_2`
+FROM `log` AS s
+),
+  judged AS (
+SELECT s.`context` AS `context`,
+  s.`item_1` AS `item_1`,
+  s.`item_2` AS `item_2`,
+  s.`period` AS `period`,
+  CASE WHEN s.`length` <= 2 THEN CASE WHEN s.`item_1` IS NULL THEN CASE WHEN s.`clicks_1` IS NULL THEN 0 END WHEN s.`clicks_1` = 0 THEN 0 WHEN s.`clicks_1` = 1 THEN CAST(1 AS INT64) END + CASE WHEN s.`item_2` IS NULL THEN CASE WHEN s.`clicks_2` IS NULL THEN 0 END WHEN s.`clicks_2` = 0 THEN 0 WHEN s.`clicks_2` = 1 THEN CAST(2 AS INT64) END END AS `clicks`
+FROM records AS s
+)
+SELECT r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`clicks`,
+  count(*) AS `n`
+FROM judged AS r
+GROUP BY r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`clicks`;
 
--- ask
-SELECT
-  LOGICAL_OR(
-    (
-      CASE
-        WHEN `t2`.`item_1` IS NULL
-        THEN IF(`t2`.`clicks_1` IS NULL, CAST(0 AS INT64), CAST(NULL AS INT64))
-        WHEN `t2`.`clicks_1` = 0
-        THEN CAST(0 AS INT64)
-        WHEN `t2`.`clicks_1` = 1
-        THEN CAST(1 AS INT64)
-        ELSE CAST(NULL AS INT64)
-      END + CASE
-        WHEN `t2`.`item_2` IS NULL
-        THEN IF(`t2`.`clicks_2` IS NULL, CAST(0 AS INT64), CAST(NULL AS INT64))
-        WHEN `t2`.`clicks_2` = 0
-        THEN CAST(0 AS INT64)
-        WHEN `t2`.`clicks_2` = 1
-        THEN CAST(2 AS INT64)
-        ELSE CAST(NULL AS INT64)
-      END
-    ) IS NULL
-  ) AS `clicks`
-FROM (
-  SELECT
-    `t1`.`context`,
-    CASE
-      WHEN `t1`.`day` < 1000000000
-      THEN `t1`.`day`
-      WHEN `t1`.`day` < 100000000000
-      THEN CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
-        MOD(`t1`.`day`, 86400)
-      ), 86400)) AS INT64) AS INT64)
-      WHEN `t1`.`day` < 100000000000000
-      THEN CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
-        MOD(`t1`.`day`, 86400000)
-      ), 86400000)) AS INT64) AS INT64)
-      WHEN `t1`.`day` < 100000000000000000
-      THEN CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
-        MOD(`t1`.`day`, 86400000000)
-      ), 86400000000)) AS INT64) AS INT64)
-      ELSE CAST(CAST(FLOOR(ieee_divide(`t1`.`day` - (
-        MOD(`t1`.`day`, 86400000000000)
-      ), 86400000000000)) AS INT64) AS INT64)
-    END AS `period`,
-    CAST(MOD(
-      CAST(CONCAT('0x', SUBSTRING(TO_HEX(MD5(COALESCE(`t1`.`user`, ''))), 1, 7)) AS INT64),
-      30
-    ) AS INT64) AS `bucket`,
-    GREATEST(CAST(2 AS INT64), CAST(2 AS INT64)) AS `length`,
-    `t1`.`i0` AS `item_1`,
-    `t1`.`i1` AS `item_2`,
-    `t1`.`c0` AS `clicks_1`,
-    `t1`.`c1` AS `clicks_2`
-  FROM (
-    SELECT
-      *
-    FROM `log` AS `t0`
-    LIMIT 10000
-  ) AS `t1`
-) AS `t2`;
+-- a column a position
+WITH records AS (
+SELECT CAST(s.`context` AS STRING) AS `context`,
+  CASE WHEN s.`day` < 1000000000 THEN s.`day` WHEN s.`day` < 100000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400)) / 86400 AS INT64) WHEN s.`day` < 100000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000)) / 86400000 AS INT64) WHEN s.`day` < 100000000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000000)) / 86400000000 AS INT64) ELSE CAST((s.`day` - MOD(s.`day`,
+  86400000000000)) / 86400000000000 AS INT64) END AS `period`,
+  CAST(2 AS INT64) AS `length`,
+  s.`i0` AS `item_1`,
+  s.`i1` AS `item_2`,
+  s.`c0` AS `clicks_1`,
+  s.`c1` AS `clicks_2`
+FROM `log` AS s
+),
+  judged AS (
+SELECT s.`context` AS `context`,
+  s.`item_1` AS `item_1`,
+  s.`item_2` AS `item_2`,
+  s.`period` AS `period`,
+  CASE WHEN s.`length` <= 2 THEN CASE WHEN s.`item_1` IS NULL THEN CASE WHEN s.`clicks_1` IS NULL THEN 0 END WHEN s.`clicks_1` = 0 THEN 0 WHEN s.`clicks_1` = 1 THEN CAST(1 AS INT64) END + CASE WHEN s.`item_2` IS NULL THEN CASE WHEN s.`clicks_2` IS NULL THEN 0 END WHEN s.`clicks_2` = 0 THEN 0 WHEN s.`clicks_2` = 1 THEN CAST(2 AS INT64) END END AS `clicks`
+FROM records AS s
+)
+SELECT r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`clicks`,
+  count(*) AS `n`
+FROM judged AS r
+GROUP BY r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`clicks`;
 
--- log
-SELECT
-  `t2`.`context`,
-  `t2`.`item_1`,
-  `t2`.`item_2`,
-  `t2`.`period`,
-  `t2`.`bucket`,
-  `t2`.`clicks`,
-  COUNT(*) AS `n`
-FROM (
-  SELECT
-    `t1`.`context`,
-    `t1`.`period`,
-    `t1`.`bucket`,
-    `t1`.`length`,
-    `t1`.`item_1`,
-    `t1`.`item_2`,
-    IF(
-      `t1`.`length` > 2,
-      CAST(NULL AS INT64),
-      CASE
-        WHEN `t1`.`item_1` IS NULL
-        THEN IF(`t1`.`clicks_1` IS NULL, CAST(0 AS INT64), CAST(NULL AS INT64))
-        WHEN `t1`.`clicks_1` = 0
-        THEN CAST(0 AS INT64)
-        WHEN `t1`.`clicks_1` = 1
-        THEN CAST(1 AS INT64)
-        ELSE CAST(NULL AS INT64)
-      END + CASE
-        WHEN `t1`.`item_2` IS NULL
-        THEN IF(`t1`.`clicks_2` IS NULL, CAST(0 AS INT64), CAST(NULL AS INT64))
-        WHEN `t1`.`clicks_2` = 0
-        THEN CAST(0 AS INT64)
-        WHEN `t1`.`clicks_2` = 1
-        THEN CAST(2 AS INT64)
-        ELSE CAST(NULL AS INT64)
-      END
-    ) AS `clicks`
-  FROM (
-    SELECT
-      `t0`.`context`,
-      CASE
-        WHEN `t0`.`day` < 1000000000
-        THEN `t0`.`day`
-        WHEN `t0`.`day` < 100000000000
-        THEN CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
-          MOD(`t0`.`day`, 86400)
-        ), 86400)) AS INT64) AS INT64)
-        WHEN `t0`.`day` < 100000000000000
-        THEN CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
-          MOD(`t0`.`day`, 86400000)
-        ), 86400000)) AS INT64) AS INT64)
-        WHEN `t0`.`day` < 100000000000000000
-        THEN CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
-          MOD(`t0`.`day`, 86400000000)
-        ), 86400000000)) AS INT64) AS INT64)
-        ELSE CAST(CAST(FLOOR(ieee_divide(`t0`.`day` - (
-          MOD(`t0`.`day`, 86400000000000)
-        ), 86400000000000)) AS INT64) AS INT64)
-      END AS `period`,
-      CAST(MOD(
-        CAST(CONCAT('0x', SUBSTRING(TO_HEX(MD5(COALESCE(`t0`.`user`, ''))), 1, 7)) AS INT64),
-        30
-      ) AS INT64) AS `bucket`,
-      GREATEST(CAST(2 AS INT64), CAST(2 AS INT64)) AS `length`,
-      `t0`.`i0` AS `item_1`,
-      `t0`.`i1` AS `item_2`,
-      `t0`.`c0` AS `clicks_1`,
-      `t0`.`c1` AS `clicks_2`
-    FROM `log` AS `t0`
-  ) AS `t1`
-) AS `t2`
-GROUP BY
+-- a row an impression
+WITH records AS (
+SELECT s.`context` AS `context`,
+  s.`period` AS `period`,
+  max(CASE WHEN s.`__place` = 1 THEN s.`__slot_item` END) AS `item_1`,
+  max(CASE WHEN s.`__place` = 2 THEN s.`__slot_item` END) AS `item_2`,
+  CASE WHEN count(s.`__bit_clicks`) = count(s.`__place`) THEN CAST(sum(s.`__bit_clicks`) AS INT64) END AS `clicks`,
+  coalesce(max(s.`__place`),
+  0) AS `length`,
+  count(CASE WHEN s.`__slot_item` IS NOT NULL AND (s.`__place` <= 2 OR s.`__place` IS NULL) THEN 1 END) AS `__shown`,
+  max(CASE WHEN s.`__list_0` IS NULL THEN 1 ELSE 0 END) AS `__list_`
+FROM (SELECT CAST(s.`context` AS STRING) AS `context`,
+  CASE WHEN s.`day` < 1000000000 THEN s.`day` WHEN s.`day` < 100000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400)) / 86400 AS INT64) WHEN s.`day` < 100000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000)) / 86400000 AS INT64) WHEN s.`day` < 100000000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000000)) / 86400000000 AS INT64) ELSE CAST((s.`day` - MOD(s.`day`,
+  86400000000000)) / 86400000000000 AS INT64) END AS `period`,
+  s.`list_id` AS `__list_0`,
+  s.`item` AS `__slot_item`,
+  s.`click` AS `__slot_clicks`,
+  CASE WHEN s.`item` IS NULL THEN CASE WHEN s.`click` IS NULL THEN 0 END WHEN s.`click` = 0 THEN 0 WHEN s.`click` = 1 THEN CASE WHEN s.`position` = 1 THEN 1 WHEN s.`position` = 2 THEN 2 ELSE 0 END END AS `__bit_clicks`,
+  s.`position` AS `__place`
+FROM `log` AS s) AS s
+GROUP BY s.`context`,
+  s.`period`,
+  s.`__list_0`
+),
+  judged AS (
+SELECT s.`context` AS `context`,
+  s.`item_1` AS `item_1`,
+  s.`item_2` AS `item_2`,
+  s.`period` AS `period`,
+  CASE WHEN s.`length` <= 2 THEN s.`clicks` END AS `clicks`,
+  CASE WHEN s.`__shown` <> CASE WHEN s.`item_1` IS NULL THEN 0 ELSE 1 END + CASE WHEN s.`item_2` IS NULL THEN 0 ELSE 1 END OR s.`__list_` = 1 THEN 1 ELSE 0 END AS `repeated`
+FROM records AS s
+)
+SELECT r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`clicks`,
+  r.`repeated`,
+  count(*) AS `n`
+FROM judged AS r
+GROUP BY r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`clicks`,
+  r.`repeated`;
+
+-- units
+WITH records AS (
+SELECT CAST(s.`context` AS STRING) AS `context`,
+  CASE WHEN s.`day` < 1000000000 THEN s.`day` WHEN s.`day` < 100000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400)) / 86400 AS INT64) WHEN s.`day` < 100000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000)) / 86400000 AS INT64) WHEN s.`day` < 100000000000000000 THEN CAST((s.`day` - MOD(s.`day`,
+  86400000000)) / 86400000000 AS INT64) ELSE CAST((s.`day` - MOD(s.`day`,
+  86400000000000)) / 86400000000000 AS INT64) END AS `period`,
+  MOD((CAST('0x' || substr(to_hex(md5(coalesce(CAST(CAST(s.`user` AS STRING) AS STRING),
+  ''))),
   1,
-  2,
-  3,
-  4,
-  5,
-  6;
+  7) AS INT64)),
+  30) AS `bucket`,
+  CAST(2 AS INT64) AS `length`,
+  s.`i0` AS `item_1`,
+  s.`i1` AS `item_2`,
+  s.`c0` AS `clicks_1`,
+  s.`c1` AS `clicks_2`
+FROM `log` AS s
+),
+  judged AS (
+SELECT s.`context` AS `context`,
+  s.`item_1` AS `item_1`,
+  s.`item_2` AS `item_2`,
+  s.`period` AS `period`,
+  s.`bucket` AS `bucket`,
+  CASE WHEN s.`length` <= 2 THEN CASE WHEN s.`item_1` IS NULL THEN CASE WHEN s.`clicks_1` IS NULL THEN 0 END WHEN s.`clicks_1` = 0 THEN 0 WHEN s.`clicks_1` = 1 THEN CAST(1 AS INT64) END + CASE WHEN s.`item_2` IS NULL THEN CASE WHEN s.`clicks_2` IS NULL THEN 0 END WHEN s.`clicks_2` = 0 THEN 0 WHEN s.`clicks_2` = 1 THEN CAST(2 AS INT64) END END AS `clicks`
+FROM records AS s
+)
+SELECT r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`bucket`,
+  r.`clicks`,
+  count(*) AS `n`
+FROM judged AS r
+GROUP BY r.`context`,
+  r.`item_1`,
+  r.`item_2`,
+  r.`period`,
+  r.`bucket`,
+  r.`clicks`;

@@ -1,0 +1,437 @@
+"""The one SELECT that compresses a log, as text.
+
+Three ways to write a log down become *records*: one row a list, with the scalar columns of `Shape`,
+a `weight`, the list's `length`, and what only the raw rows tell of an error. Arrays and wide
+columns (one row a list) are read by position; the long layout (one row an impression) is grouped by
+list. The records are then counted by everything that matters. All of it is a pure function of the
+roles, the types of the source's columns, and a spelling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from foreclick.engines.kinds import (
+    DATE,
+    DECIMAL,
+    FLAG,
+    LIST,
+    MOMENT,
+    REAL,
+    TEXT,
+    WHOLE,
+    called,
+    is_numeric,
+    kind_of,
+)
+from foreclick.engines.spelling import Spelling
+from foreclick.errors import SourceError
+from foreclick.logs.masks import bit, mask_of
+from foreclick.logs.roles import Columns, Roles, top_of
+from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, Shape, numbered
+from foreclick.logs.times import day_of
+from foreclick.metrics import CLICKS
+
+WEIGHT, LENGTH, ROWS = "weight", "length", "rows"
+REPEATED, STRAY, BAD_WEIGHT = "repeated", "stray", "bad_weight"
+
+FLAGS = (REPEATED, STRAY)
+"""What only the raw rows tell of an error: columns of records that are 0 or 1, where they apply."""
+
+BUCKETS = 30
+"""Units (users) survive in a tally as one of so many buckets."""
+
+_PLACE, _SLOT, _BIT, _LIST, _SHOWN, _IDS = (
+    "__place",
+    "__slot_",
+    "__bit_",
+    "__list_",
+    "__shown",
+    "__ids",
+)
+
+
+@dataclass(frozen=True)
+class Select:
+    """The statements of one log.
+
+    Attributes:
+        roles: which column plays which part.
+        source: the types of the source's columns.
+        say: how the engine spells.
+        rows: what stands after FROM.
+    """
+
+    roles: Roles
+    source: pa.Schema
+    say: Spelling
+    rows: str
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def first_rows(self) -> str:
+        """Rows for a first guess of how long lists are and whether rewards are 0 or 1."""
+        columns = ", ".join(map(self.say.column, self.used()))
+        most = 100_000 if self.roles.layout == "long" else 10_000
+        return f"SELECT {columns} FROM {self.rows} AS s LIMIT {most}"
+
+    def used(self) -> list[str]:
+        """The columns of the source that are used."""
+        named = self.roles.named()
+        return list(dict.fromkeys(top_of(column, self.source) for _, column in named))
+
+    def longest(self) -> str:
+        """The length of the longest list."""
+        if self.roles.layout == "long":
+            length = self._column(str(self.roles.position))
+        else:
+            length = self._length()
+        return f"SELECT max({length}) AS {LENGTH} FROM {self._used()}"
+
+    def odd(self, shape: Shape, names: tuple[str, ...]) -> str:
+        """How many records have rewards of these names that do not fit in masks."""
+        made = {name: f"count(*) - count({mask_of(shape, name, self.say)})" for name in names}
+        return f"SELECT {self.say.names(made)} FROM ({self.records(shape)}) AS s"
+
+    def moments(self) -> str:
+        """Σ w and Σ w² of the weights that can be used."""
+        weight = self.say.cast(self._column(str(self.roles.weight)), "real")
+        usable = f"{weight} >= 0 AND {self.say.finite(weight)}"
+        sums = f"sum({weight}) AS n, sum({weight} * {weight}) AS squares"
+        return f"SELECT {sums} FROM {self.rows} AS s WHERE {usable}"
+
+    def tally(self, shape: Shape, *, cut: bool) -> str:
+        """The groups: `Shape.order`, flags, counts.
+
+        Unless lists are `cut` at the shape's depth, longer ones are told: their masks are NULL, or,
+        if there are none, the longest has a column.
+        """
+        say, weight = self.say, self.roles.weight
+        made = {name: say.column(name) for name in shape.order}
+        if self.roles.layout != "long":
+            made |= {name: mask_of(shape, name, say) for name in shape.masks}
+        flags, counts = self._flags(shape), {N: "count(*)"}
+        length = say.column(LENGTH)
+        if not cut and shape.masks:
+            whole = f"CASE WHEN {length} <= {shape.depth} THEN"
+            made |= {name: f"{whole} {made[name]} END" for name in shape.masks}
+        elif not cut:
+            counts = {LENGTH: f"max({say.column(LENGTH, 'r')})"} | counts
+        if weight is not None:
+            kind = self._number_kind(weight)
+            own, usable = say.column(WEIGHT), say.column(WEIGHT, "r")
+            good = f"{own} > 0 AND {say.finite(own)}" if kind == REAL else f"{own} > 0"
+            flags[BAD_WEIGHT] = f"CASE WHEN {good} THEN 0 ELSE 1 END"
+            made[WEIGHT] = f"CASE WHEN {good} THEN {own} END"
+            counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"
+            counts[ROWS] = "count(*)"
+        keys = ", ".join(say.column(name, "r") for name in (*shape.order, *flags))
+        made |= flags | ({LENGTH: length} if LENGTH in counts else {})
+        return (
+            f"WITH records AS (\n{self.records(shape)}\n), judged AS (\n"
+            f"SELECT {say.names(made)} FROM records AS s\n)\n"
+            f"SELECT {keys}, {say.names(counts)} FROM judged AS r GROUP BY {keys}"
+        )
+
+    def columns(self, shape: Shape, *, cut: bool) -> pa.Schema:
+        """The types of what `tally` gives."""
+        names = [*shape.order, *self._flags(shape)]
+        weighed = self.roles.weight
+        names += [BAD_WEIGHT] * bool(weighed) + [LENGTH] * (not cut and not shape.masks)
+        names += [N] + [ROWS] * bool(weighed)
+        types = dict.fromkeys(names, pa.int64())
+        types |= {name: _plain(self._type(name)) for name in shape.segments}
+        if self.roles.context is not None:
+            types[CONTEXT] = self._key_type(self.roles.context, CONTEXT)
+        types |= dict.fromkeys(shape.items, self._key_type(self._items, ITEM))
+        if shape.unit:
+            types[BUCKET] = pa.int16()
+        if self.roles.period is not None:
+            types[PERIOD] = self._period_type(self.roles.period)
+        for name, columns in self.roles.rewards.items():
+            if name not in shape.masks:
+                types |= dict.fromkeys(shape.reward(name), self._reward_type(name, columns))
+        types |= dict.fromkeys(shape.propensities, pa.float64())
+        if weighed and self._number_kind(weighed) == REAL:
+            types[N] = pa.float64()
+        return pa.schema([(name, types[name]) for name in names])
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def records(self, shape: Shape) -> str:
+        """One row a list, in the columns of `Shape`; of the long layout, with its masks."""
+        return self._impressions(shape) if self.roles.layout == "long" else self._lists(shape)
+
+    def _lists(self, shape: Shape) -> str:
+        """Records of a source with one row a list: arrays, or one column a position."""
+        roles, say, columns = self.roles, self.say, self._listed()
+        columns[LENGTH] = self._length()
+        slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
+        ids = self._array(str(slots.pop(CLICKS))) if roles.clicked else None
+        if shape.propensity == "slot" and roles.propensity is not None:
+            slots[PROPENSITY] = roles.propensity
+        elif shape.propensity == "list":
+            columns[PROPENSITY] = say.cast(self._column(str(roles.propensity)), "real")
+        for name, named in slots.items():
+            for k, column in enumerate(numbered(name, shape.depth), start=1):
+                columns[column] = self._slot(named, k, name)
+        if ids is not None:
+            self._check_ids(str(roles.rewards[CLICKS]))
+            for k, column in enumerate(numbered(CLICKS, shape.depth), start=1):
+                item = columns[f"{ITEM}_{k}"]
+                there = say.holds.format(array=ids, value=item)
+                columns[column] = (
+                    f"CASE WHEN {item} IS NULL THEN NULL WHEN {there} THEN 1 ELSE 0 END"
+                )
+            columns[_IDS] = f"coalesce({say.distinct.format(array=ids)}, 0)"
+        return f"SELECT {say.names(columns)} FROM {self._used()}"
+
+    def _impressions(self, shape: Shape) -> str:
+        """Records of a source with one row an impression; a list shares all but its slots."""
+        roles, say, listed = self.roles, self.say, self._listed()
+        place = self._column(str(roles.position))
+        if kind_of(self._type(str(roles.position))) != WHOLE:
+            kind = called(self._type(str(roles.position)))
+            raise SourceError(f"the position must be an integer, not {kind}.")
+        slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
+        if roles.propensity is not None:
+            slots[PROPENSITY] = roles.propensity
+        rows = {
+            f"{_SLOT}{name}": self._value(self._column(str(c)), str(c), name)
+            for name, c in slots.items()
+        }
+        lists = {f"{_LIST}{i}": self._column(name) for i, name in enumerate(roles.list_ids)}
+        made = {name: say.column(name) for name in listed}
+        at = say.column(_PLACE)
+        for name in slots:
+            if name in shape.masks:
+                powers = " ".join(
+                    f"WHEN {place} = {k + 1} THEN {1 << k}" for k in range(shape.depth)
+                )
+                power = f"CASE {powers} ELSE 0 END"
+                rows[f"{_BIT}{name}"] = bit(rows[f"{_SLOT}{ITEM}"], rows[f"{_SLOT}{name}"], power)
+                own = say.column(f"{_BIT}{name}")
+                fits = f"count({own}) = count({at})"
+                made[name] = f"CASE WHEN {fits} THEN {say.cast(f'sum({own})', WHOLE)} END"
+                continue
+            own = say.column(f"{_SLOT}{name}")
+            for k, column in enumerate(numbered(name, shape.depth), start=1):
+                made[column] = f"max(CASE WHEN {at} = {k} THEN {own} END)"
+        made[LENGTH] = f"coalesce(max({at}), 0)"
+        item = say.column(f"{_SLOT}{ITEM}")
+        near = f"({at} <= {shape.depth} OR {at} IS NULL)"
+        made[_SHOWN] = f"count(CASE WHEN {item} IS NOT NULL AND {near} THEN 1 END)"
+        nowhere = " OR ".join(f"{say.column(name)} IS NULL" for name in lists)
+        made[_LIST] = f"max(CASE WHEN {nowhere} THEN 1 ELSE 0 END)"
+        groups = ", ".join(map(say.column, (*listed, *lists)))
+        inner = f"SELECT {say.names(listed | lists | rows | {_PLACE: place})} FROM {self._used()}"
+        return f"SELECT {say.names(made)} FROM ({inner}) AS s GROUP BY {groups}"
+
+    def _flags(self, shape: Shape) -> dict[str, str]:
+        """What only raw rows tell of an error, of records."""
+        flags, column = {}, self.say.column
+        if self.roles.layout == "long":
+            # An item without a place of its own: to count distinct positions would take as long as
+            # all the rest.
+            items = map(column, shape.items)
+            places = " + ".join(f"CASE WHEN {item} IS NULL THEN 0 ELSE 1 END" for item in items)
+            wrong = f"{column(_SHOWN)} <> {places} OR {column(_LIST)} = 1"
+            flags[REPEATED] = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
+        if self.roles.clicked:
+            marks = " + ".join(f"coalesce({column(name)}, 0)" for name in shape.reward(CLICKS))
+            more = f"{column(_IDS)} > {marks} AND {column(LENGTH)} <= {shape.depth}"
+            flags[STRAY] = f"CASE WHEN {more} THEN 1 ELSE 0 END"
+        return flags
+
+    def _used(self) -> str:
+        """The rows that are used."""
+        if not self.roles.likely:
+            return f"{self.rows} AS s"
+        weight = self._column(str(self.roles.weight))
+        return f"{self.rows} AS s WHERE {weight} <> 0 OR {weight} IS NULL"
+
+    def _listed(self) -> dict[str, str]:
+        """What belongs to a list and not to a position."""
+        roles, say = self.roles, self.say
+        columns = {CONTEXT: say.cast("0", WHOLE)}
+        if roles.context is not None:
+            columns[CONTEXT] = self._key(self._column(roles.context), roles.context, CONTEXT)
+        if roles.period is not None:
+            kind = kind_of(self._type(roles.period))
+            columns[PERIOD] = day_of(self._column(roles.period), kind, say)
+        for name in roles.segments:
+            text, own = kind_of(self._type(name)) == TEXT, self._column(name)
+            columns[name] = say.cast(own, "text") if text else own
+        if roles.unit is not None:
+            number = say.hashed(self._key(self._column(roles.unit), roles.unit, "unit"))
+            columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)
+        if roles.weight is not None:
+            columns[WEIGHT] = say.cast(self._column(roles.weight), self._number_kind(roles.weight))
+        return columns
+
+    # --- columns ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _items(self) -> Columns:
+        items = self.roles.item if self.roles.layout == "long" else self.roles.items
+        if not items:
+            raise SourceError("name the column that holds the items, for instance items='items'.")
+        return items
+
+    def _column(self, name: str) -> str:
+        return self.say.column(name)
+
+    def _type(self, name: str) -> pa.DataType:
+        return self.source.field(name).type
+
+    def _element(self, column: str) -> pa.DataType:
+        """The type of what stands at a position, of a column of lists or of one position."""
+        top = top_of(column, self.source)
+        kind = self._type(top)
+        if self.roles.layout == "long" or kind_of(kind) != LIST:
+            return kind
+        kind = kind.value_type
+        return kind if column == top else kind.field(column.removeprefix(f"{top}.")).type
+
+    def _array(self, column: str) -> str:
+        """A column of lists, which may be written as text."""
+        top = top_of(column, self.source)
+        kind = self._type(top)
+        if kind_of(kind) == TEXT:
+            return self.say.listed(self._column(top))
+        if kind_of(kind) != LIST:
+            raise SourceError(
+                f"column {column!r} is of type {called(kind)}, not a list. For one row per "
+                "impression use layout='long'; for one column per position name them all, for "
+                "instance items=['item_1', 'item_2']."
+            )
+        return self._column(top)
+
+    def _length(self) -> str:
+        """The longest of what a row holds: of an array its length, of wide columns their number.
+
+        `greatest` treats NULL otherwise on each engine.
+        """
+        rewards = [
+            columns
+            for name, columns in self.roles.rewards.items()
+            if name != CLICKS or not self.roles.clicked
+        ]
+        lengths = dict.fromkeys(
+            f"coalesce({self.say.length.format(array=self._array(c))}, 0)"
+            if isinstance(c, str)
+            else str(len(c))
+            for c in (self._items, *rewards)
+        )
+        longest, *others = lengths
+        for other in others:
+            longest = f"CASE WHEN {longest} >= {other} THEN {longest} ELSE {other} END"
+        return self.say.cast(longest, WHOLE)
+
+    def _slot(self, columns: Columns, k: int, name: str) -> str:
+        """What stands at position k of a row."""
+        if isinstance(columns, str):
+            field = columns.removeprefix(top_of(columns, self.source)).removeprefix(".")
+            return self._value(self.say.at(self._array(columns), k, field), columns, name)
+        kind = self._slot_kind(columns, name)
+        if k > len(columns):
+            return self.say.cast("NULL", kind)
+        value = self._value(self._column(columns[k - 1]), columns[k - 1], name)
+        alike = len({kind_of(self._type(column)) for column in columns}) == 1
+        return value if alike else self.say.cast(value, kind)
+
+    def _value(self, value: str, column: str, name: str) -> str:
+        """An item, a propensity, or the reward of this name."""
+        if name == ITEM:
+            return self._key(value, column, ITEM)
+        kind = kind_of(self._element(column))
+        if kind not in (FLAG, WHOLE, REAL, DECIMAL, TEXT):  # text: lists written into a CSV cell
+            raise SourceError(
+                f"{name} must be numbers (0/1 or graded), not {called(self._element(column))}."
+            )
+        if kind == FLAG:
+            return f"CASE WHEN {value} THEN 1 WHEN NOT {value} THEN 0 END"
+        return value if kind == WHOLE and name != PROPENSITY else self.say.cast(value, "real")
+
+    def _key(self, value: str, column: str, role: str) -> str:
+        """A context, an item or a unit, by which rows are grouped.
+
+        Integers of fewer bits are grouped in less memory, so they are made 64 bits wide afterwards.
+        """
+        kind = self._element(column)
+        if self._key_type(column, role) == pa.string():
+            return self.say.cast(value, "text")
+        narrow = kind_of(kind) == WHOLE and kind != pa.uint64()
+        return value if narrow else self.say.cast(value, WHOLE)
+
+    # --- types -----------------------------------------------------------------------------------
+
+    def _key_type(self, columns: Columns, role: str) -> pa.DataType:
+        """64-bit integers or text, so that two sources can be compared."""
+        names = [columns] if isinstance(columns, str) else columns
+        return pa.string() if pa.string() in {self._one_key(c, role) for c in names} else pa.int64()
+
+    def _one_key(self, column: str, role: str) -> pa.DataType:
+        return key_type(self._element(column), role)
+
+    def _reward_type(self, name: str, columns: Columns) -> pa.DataType:
+        if name == CLICKS and self.roles.clicked:
+            return pa.int64()
+        names = [columns] if isinstance(columns, str) else columns
+        types = {_reward_type(self._element(column)) for column in names}
+        if len(types) == 1:
+            return types.pop()
+        return pa.float64() if pa.float64() in types else pa.int64()
+
+    def _slot_kind(self, columns: Columns, name: str) -> str:
+        """The kind that all positions of wide columns have."""
+        if name == ITEM:
+            return TEXT if self._key_type(columns, ITEM) == pa.string() else WHOLE
+        whole = name != PROPENSITY and self._reward_type(name, columns) != pa.float64()
+        return WHOLE if whole else REAL
+
+    def _period_type(self, period: str) -> pa.DataType:
+        kind = kind_of(self._type(period))
+        days = {MOMENT: pa.date32(), DATE: pa.date32(), WHOLE: pa.int64()}
+        return days.get(kind) or _plain(self._type(period))
+
+    def _number_kind(self, weight: str) -> str:
+        kind = self._type(weight)
+        if not is_numeric(kind):
+            raise SourceError(f"the weight must be a number, not {called(kind)}.")
+        return WHOLE if kind_of(kind) == WHOLE else REAL
+
+    def _check_ids(self, column: str) -> None:
+        """Refuse ids of clicked items that are no ids of items."""
+        ids, items = self._one_key(column, ITEM), self._key_type(self._items, ITEM)
+        if ids != items:
+            raise SourceError(
+                f"clicked_ids={column!r} are of type {called(ids)}, and the items of type "
+                f"{called(items)}. Make them the same."
+            )
+
+
+def key_type(element: pa.DataType, role: str) -> pa.DataType:
+    """Contexts, items and units are 64-bit integers or text, so that two sources compare."""
+    kind = kind_of(element)
+    if kind == WHOLE or (kind == DECIMAL and element.scale == 0):
+        return pa.int64()
+    if kind != TEXT and (role == ITEM or kind == REAL):
+        raise SourceError(
+            f"the {role}s are of type {called(element)}; they must be integers or strings. Convert "
+            "them first, for instance in pandas with astype('Int64'), which allows gaps."
+        )
+    return pa.string()
+
+
+def _reward_type(element: pa.DataType) -> pa.DataType:
+    kinds = {FLAG: pa.int8(), WHOLE: element}
+    return kinds.get(kind_of(element), pa.float64())
+
+
+def _plain(column: pa.DataType) -> pa.DataType:
+    """Text as one type, whichever of Arrow's it came as."""
+    return pa.string() if kind_of(column) == TEXT else column

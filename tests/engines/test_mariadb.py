@@ -1,0 +1,82 @@
+"""MariaDB, the example of how an engine is added: the tally there is that of DuckDB.
+
+It runs where FORECLICK_MARIADB names a server, as host:port, that takes root without a password.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.engines import default_engine
+from tests.engines.random_roles import WITHOUT_ARRAYS, Drawn
+
+SERVER = os.environ.get("FORECLICK_MARIADB")
+pytestmark = pytest.mark.skipif(not SERVER, reason="FORECLICK_MARIADB names no server")
+
+_names = (f"t{number}" for number in count())
+_TYPES = {
+    pa.int64(): "BIGINT",
+    pa.int32(): "INT",
+    pa.int16(): "SMALLINT",
+    pa.int8(): "TINYINT",
+    pa.float64(): "DOUBLE",
+    pa.float32(): "FLOAT",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    pa.timestamp("us"): "DATETIME(6)",
+    pa.string(): "VARCHAR(500) COLLATE utf8mb4_general_ci",
+}
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Any]:
+    pymysql = pytest.importorskip("pymysql")
+    host, port = str(SERVER).split(":")
+    opened = pymysql.connect(host=host, port=int(port), user="root", autocommit=True)
+    with opened.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS foreclick")
+        cursor.execute("CREATE DATABASE foreclick CHARACTER SET utf8mb4")
+        cursor.execute("USE foreclick")
+    yield opened
+    opened.close()
+
+
+def loaded(connection: Any, table: pa.Table) -> str:  # noqa: ANN401 - of PyMySQL
+    """A table of the server with these rows."""
+    name = next(_names)
+    columns = ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in table.schema)
+    places = ", ".join(["%s"] * table.num_columns)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        rows = [tuple(row.values()) for row in table.to_pylist()]
+        cursor.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
+    return name
+
+
+def rows_of(log: fc.Log) -> pa.Table:
+    return pa.Table.from_batches(fc.tally(log).sorted_batches())
+
+
+def numbers(table: pa.Table) -> bool:
+    """Whether MariaDB can hold it: it has no NaN and no infinity."""
+    text = repr(table.to_pydict())
+    return "nan" not in text and "inf" not in text
+
+
+@pytest.mark.parametrize("log", WITHOUT_ARRAYS, ids=str)
+def test_the_tally_is_the_same_to_the_last_bit(connection: Any, log: Drawn) -> None:  # noqa: ANN401
+    if not numbers(log.table):
+        pytest.skip("MariaDB has no NaN")
+    there = fc.read_log(loaded(connection, log.table), engine=connection, **log.roles)
+    here = fc.read_log(log.table, **log.roles)
+    assert there.engine is default_engine()
+    assert (there.shape, there.dropped) == (here.shape, here.dropped)
+    found, expected = rows_of(there), rows_of(here)
+    assert found.cast(expected.schema).equals(expected)
