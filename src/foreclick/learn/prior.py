@@ -276,8 +276,10 @@ class Pairs:
         dexp = self.by_position[:, 1:] * theta.p[1:]
 
         def at_level(values: Floats) -> Floats:
-            found = np.stack([sums(context, column, count) for column in values.T], axis=1)
-            return np.asarray(found / r.weight[:, None])[context]
+            found = np.zeros((count, values.shape[1]))
+            for own, column in zip(found.T, values.T, strict=True):
+                own[:] = sums(context, column, count)
+            return np.asarray((found / r.weight[:, None])[context])
 
         moved = self.x - at_level(share * r.exposure[:, None] * self.x)
         by_word = (r.alpha * r.lean)[:, None] * moved
@@ -402,7 +404,7 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
     c, e, c_all, e_all, m = np.concatenate(pairs, axis=1)
     took, due, took_all, due_all = np.concatenate(contexts, axis=1)
     if not any(part.of.dated for part in parts):
-        free = 1 - spare[0] / spare[1]
+        free = 1 - spare[0] / spare[1] if spare[1] > 0 else 1.0
         return replace(
             theta, a=_best(_of_counts(c / free, e * m / free)), t=_best(_of_counts(took, due))
         )
