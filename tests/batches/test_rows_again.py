@@ -33,7 +33,7 @@ ROLES: dict[str, Any] = {"rewards": {"gain": "gain"}}
 def test_rows_come_back_as_they_were(roles: dict[str, Any]):
     tally = fc.tally(fc.read_log(LOG, **ROLES, **roles))
     batches = batches_of(tally)
-    schema = row_schema(tally.shape, tally.table.schema().to_pyarrow())
+    schema = row_schema(tally.shape, tally.table.kinds)
     rows = pa.concat_tables(decode(b, tally.shape, batches.codebook, schema) for b in batches)
     keys = [(key, "ascending") for key in tally.shape.keys]
     assert rows.sort_by(keys).to_pylist() == tally.to_arrow().sort_by(keys).to_pylist()
@@ -42,7 +42,7 @@ def test_rows_come_back_as_they_were(roles: dict[str, Any]):
 def test_a_part_is_the_batch_of_its_contexts():
     tally = fc.tally(fc.read_log(LOG, **ROLES, period="day", segments="kind"))
     (batch,) = batches_of(tally)
-    schema = row_schema(tally.shape, tally.table.schema().to_pyarrow())
+    schema = row_schema(tally.shape, tally.table.kinds)
     codebook = batches_of(tally).codebook
     for first, last in ((0, 1), (1, 3), (0, 3)):
         part = batch.between(first, last)

@@ -471,7 +471,7 @@ def test_records_are_dealt_alike_on_every_engine(engine: Engine):
 def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
     """Context, items, clicks and records of all rows of a split log."""
     batches = batches_of(tally)
-    schema = row_schema(batches.shape, tally.table.schema().to_pyarrow())
+    schema = row_schema(batches.shape, tally.table.kinds)
     schema = schema.set(0, pa.field("context", pa.int64()))
     schema = schema.set(schema.get_field_index("n"), pa.field("n", pa.float64()))
     return [

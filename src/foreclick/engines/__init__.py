@@ -13,7 +13,6 @@ from foreclick.engines.files import (
     whole_file,
     write_rows,
 )
-from foreclick.engines.ibis import total, whole
 from foreclick.engines.readable import write_readable
 from foreclick.engines.sources import (
     TableLike,
@@ -57,9 +56,7 @@ __all__ = [
     "opened",
     "read_schemas",
     "state",
-    "total",
     "unchanged",
-    "whole",
     "whole_directory",
     "whole_file",
     "write_readable",

@@ -97,49 +97,6 @@ class Table:
         """All rows."""
         return self.engine.fetch(self)
 
-    # --- as questions ask, which know tables as Ibis's ---
-
-    def op(self) -> Table:
-        """What tells these rows from others: they themselves."""
-        return self
-
-    def __getitem__(self, name: str) -> Column:
-        return Column(self.kinds.field(name).type)
-
-    def schema(self) -> Schema:
-        """The columns and their types."""
-        return Schema(self.kinds)
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The columns of a table."""
-
-    kinds: pa.Schema
-
-    def to_pyarrow(self) -> pa.Schema:
-        """In Arrow's words."""
-        return self.kinds
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table, which tells its type."""
-
-    kind: pa.DataType
-
-    def type(self) -> Column:
-        """The type, which can be asked further."""
-        return self
-
-    def is_integer(self) -> bool:
-        """Whether it is of integers."""
-        return bool(pa.types.is_integer(self.kind))
-
-    def is_string(self) -> bool:
-        """Whether it is of text."""
-        return bool(pa.types.is_string(self.kind))
-
 
 class Engine:
     """A place where tables live and SELECTs are answered.
@@ -240,12 +197,8 @@ class Engine:
         """All rows of a table."""
         return self.ask(f"SELECT * FROM {table.rows} AS s", table.kinds)
 
-    def rows(self, table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - or an Ibis expression
+    def rows(self, table: Table) -> list[dict[str, Any]]:
         """The rows of a small table, as dicts."""
-        if not isinstance(table, Table):
-            from foreclick.engines.ibis import text_of  # noqa: PLC0415 - an extra
-
-            table = text_of(table, self)
         found: list[dict[str, Any]] = self.fetch(table).to_pylist()
         return found
 

@@ -114,35 +114,3 @@ def _by_cursor(backend: Any, expr: Any) -> Iterator[pa.RecordBatch]:
 def _sent(name: str, kind: pa.DataType) -> pa.DataType:
     """The type of what a driver gives for a column; SQLite's dates are text."""
     return pa.string() if name == "sqlite" and pa.types.is_temporal(kind) else kind
-
-
-# --- for `check`, which counts units by expressions of Ibis ---------------------------------------
-
-
-def expression(table: Table) -> Any:
-    """A table as Ibis sees it; `Engine.rows` takes what is made of it."""
-    import ibis
-    import ibis.expr.operations as ops
-
-    sql = f"SELECT * FROM {table.rows} AS s"
-    return ops.SQLQueryResult(sql, ibis.Schema.from_pyarrow(table.kinds), None).to_expr()
-
-
-def text_of(expr: Any, engine: Engine) -> Table:
-    """What was made of `expression`, as text again."""
-    import ibis
-
-    sql = str(ibis.to_sql(expr, dialect=engine.name))
-    return Table(engine, f"({sql})", _loose(expr.schema().to_pyarrow()), expr)
-
-
-def total(column: Any) -> Any:
-    """The sum of a column, 0 for none; integers stay 64-bit integers on every engine."""
-    return column.sum().fill_null(0).cast("int64" if column.type().is_integer() else "float64")
-
-
-def whole(number: int) -> Any:
-    """A 64-bit integer literal."""
-    import ibis
-
-    return ibis.literal(number, type="int64")

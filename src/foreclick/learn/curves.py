@@ -211,7 +211,7 @@ def with_curves(
     depth = min(max(part.depth for metric in metrics for part in metric.parts), tally.shape.depth)
     if not names or depth == 1 or not tally.shape.rewards:
         return list(estimators), []
-    key, batches = ("examination", tally.stored.op()), batches_of(tally)
+    key, batches = ("examination", tally.stored), batches_of(tally)
     if key not in tally.learnt or knowing:
         say("Learning how much positions are examined")
     taken = taken_contexts(tally, knowing) if knowing else None

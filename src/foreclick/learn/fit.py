@@ -89,7 +89,7 @@ def fitted(
     if taken is not None:
         some = only_contexts(batches_of(tally), taken)
         return learnt(ladder, _sample(some, reward), given)
-    key = "ladder", tally.stored.op(), ladder, reward, None if given is None else tuple(given)
+    key = "ladder", tally.stored, ladder, reward, None if given is None else tuple(given)
     if key not in tally.learnt:
         say(f"Learning {ladder.name} from a sample of contexts")
         tally.learnt[key] = learnt(ladder, sampled(tally, reward), given)
@@ -151,7 +151,7 @@ class Sample:
 
 def sampled(tally: Tally, reward: str) -> Sample:
     """Contexts with about `SAMPLE` lists, or all of a small log; kept with it."""
-    key = "ladder sample", tally.stored.op(), reward
+    key = "ladder sample", tally.stored, reward
     if key not in tally.learnt:
         tally.learnt[key] = _sample(batches_of(tally), reward)
     return cast("Sample", tally.learnt[key])

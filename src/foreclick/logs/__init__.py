@@ -112,13 +112,6 @@ class Log:
         """The compressed rows with one column a position of every reward."""
         return spread(self.stored, self.shape).select(*self.shape.columns)
 
-    @property
-    def raw(self) -> Any:  # noqa: ANN401
-        """The source's own rows, as Ibis sees them."""
-        from foreclick.engines.ibis import expression  # noqa: PLC0415 - an extra
-
-        return expression(self.source_rows)
-
     def __repr__(self) -> str:
         s = self.shape
         extras = [n for n, there in (("period", s.period), ("unit", s.unit)) if there]

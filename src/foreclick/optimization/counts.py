@@ -83,7 +83,7 @@ class Folds:
         shape = self.batches.shape
 
         def make() -> Ints:
-            schema = row_schema(shape, self.batches.tally.table.schema().to_pyarrow())
+            schema = row_schema(shape, self.batches.tally.table.kinds)
             schema = schema.set(schema.get_field_index(N), pa.field(N, pa.float64()))
             rows, texts = decode(batch, shape, self.codebook, schema), [pa.scalar("__fold")]
             for name in shape.keys:

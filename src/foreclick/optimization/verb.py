@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio, regrouped
 from foreclick.engines import TableLike, default_engine, open_source
@@ -243,7 +244,8 @@ def _named_constraints(
 
     def typed(value: Hashable, column: str) -> Hashable:
         """As the log has it, text or a whole number: otherwise nothing would match."""
-        if log.table[CONTEXT if column == CONTEXT else f"{ITEM}_1"].type().is_string():
+        kind = log.table.kinds.field(CONTEXT if column == CONTEXT else f"{ITEM}_1").type
+        if pa.types.is_string(kind):
             return str(value)
         try:
             return int(value)  # type: ignore[call-overload,no-any-return]

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, sums
-from foreclick.engines import total, whole
+from foreclick.estimate.sums import whole_number
 from foreclick.logs import Log, N
+from foreclick.logs.units import unit_counts
 from foreclick.options import checked
 from foreclick.progress import Say, say
 from foreclick.results import Headline, Result, Value, format_value
@@ -89,7 +91,9 @@ def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG00
             earned = reward.value * batch.n[reward.row]
             at_position[name] += sums(reward.position, earned, shape.depth)
             in_period[name] += sums(period[reward.row], earned, count)
-    number = int if counted.stored[N].type().is_integer() else float  # records may be weighted
+    number = (
+        int if pa.types.is_integer(counted.stored.kinds.field(N).type) else float
+    )  # records may be weighted
     contexts, median = contexts_repeat(counted)
     facts: list[Fact] = [
         ("size", "records", number(varied[1])),
@@ -152,32 +156,19 @@ def _glance(section: str, facts: Mapping[str, Value]) -> str:
 
 def _units(log: Log) -> list[Fact]:
     """Units with far more records than others: crawlers, monitors, shared accounts."""
-    raw, roles = log.raw, log.roles
-    unit, weight = raw[roles.unit], whole(1) if roles.weight is None else raw[roles.weight]
-    lists = raw.select(unit=unit, weight=weight)
-    if roles.list_id is not None:  # one row an impression: count each list once
-        ids = {f"list_{i}": raw[name] for i, name in enumerate(roles.list_ids)}
-        lists = raw.select(unit=unit, weight=weight, **ids).distinct()
-    counts = lists.group_by("unit").aggregate(**{N: total(lists["weight"])})
-    middle = counts.aggregate(units=counts.count(), median=counts[N].cast("float64").median())
-    row = log.source.rows(middle)[0]
-    limit = max(BOT_FACTOR * (row["median"] or 0), BOT_RECORDS)
-    many = counts[N] > limit
-    bots = log.source.rows(
-        counts.aggregate(
-            bots=total(many.ifelse(1, 0)),
-            theirs=total(many.ifelse(counts[N], 0)),
-            all=total(counts[N]),
-            nobody=total(counts["unit"].isnull().ifelse(counts[N], 0)),
-        )
-    )[0]
+    found = unit_counts(log)
+    size, units, nobody = (np.asarray(found[name]) for name in (N, "units", "nobody"))
+    median = float(np.median(np.repeat(size, units))) if len(size) else 0.0
+    limit = max(BOT_FACTOR * median, BOT_RECORDS)
+    many, unnamed, records = size > limit, float(nobody.sum()), size * units
+    theirs = float(records[many].sum() / records.sum())
     facts: list[Fact] = [
-        ("units", "units", row["units"]),
-        ("units", "records of the median unit", row["median"]),
-        ("units", f"bot-like units (more than {limit:g} records)", bots["bots"]),
-        ("units", "share of records that are theirs", bots["theirs"] / bots["all"]),
+        ("units", "units", int(units.sum())),
+        ("units", "records of the median unit", median),
+        ("units", f"bot-like units (more than {limit:g} records)", int(units[many].sum())),
+        ("units", "share of records that are theirs", theirs),
     ]
-    return facts + ([("units", _NOBODY, bots["nobody"])] if bots["nobody"] else [])
+    return facts + ([("units", _NOBODY, whole_number(unnamed))] if unnamed else [])
 
 
 def _advice(facts: list[Fact]) -> Iterator[str]:

@@ -104,7 +104,7 @@ def contexts(
     order = np.argsort(-records, kind="stable")  # of equals, the smaller context first
     lists = found.take(order[:most])
     shares = pa.array(records[order[:most]] / records.sum())
-    if counted.stored[N].type().is_integer():
+    if pa.types.is_integer(counted.stored.kinds.field(N).type):
         kinds = {"records": pa.int64(), "shown": pa.list_(pa.int64())}
         for name, kind in kinds.items():
             lists = lists.set_column(lists.column_names.index(name), name, lists[name].cast(kind))

@@ -258,7 +258,7 @@ def _made(
     if command:
         yield "Command", command
     versions = [f"Python {platform.python_version()}"]
-    for package in ("foreclick", "numpy", "scipy", "duckdb", "ibis-framework"):
+    for package in ("foreclick", "numpy", "scipy", "duckdb"):
         try:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:  # run from a checkout
