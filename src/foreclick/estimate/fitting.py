@@ -77,7 +77,7 @@ def fit_prior(
     if dropped:
         base = _of_production([view.batch for view in views], ladder, reward, dated=dated)
     else:
-        base = _kept_production(batches, ladder, reward, dated=dated)
+        base = production_prior(batches, ladder, reward, dated=dated)
     words = [candidate_words(view) for view in views]
     c, voices = len(policies), [0]
     for j in range(1, c):
@@ -124,7 +124,7 @@ def known_part(batch: Batch, known: Bools) -> Batch:
     return batch.keep(key, lambda: batch.only(all_know))  # type: ignore[return-value]
 
 
-def _kept_production(batches: Batches, ladder: Ladder, reward: str, *, dated: bool) -> Prior:
+def production_prior(batches: Batches, ladder: Ladder, reward: str, *, dated: bool) -> Prior:
     """What production alone says of items, learnt once."""
     key = "prior", ladder, reward
     if key not in batches.kept:

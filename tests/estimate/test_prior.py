@@ -1,0 +1,194 @@
+"""The prior: what both rankers say of an item, and how records move what follows from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.batches import Reward, batches_of
+from foreclick.estimate.columns import View
+from foreclick.estimate.fitting import production_prior, fit_prior
+from foreclick.estimate.prior import candidate_words, pairs_of, score_prior
+from foreclick.learn.prior import Prior, alike, depth_below, solved, steps
+from foreclick.metrics import Metric
+from foreclick.question import Ask
+from foreclick.simulate import shop
+
+SMALL = shop.Shop(records=6_000, queries=60, pool=15, positions=4, days=14)
+METRICS = ("clicks@3", "dcg@4")
+
+
+def drawn(kind: shop.Shop, seed: int) -> Any:  # noqa: ANN401
+    found = shop.draw(kind, seed)
+    log = fc.read_log(found.log, context="query", period="day", unit="user")
+    return found, fc.tally(log)
+
+
+def ranking(found: Any, name: str) -> fc.Ranking:  # noqa: ANN401
+    return fc.Ranking(found.candidates[name], context="query")
+
+
+# --- how records move an estimate -----------------------------------------------------------------
+
+
+class Again:
+    """The fit to a batch, with strengths, κ and upper rungs as they are given."""
+
+    def __init__(self, base: Prior, policies: list[fc.Ranking]) -> None:
+        self.base, self.policies = base, policies
+        self.asks = [Ask(fc.Ladder().model, Metric(m), math.inf, fc.Ladder()) for m in METRICS]
+
+    def fitted(self, batch: Any, start: Prior) -> tuple[Prior, View]:  # noqa: ANN401
+        view = View.of(batch, self.policies, 5, ())
+        fit = start
+        for _ in range(4):  # what upper rungs pass on depends on the examination
+            taken = fit.taken(batch, view.known)
+            part = pairs_of(batch, candidate_words(view), fit, taken)
+            theta, jacobian, known = solved([part], fit.theta, given=False)
+            inverse = np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
+            fit = replace(fit, theta=theta, inverse=inverse, known=known)
+        return fit, view
+
+
+@pytest.mark.parametrize(
+    ("users", "stopping", "strengths"),
+    [
+        ("pbm", 0.0, (math.inf, math.inf, math.inf)),
+        ("pbm", 0.0, (math.inf, 50.0, 30.0)),
+        ("dbn", 0.5, (40.0, 50.0, 30.0)),
+    ],
+)
+def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, strengths: Any):  # noqa: ANN401
+    """Half a percent of a click more, and everything solved again."""
+    found, tally = drawn(replace(SMALL, users=users), 3)
+    policies = [ranking(found, name) for name in ("better", "worse")]
+    base = fit_prior(tally, fc.Ladder(stopping=0.0), "clicks", policies, 5, drop=False)
+    base = replace(base, strengths=strengths, stopping=stopping)
+    (batch,) = batches_of(tally)
+    again = Again(base, policies)
+    fit, view = again.fitted(batch, base)
+    before = score_prior(view, again.asks, fit, rows=True)
+    value, slope = before.value.sum(axis=1), before.slope.sum(axis=2)  # type: ignore[union-attr]
+    reward, step = batch.rewards["clicks"], 0.005
+    told, right = [], []
+    for entry in range(0, len(reward.row), len(reward.row) // 12):
+        values = reward.value.astype(float)
+        values[entry] += step
+        other = replace(
+            batch,
+            rewards={"clicks": Reward(reward.row, reward.position, values)},
+            kept={k: v for k, v in batch.kept.items() if "attraction" in k},  # type: ignore[operator]
+        )
+        moved, other_view = again.fitted(other, fit)
+        n = batch.n[reward.row[entry]]
+        after = score_prior(other_view, again.asks, moved, rows=False).value.sum(axis=1)
+        right.append((after - value) / step / n)
+        psi = score_prior(other_view, again.asks, fit, rows=True).psi - before.psi  # type: ignore[operator]
+        own = psi[:, reward.row[entry]] / step
+        told.append(own[: len(value)] + slope.T @ own[len(value) :])
+    told, right = np.array(told), np.array(right)
+    # ψ takes leverage back, 1 / √(1 − h), and shares of levels as they are.
+    assert np.corrcoef(told.ravel(), right.ravel())[0, 1] > 0.98
+    assert np.abs(told - right).mean() < 0.15 * np.abs(right).mean()
+
+
+def test_production_is_worth_what_it_earned():
+    """By the model too: the score of every position is solved."""
+    found, tally = drawn(SMALL, 5)
+    observed = fc.Observed(tally)
+    row = fc.evaluate(tally, observed, metrics="clicks@3", estimators="ladder").to_dicts()[0]
+    assert row["change"] == pytest.approx(0.0, abs=1e-6)
+    assert found.lift("better", "clicks@3") > 0
+
+
+def test_what_production_always_shows_changes_nothing():
+    rng = np.random.default_rng(1)
+    size, lists = 600, rng.permuted(np.tile(np.arange(6), (8, 1)), axis=1)[:, :4]
+    query = rng.integers(0, 8, size)
+    clicks = (rng.random((size, 4)) < 0.3).astype(int)
+    log = {"context": query, "items": lists[query].tolist(), "clicks": clicks.tolist()}
+    log |= {"day": rng.integers(0, 9, size)}
+    same = {"context": list(range(8)), "items": lists.tolist()}
+    asked: Any = {"metrics": "clicks@4", "estimators": "ladder"}
+    row = fc.evaluate(fc.read_log(log, period="day"), same, **asked).to_dicts()[0]
+    assert row["change"] == pytest.approx(0.0, abs=1e-12)
+    assert row["change_high"] - row["change_low"] == pytest.approx(0.0, abs=1e-9)
+
+
+# --- right in a long tail, and where nothing changes ----------------------------------------------
+
+
+@pytest.mark.parametrize("feedback", [0.0, 0.5])
+def test_it_is_near_the_truth_in_a_shop(feedback: float):
+    kind = shop.Shop(records=25_000, queries=2_500, feedback=feedback)
+    found, tally = drawn(kind, 11)
+    for name in ("better", "worse", "tweak"):
+        result = fc.evaluate(
+            tally, ranking(found, name), metrics=["clicks@3", "dcg@10"], estimators="ladder"
+        )
+        for row in result.to_dicts():
+            truth = found.lift(name, row["metric"])
+            assert row["lift"] == pytest.approx(truth, abs=0.035)
+            assert row["lift_low"] - 0.005 <= truth <= row["lift_high"] + 0.005
+            assert row["verdict"] in ("cannot tell", "better" if truth > 0 else "worse")
+    fit = production_prior(batches_of(tally), fc.Ladder(), "clicks", dated=True)
+    assert (fit.reacting > 3) == (feedback > 0)
+
+
+def test_another_order_of_the_same_items_is_worth_the_same():
+    """No position counts more than another: the old ladder saw a change in 80 of 200 such logs."""
+    excluded = 0
+    for seed in range(12):
+        rng = np.random.default_rng(700 + seed)
+        rates, query = rng.uniform(0.05, 0.5, (4, 3)), rng.integers(0, 4, 4000)
+        order = rng.permuted(np.tile(np.arange(3), (4000, 1)), axis=1)
+        clicks = rng.random((4000, 3)) < np.take_along_axis(rates[query], order, axis=1)
+        log = {"context": query, "items": order.tolist(), "clicks": clicks.astype(int).tolist()}
+        log |= {"day": rng.integers(0, 10, 4000)}
+        other = {"context": list(range(4)), "items": [[2, 0, 1], [1, 0, 2], [2, 1, 0], [0, 2, 1]]}
+        row = fc.evaluate(
+            fc.read_log(log, period="day"), other, metrics="clicks@3", estimators="ladder"
+        ).to_dicts()[0]
+        excluded += not row["lift_low"] <= 0 <= row["lift_high"]
+    assert excluded <= 2
+
+
+# --- the parts ------------------------------------------------------------------------------------
+
+
+def test_scores_of_ranks_fall_to_zero():
+    height = steps(10)
+    assert height[-1] == 0.0
+    assert (np.diff(height) < 0).all()
+
+
+def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
+    rng = np.random.default_rng(3)
+    rho, pool, depth = 0.7, 40, 10
+    one = rng.normal(size=(20_000, pool))
+    other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=one.shape)
+    mine, theirs = (np.argsort(-x, axis=1)[:, :depth] for x in (one, other))
+    both = (theirs[:, :, None] == mine[:, None, :]).any(axis=2).sum(axis=0)
+    found = alike(np.full(depth, 20_000.0), both.astype(float))
+    assert found.correlation == pytest.approx(rho, abs=0.06)
+    assert found.pool == pytest.approx(pool, rel=0.35)
+    # Where an item that `mine` does not show stands below its last rank, by the rank of `theirs`.
+    ranked = -np.sort(-one, axis=1)
+    below = ranked[:, depth - 1 : depth] - np.take_along_axis(one, theirs, axis=1)
+    for rank in (0, 9):
+        new = below[:, rank] > 0
+        word = np.zeros((1, depth))
+        word[0, rank] = 1.0
+        gap = depth_below(word, depth, found)[0]
+        assert gap == pytest.approx(below[new, rank].mean(), abs=0.12)
+
+
+def test_a_log_without_clicks_has_an_answer():
+    rows = {"context": ["q"] * 20, "items": [[1, 2], [2, 3]] * 10, "clicks": [[0, 0]] * 20}
+    row = fc.evaluate(rows, {"context": ["q"], "items": [[3, 1]]}, estimators="ladder").to_dicts()
+    assert row[0]["value"] == pytest.approx(0.0, abs=0.1)
