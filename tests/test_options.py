@@ -35,7 +35,7 @@ PARSED = {
     *("log", "candidate", "candidates", "source", "path", "engine", "where"),
     *("metric", "metrics", "estimator", "estimators", "judge", "baseline", "production"),
     *("rewards", "weights", "pinned", "banned", "at_least", "lists", "slots", "examination"),
-    *("reward", "block", "ranks", "contexts"),
+    *("reward", "block", "ranks", "contexts", "trained_until"),
 }
 LOG = {
     "context": ["q", "q", "r", "r"] * 10,

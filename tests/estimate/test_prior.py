@@ -12,7 +12,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import Reward, batches_of
 from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import production_prior, fit_prior
+from foreclick.estimate.fitting import fit_prior, production_prior
 from foreclick.estimate.prior import candidate_words, pairs_of, score_prior
 from foreclick.learn.prior import Prior, alike, depth_below, solved, steps
 from foreclick.metrics import Metric
@@ -91,10 +91,10 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
         psi = score_prior(other_view, again.asks, fit, rows=True).psi - before.psi  # type: ignore[operator]
         own = psi[:, reward.row[entry]] / step
         told.append(own[: len(value)] + slope.T @ own[len(value) :])
-    told, right = np.array(told), np.array(right)
     # ψ takes leverage back, 1 / √(1 − h), and shares of levels as they are.
-    assert np.corrcoef(told.ravel(), right.ravel())[0, 1] > 0.98
-    assert np.abs(told - right).mean() < 0.15 * np.abs(right).mean()
+    psi, moves = np.array(told), np.array(right)
+    assert np.corrcoef(psi.ravel(), moves.ravel())[0, 1] > 0.98
+    assert np.abs(psi - moves).mean() < 0.15 * np.abs(moves).mean()
 
 
 def test_production_is_worth_what_it_earned():
@@ -138,6 +138,30 @@ def test_it_is_near_the_truth_in_a_shop(feedback: float):
             assert row["verdict"] in ("cannot tell", "better" if truth > 0 else "worse")
     fit = production_prior(batches_of(tally), fc.Ladder(), "clicks", dated=True)
     assert (fit.reacting > 3) == (feedback > 0)
+
+
+def test_a_candidate_that_has_seen_the_clicks_is_found_out():
+    found, tally = drawn(
+        shop.Shop(records=25_000, queries=2_500, leak=1.0, candidates=("leaky",)), 2
+    )
+    asked: Any = {"metrics": "clicks@3", "estimators": "ladder"}
+    plain = fc.evaluate(tally, ranking(found, "leaky"), **asked)
+    assert plain["verdict"] == ["cannot tell"]
+    assert any("trained_until" in note for note in plain.notes)
+    told = fc.evaluate(tally, ranking(found, "leaky"), trained_until=shop.TRAINED_UNTIL, **asked)
+    truth = found.lift("leaky", "clicks@3")
+    (row,) = told.to_dicts()
+    assert row["records"] < 0.3 * 25_000
+    assert row["lift_low"] <= truth <= row["lift_high"]
+    assert not any("trained_until" in note for note in told.notes)
+
+
+def test_nothing_is_later_than_the_last_day():
+    _, tally = drawn(SMALL, 5)
+    with pytest.raises(fc.errors.TallyError, match="no record of the log is later than 13"):
+        tally.after(13)
+    with pytest.raises(fc.errors.TallyError, match="is no period"):
+        tally.after("noon")
 
 
 def test_another_order_of_the_same_items_is_worth_the_same():

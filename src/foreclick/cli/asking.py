@@ -26,7 +26,7 @@ from foreclick.cli.questions import (
     Uncertainty,
     Verdicts,
 )
-from foreclick.cli.values import Count, Flag
+from foreclick.cli.values import Count, Flag, Period
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
@@ -57,10 +57,15 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
     backtest: Flag = None
     """let the verdict allow for how far off the estimator is in a backtest of the log"""
 
+    trained_until: Period = None
+    """the last period whose clicks the candidate was trained on; later ones alone count"""
+
     def evaluated(self, files: list[str], say: "Say", **usual: Any) -> "Result":  # noqa: ANN401
         log, candidate = self.read_both(files, say)
         options = usual | self.given(Question, Split, MissingOrDropped, Clip, Verdicts)
         guardrails = dict(options.pop("guardrails", ()))
+        if self.trained_until is not None:
+            options["trained_until"] = self.trained_until
         if self.backtest:
             log = fc.tally(log)
             options["backtest"] = _backtested(log, options, guardrails, say)

@@ -204,6 +204,7 @@ Columns = Annotated[
 ]
 Names = Annotated[list[str] | None, several(names, "NAME,…")]
 File = Annotated[str | None, Parameter(metavar="FILE")]
+Period = Annotated[str | None, Parameter(metavar="PERIOD")]
 Sql = Annotated[str | None, Parameter(metavar="SQL")]
 Flag = bool | None
 Count = Annotated[int | None, one(count, "N")]

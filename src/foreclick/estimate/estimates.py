@@ -18,6 +18,8 @@ from foreclick.batches import Floats
 from foreclick.errors import PolicyError
 from foreclick.estimate.covariance import Covariance, root_of
 from foreclick.estimate.sums import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
+from foreclick.learn.above import ALARM
+from foreclick.learn.prior import Prior
 from foreclick.logs import Shape
 from foreclick.metrics import AnyMetric, Metric
 from foreclick.policies import Policy
@@ -270,17 +272,29 @@ class Estimates(Covariance):
         shape: the columns of the log.
         strata: the parts of the answer.
         found: sums over the log.
+        priors: the priors that were fitted.
     """
 
     def __init__(
-        self, question: Question, shape: Shape, strata: Strata, found: BatchResult
+        self,
+        question: Question,
+        shape: Shape,
+        strata: Strata,
+        found: BatchResult,
+        priors: Sequence[Prior] = (),
     ) -> None:
         super().__init__(question, found.totals)
-        self.shape, self.strata, self._found = shape, strata, found
+        self.shape, self.strata, self._found, self.priors = shape, strata, found, priors
         self._place = {
             ask: (g, a) for g, asks in enumerate(question.groups) for a, ask in enumerate(asks)
         }
         self._refuse_missing()
+
+    @property
+    def leaking(self) -> float:
+        """Z of a candidate's knowing the log's clicks; 0 below what chance makes."""
+        most = max((prior.leaking for prior in self.priors), default=0.0)
+        return most if most > ALARM else 0.0
 
     def production_column(self, metric: Metric) -> int:
         """The column of production's mean of a metric."""

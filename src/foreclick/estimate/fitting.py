@@ -16,6 +16,7 @@ from foreclick.learn.above import (
     ALARM,
     Company,
     company,
+    leaks,
     learnt_stopping,
     reacts,
     stops,
@@ -105,6 +106,9 @@ def fit_prior(
         moved[len(theta.beta) :] *= not given
         by_stopping = inverse @ moved / STEP
     shown = np.asarray(sum(overlap(view) for view in views))
+    leaking = 0.0
+    if base.dated:
+        leaking = max(leaks(parts, [word[j] for word in words], theta) for j in voices)
     return replace(
         base,
         theta=theta,
@@ -114,6 +118,7 @@ def fit_prior(
         alike=tuple(alike(shown[0, j], shown[1, j]) for j in range(c)),
         bare=tuple(_bare(parts, theta, words, j) for j in range(c)),
         voices=tuple(voices),
+        leaking=leaking,
     )
 
 

@@ -447,7 +447,8 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     for number, fit in enumerate(work.ladders):
         if isinstance(fit, Prior) and question.clusters:
             found.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
-    return Estimates(question, tally.shape, strata, found)
+    priors = [fit for fit in work.ladders if isinstance(fit, Prior)]
+    return Estimates(question, tally.shape, strata, found, priors)
 
 
 def score_any(

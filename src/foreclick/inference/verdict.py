@@ -68,6 +68,7 @@ class Evidence:
         assumes: whether the estimator is a click model, which holds or does not.
         unit: what the numbers are of, in words; a ratio has none.
         sighted: whether to the estimator it matters which items are shown.
+        leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
     """
 
     estimator: str
@@ -86,6 +87,7 @@ class Evidence:
     assumes: bool = True
     unit: str = " a record"
     sighted: bool = True
+    leaking: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,12 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
     unfit = _unfit(e)
     if unfit or e.low is None or e.high is None:
         return Verdict(UNKNOWN, unfit)
+    if e.leaking:
+        return Verdict(
+            UNKNOWN,
+            "the candidate seems to have been trained on these clicks, for it predicts early ones "
+            f"better than later ones (z = {e.leaking:.0f}). Say until when: trained_until=….",
+        )
     if e.error > 0:
         moved = replace(e, low=e.low - e.error, high=e.high + e.error, error=0.0)
         found, sure = judge(moved, reach), judge(replace(e, error=0.0), reach)

@@ -283,3 +283,50 @@ def reacts(parts: Sequence[Pairs], theta: Theta) -> float:
         total.append(sums(context, move, batch.context_count))
     s = np.concatenate(total)
     return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))
+
+
+# --- candidates that have seen the clicks ---------------------------------------------------------
+
+
+def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> float:
+    """Z of: a candidate's word predicts clicks of early days better than of later ones.
+
+    Of each pair, clicks before a day are held against those after it, as its exposure would share
+    them out. If the candidate was trained on the early ones, it places high what was lucky then.
+    The largest of two days.
+
+    Args:
+        parts: the pairs of each batch.
+        words: Shape (P, 2) by batch: the candidate's.
+        theta: the prior.
+    """
+    return max(_leaks(parts, words, theta, share) for share in (0.5, 0.75))
+
+
+def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share: float) -> float:
+    columns, over, weights, contexts, before = [], [], [], [], 0
+    for part, word in zip(parts, words, strict=True):
+        of, batch = part.of, part.of.batch
+        e = of.by_turn(part.d * theta.p[of.position])
+        early = of.day < of.days * share
+        c0, e0, c1, e1 = (
+            of.by_pair(np.where(when, value, 0.0))
+            for when in (early, ~early)
+            for value in (part.turn_c, e)
+        )
+        some = np.flatnonzero((e0 > 0) & (e1 > 0))
+        both = (e0 + e1)[some]
+        over.append(((c0 * e1 - c1 * e0)[some]) / both)
+        weights.append((e0 * e1)[some] / both * part.rates(theta).alpha[some])
+        columns.append(np.column_stack([word[some, 1], word[some, 0], part.x[some, 1:4]]))
+        contexts.append(batch.pair_context[some] + before)
+        before += batch.context_count
+    x, d, w, context = (np.concatenate(each) for each in (columns, over, weights, contexts))
+    total = np.maximum(sums(context, w, before), 1e-300)
+    x = x - np.column_stack([(sums(context, w * one, before) / total)[context] for one in x.T])
+    root = np.sqrt(w)[:, None]
+    # What the candidate says that production does not.
+    slope = np.linalg.lstsq(root * x[:, 2:], root * x[:, :1], rcond=None)[0]
+    own = x[:, 0] - (x[:, 2:] @ slope)[:, 0]
+    s = sums(context, own * d, before)
+    return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))

@@ -515,7 +515,8 @@ class Prior:
         dated: whether periods say what came before what.
         share: of the contexts that the fit looked at.
         voices: the candidates that say something that no one before them says.
-        base: what production alone says; `reacting`: z of its reacting to clicks.
+        base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
+            candidate's knowing them.
     """
 
     ladder: Any
@@ -537,6 +538,7 @@ class Prior:
     voices: tuple[int, ...] = ()
     base: Theta | None = None
     reacting: float = 0.0
+    leaking: float = 0.0
 
     def taken(self, batch: Batch, known: Bools | None = None) -> Bools:
         """Shape (X,): the contexts that took part in the fit, of those (X, C) that are known."""

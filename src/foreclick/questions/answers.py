@@ -13,6 +13,8 @@ from foreclick.batches import FEW_RECORDS, contexts_repeat
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.estimates import Estimate
 from foreclick.estimators import Ladder
+from foreclick.learn.above import ALARM
+from foreclick.learn.prior import Prior
 from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
 from foreclick.question import Question
@@ -379,6 +381,15 @@ def rung_notes(estimates: Sequence[Estimate]) -> list[str]:
         if shares:
             notes.append(f"Where {name} looked: {', '.join(shares)}.")
     return notes
+
+
+def reaction_notes(priors: Sequence[Prior]) -> list[str]:
+    """That production learns from its clicks, or that nobody can tell."""
+    for prior in priors:
+        if prior.reacting > ALARM:
+            z = f"z = {prior.reacting:.0f}"
+            return [f"Production reacts to the log's clicks ({z}); the answer allows for it."]
+    return []
 
 
 def _silent(name: str, rows: list[dict[str, Any]]) -> str:

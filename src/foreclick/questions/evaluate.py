@@ -37,6 +37,7 @@ from foreclick.questions.answers import (
     flat_metrics,
     headline_of,
     is_blind,
+    reaction_notes,
     repetition_note,
     rung_notes,
     verdict_notes,
@@ -163,6 +164,7 @@ def evaluate(
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     clip: float | Sequence[float] = math.inf,
     missing: Missing = "error",
+    trained_until: object = None,
     logging: Policy | Literal["frequency", "propensity"] | None = None,
     baseline: PolicyLike | None = None,
     by: str | Sequence[str] | None = None,
@@ -201,6 +203,8 @@ def evaluate(
         clip: M, a number or several; `math.inf` for none.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
+        trained_until: the last period whose clicks the candidate was trained on. The answer then
+            rests on later periods alone: a candidate knows the clicks that it was trained on.
         logging: the logging policy where it is known, "propensity" for the log's own, "frequency"
             for the log's frequencies. By default frequencies, which are the better choice where
             contexts repeat, and propensities, if the log has them, where they do not.
@@ -246,6 +250,9 @@ def evaluate(
     asked_for = estimators if estimator is None else estimator
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
+    if trained_until is not None:
+        counted = counted.after(trained_until)
+        notes.append(f"The answer rests on what came after {trained_until}.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     kinds, doubts = clusters_of(counted, clusters)
     if PERIOD in segments and "period" in kinds:  # of one period, others say how much it varies
@@ -306,7 +313,7 @@ def evaluate(
                 "The intervals hold at every look together, however often the log is looked at."
             )
         notes += trend_notes(counted, question)
-    notes += assumed + rung_notes(estimates)
+    notes += assumed + rung_notes(estimates) + reaction_notes(found.priors)
     notes += coverage_notes(rows, estimates, found.ignored_contexts(0))
     return Evaluation(
         tuple(rows),

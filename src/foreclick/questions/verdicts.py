@@ -187,6 +187,7 @@ def evidence_of(
                 assumes=not one.ladder,
                 unit="" if isinstance(one.metric, Ratio) else " a record",
                 sighted=one.sighted,
+                leaking=one.of.leaking if one.ladder else 0.0,
             )
         )
     return found

@@ -244,6 +244,25 @@ class Tally:
         kept = stored.query(f"SELECT * FROM ({joined}) AS s WHERE s.n > 0", pa.schema(kinds))
         return self._with_rows(replace(kept, held=(stored, weighing)), decayed=True)
 
+    def after(self, period: object) -> Tally:
+        """The records of later periods."""
+        if not self.shape.period:
+            raise TallyError(
+                "the tally was made without periods, so that nothing is later. Read the log with "
+                "period=…."
+            )
+        periods = distinct(self.stored, PERIOD)
+        try:
+            until = pa.scalar(period).cast(periods.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise TallyError(f"{period!r} is no period of a log of {periods.type}.") from error
+        known = [one for one in periods.to_pylist() if one is not None]
+        early = [one for one in known if one <= until.as_py()]
+        if len(early) == len(known):
+            raise TallyError(f"no record of the log is later than {period!r}.")
+        kept = self.weigh(weights=dict.fromkeys(early, 0.0)) if early else self
+        return replace(kept, decayed=self.decayed)
+
     def write_parquet(self, path: str | Path) -> None:
         """Write the compact rows in order to one Parquet file, with its schema version.
 
