@@ -94,9 +94,9 @@ def fit_prior(
     parts = parts_at(base)
     theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(voices))))
     given = ladder.examination is not None
-    theta, _, _ = solved(parts, theta, given=given, close=1e-3)
+    theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3)
     theta = strengths(parts, theta)
-    theta, jacobian, known = solved(parts, theta, given=given)
+    theta, jacobian, known = solved(parts, theta, given=given, slope_there=jacobian)
     inverse = np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
     by_stopping = np.zeros(len(inverse))
     if base.stopping_sd:

@@ -415,19 +415,22 @@ class _Scoring:
             rung, mine, path = self.rungs[j], self.used[j], self.paths[j]
             size, cells = len(rung.n), mine.shape[1]
             share = borrowed(rung.n, rung.s)
-            slip = np.zeros((len(factor), cells))
+            passed_on = factor[:, rung.below]
+            # A rung without rates of its own hides nothing; its examination may matter.
+            finite = np.isfinite(rung.s)
+            slip = np.zeros((len(factor) if finite else self.width, cells))
             slip[: self.width] = mine
-            slip[:, :size] -= factor[:, rung.below] * rung.n
+            slip[:, :size] -= passed_on[: len(slip)] * rung.n
             due, passes, where = np.zeros(cells), np.ones(cells), np.zeros(cells, dtype=np.int64)
             due[path.cell], due[:size] = path.expected, self.standing.known[j][1]
             passes[:size] = share
             where[path.cell] = self.slots.context
             where[:size] = _owner_of(self.batch, self.rungs, j)
-            if np.isfinite(rung.s):
+            if finite:
                 found.loose.append(Loose(where, slip * (passes * np.sqrt(due / rung.s))))
             if isinstance(rung.exposed, np.ndarray):
                 examined = self._examined(slip[: self.width] * (passes * due), where, path, size)
-            factor = factor[:, rung.below] * share
+            factor = passed_on * share if finite else passed_on
             factor[: self.width] += mine[:, :size] * own_weight(rung.n, rung.s)
         assert examined is not None  # noqa: S101 - one rung is examined
         return factor, examined

@@ -208,7 +208,7 @@ def learnt_stopping(
         kappa = float(np.clip(kappa + np.clip(step[0], -0.3, 0.3), 0.0, 1.0))
         p = p * np.exp(np.append(0.0, np.clip(step[1:], -0.5, 0.5)))
         se = float(np.sqrt(max(np.linalg.pinv(bend)[0, 0], 0.0)))
-        if np.abs(step).max() < _CLOSE:
+        if np.abs(step).max() < _CLOSE or kappa <= 0:
             break
     return kappa, se
 

@@ -43,7 +43,7 @@ CALM = -12.0, 2.0
 
 _ROUNDS = 60
 _LONGEST = 0.5  # step of a coefficient
-_SAME = 1e-9
+_SAME = 1e-11
 _LEVELS = 6
 
 
@@ -237,6 +237,7 @@ class Pairs:
         self.turn_c = of.by_turn(self.c)
         self.clicks = of.by_pair(self.turn_c)
         self.z, self.x = design(of.word, others[:, of.pair]), design(of.whole, others)
+        self._last: tuple[Theta, Rates] | None = None
 
     @cached_property
     def by_position(self) -> Floats:
@@ -250,10 +251,13 @@ class Pairs:
         return np.asarray((self.d / np.maximum(self.cell_n, 1e-300))[at.cell])
 
     def rates(self, theta: Theta) -> Rates:
-        """Rates of all pairs."""
-        exposure = self.by_position @ theta.p
-        expected = np.exp(np.clip(self.x @ theta.beta, *CALM))
-        return rates(self.of.batch, self.clicks, exposure, expected, theta.a, theta.t)
+        """Rates of all pairs; those of the last θ are kept."""
+        if self._last is None or self._last[0] is not theta:
+            exposure = self.by_position @ theta.p
+            expected = np.exp(np.clip(self.x @ theta.beta, *CALM))
+            found = rates(self.of.batch, self.clicks, exposure, expected, theta.a, theta.t)
+            self._last = theta, found
+        return self._last[1]
 
     def score(self, theta: Theta) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of words and of positions below the first."""
@@ -322,7 +326,12 @@ class Theta:
 
 
 def solved(
-    parts: Sequence[Pairs], theta: Theta, *, given: bool, close: float = 1e-9
+    parts: Sequence[Pairs],
+    theta: Theta,
+    *,
+    given: bool,
+    close: float = 1e-11,
+    slope_there: Floats | None = None,
 ) -> tuple[Theta, Floats, Floats]:
     """β and p that solve the score; its slope J, shape (N, N), and the precision known beforehand.
 
@@ -331,6 +340,7 @@ def solved(
         theta: where to start.
         given: whether p is given.
         close: a step so small ends the search; J is of its start unless this is the last word.
+        slope_there: J near the start, if it is known.
     """
     f, k = len(theta.beta), len(theta.p)
     known = np.append(np.full(f, RIDGE), np.full(k - 1, SHARPNESS))
@@ -342,7 +352,8 @@ def solved(
     def slope(theta: Theta) -> Floats:
         return np.asarray(sum(part.slope(theta) for part in parts) + np.diag(known))
 
-    jacobian, before = slope(theta), np.inf
+    jacobian = slope(theta) if slope_there is None else slope_there
+    before = np.inf
     for _ in range(_ROUNDS):
         pull = np.append(-theta.beta, usual - np.log(theta.p[1:])) * known
         score = np.asarray(sum(part.score(theta) for part in parts)) + pull
