@@ -23,16 +23,15 @@ from foreclick.learn.above import (
     upper_strengths,
 )
 from foreclick.learn.prior import (
-    CALM,
     RIDGE,
     Pairs,
     Prior,
     Theta,
     alike,
+    expected_rates,
     solved,
     strengths,
 )
-from foreclick.learn.shrinkage import readers
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
 from foreclick.tallies.base import Tally
@@ -199,10 +198,7 @@ def _of_production(
         found = _stopping(found, batches, parts, slots, given=given)
     elif ladder.stopping:
         found = replace(found, stopping=ladder.stopping)
-    reading = [
-        readers(found.attraction_of(batch), batch.lists, found.stopping) if found.stopping else None
-        for batch in batches
-    ]
+    reading = [found.readers_of(batch) for batch in batches]
     if found.stopping:
         parts = _parts(batches, found)
     return replace(found, strengths=upper_strengths(parts, slots, found.theta, reading))
@@ -220,21 +216,23 @@ def _stopping(
     fit: Prior, batches: Iterable[Batch], parts: list[Pairs], slots: list[Company], *, given: bool
 ) -> Prior:
     """κ; where production reacts to clicks, only if what was known before a day shows it, too."""
+    at_first = fit
     theta, jacobian, _ = solved(parts, fit.theta, given=given)
     if fit.reacting > ALARM and stops(parts, slots, theta, jacobian) < ALARM:
         return fit
     kappa, se = learnt_stopping(parts, slots, theta, 0.3)
     for _ in range(2):  # once more, with rates that allow for it
         if kappa < 2 * se or kappa < LEAST_STOPPING:
-            return replace(fit, stopping=0.0, theta=fit.theta if fit.base is None else fit.base)
+            return at_first
         fit = replace(fit, stopping=kappa)
         parts = _parts(batches, fit)
         theta, _, _ = solved(parts, fit.theta, given=given, close=1e-4)
         fit = replace(fit, theta=theta)
         kappa, se = learnt_stopping(parts, slots, theta, kappa)
     fit = replace(fit, stopping=kappa, stopping_sd=max(se, DOUBT * kappa))
-    theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given)
-    return replace(fit, theta=strengths(_parts(batches, fit), theta))
+    parts = _parts(batches, fit)
+    theta, _, _ = solved(parts, fit.theta, given=given)
+    return replace(fit, theta=strengths(parts, theta))
 
 
 def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int) -> Floats:
@@ -245,7 +243,7 @@ def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: 
         for part, word in zip(parts, words, strict=True):
             own = word[candidate, : len(part.x)]
             x, exposure = np.column_stack([part.x[:, 0], own]), part.by_position @ theta.p
-            due = exposure * np.exp(np.clip(x @ found, *CALM))
+            due = exposure * expected_rates(x, found)
             weight = 1 / (1 + due / theta.a)
             score += x.T @ (weight * (part.clicks - due))
             bend += (x * (weight * due)[:, None]).T @ x

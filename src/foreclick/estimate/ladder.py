@@ -217,12 +217,11 @@ def slots_of(view: View, depth: int, *, by_list: bool) -> Slots:
     return Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
 
 
-class _Path(NamedTuple):
+class Path(NamedTuple):
     """Where slots of candidates stand on one rung.
 
     Attributes:
         cell: Shape (Q,): the log's cell; from its count on for cells that the log never showed.
-        new: Shape (Q,): which are such cells.
         n: Shape (Q,): records of the cell.
         exposed: Shape (Q,) or 1: how much a record exposes the cell below.
         expected: Shape (Q,): what the rung below expects.
@@ -230,55 +229,92 @@ class _Path(NamedTuple):
     """
 
     cell: Ints
-    new: Any
     n: Floats
     exposed: Floats | float
     expected: Floats
     rate: Floats
 
 
-def _paths(
-    view: View, fit: Fitted, log: LogRungs, rates: list[Floats], base: float, slots: Slots
-) -> list[_Path]:
-    """Where slots stand on each rung."""
+class Places(NamedTuple):
+    """The cells of slots on the rungs that know a position, finest first.
+
+    Attributes:
+        own: Shape (Q,) each: the log's cell; -1 for one that the log never showed.
+        other: Shape (Q,) each: what tells such cells from each other.
+    """
+
+    own: list[Ints]
+    other: list[Ints]
+
+
+def places_of(view: View, cells: Cells, slots: Slots, *, by_list: bool) -> Places:
+    """Where slots of candidates stand."""
     batch, policies, k = view.batch, view.policies, slots.position
-    pair, context, depth, width = slots.pair, slots.context, batch.depth, policies.depth
-    known, inside = pair < batch.pair_count, k < depth
-    at = log.cells.position[np.where(known & inside, pair * np.int64(depth) + k, -1)]
-    own = [at, pair, context]
-    new = [at < 0, ~known, np.zeros(len(k), dtype=np.bool_)]
-    other = [pair * np.int64(width) + k, pair, context]
-    e = padded(fit.examined, max(width, depth))[k]
-    if fit.ladder.top == "list":
+    pair, depth, width = slots.pair, batch.depth, policies.depth
+    logged = (pair < batch.pair_count) & (k < depth)
+    own: list[Ints] = [cells.position[np.where(logged, pair * np.int64(depth) + k, -1)]]
+    other: list[Ints] = [pair * np.int64(width) + k]
+    if by_list:
         lists, listed = policies.lists, slots.listed
         begins = matched_prefixes(batch, lists, width)
         begin, whole = begins[listed, k], begins[listed, -1]
-        own = [whole * depth + k, begin + log.cells.starts[np.minimum(k, depth - 1)], *own]
-        new = [whole < 0, begin < 0, *new]
+        start = cells.starts[np.minimum(k, depth - 1)]
+        fine = np.where(whole < 0, -1, whole * depth + k), np.where(begin < 0, -1, begin + start)
+        own = [*fine, *own]
         other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
-        if fit.stopping:
-            mu = log.attraction
-            most = max(int(lists.pairs.max(initial=-1)) + 1 - len(mu), 0)
-            row, column = np.nonzero(lists.pairs >= len(mu))
-            owner = value_of_each(lists.pairs[row, column] - len(mu), lists.context[row], most)
-            mu = np.concatenate([mu, log.new_attraction[owner]])
-            e = e * readers(mu, lists.pairs, fit.stopping)[listed, k]
-    below, found = np.full(len(k), base), []
-    for j in reversed(range(len(own))):
-        rung, fresh = log.rungs[j], new[j]
-        cell = np.where(fresh, 0, own[j])
+    return Places(own, other)
+
+
+def climbed_down(
+    rungs: Sequence[Rung], rates: Sequence[Floats], places: Places, e: Floats, below: Floats
+) -> list[Path]:
+    """Where slots stand on each rung, and with which rate.
+
+    Args:
+        rungs: the log's.
+        rates: Shape (G,) by rung: the rates of its cells.
+        places: the cells of the slots.
+        e: Shape (Q,): how much each slot is examined.
+        below: Shape (Q,): the rate that the coarsest of these rungs leans on.
+    """
+    found = []
+    for j in reversed(range(len(rungs))):
+        rung, fresh = rungs[j], places.own[j] < 0
+        cell = np.where(fresh, 0, places.own[j])
         exposed: Floats | float = 1.0
         if isinstance(rung.exposed, np.ndarray):
             exposed = np.where(fresh, e, rung.exposed[cell] if len(rung.n) else 0.0)
         expected = below * exposed
-        n, rate = np.zeros(len(k)), expected
+        n, rate = np.zeros(len(cell)), expected
         if len(rung.n):
             n = np.where(fresh, 0.0, rung.n[cell])
             rate = np.where(fresh, expected, rates[j][cell])
-        cell = np.where(fresh, len(rung.n) + other[j], own[j])
-        found.append(_Path(cell, fresh, n, exposed, expected, rate))
+        if fresh.any():
+            new = np.unique(places.other[j][fresh], return_inverse=True)[1].ravel()
+            cell[fresh] = len(rung.n) + new
+        found.append(Path(cell, n, exposed, expected, rate))
         below = rate
     return found[::-1]
+
+
+def _paths(
+    view: View, fit: Fitted, log: LogRungs, rates: list[Floats], base: float, slots: Slots
+) -> list[Path]:
+    """Where slots stand on each rung."""
+    batch, k = view.batch, slots.position
+    by_list = fit.ladder.top == "list"
+    e = padded(fit.examined, max(view.policies.depth, batch.depth))[k]
+    if by_list and fit.stopping:
+        lists, mu = view.policies.lists, log.attraction
+        most = max(int(lists.pairs.max(initial=-1)) + 1 - len(mu), 0)
+        row, column = np.nonzero(lists.pairs >= len(mu))
+        owner = value_of_each(lists.pairs[row, column] - len(mu), lists.context[row], most)
+        mu = np.concatenate([mu, log.new_attraction[owner]])
+        e = e * readers(mu, lists.pairs, fit.stopping)[slots.listed, k]
+    fine = places_of(view, log.cells, slots, by_list=by_list)
+    item = np.where(slots.pair < batch.pair_count, slots.pair, -1)
+    places = Places([*fine.own, item, slots.context], [*fine.other, slots.pair, slots.context])
+    return climbed_down(log.rungs, rates, places, e, np.full(len(k), base))
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -28,17 +28,24 @@ from foreclick.batches import (
     ratio,
     sums,
 )
-from foreclick.batches.matching import matched_prefixes
 from foreclick.estimate.cells import group_sums, row_credit
 from foreclick.estimate.columns import Loose, Scored, View
-from foreclick.estimate.ladder import Cells, Rung, Slots, cells_of, slots_of
+from foreclick.estimate.ladder import (
+    Path,
+    Rung,
+    Slots,
+    cells_of,
+    climbed_down,
+    places_of,
+    slots_of,
+)
 from foreclick.learn.prior import (
-    CALM,
     Pairs,
     Prior,
     Rates,
     depth_below,
     design,
+    expected_rates,
     production_words,
     rates,
     seen,
@@ -49,6 +56,9 @@ from foreclick.question import Ask
 
 MOST_OWN = 0.9
 """Of the exposure of a pair, a day has no more than this by itself."""
+
+NEW_SD = 0.2
+"""The standard deviation of the logarithm of what items that were never shown are worth."""
 
 FORM = 0.01
 """How far the form of the prior may be off, of the rates that lean on it."""
@@ -62,10 +72,9 @@ def candidate_words(view: View) -> Floats:
     slots, k = view.policies.slots, view.batch.depth
     size = max(int(slots.pair.max(initial=-1)) + 1, view.batch.pair_count)
     found = np.zeros((view.count, size, 2))
-    mass, height = view.policies.slot_mass[:, :, :k], np.zeros(k)
-    height[:] = steps(k)
-    width = mass.shape[2]
-    found[:, slots.pair] = np.stack([mass.sum(axis=2), mass @ height[:width]], axis=2)
+    mass = view.policies.slot_mass[:, :, :k]
+    height = steps(k)[: mass.shape[2]]
+    found[:, slots.pair] = np.stack([mass.sum(axis=2), mass @ height], axis=2)
     return found
 
 
@@ -98,9 +107,7 @@ def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools) -> Pairs:
 
 def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:
     """Shape (L, K): of each slot, readers times what upper rungs pass on, and that alone."""
-    reading = None
-    if fit.stopping:
-        reading = readers(fit.attraction_of(batch), batch.lists, fit.stopping)
+    reading = fit.readers_of(batch)
     if np.isinf(fit.strengths).all():
         return reading, None
     rungs = _uppers(batch, fit)
@@ -117,9 +124,8 @@ def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None
 def _uppers(batch: Batch, fit: Prior) -> list[Rung]:
     """The rungs that know a position."""
     p = padded(tuple(fit.theta.p), batch.depth)
-    exposed = np.broadcast_to(p, batch.lists.shape)
-    if fit.stopping:
-        exposed = exposed * readers(fit.attraction_of(batch), batch.lists, fit.stopping)
+    reading = fit.readers_of(batch)
+    exposed = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
     cells = cells_of(batch, fit.ladder.top, fit.reward)
     cells = cells._replace(c=cells.c / fit.unit)
     return cells.rungs(fit.strengths, exposed, batch.pair_count)
@@ -146,8 +152,11 @@ class Leaning(NamedTuple):
     owner: Ints
 
 
-def _leaning(view: View, fit: Prior, item: Rung, level: Floats) -> Leaning:
-    batch, words = view.batch, candidate_words(view)
+def _leaning(
+    view: View, fit: Prior, words: Floats, x: Floats, m0: Floats, item: Rung, level: Floats
+) -> Leaning:
+    """The rates of all pairs, of which β expects m0 by the words x; `words` are candidates'."""
+    batch = view.batch
     pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
     slots = view.policies.slots
     fresh = slots.pair >= pairs
@@ -155,21 +164,17 @@ def _leaning(view: View, fit: Prior, item: Rung, level: Floats) -> Leaning:
     owner = np.zeros(pairs + new, dtype=np.int64)
     owner[:pairs] = batch.pair_context
     owner[pairs + at] = slots.context[fresh]
-    own = np.concatenate([production_words(batch), np.zeros((new, 2))])
-    x = design(own, words[list(fit.voices)])
     down, bare, total = np.zeros(new), np.zeros(new), np.zeros(new)
     for c, likeness in enumerate(fit.alike):
         mass = view.policies.slot_mass[c][fresh]
         listed = mass.sum(axis=1)
         down[at] += listed * depth_below(mass, batch.depth, likeness)
-        coefficients = fit.bare[c]
-        word = words[c, pairs:][at]
-        bare[at] += listed * np.exp(np.clip(coefficients[0] + word @ coefficients[1:], *CALM))
+        word = np.column_stack([np.ones(len(at)), words[c, pairs:][at]])
+        bare[at] += listed * expected_rates(word, fit.bare[c])
         total[at] += listed
     down, bare = ratio(down, total), ratio(bare, total)
     down = max(float(fit.theta.beta[2]), 0.0) * down
-    m0 = np.exp(np.clip(x @ fit.theta.beta, *CALM))
-    m0[pairs:] *= fit.novelty * np.exp(-down)
+    m0[pairs:] *= np.exp(-down)
     m = m0 * level[owner]
     alpha = m.copy()
     if pairs:
@@ -201,14 +206,17 @@ def _standing(view: View, fit: Prior) -> Standing:
     batch, (a, t) = view.batch, (fit.theta.a, fit.theta.t)
     count, rungs = batch.context_count, _uppers(view.batch, fit)
     n, c = rungs[-1].climbed()
-    words = candidate_words(view)[list(fit.voices)]
-    x = design(production_words(batch), words[:, : batch.pair_count])
-    expected = np.exp(np.clip(x @ fit.theta.beta, *CALM))
+    words, pairs = candidate_words(view), batch.pair_count
+    never = np.zeros((words.shape[1] - pairs, 2))
+    own = np.concatenate([production_words(batch), never])
+    x = design(own, words[list(fit.voices)])
+    m0 = expected_rates(x, fit.theta.beta)
+    expected = m0[:pairs].copy()
     settled = rates(batch, c, n, expected, a, t)
     item = Rung(a / settled.m, n, c, batch.pair_context, count, expected)
     context = Rung(t, *item.climbed(), np.zeros(count, dtype=np.int64), 1)
-    lean = _leaning(view, fit, item, settled.level)
-    below, known = lean.alpha[: batch.pair_count], []
+    lean = _leaning(view, fit, words, x, m0, item, settled.level)
+    below, known = lean.alpha[:pairs], []
     for rung in reversed(rungs):
         known.append(rung.rates(below))
         below = known[-1][0]
@@ -260,7 +268,7 @@ class _Scoring:
         self.rates = [rate for rate, _ in self.standing.known]
         depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
         self.slots = slots_of(view, depth, by_list=fit.ladder.top == "list")
-        self.paths = _paths(view, fit, self.cells, self.rungs, self.rates, self.lean, self.slots)
+        self.paths = _paths(view, fit, self.rungs, self.rates, self.lean, self.slots)
         self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in asks])
         self.width = len(asks) * view.count
         self.fresh = self.slots.pair >= self.pairs
@@ -435,7 +443,7 @@ class _Scoring:
         assert examined is not None  # noqa: S101 - one rung is examined
         return factor, examined
 
-    def _examined(self, moves: Floats, where: Ints, path: _Path, size: int) -> _Examined:
+    def _examined(self, moves: Floats, where: Ints, path: Path, size: int) -> _Examined:
         slots, kappa, batch = self.slots, self.fit.stopping, self.batch
         position, stops = np.zeros(len(where), dtype=np.int64), np.zeros(len(where))
         position[path.cell], position[:size] = slots.position, self.cells.one % batch.depth
@@ -458,7 +466,7 @@ class _Scoring:
         deep[self.fresh] = lean.new_depth[slots.pair[self.fresh] - self.pairs]
         found = [
             FORM * group_sums(lean.owner, leans, count),
-            fit.novelty_sd * group_sums(slots.context, new, count),
+            NEW_SD * group_sums(slots.context, new, count),
             group_sums(slots.context, new * deep, count) / 2,
         ]
         if fit.stopping_sd:
@@ -482,8 +490,7 @@ class _Scoring:
         left[reward.row, reward.position] += reward.value / fit.unit
         if fit.dated:
             r, pair = part.rates(fit.theta), of.pair
-            own = of.by_turn(part.d * fit.theta.p[of.position])
-            own = own / (r.exposure + fit.theta.a / r.m)[pair]
+            own = part.turn_e(fit.theta) / (r.exposure + fit.theta.a / r.m)[pair]
             left[rows] *= (1 - np.minimum(np.append(own, 0.0), MOST_OWN))[turn] ** -0.5
         psi = np.zeros((len(factor), len(batch.n)))
         psi[:width] = ratio(self.difference, batch.context_n)[:, batch.row_context]
@@ -505,8 +512,7 @@ def prior_worth(view: View, asks: list[Ask], fit: Prior) -> Floats:
     rungs, _, _, _, lean, known = _standing(view, fit)
     depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
     slots = slots_of(view, depth, by_list=True)
-    cells = cells_of(view.batch, fit.ladder.top, fit.reward)
-    rate = _paths(view, fit, cells, rungs, [rate for rate, _ in known], lean, slots)[0].rate
+    rate = _paths(view, fit, rungs, [rate for rate, _ in known], lean, slots)[0].rate
     theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
     return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
 
@@ -519,62 +525,17 @@ def _owner_of(batch: Batch, rungs: list[Rung], j: int) -> Ints:
     return np.asarray(batch.pair_context[at])
 
 
-class _Path(NamedTuple):
-    """Where slots stand on a rung: cell, records, exposure, what is expected, and the rate."""
-
-    cell: Ints
-    n: Floats
-    exposed: Floats | float
-    expected: Floats
-    rate: Floats
-
-
 def _paths(
-    view: View,
-    fit: Prior,
-    cells: Cells,
-    rungs: list[Rung],
-    known: list[Floats],
-    lean: Leaning,
-    slots: Slots,
-) -> list[_Path]:
-    """Where slots of candidates stand on each rung; cells never shown follow the log's."""
-    batch, policies, k = view.batch, view.policies, slots.position
-    depth, width = batch.depth, policies.depth
-    logged = (slots.pair < batch.pair_count) & (k < depth)
-    at = cells.position[np.where(logged, slots.pair * np.int64(depth) + k, -1)]
-    own = [at]
-    other = [slots.pair * np.int64(width) + k]
-    e = padded(tuple(fit.theta.p), max(width, depth))[k]
-    if fit.ladder.top == "list":
-        lists, listed = policies.lists, slots.listed
-        begins = matched_prefixes(batch, lists, width)
-        begin, whole = begins[listed, k], begins[listed, -1]
-        own = [
-            np.where(whole < 0, -1, whole * depth + k),
-            np.where(begin < 0, -1, begin + cells.starts[np.minimum(k, depth - 1)]),
-            at,
-        ]
-        other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
-        if fit.stopping:
-            e = e * readers(lean.alpha, lists.pairs, fit.stopping)[listed, k]
-    below, found = lean.alpha[slots.pair], []
-    for j in reversed(range(len(rungs))):
-        rung, fresh = rungs[j], own[j] < 0
-        cell = np.where(fresh, 0, own[j])
-        exposed: Floats | float = 1.0
-        if isinstance(rung.exposed, np.ndarray):
-            exposed = np.where(fresh, e, rung.exposed[cell] if len(rung.n) else 0.0)
-        expected = below * exposed
-        n, rate = np.zeros(len(k)), expected
-        if len(rung.n):
-            n = np.where(fresh, 0.0, rung.n[cell])
-            rate = np.where(fresh, expected, known[j][cell])
-        if fresh.any():
-            cell[fresh] = len(rung.n) + np.unique(other[j][fresh], return_inverse=True)[1].ravel()
-        found.append(_Path(cell, n, exposed, expected, rate))
-        below = rate
-    return found[::-1]
+    view: View, fit: Prior, rungs: list[Rung], known: list[Floats], lean: Leaning, slots: Slots
+) -> list[Path]:
+    """Where slots of candidates stand on each rung that knows a position."""
+    by_list, k = fit.ladder.top == "list", slots.position
+    e = padded(tuple(fit.theta.p), max(view.policies.depth, view.batch.depth))[k]
+    if fit.stopping:
+        e = e * readers(lean.alpha, view.policies.lists.pairs, fit.stopping)[slots.listed, k]
+    cells = cells_of(view.batch, fit.ladder.top, fit.reward)
+    places = places_of(view, cells, slots, by_list=by_list)
+    return climbed_down(rungs, known, places, e, lean.alpha[slots.pair])
 
 
 def _stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:

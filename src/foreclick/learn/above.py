@@ -19,7 +19,7 @@ import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.prior import CALM, Pairs, Seen, Theta, rates
+from foreclick.learn.prior import Pairs, Seen, Theta, expected_rates, loss_of
 from foreclick.learn.shrinkage import FEWEST
 
 GAIN = 4.0
@@ -97,9 +97,7 @@ def upper_strengths(
     found: list[float] = []
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
-        below = [x[e.below] for x, e in zip(expected, [each[0] for each in entries], strict=True)]
-        below = [x * e for x, (_, e) in zip(below, entries, strict=True)]
-
+        below = [x[at.below] * e for x, (at, e) in zip(expected, entries, strict=True)]
         losses = [_loss(entries, below, s) for s in (*_STRENGTHS, np.inf)]
         best = int(np.argmin(losses[:-1]))
         s = float(_STRENGTHS[best]) if losses[best] < losses[-1] - GAIN else np.inf
@@ -112,10 +110,8 @@ def _loss(entries: Sequence[tuple[_Entries, Floats]], below: Sequence[Floats], s
     """Σ μ − c log μ of a rung of strength s."""
     total = 0.0
     for (at, _), x in zip(entries, below, strict=True):
-        mean = at.n * _rate(at, x, s)
-        hit = at.c > 0
-        total += mean.sum() - (at.c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum()
-    return float(total)
+        total += loss_of(at.c, at.n * _rate(at, x, s))
+    return total
 
 
 def _rate(at: _Entries, x: Floats, s: float) -> Floats:
@@ -128,8 +124,7 @@ def _rate(at: _Entries, x: Floats, s: float) -> Floats:
 def _item_rates(part: Pairs, theta: Theta) -> Floats:
     """Shape (turns,): the rate of a pair, of the days before."""
     of = part.of
-    e = of.by_turn(part.d * theta.p[of.position])
-    m = np.exp(np.clip(part.z @ theta.beta, *CALM))
+    e, m = part.turn_e(theta), expected_rates(part.z, theta.beta)
     c_before, e_before = of.so_far(part.turn_c) - part.turn_c, of.so_far(e) - e
     return np.asarray((c_before + theta.a) / (e_before + theta.a / m))
 
@@ -213,6 +208,11 @@ def learnt_stopping(
     return kappa, se
 
 
+def _surprise(values: Floats) -> float:
+    """How many standard errors the sum of independent values, (N,), is above 0."""
+    return float(values.sum() / np.sqrt((values**2).sum() + 1e-300))
+
+
 def _read(depth: int, rows: int, at: Company, mu: Floats, stopping: float) -> tuple[Floats, Floats]:
     """Shape (S,) each: the share of readers who get to a slot, and the slope of its logarithm."""
     wide = np.zeros((rows, depth))
@@ -227,13 +227,13 @@ def _read(depth: int, rows: int, at: Company, mu: Floats, stopping: float) -> tu
 def stops(
     parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, jacobian: Floats
 ) -> float:
-    """Z of the score of κ at κ = 0, by what was known of the items above before the day."""
+    """By how many standard errors readers stop, by what was known of items above before the day."""
     each, down = [], np.zeros(len(jacobian))
     for part, at in zip(parts, slots, strict=True):
         of, batch = part.of, part.of.batch
         turn = of.turn[at.cell]
         pair = of.pair[turn]
-        known = np.minimum(np.exp(np.clip(part.z @ theta.beta, *CALM)), 0.98)[turn]
+        known = np.minimum(expected_rates(part.z, theta.beta), 0.98)[turn]
         _, z = _read(batch.depth, len(batch.n), at, known, 0.0)
         e = at.n * theta.p[at.position]
         context = batch.pair_context[pair]
@@ -256,40 +256,32 @@ def stops(
         place = np.append(0.0, g[f:])
         z = plain - (part.z @ g[:f])[turn] - place[at.position]
         total.append(sums(context, (at.c - due) * z, part.of.batch.context_count))
-    s = np.concatenate(total)
-    return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))
+    return _surprise(np.concatenate(total))
 
 
 def reacts(parts: Sequence[Pairs], theta: Theta) -> float:
-    """Z of: production moves an item up after a lucky day, less the same with time reversed."""
+    """By how many standard errors production moves an item up after a lucky day.
+
+    Less the same with time reversed: that rank and clicks both know the rate cancels.
+    """
     total = []
     for part in parts:
         of, batch = part.of, part.of.batch
-        alpha = rates(
-            batch,
-            part.clicks,
-            part.by_position @ theta.p,
-            np.exp(np.clip(part.x @ theta.beta, *CALM)),
-            theta.a,
-            theta.t,
-        ).alpha
-        e = of.by_turn(part.d * theta.p[of.position])
-        due = e * alpha[of.pair]
+        due = part.turn_e(theta) * part.rates(theta).alpha[of.pair]
         luck = (part.turn_c - due) / np.sqrt(due + 0.05)
         height = of.height / of.n
         later = np.flatnonzero(np.diff(of.pair, prepend=-1) == 0)
         move = (height[later] - height[later - 1]) * (luck[later - 1] + luck[later])
         context = batch.pair_context[of.pair[later]]
         total.append(sums(context, move, batch.context_count))
-    s = np.concatenate(total)
-    return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))
+    return _surprise(np.concatenate(total))
 
 
 # --- candidates that have seen the clicks ---------------------------------------------------------
 
 
 def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> float:
-    """Z of: a candidate's word predicts clicks of early days better than of later ones.
+    """By how many standard errors a candidate predicts early clicks better than later ones.
 
     Of each pair, clicks before a day are held against those after it, as its exposure would share
     them out. If the candidate was trained on the early ones, it places high what was lucky then.
@@ -307,7 +299,7 @@ def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share:
     columns, over, weights, contexts, before = [], [], [], [], 0
     for part, word in zip(parts, words, strict=True):
         of, batch = part.of, part.of.batch
-        e = of.by_turn(part.d * theta.p[of.position])
+        e = part.turn_e(theta)
         early = of.day < of.days * share
         c0, e0, c1, e1 = (
             of.by_pair(np.where(when, value, 0.0))
@@ -328,5 +320,4 @@ def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share:
     # What the candidate says that production does not.
     slope = np.linalg.lstsq(root * x[:, 2:], root * x[:, :1], rcond=None)[0]
     own = x[:, 0] - (x[:, 2:] @ slope)[:, 0]
-    s = sums(context, own * d, before)
-    return float(s.sum() / np.sqrt((s**2).sum() + 1e-300))
+    return _surprise(sums(context, own * d, before))

@@ -28,6 +28,7 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draws
 from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.learn.shrinkage import readers
 
 RIDGE = 1.0
 """The precision of what is known of a coefficient beforehand."""
@@ -158,6 +159,11 @@ def production_words(batch: Batch) -> Floats:
     return np.asarray(counts / np.maximum(batch.context_n, 1e-300)[batch.pair_context][:, None])
 
 
+def expected_rates(words: Floats, beta: Floats) -> Floats:
+    """Shape (N,): what β expects of pairs, or turns, with these words, shape (N, F)."""
+    return np.asarray(np.exp(np.clip(words @ beta, *CALM)))
+
+
 # --- rates given coefficients ---------------------------------------------------------------------
 
 
@@ -253,24 +259,31 @@ class Pairs:
     def rates(self, theta: Theta) -> Rates:
         """Rates of all pairs; those of the last θ are kept."""
         if self._last is None or self._last[0] is not theta:
-            exposure = self.by_position @ theta.p
-            expected = np.exp(np.clip(self.x @ theta.beta, *CALM))
+            exposure, expected = self.by_position @ theta.p, expected_rates(self.x, theta.beta)
             found = rates(self.of.batch, self.clicks, exposure, expected, theta.a, theta.t)
             self._last = theta, found
         return self._last[1]
 
+    def turn_e(self, theta: Theta) -> Floats:
+        """Shape (R,): the exposure of each turn."""
+        return self.of.by_turn(self.d * theta.p[self.of.position])
+
+    def due(self, theta: Theta) -> Floats:
+        """Shape (U,): the clicks that are expected of each cell."""
+        of = self.of
+        alpha = self.rates(theta).alpha[of.pair[of.turn]]
+        return np.asarray(self.d * theta.p[of.position] * alpha)
+
     def score(self, theta: Theta) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of words and of positions below the first."""
         of, k = self.of, self.of.batch.depth
-        due = self.d * theta.p[of.position] * self.rates(theta).alpha[of.pair[of.turn]]
-        left = self.c - due
+        left = self.c - self.due(theta)
         return np.append(of.by_turn(left) @ self.z, sums(of.position, left, k)[1:])
 
     def spans(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by which the score answers to the rate of each pair."""
-        of = self.of
-        e = of.by_turn(self.d * theta.p[of.position])
-        return np.hstack([of.by_pair(self.z * e[:, None]), self.by_position[:, 1:] * theta.p[1:]])
+        by_word = self.of.by_pair(self.z * self.turn_e(theta)[:, None])
+        return np.hstack([by_word, self.by_position[:, 1:] * theta.p[1:]])
 
     def moves(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): how β and log p move the rate of each pair."""
@@ -294,16 +307,14 @@ class Pairs:
     def slope(self, theta: Theta) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
         of, f = self.of, self.x.shape[1]
-        found = self.spans(theta).T @ self.moves(theta)
-        r = self.rates(theta)
-        due = self.d * theta.p[of.position] * r.alpha[of.pair[of.turn]]
+        found, due = self.spans(theta).T @ self.moves(theta), self.due(theta)
         for k, mine in enumerate(self.of.places[1:], start=1):
             found[:f, f + k - 1] += due[mine] @ self.z[of.turn[mine]]
             found[f + k - 1, f + k - 1] += due[mine].sum()
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Theta:
     """What the prior's pairs share.
 
@@ -389,20 +400,18 @@ def _best(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
 
 
 def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
-    """A and t that predict the clicks of a day best from the days before.
+    """The strengths a and t that predict the clicks of a day best from the days before.
 
     By Σ c log μ − μ, which is largest for the right mean, however clicks vary around it; a on the
-    later half of the days, when words have become what they are. Without
-    days, by the negative binomial distribution of clicks, scaled to vary as clicks of 0 and 1 do.
+    later half of the days, when words have become what they are. Without days, by the negative
+    binomial distribution of clicks, scaled to vary as clicks of 0 and 1 do.
     """
     pairs, contexts, spare = [], [], np.zeros(2)
     for part in parts:
         of, r = part.of, part.rates(theta)
-        batch = of.batch
-        e = of.by_turn(part.d * theta.p[of.position])
-        due = part.d * theta.p[of.position] * r.alpha[of.pair[of.turn]]
+        batch, e, due = of.batch, part.turn_e(theta), part.due(theta)
         spare += (due**2 / np.maximum(part.d, 1e-300)).sum(), due.sum()
-        m = np.exp(np.clip(part.z @ theta.beta, *CALM))
+        m = expected_rates(part.z, theta.beta)
         ripe = of.day >= of.days // 2 if of.dated else np.ones(len(e), dtype=np.bool_)
         told = np.stack([part.turn_c, e, of.so_far(part.turn_c), of.so_far(e), m])
         pairs.append(told[:, ripe])
@@ -422,15 +431,19 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
 
     def of_pair(log_a: float) -> float:
         a = np.exp(log_a)
-        mean = e * (c_all - c + a) / (e_all - e + a / m)
-        return float(mean.sum() - (c * np.log(np.maximum(mean, 1e-300))).sum())
+        return loss_of(c, e * (c_all - c + a) / (e_all - e + a / m))
 
     def of_context(log_t: float) -> float:
         t = np.exp(log_t)
-        mean = due * (took_all - took + t) / (due_all - due + t)
-        return float(mean.sum() - (took * np.log(np.maximum(mean, 1e-300))).sum())
+        return loss_of(took, due * (took_all - took + t) / (due_all - due + t))
 
     return replace(theta, a=_best(of_pair), t=_best(of_context))
+
+
+def loss_of(c: Floats, mean: Floats) -> float:
+    """Σ μ − c log μ, which is least for the right mean μ of clicks c."""
+    hit = c > 0
+    return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
 
 
 def _of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
@@ -522,7 +535,6 @@ class Prior:
         stopping: κ, with its standard deviation; `by_stopping`: Shape (N,): how it moves θ.
         alike: how alike each candidate and production are.
         bare: for each candidate, coefficients of its own word alone.
-        novelty: the factor of what was never shown, and its standard deviation.
         dated: whether periods say what came before what.
         share: of the contexts that the fit looked at.
         voices: the candidates that say something that no one before them says.
@@ -542,8 +554,6 @@ class Prior:
     by_stopping: Floats = field(default_factory=lambda: np.zeros(0))
     alike: tuple[Alike, ...] = ()
     bare: tuple[Floats, ...] = ()
-    novelty: float = 1.0
-    novelty_sd: float = 0.2
     dated: bool = True
     share: float = 1.0
     voices: tuple[int, ...] = ()
@@ -571,7 +581,13 @@ class Prior:
             value = earned.value * batch.n[earned.row] / self.unit
             clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
             none = np.zeros((0, batch.pair_count, 2))
-            expected = np.exp(np.clip(design(production_words(batch), none) @ base.beta, *CALM))
+            expected = expected_rates(design(production_words(batch), none), base.beta)
             return rates(batch, clicks, batch.shown @ base.p, expected, base.a, base.t).alpha
 
-        return batch.keep(("attraction", id(self.base)), make)  # type: ignore[return-value]
+        return batch.keep(("attraction", self.base), make)  # type: ignore[return-value]
+
+    def readers_of(self, batch: Batch) -> Floats | None:
+        """Shape (L, K): which share of readers gets as far as each slot; None: all."""
+        if not self.stopping:
+            return None
+        return readers(self.attraction_of(batch), batch.lists, self.stopping)
