@@ -317,7 +317,12 @@ def expected_of(
     there = {record.context for record in own}
     if case.logging == "propensity":
         given = _chances(case, used)
-        some = [record for record in records if record.context in there]
+        # Where the candidate has no lists, a part is seen by what production showed in it.
+        some = [
+            record
+            for record, here in zip(records, part, strict=True)
+            if here or (record.context in there and record.context in known)
+        ]
         seen = _covered(case, some, model, theta)
         each = parts.of_propensities(model, records, given, known, theta, clip)
     elif measure.first and model in firsts.SLOTS:
