@@ -79,37 +79,28 @@ class Ladder:
     Args:
         top: the finest cells: "list" (the same list) or "ip" (an item at the same position). A
             candidate with marginal probabilities needs "ip".
-        strengths: for each rung from the top, as how many records the one below it counts. None:
-            those that predict parts of the log best, each from the others.
         examination: how much each position is looked at: a number for each, a function of the
             position, or "1/k". None, or "learnt": learnt from items that moved.
         stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
-        prior: whether items lean on what both rankers say of them, and not on the mean of their
-            context. By default they do, unless strengths are given.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
         ('ladder', 'ladder-ip')
-        >>> Ladder("ip", strengths=[20, 5, 5]).rungs
-        ('position', 'item', 'context', 'log')
+        >>> Ladder("ip").rungs
+        ('position', 'item', 'rankers', 'new')
     """
 
     top: Top
-    strengths: tuple[float, ...] | None
     examination: Examination
     stopping: float | None
-    prior: bool
 
     def __init__(
         self,
         top: Top = "list",
-        strengths: Sequence[float] | None = None,
         examination: Examination = None,
         stopping: float | None = None,
-        *,
-        prior: bool | None = None,
     ) -> None:
         if top not in ("list", "ip"):
             raise ModelError(f"top={top!r}: say 'list' or 'ip'.")
@@ -121,21 +112,12 @@ class Ladder:
         if stopping is not None and not 0 <= stopping <= 1:
             raise ModelError(f"stopping={stopping!r}: give a share of clicks, from 0 to 1.")
         object.__setattr__(self, "top", top)
-        given = None if strengths is None else tuple(float(s) for s in strengths)
-        object.__setattr__(self, "strengths", given)
         if isinstance(examination, list):
             examination = tuple(examination)
         learnt = isinstance(examination, str) and examination == LEARNT
         object.__setattr__(self, "examination", None if learnt else examination)
         kappa = 0.0 if top == "ip" else None if stopping is None else float(stopping)
         object.__setattr__(self, "stopping", kappa)
-        object.__setattr__(self, "prior", given is None if prior is None else prior)
-        wanted = len(self.rungs) - 1
-        if given is not None and (len(given) != wanted or not all(s > 0 for s in given)):
-            raise ModelError(
-                f"strengths={strengths!r}: give {wanted} numbers above 0, for the rungs "
-                f"{', '.join(self.rungs[:-1])}; math.inf for a rung without a rate of its own."
-            )
 
     @property
     def name(self) -> str:
@@ -146,13 +128,7 @@ class Ladder:
     def rungs(self) -> tuple[str, ...]:
         """Names of the rungs, finest first."""
         fine = ("list", "prefix") if self.top == "list" else ()
-        base = ("rankers", "new") if self.prior else ("context", "log")
-        return (*fine, "position", "item", *base)
-
-    @property
-    def exposing(self) -> int:
-        """The number of the rung whose cells have an examination: `prefix`, else `position`."""
-        return 1 if self.top == "list" else 0
+        return (*fine, "position", "item", "rankers", "new")
 
     @property
     def model(self) -> ClickModel:

@@ -1,13 +1,10 @@
 """Some contexts of a log: whole ones, the same ones in any batches, whatever they are called."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of, context_draws, only_contexts, some_contexts, source
-from foreclick.learn import fit
 from tests.batches.sizes import in_batches
 
 
@@ -117,12 +114,3 @@ def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tall
     half = {name: values[:1000] for name, values in columns().items()}
     fewer = records_of(some_contexts(batches_of(fc.tally(fc.read_log(half))), "clicks", 0.3))
     assert set(fewer) <= set(drawn)
-
-
-def test_a_ladder_learns_of_first_clicks_from_some_contexts_too(tally, monkeypatch):
-    monkeypatch.setattr(fit, "SAMPLE", 300)
-    policy = {"context": [f"q{x}" for x in range(200)], "items": [[1, 2, 3]] * 200}
-    asked: dict[str, Any] = {"metrics": ["success@2", "mrr@3"], "estimators": "ladder"}
-    found = fc.evaluate(in_batches(tally, 10**9), policy, **asked, clusters=None)
-    assert all(0 < value < 1 for value in found["value"])
-    assert len(fit.sampled(tally, "clicks").n) < 1500

@@ -9,7 +9,6 @@ import foreclick as fc
 from foreclick.batches import Batches, batches_of
 from foreclick.learn import examination
 from foreclick.learn.examination import examine
-from foreclick.learn.places import examination_curve
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -154,35 +153,3 @@ def test_numbers_do_not_depend_on_batches_nor_on_what_is_kept(log, options, monk
 
 
 # --- the ladder's curve ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_ladders_curve_is_the_maximum_of_the_same_likelihood(seed):
-    rng = np.random.default_rng(seed)
-    shown = rng.integers(1, 40, (200, 5)) * (rng.random((200, 5)) < 0.4)
-    clicked = rng.binomial(shown, 0.5 / np.arange(1, 6))
-    n, w = shown.astype(np.float64), clicked.astype(np.float64)
-    found = examination_curve(n, w)
-    slots = [Slot("q", a, k + 1, n[a, k], w[a, k]) for a, k in np.argwhere(n > 0).tolist()]
-    assert found == pytest.approx(swaps.alternating(swaps.counts_of(slots, 5), 5), rel=SAME)
-    assert found[0] == 1
-
-
-def test_positions_that_nothing_connects_keep_the_height_of_their_click_rates():
-    """1 and 2 exchange an item, and so do 3 and 4; 5 keeps one; 6 was never clicked."""
-    n = np.zeros((4, 6))
-    w = np.zeros((4, 6))
-    n[0, [0, 1]], w[0, [0, 1]] = 100, (40, 20)
-    n[1, [2, 3]], w[1, [2, 3]] = (100, 200), (10, 10)
-    n[2, 4], w[2, 4] = 50, 30
-    n[3, 5] = 10
-    found = examination_curve(n, w)
-    # Of the click rates .4, .2, .1, .05, .6 and 0 at the positions.
-    assert found == pytest.approx([1, 0.5, 0.25, 0.125, 1.5, 0])
-
-
-def test_positions_that_lose_every_exchange_are_zero_and_nothing_at_all_is_one():
-    n, w = np.full((2, 2), 10.0), np.array([[4.0, 0.0], [2.0, 0.0]])
-    assert examination_curve(n, w).tolist() == [1, 0]
-    assert examination_curve(n, np.zeros((2, 2))).tolist() == [1, 1]
-    assert examination_curve(np.zeros((0, 3)), np.zeros((0, 3))).tolist() == [1, 1, 1]

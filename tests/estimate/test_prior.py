@@ -14,7 +14,7 @@ from foreclick.batches import Reward, batches_of
 from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, production_prior
 from foreclick.estimate.prior import candidate_words, pairs_of, score_prior
-from foreclick.learn.prior import Prior, alike, depth_below, solved, steps
+from foreclick.learn.prior import Prior, alike, below, solved, steps
 from foreclick.metrics import Metric
 from foreclick.question import Ask
 from foreclick.simulate import shop
@@ -136,7 +136,7 @@ def test_it_is_near_the_truth_in_a_shop(feedback: float):
             assert row["lift"] == pytest.approx(truth, abs=0.035)
             assert row["lift_low"] - 0.005 <= truth <= row["lift_high"] + 0.005
             assert row["verdict"] in ("cannot tell", "better" if truth > 0 else "worse")
-    fit = production_prior(batches_of(tally), fc.Ladder(), "clicks", dated=True)
+    fit = production_prior(batches_of(tally), fc.Ladder(), "clicks")
     assert (fit.reacting > 3) == (feedback > 0)
 
 
@@ -203,16 +203,31 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
     assert found.pool == pytest.approx(pool, rel=0.35)
     # Where an item that `mine` does not show stands below its last rank, by the rank of `theirs`.
     ranked = -np.sort(-one, axis=1)
-    below = ranked[:, depth - 1 : depth] - np.take_along_axis(one, theirs, axis=1)
+    lower = ranked[:, depth - 1 : depth] - np.take_along_axis(one, theirs, axis=1)
     for rank in (0, 9):
-        new = below[:, rank] > 0
+        new = lower[:, rank] > 0
         word = np.zeros((1, depth))
         word[0, rank] = 1.0
-        gap = depth_below(word, depth, found)[0]
-        assert gap == pytest.approx(below[new, rank].mean(), abs=0.12)
+        gap = below(word, depth, found).gap[0]
+        assert gap == pytest.approx(lower[new, rank].mean(), abs=0.12)
 
 
 def test_a_log_without_clicks_has_an_answer():
     rows = {"context": ["q"] * 20, "items": [[1, 2], [2, 3]] * 10, "clicks": [[0, 0]] * 20}
     row = fc.evaluate(rows, {"context": ["q"], "items": [[3, 1]]}, estimators="ladder").to_dicts()
     assert row[0]["value"] == pytest.approx(0.0, abs=0.1)
+
+
+def test_a_given_examination_is_no_estimate():
+    _, tally = drawn(SMALL, 5)
+    looks = [k**-0.8 for k in range(1, 5)]
+    asked: Any = {"metrics": "clicks@3"}
+    found, _ = drawn(SMALL, 5)
+    wide = [
+        row["change_high"] - row["change_low"]
+        for ladder in (fc.Ladder(), fc.Ladder(examination=looks))
+        for row in fc.evaluate(
+            tally, ranking(found, "worse"), estimators=ladder, **asked
+        ).to_dicts()
+    ]
+    assert wide[1] < wide[0]

@@ -301,7 +301,7 @@ def _third(about: About, draw: logs.Draw, number: int, missing: dict[str, Any]) 
         case 5:
             return about.other("examination", fc.examination)
         case 6:
-            given = fc.Ladder(strengths=[8, 9, 7, 6, 5], examination=CURVE, stopping=0)
+            given = fc.Ladder(examination=CURVE, stopping=0)
             return about.evaluate("given ladder", "mixed", estimators=given, **clicks, **missing)
         case 8 if draw.weight is None:
             return about.other("contexts", fc.contexts)
@@ -426,7 +426,7 @@ def _evaluated(about: About) -> Iterator[Question]:
     both: dict[str, Any] = {"metrics": ("clicks@3", "dcg@5")}
     one: dict[str, Any] = {"metrics": "clicks@3"}
     told = [fc.Weighted("pbm", examination=CURVE), FOLD, HALVES]
-    ladders = [fc.Ladder(examination="1/k"), fc.Ladder("ip", strengths=[20, 5, 5]), "ladder-ip"]
+    ladders = [fc.Ladder(examination="1/k"), fc.Ladder("ip", examination="1/k"), "ladder-ip"]
     yield about.evaluate("as usual", **both)
     yield about.evaluate("weighted", estimators=WEIGHTED, **both)
     yield about.evaluate("clips", estimators=["ip", "item", "pbm"], clip=[1, 3, 10], **one)

@@ -69,7 +69,7 @@ class RandomLog:
             return
         lists, records = self.sample
         with (
-            patch("foreclick.learn.fit.SAMPLE", lists),
+            patch("foreclick.estimate.fitting.MOST_SLOTS", 20 * lists),
             patch("foreclick.learn.curves.SAMPLE_RECORDS", records),
         ):
             yield

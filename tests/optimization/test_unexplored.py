@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick import Evaluation
-from foreclick.inference import Evidence
-from foreclick.optimization.result import widened
-from foreclick.results import Value
 
 K, CONTEXTS, ITEMS, DAYS = 5, 30, 8, 14
 THETA = 1 / np.log2(np.arange(2, K + 2))
@@ -75,7 +69,6 @@ def test_a_log_that_explored_is_still_optimised():
     assert best["verdict"] == ["better"]
     assert value.mean() > 1.02 * world.production.mean()
     assert best["low"][0] <= value.mean() <= best["high"][0] * 1.02
-    assert any("standard error" in note for note in best.notes)
 
 
 def test_a_known_examination_has_no_errors():
@@ -86,63 +79,3 @@ def test_a_known_examination_has_no_errors():
         for e in ("ladder-ip", known)
     )
     assert given["changed"][0] > learnt["changed"][0]
-
-
-# --- wider intervals ------------------------------------------------------------------------------
-
-ROW: dict[str, Value] = {
-    "estimator": "ladder",
-    "metric": "dcg@5",
-    "value": 1.1,
-    "se": 0.03,
-    "low": 1.04,
-    "high": 1.16,
-    "margin": 0.0,
-    "production": 1.0,
-    "change": 0.1,
-    "change_low": 0.02,
-    "change_high": 0.18,
-    "lift": 0.1,
-    "lift_low": 0.02,
-    "lift_high": 0.18,
-    "covered": 1.0,
-    "verdict": "better",
-}
-
-
-SEEN = Evidence("ladder", "dcg@5", 0.1, 0.02, 0.18, 0.0, 0.0, 1.0, 1.0, 0.9, assumes=False)
-
-
-def judged_so(*notes: str, seen: Evidence = SEEN, **row: Value) -> Evaluation:
-    return Evaluation((ROW | row,), tuple(ROW), notes, evidence=(seen,))
-
-
-def test_an_independent_error_adds_to_every_interval():
-    judged = judged_so("Better: as it was.")
-    found = widened(judged, 0.04, "a reason").to_dicts()[0]
-    assert found["se"] == pytest.approx(0.05)
-    assert (found["low"], found["high"]) == pytest.approx((1.0, 1.2))
-    # The change reached .08, and .04 more standard errors reach as far: √2 × .08.
-    assert found["change_low"] == pytest.approx(0.1 - 0.08 * 2**0.5)
-    assert found["lift_high"] == pytest.approx(0.1 + 0.08 * 2**0.5)
-
-
-def test_a_verdict_falls_if_the_wider_interval_leaves_it_open():
-    judged = judged_so("Better: as it was.", "more")
-    wide = widened(judged, 0.04, "a reason")
-    assert wide["verdict"] == ["cannot tell"]
-    assert wide.notes[0].startswith("Cannot tell: ")
-    assert wide.notes[1:] == ("more", "a reason")
-    assert widened(judged, 0.001, "a reason")["verdict"] == ["better"]
-    assert widened(judged, 0.0, "a reason") is judged
-
-
-def test_a_wider_verdict_has_the_confidence_that_was_asked_for_and_knows_what_is_new():
-    better = widened(judged_so("Better: as it was."), 0.001, "a reason")
-    assert "90% confidence" in better.notes[0]
-    assert better.evidence[0].high == better["change_high"][0]
-    ends: dict[str, Value] = {"change": -0.1, "change_low": -0.18, "change_high": -0.02}
-    fallen = replace(SEEN, change=-0.1, low=-0.18, high=-0.02)
-    for beyond, word in ((0.0, "worse"), (0.05, "cannot tell")):
-        judged = judged_so(seen=replace(fallen, beyond=beyond), verdict="worse", **ends)
-        assert widened(judged, 0.001, "a reason")["verdict"] == [word]

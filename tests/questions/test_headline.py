@@ -1,5 +1,8 @@
 """One estimator answers and one checks it; where they contradict each other nobody can tell."""
 
+import math
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -23,7 +26,7 @@ def position_log(records=4000, seed=2, days=8):
 
 
 LISTS = {"context": ["q"], "items": [[2, 1]]}
-AS_ITEM = fc.Ladder("ip", strengths=[1e6, 1e-6, 1.0], examination=[1.0, 1.0])
+AS_ITEM = fc.Ladder("ip", examination=[1.0, 1.0])
 
 
 def ask(candidate=LISTS, **options):
@@ -86,28 +89,47 @@ def test_all_of_them_on_request_with_the_examination_that_was_learnt():
 
 
 class TestContradiction:
+    @pytest.fixture(autouse=True)
+    def _positions_have_no_rates(self, monkeypatch):
+        monkeypatch.setattr(
+            "foreclick.estimate.fitting.upper_strengths",
+            lambda parts, slots, *_: (math.inf,) * (1 + len(slots[0].finer)),
+        )
+
+    LISTS: ClassVar = {"context": [f"q{i}" for i in range(40)], "items": [[2, 1]] * 40}
+
+    def table(self):
+        """In forty contexts, so that a ladder is sure of what it takes for granted."""
+        found = position_log()
+        return found | {"context": [f"q{i % 40}" for i in range(len(found["context"]))]}
+
+    def ask(self, candidate=LISTS, **options):
+        log = fc.read_log(self.table(), period="day")
+        return fc.evaluate(log, candidate, metrics=fc.Metric([1, 0.5]), **options)
+
     def test_is_no_answer(self):
-        alone = ask(estimators=AS_ITEM)
+        alone = self.ask(estimators=AS_ITEM)
         assert alone["verdict"] == ["worse"]  # if a click rate went with its item, as it does not
-        found = ask(estimators=[AS_ITEM, "ip"])
+        found = self.ask(estimators=[AS_ITEM, "ip"])
         assert found["verdict"] == ["cannot tell", "cannot tell"]
         assert found.notes[0].startswith("Cannot tell: click models disagree: by 'ladder-ip'")
 
     def test_is_none_where_one_of_them_has_not_seen_enough(self):
-        new = fc.Lists({"context": ["q"] * 2, "items": [[2, 1], [3, 1]], "probability": [0.8, 0.2]})
-        found = ask(new, estimators=[AS_ITEM, "ip"])
+        rows = {"context": [f"q{i // 2}" for i in range(80)], "items": [[2, 1], [3, 1]] * 40}
+        new = fc.Lists(rows | {"probability": [0.8, 0.2] * 40})
+        found = self.ask(new, estimators=[AS_ITEM, "ip"])
         assert max(found["covered"]) < 0.9
         assert not any("disagree" in note for note in found.notes)
 
     def test_other_estimators_have_no_say(self):
-        found = ask(estimators=["ladder", "ip", "item"])
+        found = self.ask(estimators=["ladder", "ip", "item"])
         assert found["verdict"][2] == "worse"
         assert not any("disagree" in note for note in found.notes)
 
     def test_of_a_comparison_is_no_answer_either(self, monkeypatch):
         """Of a candidate and production, and of two candidates."""
-        log = fc.read_log(position_log(), period="day")
-        both = {"new": LISTS, "old": {"context": ["q"], "items": [[1, 2]]}}
+        log = fc.read_log(self.table(), period="day")
+        both = {"new": self.LISTS, "old": self.LISTS | {"items": [[1, 2]] * 40}}
         metric = fc.Metric([1, 0.5])
         alone = fc.compare(log, both, metric=metric, estimator=AS_ITEM)
         words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
@@ -121,14 +143,14 @@ class TestContradiction:
 
     def test_of_a_guardrail_is_no_answer_either(self):
         """Whether clicks fall is disputed, so what should rise beside them is open too."""
-        table = position_log()
+        table = self.table()
         table["liked"] = [[int(item == 2) for item in items] for items in table["items"]]
         log = fc.read_log(table, period="day", rewards={"likes": "liked"})
         both: list[str | fc.Ladder] = [AS_ITEM, "ip"]
-        alone = fc.evaluate(log, LISTS, metrics="likes@1", estimators=both)
+        alone = fc.evaluate(log, self.LISTS, metrics="likes@1", estimators=both)
         assert alone["verdict"] == ["better"] * 2
         found = fc.evaluate(
-            log, LISTS, metrics="likes@1", estimators=both, guardrails={"clicks@1": 0.01}
+            log, self.LISTS, metrics="likes@1", estimators=both, guardrails={"clicks@1": 0.01}
         )
         assert found["verdict"] == ["cannot tell"] * 4
         assert "click models disagree" in found.notes[0]

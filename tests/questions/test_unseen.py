@@ -106,13 +106,6 @@ class TestEnds:
         assert self.middles(row)[1] >= 0.25 / 2
         assert row["lift_high"] - row["lift_low"] >= 0.25 / 0.5
 
-    def test_a_ladder_may_have_borrowed_too_much_or_too_little(self):
-        ladder = fc.Ladder("ip", strengths=[1, 1, 1])
-        row = self.ask(estimators=ladder)
-        assert 0 < row["borrowed"] == pytest.approx(row["value"] - 0.25, abs=1e-12)
-        assert row["margin"] == pytest.approx(0.25 - row["borrowed"])
-        assert self.middles(row)[0] == pytest.approx((row["margin"] - row["borrowed"]) / 2)
-
     def test_a_baseline_has_unseen_parts_of_its_own(self):
         """The same candidate: what is new may be good for one and bad for the other."""
         row = self.ask(estimators="ip", baseline=self.HALF)

@@ -2,15 +2,13 @@
 
 The library climbs up and down; here the same rates are the least squares
 
-    Σ_l n_l (c_l/n_l − r_l)² / e  +  Σ_l s (r_l − r_g)² / e  +  Σ_g s' (r_g − e r_ak)² / e
-        +  Σ_ak s'' (r_ak − μ_a)²  +  Σ_a s''' (μ_a − m_x)²  +  Σ_x s'''' (m_x − m)²
+    Σ_l n_l (c_l/n_l − r_l)² / e m  +  Σ_l s (r_l − r_g)² / e m  +  Σ_g s' (r_g − e r_ak)² / e m
+        +  Σ_ak s'' (r_ak − α_a)² / m  +  Σ_a a/(m L) (α_a − m_a L)² / m  +  t (L − 1)²
 
-over the rates of every rung: slots of lists, prefixes, items at positions, items, contexts, the
-log. The division by e, how much the slot is examined, says that clicks vary as Poisson's do: of a
-slot that is examined half as much, half as much.
-
-The examination of a slot, e = p_k Π (1 − κ μ) over what stands above it, needs the rates of items,
-which are solved for so many times, beginning with e = p_k.
+over the rates of every rung of a context: slots of lists, prefixes, items at positions, items, and
+the level L, with m what β expects of an item by the words of both rankers. The division by e, how
+much the slot is examined, and by m says that clicks vary as Poisson's do. The strength a/(m L)
+needs L, which is solved for as often as the library does, beginning with 1.
 """
 
 from __future__ import annotations
@@ -18,183 +16,297 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
+from scipy.special import log_ndtr
 
 from tests.truth.oracle import Policy, Record
 
 FINE = {"list": ("list", "prefix"), "ip": ()}
-Examination = Mapping[tuple[Any, tuple[Any, ...]], float]
-"""How much the last slot of a list's beginning is examined, by context and beginning."""
+LEVEL = ("level",)
+LEVELS = 6
+NORMAL = NormalDist()
+Lists = Mapping[tuple[Any, ...], float]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """The pool, the correlation and the share out of reach, and a rate by the candidate alone."""
+
+    pool: float
+    correlation: float
+    outside: float
+    bare: Sequence[float]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """A ladder over some records, as slowly as it can be said.
+    """A ladder on the prior, as slowly as it can be said.
 
     Attributes:
-        strengths: from the top to the context.
+        strengths: of the rungs that know a position, finest first.
+        beta: of (1, s, u, s²) of production, and of (s', u', s' s, u' u) of the candidate.
         p: how much positions are examined.
+        a, t: the strength of an item, and of a context.
+        depth: of the log's longest list.
         stopping: κ.
-        base: what the rates of contexts are tied to while the examination is found.
-        rounds: how often rates and examination are found in turn.
-        own_base: whether that is the rate of these records' own log, instead.
-        examination: that of slots, where it is not to be found from the records.
+        base: β, p, a and t by which readers of the log's lists stop.
+        alike: how alike both rankers are.
+        unit: how much of a reward counts as one click.
     """
 
     top: str
     strengths: Sequence[float]
+    beta: Sequence[float]
     p: Sequence[float]
+    a: float
+    t: float
+    depth: int
     stopping: float = 0.0
-    base: float = 0.0
-    rounds: int = 0
-    own_base: bool = False
-    examination: Examination | None = None
+    base: Truth | None = None
+    alike: Alike | None = None
+    unit: float = 1.0
 
-    def cells(self, context: Any, items: tuple[Any, ...], k: int) -> list[Any]:  # noqa: ANN401
-        """The cells of position k of a list, finest first."""
-        names = {"list": (context, items, k), "prefix": (context, items[:k])}
-        path: list[Any] = [(name, *names[name]) for name in FINE[self.top]]
-        item = items[k - 1]
-        path += [("position", context, item, k), ("item", context, item), ("context", context)]
-        return [*path, ("log",)]
-
-    def examined(self, records: Sequence[Record], candidate: Policy) -> Examination:
-        """How much every slot of the log and of the candidate is examined."""
-        lists = {(r.context, r.items) for r in records}
-        logged = {context for context, _ in lists}
-        lists |= {(x, items) for x in candidate if x in logged for items in candidate[x]}
-        begins = {(x, items[:k]) for x, items in lists for k in range(1, len(items) + 1)}
-        found = {(x, begin): self.p[len(begin) - 1] for x, begin in begins}
-        for _ in range(self.rounds if self.stopping else 0):
-            tied = replace(self, examination=found)
-            solved = tied.solve(records, candidate, tied_to=None if self.own_base else self.base)
-            mu = {(x, item): solved.rate["item", x, item] for x, begin in begins for item in begin}
-            found = {
-                (x, begin): self.p[len(begin) - 1]
-                * math.prod(
-                    max(1 - self.stopping * min(max(mu[x, item], 0.0), 1.0), 0.02)
-                    for item in begin[:-1]
-                )
-                for x, begin in begins
-            }
-        return found
-
-    def solve(
-        self, records: Sequence[Record], candidate: Policy, *, tied_to: float | None = None
-    ) -> Solved:
-        """The rates of all cells, of the log and of the candidate, that fit best."""
-        examination = self.examination or self.examined(records, candidate)
-        exposing = "position" if self.top == "ip" else "prefix"
-        terms: list[tuple[float, dict[Any, float], float]] = []  # weight, coefficients, target
-        priors: dict[int, tuple[Any, Any, float, float]] = {}
-        tied: set[Any] = set()
-
-        def tie(context: Any, items: tuple[Any, ...], k: int) -> None:  # noqa: ANN401
-            path, e = self.cells(context, items, k), examination[context, items[:k]]
-            for s, cell, below in zip(self.strengths, path, path[1:], strict=False):
-                factor = e if cell[0] == exposing else 1.0
-                scale = e if cell[0] in ("list", "prefix", exposing) else 1.0
-                if cell not in tied:
-                    tied.add(cell)
-                    priors[len(terms)] = (cell, below, factor, s)
-                    if below == ("log",) and tied_to is not None:
-                        terms.append((s / scale, {cell: 1.0}, factor * tied_to))
-                    else:
-                        terms.append((s / scale, {cell: 1.0, below: -factor}, 0.0))
-
-        n: dict[Any, float] = defaultdict(float)
-        c: dict[Any, float] = defaultdict(float)
-        scales: dict[Any, float] = {}
-        for record in records:
-            for k in range(1, len(record.items) + 1):
-                tie(record.context, record.items, k)
-                cell = self.cells(record.context, record.items, k)[0]
-                n[cell] += record.weight
-                c[cell] += record.weight * record.clicks[k - 1]
-                scales[cell] = examination[record.context, record.items[:k]]
-        for context in {record.context for record in records} & set(candidate):
-            for items in candidate[context]:
-                for k in range(1, len(items) + 1):
-                    tie(context, items, k)
-        terms += [(n[cell] / scales[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
-        return Solved.of(terms, priors)
-
-    def value(self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]) -> float:
-        """Σ_x n_x/n Σ_A h(A) Σ_k θ_k r; contexts that the candidate does not know are left out."""
-        rate = self.solve(records, candidate).rate
-        return sum(h * rate[cell] for cell, h in self._shown(records, candidate, theta).items())
-
-    def unsettled(
-        self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]
-    ) -> float:
-        """The variance of V̂ because cells differ from what they are tied to.
-
-        Were it known by how much, it would be the target of that row, and V̂ would move accordingly.
-        """
-        return self.unsettled_between(records, candidate, {}, theta)
-
-    def unsettled_between(
-        self, records: Sequence[Record], one: Policy, other: Policy, theta: Sequence[float]
-    ) -> float:
-        """The same variance of the difference of two candidates, the contexts of both known.
-
-        The rates are solved for with the slots of both among the unknowns.
-        """
-        lists = {
-            x: dict.fromkeys((*one.get(x, {}), *other.get(x, {})), 1.0) for x in {*one, *other}
-        }
-        solved = self.solve(records, lists)
-        shown = defaultdict(float, self._shown(records, one, theta))
-        for cell, mass in self._shown(records, other, theta).items():
-            shown[cell] -= mass
-        moves = solved.moves(shown)
-        return float(
-            sum(
-                moves[row] ** 2 * factor * solved.rate[below] / s
-                for row, (_, below, factor, s) in solved.priors.items()
-            )
+    @classmethod
+    def of(cls, fit: Any) -> Truth:  # noqa: ANN401
+        """With the numbers that the library found."""
+        theta, base = fit.theta, fit.base
+        common = {"top": fit.ladder.top, "strengths": fit.strengths, "depth": len(theta.p)}
+        never = [0.0] * 20  # further down than any list of the log
+        return cls(
+            beta=theta.beta.tolist(),
+            p=[*theta.p.tolist(), *never],
+            a=theta.a,
+            t=theta.t,
+            stopping=fit.stopping,
+            base=cls(beta=base.beta.tolist(), p=base.p.tolist(), a=base.a, t=base.t, **common),
+            alike=Alike(*fit.alike[0][:3], bare=fit.bare[0].tolist()) if fit.alike else None,
+            unit=fit.unit,
+            **common,
         )
 
-    def _shown(
-        self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]
+    # --- words ------------------------------------------------------------------------------------
+
+    def step(self, k: int) -> float:
+        """The normal score of a rank, of four times as many, above that of the last."""
+        score = [NORMAL.inv_cdf(1 - (j - 0.375) / (4 * self.depth + 0.25)) for j in (k, self.depth)]
+        return score[0] - score[1]
+
+    def word(self, lists: Lists, item: Any) -> tuple[float, float]:  # noqa: ANN401
+        """Which share of lists has an item, and how high, as far down as the log's lists go."""
+        at = [(m, k) for m, k in _ranks(lists, item) if k <= self.depth]
+        return sum(m for m, _ in at), sum(m * self.step(k) for m, k in at)
+
+    def expected(self, own: tuple[float, float], other: tuple[float, float]) -> float:
+        """What β expects of an item."""
+        (s, u), (v, w) = own, other
+        x = [1.0, s, u, s * s, v, w, v * s, w * u][: len(self.beta)]
+        return math.exp(min(max(sum(b * y for b, y in zip(self.beta, x, strict=True)), -12), 2))
+
+    def never_shown(self, lists: Lists, item: Any) -> float:  # noqa: ANN401
+        """What is expected of an item that the log never showed."""
+        assert self.alike is not None
+        pool, rho, w = self.alike.pool, self.alike.correlation, self.alike.outside
+        word, beta = self.word(lists, item), self.alike.bare
+        ranks = _ranks(lists, item)
+        z = sum(m * NORMAL.inv_cdf(1 - (min(k, pool) - 0.375) / (pool + 0.25)) for m, k in ranks)
+        z /= sum(m for m, _ in ranks)
+        cut, rest = NORMAL.inv_cdf(1 - self.depth / pool), math.sqrt(1 - rho**2)
+        h = (cut - rho * z) / rest
+        less = math.exp(-h * h / 2 - math.log(2 * math.pi) / 2 - log_ndtr(h))
+        gap = max(cut - (rho * z - rest * less), 0.0)
+        deep = self.expected((0.0, 0.0), word) * math.exp(-max(self.beta[2], 0.0) * gap)
+        reach = NORMAL.cdf(-h)
+        alone = math.exp(beta[0] + beta[1] * word[0] + beta[2] * word[1])
+        any_ = max(reach * alone + (1 - reach) * deep, deep)
+        out = w / max(w + (1 - w) * (1 - reach), 1e-12)
+        return out * any_ + (1 - out) * deep
+
+    # --- rates ------------------------------------------------------------------------------------
+
+    def read(self, items: tuple[Any, ...], k: int, rate: Mapping[Any, float]) -> float:
+        """How much a slot is examined, where readers stop by these rates of items."""
+        on = (max(1 - self.stopping * min(max(rate[i], 0), 1), 0.02) for i in items[: k - 1])
+        return self.p[k - 1] * math.prod(on)
+
+    def attraction(self, records: Sequence[Record]) -> dict[Any, float]:
+        """The rates of items by which readers of the log's lists stop."""
+        if not self.stopping or self.base is None:
+            return defaultdict(float)
+        base, (n, c) = self.base, (defaultdict(float), defaultdict(float))
+        for r in records:
+            for k, item in enumerate(r.items, start=1):
+                n[item] += r.weight * base.p[k - 1]
+                c[item] += r.weight * r.clicks[k - 1] / self.unit
+        lists, level = _lists(records), 1.0
+        m = {item: base.expected(base.word(lists, item), (0.0, 0.0)) for item in n}
+        for _ in range(LEVELS):
+            lean = {i: 1 / (1 + n[i] * m[i] * level / base.a) for i in n}
+            due = sum(lean[i] * n[i] * m[i] for i in n)
+            level = (sum(lean[i] * c[i] for i in n) + base.t) / (due + base.t)
+        return {i: (c[i] + base.a) / (n[i] + base.a / (m[i] * level)) for i in n}
+
+    def solve(self, records: Sequence[Record], shown: Lists) -> Solved:
+        """The rates of a context, of the log's slots and of those that a candidate shows."""
+        lists, stops = _lists(records), self.attraction(records)
+        logged = {item for items in lists for item in items}
+        items = logged | {item for each in shown for item in each}
+        m = {
+            i: self.expected(self.word(lists, i), self.word(shown, i))
+            if i in logged
+            else self.never_shown(shown, i)
+            for i in items
+        }
+        level, solved = 1.0, None
+        for _ in range(LEVELS):
+            solved = self._fitted(records, {}, m, level, stops, None)
+            level = solved.rate[LEVEL]
+        rates = self._fitted(records, {}, m, level, stops, level).rate
+        alpha = {i: rates.get(("item", i), m[i] * level) for i in items}
+        return self._fitted(records, shown, m, level, stops, level, alpha)
+
+    def held_out(
+        self, whole: Sequence[Record], others: Sequence[Record], shown: Lists
     ) -> dict[Any, float]:
-        """How much of each rate the candidate's value holds."""
+        """The rates by other records than those that are predicted.
+
+        Words, and by them the strength of an item, are those of the whole; L is not.
+        """
+        lists, stops = _lists(whole), self.attraction(whole)
+        items = {item for each in lists for item in each}
+        m = {i: self.expected(self.word(lists, i), (0.0, 0.0)) for i in items}
+        level = 1.0
+        for _ in range(LEVELS):
+            level = self._fitted(whole, {}, m, level, stops, None).rate[LEVEL]
+        own = self._fitted(others, {}, m, level, stops, None).rate[LEVEL]
+        return self._fitted(others, shown, m, level, stops, own, stops).rate
+
+    def _fitted(
+        self,
+        records: Sequence[Record],
+        shown: Lists,
+        m: Mapping[Any, float],
+        level: float,
+        stops: Mapping[Any, float],
+        fixed: float | None,
+        alpha: Mapping[Any, float] | None = None,
+    ) -> Solved:
+        """The least squares, with strengths of items by `level`, and L free unless it is fixed."""
+        terms: list[tuple[float, dict[Any, float], float]] = [(self.t, {LEVEL: 1.0}, 1.0)]
+        if fixed is not None:
+            terms = [(1.0, {LEVEL: 1.0}, fixed)]
+        tied: set[Any] = set()
+        same: dict[Any, tuple[Any, float]] = {}
         n: dict[Any, float] = defaultdict(float)
-        for record in records:
-            n[record.context] += record.weight
-        known = {context: count for context, count in n.items() if context in candidate}
-        shown: dict[Any, float] = defaultdict(float)
-        for context, count in known.items():
-            for items, mass in candidate[context].items():
-                for k in range(1, min(len(items), len(theta)) + 1):
-                    cell = self.cells(context, items, k)[0]
-                    shown[cell] += count * mass * theta[k - 1] / sum(known.values())
-        return shown
+        c: dict[Any, float] = defaultdict(float)
+        scale: dict[Any, float] = {}
+
+        def tie(items: tuple[Any, ...], k: int, e: float) -> Any:  # noqa: ANN401
+            item = items[k - 1]
+            path: list[Any] = [("list", items, k), ("prefix", items[:k])]
+            path = [cell for cell in path if cell[0] in FINE[self.top]]
+            path += [("position", item, k), ("item", item)]
+            first = "prefix" if "prefix" in FINE[self.top] else "position"
+            for s, cell, below in zip(self.strengths, path, path[1:], strict=False):
+                examined = cell[0] in ("list", "prefix", first)
+                factor = e if cell[0] == first else 1.0
+                if cell not in tied and math.isinf(s):  # no rate of its own
+                    tied.add(cell)
+                    same[cell] = below, factor
+                elif cell not in tied:
+                    tied.add(cell)
+                    weight = s / (((e or 1.0) if examined else 1.0) * m[item])
+                    terms.append((weight, {cell: 1.0, below: -factor}, 0.0))
+            if path[-1] not in tied:
+                tied.add(path[-1])
+                weight = self.a / (m[item] * level) / m[item]
+                ties = {path[-1]: 1.0, LEVEL: -m[item]}
+                if fixed is not None:  # then only the rate matters, not what it says of L
+                    terms.append((weight, {path[-1]: 1.0}, m[item] * fixed))
+                else:
+                    terms.append((weight, ties, 0.0))
+            scale.setdefault(path[0], (e or 1.0) * m[item])
+            return path[0]
+
+        for r in records:
+            for k in range(1, len(r.items) + 1):
+                cell = tie(r.items, k, self.read(r.items, k, stops))
+                n[cell] += r.weight
+                c[cell] += r.weight * r.clicks[k - 1] / self.unit
+        for items in shown:
+            for k in range(1, len(items) + 1):
+                tie(items, k, self.read(items, k, stops if alpha is None else alpha))
+        terms += [(n[cell] / scale[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
+        return Solved.of(terms, same)
+
+    def value(self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]) -> float:
+        """What production earned, and Σ (h − n) r; contexts that it does not know are left out."""
+        known = [r for r in records if r.context in candidate]
+        total = 0.0
+        for context in {r.context for r in known}:
+            own = [r for r in known if r.context == context]
+            shown = candidate[context]
+            rate, count = self.solve(own, shown).rate, sum(r.weight for r in own)
+            total += sum(
+                r.weight * t * click for r in own for t, click in zip(theta, r.clicks, strict=False)
+            )
+            total += count * self.worth(rate, shown, theta)
+            total -= count * self.worth(rate, _lists(own), theta)
+        return total / sum(r.weight for r in known)
+
+    def worth(self, rate: Mapping[Any, float], lists: Lists, theta: Sequence[float]) -> float:
+        """Σ_A h(A) Σ_k θ_k r."""
+        top = "list" if self.top == "list" else "position"
+        return self.unit * sum(
+            mass * theta[k - 1] * rate[(top, items, k) if top == "list" else (top, items[k - 1], k)]
+            for items, mass in lists.items()
+            for k in range(1, min(len(items), len(theta)) + 1)
+        )
+
+
+def _ranks(lists: Lists, item: Any) -> list[tuple[float, int]]:  # noqa: ANN401
+    """The probability and the rank of every list that has an item."""
+    return [(mass, items.index(item) + 1) for items, mass in lists.items() if item in items]
+
+
+def _lists(records: Sequence[Record]) -> dict[tuple[Any, ...], float]:
+    """The lists of records, by their shares."""
+    found: dict[tuple[Any, ...], float] = defaultdict(float)
+    whole = sum(r.weight for r in records)
+    for r in records:
+        found[r.items] += r.weight / whole
+    return dict(found)
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Rates that fit best, and the rows of the system that tie a cell to the one below it.
-
-    Attributes:
-        rate: by cell.
-        priors: by row: the cell, the one below, its factor, and the strength.
-    """
+    """Rates that fit best, by cell."""
 
     rate: dict[Any, float]
-    priors: dict[int, tuple[Any, Any, float, float]]
-    matrix: Any
-    weights: Any
-    number: dict[Any, int]
 
     @classmethod
-    def of(cls, terms: list[tuple[float, dict[Any, float], float]], priors: Any) -> Solved:  # noqa: ANN401
-        """Solve the normal equations of the weighted terms."""
+    def of(
+        cls,
+        terms: list[tuple[float, dict[Any, float], float]],
+        same: Mapping[Any, tuple[Any, float]],
+    ) -> Solved:
+        """Solve the normal equations of the weighted terms; some rates are multiples of others."""
+
+        def root(cell: Any, factor: float) -> tuple[Any, float]:  # noqa: ANN401
+            while cell in same:
+                cell, times = same[cell]
+                factor *= times
+            return cell, factor
+
+        terms = [
+            (weight, dict(root(*each) for each in parts.items()), target)
+            for weight, parts, target in terms
+        ]
         number: dict[Any, int] = {}
         for _, coefficients, _ in terms:
             for cell in coefficients:
@@ -208,17 +320,10 @@ class Solved:
         matrix = sparse.csc_array((values, (rows, columns)), shape=(len(terms), len(number)))
         weights = np.array([weight for weight, _, _ in terms])
         target = np.array([value for _, _, value in terms])
-        best = splu(_normal(matrix, weights)).solve(matrix.T @ (weights * target))
+        normal = sparse.csc_array(matrix.T @ sparse.diags_array(weights) @ matrix)
+        best = splu(normal).solve(matrix.T @ (weights * target))
         rate = {cell: float(best[j]) for cell, j in number.items()}
-        return cls(rate, priors, matrix, weights, number)
-
-    def moves(self, shown: Mapping[Any, float]) -> Any:  # noqa: ANN401
-        """By row, how far Σ shown · rate moves with its target."""
-        h = np.zeros(len(self.number))
-        for cell, mass in shown.items():
-            h[self.number[cell]] += mass
-        return self.weights * (self.matrix @ splu(_normal(self.matrix, self.weights)).solve(h))
-
-
-def _normal(matrix: Any, weights: Any) -> Any:  # noqa: ANN401
-    return sparse.csc_array(matrix.T @ sparse.diags_array(weights) @ matrix)
+        for cell in same:
+            below, factor = root(cell, 1.0)
+            rate[cell] = factor * rate[below]
+        return cls(rate)

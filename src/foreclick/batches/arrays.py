@@ -29,15 +29,6 @@ def sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     return np.asarray(found, dtype=np.float64)
 
 
-def run_sums(start: Ints, values: NDArray[Any]) -> Floats:
-    """Shape (count,): the sums of values[start[i] : start[i + 1]], from `starts_of`."""
-    found = np.zeros(len(start) - 1)
-    some = np.flatnonzero(start[1:] > start[:-1])
-    if len(some):  # reduceat has no empty runs
-        found[some] = np.add.reduceat(values, start[some])
-    return found
-
-
 def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
     """Add rows of values, shape (N, …), to the totals of their groups, shape (G, …), in place.
 

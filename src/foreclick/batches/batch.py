@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from foreclick.batches.arrays import (
     Bools,
@@ -25,7 +24,6 @@ from foreclick.batches.arrays import (
     Ints,
     expanded,
     numbered,
-    plain_values,
     starts_of,
     sums,
 )
@@ -105,11 +103,6 @@ class Batch:
         return len(self.pair_context)
 
     # --- counts, made once ------------------------------------------------------------------------
-
-    @cached_property
-    def item_values(self) -> NDArray[Any]:
-        """Shape (I,): the items as an array of integers, or of text."""
-        return plain_values(self.items)
 
     @cached_property
     def row_context(self) -> Ints:

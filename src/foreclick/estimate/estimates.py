@@ -375,14 +375,6 @@ class Estimates(Covariance):
             t, n = np.array(theta[:size]), shown[:size]
             even = float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0
             found["further"] = number("further")
-            if self.question.clusters and not ask.ladder.prior:
-                slope = float(self.totals.sums[g, "slope"][s, 0, at])
-                last, square = (
-                    float(self.totals.sums[g, f"last {name}"][s, 0])
-                    for name in ("weighted", "squared")
-                )
-                found["weighted"] += slope * last
-                found["squared"] += 2 * slope * number("crossed") + slope**2 * square
             found["squared"] *= even
             found["borrowed"] = number("borrowed")
             shares = self.totals.sums[g, "rungs"][s, :, at].tolist()

@@ -29,6 +29,7 @@ from foreclick.learn.prior import (
     Theta,
     alike,
     expected_rates,
+    inverse_of,
     solved,
     strengths,
 )
@@ -73,11 +74,11 @@ def fit_prior(
             view = View.of(known_part(batch, view.known), policies, depth, ())
             dropped = True
         views.append(view)
-    dated = batches.codebook.periods is not None
     if dropped:
+        dated = batches.codebook.periods is not None
         base = _of_production([view.batch for view in views], ladder, reward, dated=dated)
     else:
-        base = production_prior(batches, ladder, reward, dated=dated)
+        base = production_prior(batches, ladder, reward)
     words = [candidate_words(view) for view in views]
     c, voices = len(policies), [0]
     for j in range(1, c):
@@ -96,13 +97,12 @@ def fit_prior(
     theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3)
     theta = strengths(parts, theta)
     theta, jacobian, known = solved(parts, theta, given=given, slope_there=jacobian)
-    inverse = np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
+    inverse = inverse_of(jacobian, known)
     by_stopping = np.zeros(len(inverse))
     if base.stopping_sd:
         further = parts_at(replace(base, stopping=base.stopping + STEP))
         moved = np.sum([part.score(theta) for part in further], axis=0)
         moved = moved - np.sum([part.score(theta) for part in parts], axis=0)
-        moved[len(theta.beta) :] *= not given
         by_stopping = inverse @ moved / STEP
     shown = np.asarray(sum(overlap(view) for view in views))
     leaking = 0.0
@@ -128,7 +128,7 @@ def known_part(batch: Batch, known: Bools) -> Batch:
     return batch.keep(key, lambda: batch.only(all_know))  # type: ignore[return-value]
 
 
-def production_prior(batches: Batches, ladder: Ladder, reward: str, *, dated: bool) -> Prior:
+def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
     """What production alone says of items, learnt once."""
     key = "prior", ladder, reward
     if key not in batches.kept:
@@ -137,8 +137,18 @@ def production_prior(batches: Batches, ladder: Ladder, reward: str, *, dated: bo
         if share < 1:
             for batch, draws in zip(batches, context_draws(batches, reward), strict=True):
                 batch.kept["draws", reward] = draws
+        dated = batches.codebook.periods is not None
         batches.kept[key] = _of_production(batches, ladder, reward, dated=dated, share=share)
     return batches.kept[key]  # type: ignore[no-any-return]
+
+
+def production_covariance(batches: Batches, fit: Prior) -> Floats:
+    """Shape (N, N): of β and log p, by what contexts say of them and what is known beforehand."""
+    parts = _parts(batches, fit)
+    theta, jacobian, known = solved(parts, fit.theta, given=fit.ladder.examination is not None)
+    inverse = inverse_of(jacobian, known)
+    spread = np.asarray(sum(part.spread(theta) for part in parts))
+    return np.asarray(inverse @ (spread + np.diag(known)) @ inverse.T)
 
 
 def _of_production(

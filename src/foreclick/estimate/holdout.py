@@ -55,11 +55,13 @@ from foreclick.estimate.cells import (
     row_credit,
 )
 from foreclick.estimate.columns import Totals
-from foreclick.estimate.ladder import log_rungs, slot_examination
+from foreclick.estimate.fitting import production_prior
+from foreclick.estimate.ladder import cells_of as ladder_cells
+from foreclick.estimate.prior import log_rungs
 from foreclick.estimate.weighted import product_of
-from foreclick.estimators import Estimator, Ladder
-from foreclick.learn.fit import fitted
-from foreclick.learn.shrinkage import Fitted, borrowed, climb, descend
+from foreclick.estimators import Estimator
+from foreclick.learn.prior import Prior, design, expected_rates, production_words
+from foreclick.learn.shrinkage import climb, descend
 from foreclick.metrics import Metric
 from foreclick.progress import say
 from foreclick.question import Ask, Question, check_clips
@@ -150,28 +152,24 @@ def fold_errors(
         for metric in metrics:
             check_clips(estimator, metric)
     question = Question((), estimators, metrics)
-    fits = {
-        (e, m.reward): fitted(tally, e, m.reward)
-        for e in estimators
-        if isinstance(e, Ladder)
-        for m in metrics
-    }
-    totals, count = Totals(), protocol.count
-    for cut in _cuts(batches_of(tally), protocol):
+    batches, totals, count = batches_of(tally), Totals(), protocol.count
+    for cut in _cuts(batches, protocol):
         say("Predicting each period from the others")
         cases = _judged(totals, cut, metrics)
         for asks in question.groups:
-            if asks[0].ladder is not None:
-                _add_ladder(totals, cut, cases, asks, fits[asks[0].ladder, asks[0].metric.reward])
-                continue
-            predicted = _weighted(cut, asks)
+            ladder, reward = asks[0].ladder, asks[0].metric.reward
+            if ladder is None:
+                predicted = _weighted(cut, asks)
+            else:
+                fit = production_prior(batches, ladder, reward)
+                predicted = _by_ladder(cut, asks, fit)
             for a, ask in enumerate(asks):
                 error = predicted[a, cases.number] - cases.truth[ask.metric]
                 w, n = cases.weight, cut.case_n[cases.number]
                 each = np.stack([w * error**2, w * error, n * error])
                 totals.more(("errors", ask), group_sums(cases.fold, each, count))
     errors = [
-        FoldErrors(ask, *_summed(totals, ask, forward=protocol.forward))
+        FoldErrors(ask, *totals.sums["errors", ask])
         for e in range(len(estimators))
         for metric in metrics
         for ask in question.asks_of(e, metric)
@@ -354,21 +352,6 @@ def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
     return Cases(number, fold, weight, truth)
 
 
-def _summed(totals: Totals, ask: Ask, *, forward: bool) -> tuple[Floats, Floats, Floats]:
-    """Shape (T,) each: squared errors, errors, and those of the traffic."""
-    found = totals.sums["errors", ask]
-    if ask.ladder is None:
-        squared, error, traffic = found
-        return squared, error, traffic
-    own, whole = totals.sums["passed own", ask.group], totals.sums["passed whole", ask.group]
-    left = np.cumsum(own, axis=0) - own if forward else whole - own
-    n, c = np.where(left > own * _ROUNDING, left, 0.0).T
-    rho = ratio(c, n)
-    dd, db, bb, d, b, td, tb = found
-    squared = np.maximum(dd + 2 * rho * db + rho**2 * bb, 0.0)
-    return squared, d + rho * b, td + rho * tb
-
-
 # --- estimators of the paper ----------------------------------------------------------------------
 
 
@@ -441,59 +424,47 @@ def _by_hazard(
 # --- the ladder -----------------------------------------------------------------------------------
 
 
-def _add_ladder(totals: Totals, cut: Cut, cases: Cases, asks: list[Ask], fit: Fitted) -> None:
-    """Add the errors of a ladder, as coefficients of ρ, and what passes on to the log's rung."""
-    batch, k, count = cut.batch, cut.batch.depth, cut.protocol.count
-    reward, shown = asks[0].metric.reward, batch.lists != EMPTY
-    log = log_rungs(batch, fit, reward)
+def _by_ladder(cut: Cut, asks: list[Ask], fit: Prior) -> Floats:
+    """Shape (A, Q): what is predicted of every case, by a ladder of production's word.
+
+    What contexts share, β, examination, κ and strengths, is that of the whole log.
+    """
+    batch, count = cut.batch, cut.protocol.count
+    words = design(production_words(batch), np.zeros((0, batch.pair_count, 2)))
+    rungs, _ = log_rungs(batch, fit, expected_rates(words, fit.theta.beta))
+    slot = ladder_cells(batch, fit.ladder.top, fit.reward).slot
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
     lines, line = numbered(
         batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count
     )
     listed, fold = lines // count, lines % count
-    at, position = np.nonzero(shown[listed])
-    cell = log.cells.slot[listed[at], position].astype(np.int64)
-    key, entry = numbered(cell * count + fold[at], len(log.rungs[0].n) * count)
+    at, position = np.nonzero((batch.lists != EMPTY)[listed])
+    cell = slot[listed[at], position].astype(np.int64)
+    key, entry = numbered(cell * count + fold[at], len(rungs[0].n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
-    earned = batch.reward(reward)
-    own = log.cells.slot[batch.row_list[earned.row], earned.position].astype(np.int64)
+    earned = batch.reward(fit.reward)
+    own = slot[batch.row_list[earned.row], earned.position].astype(np.int64)
     where = np.searchsorted(key, own * count + cut.fold[earned.row])
-    c = sums(where, earned.value * batch.n[earned.row], len(key))
-    examined = slot_examination(batch, fit, reward)
+    c = sums(where, earned.value * batch.n[earned.row] / fit.unit, len(key))
     context = value_of_each(entry, batch.list_context[listed[at]].astype(np.int64), len(key))
     position = value_of_each(entry, position, len(key))
-    exposed = value_of_each(entry, examined[listed[at], position[entry]], len(key))
     case = np.searchsorted(cut.case_key, context * count + key % count)
     held, steps = n, []
-    whole = [log.rungs[0].n, log.rungs[0].c]
-    for j, rung in enumerate(log.rungs):
+    for rung in rungs:
         cell = np.asarray(key // count, dtype=np.int64)
-        left = [cut.training(each, cell, all_) for each, all_ in zip((n, c), whole, strict=True)]
-        e = exposed if isinstance(rung.exposed, np.ndarray) else 1.0
+        left = cut.training(n, cell, rung.n), cut.training(c, cell, rung.c)
+        each: list[Any] = [rung.s, rung.exposed]
+        s, e = (own[cell] if np.ndim(own) else own for own in each)
         below, of = numbered(
             rung.below[cell].astype(np.int64) * count + key % count, rung.size * count
         )
-        steps.append((rung.s, left[0], left[1], e, of))
-        with_n, with_c = climb(left[0] + n, left[1] + c, rung.s, of, len(below), e)
-        left_n, left_c = climb(left[0], left[1], rung.s, of, len(below), e)
+        steps.append((left[0], left[1], s, e, of))
+        with_n, with_c = climb(left[0] + n, left[1] + c, s, of, len(below), e)
+        left_n, left_c = climb(left[0], left[1], s, of, len(below), e)
         n, c, key = with_n - left_n, with_c - left_c, np.asarray(below, dtype=np.int64)
-        exposed = value_of_each(of, exposed, len(below))
-        whole = list(log.rungs[j + 1][1:3] if j + 1 < len(log.rungs) else rung.climbed())
-    # The log's rung: what every fold adds to what all pass on.
-    rate, share = np.zeros(len(key)), np.ones(len(key))
-    for s, n_left, c_left, e, of in reversed(steps):
+    rate = np.ones(len(key))  # the level of a context leans on 1
+    for n_left, c_left, s, e, of in reversed(steps):
         rate = descend(n_left, c_left, s, rate[of] * e)
-        share = share[of] * e * borrowed(n_left, s)
-    own_n, own_c = sums(key % count, n, count), sums(key % count, c, count)
-    totals.more(("passed own", asks[0].group), np.stack([own_n, own_c], axis=1))
-    totals.more(("passed whole", asks[0].group), np.array([float(w[0]) for w in whole]))
-    for ask in asks:
-        theta = padded(ask.metric.theta, k)[position] * held
-        alpha, beta = (
-            (sums(case, theta * part, len(cut.case_n)) / cut.case_n)[cases.number]
-            for part in (rate, share)
-        )
-        delta, w, records = alpha - cases.truth[ask.metric], cases.weight, cut.case_n[cases.number]
-        parts = [w * delta**2, w * delta * beta, w * beta**2, w * delta, w * beta]
-        parts += [records * delta, records * beta]
-        totals.more(("errors", ask), group_sums(cases.fold, np.stack(parts), count))
+    worth = held * rate * fit.unit
+    theta = np.stack([padded(ask.metric.theta, batch.depth)[position] for ask in asks])
+    return group_sums(case, theta * worth, len(cut.case_n)) / cut.case_n

@@ -43,7 +43,7 @@ from foreclick.learn.prior import (
     Pairs,
     Prior,
     Rates,
-    depth_below,
+    below,
     design,
     expected_rates,
     production_words,
@@ -59,6 +59,12 @@ MOST_OWN = 0.9
 
 NEW_SD = 0.2
 """The standard deviation of the logarithm of what items that were never shown are worth."""
+
+OUTSIDE_SD = 0.5
+"""The same of items that production could not have shown, if the log says that there are such."""
+
+MUCH_BETTER = 2.5
+"""How much better than others such items may be, if the log cannot exclude that there are some."""
 
 FORM = 0.01
 """How far the form of the prior may be off, of the rates that lean on it."""
@@ -140,7 +146,8 @@ class Leaning(NamedTuple):
     Attributes:
         x: Shape (P + new, F); `m0`: what β expects of each, `alpha`: its rate.
         new_depth: Shape (new,): how far a new pair is put down for its depth.
-        bare: Shape (new,): its rate if production could not have shown it.
+        outside: Shape (new,): the part of its rate that is that of an item out of reach.
+        most: Shape (new,): its rate if more is out of reach than seems to be.
         owner: Shape (P + new,): the context.
     """
 
@@ -148,7 +155,8 @@ class Leaning(NamedTuple):
     m0: Floats
     alpha: Floats
     new_depth: Floats
-    bare: Floats
+    outside: Floats
+    most: Floats
     owner: Ints
 
 
@@ -164,22 +172,29 @@ def _leaning(
     owner = np.zeros(pairs + new, dtype=np.int64)
     owner[:pairs] = batch.pair_context
     owner[pairs + at] = slots.context[fresh]
-    down, bare, total = np.zeros(new), np.zeros(new), np.zeros(new)
+    steep = max(float(fit.theta.beta[2]), 0.0)
+    told, total = np.zeros((4, new)), np.zeros(new)
     for c, likeness in enumerate(fit.alike):
         mass = view.policies.slot_mass[c][fresh]
         listed = mass.sum(axis=1)
-        down[at] += listed * depth_below(mass, batch.depth, likeness)
+        gap, reach = place = below(mass, batch.depth, likeness)
         word = np.column_stack([np.ones(len(at)), words[c, pairs:][at]])
-        bare[at] += listed * expected_rates(word, fit.bare[c])
+        deep = m0[pairs:][at] * np.exp(-steep * gap)
+        # Of all that the candidate has at this rank, production shows some, and the rest is deep.
+        any_ = np.maximum(reach * expected_rates(word, fit.bare[c]) + (1 - reach) * deep, deep)
+        out = place.outside(likeness.outside) * any_
+        inside = (1 - place.outside(likeness.outside)) * deep
+        good = any_ if likeness.outside else MUCH_BETTER * any_
+        more = deep + place.outside(max(likeness.outside, likeness.most)) * (good - deep)
+        told[:, at] += listed * np.stack([gap, out, out + inside, more])
         total[at] += listed
-    down, bare = ratio(down, total), ratio(bare, total)
-    down = max(float(fit.theta.beta[2]), 0.0) * down
-    m0[pairs:] *= np.exp(-down)
+    down, outside, m0[pairs:], most = ratio(told, total)
     m = m0 * level[owner]
     alpha = m.copy()
     if pairs:
         alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
-    return Leaning(x, m0, alpha, down, bare * level[owner[pairs:]], owner)
+    lift = level[owner[pairs:]]
+    return Leaning(x, m0, alpha, steep * down, outside * lift, most * lift, owner)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -202,19 +217,30 @@ class Standing(NamedTuple):
     known: list[tuple[Floats, Floats]]
 
 
-def _standing(view: View, fit: Prior) -> Standing:
-    batch, (a, t) = view.batch, (fit.theta.a, fit.theta.t)
-    count, rungs = batch.context_count, _uppers(view.batch, fit)
+def log_rungs(batch: Batch, fit: Prior, expected: Floats) -> tuple[list[Rung], Rates]:
+    """The log's cells on every rung, finest first, and the rates of its pairs.
+
+    Args:
+        batch: the records.
+        fit: the prior.
+        expected: Shape (P,): what β expects of each pair.
+    """
+    count, rungs = batch.context_count, _uppers(batch, fit)
     n, c = rungs[-1].climbed()
+    settled = rates(batch.pair_context, count, c, n, expected, fit.theta)
+    item = Rung(fit.theta.a / settled.m, n, c, batch.pair_context, count, expected)
+    context = Rung(fit.theta.t, *item.climbed(), np.zeros(count, dtype=np.int64), 1)
+    return [*rungs, item, context], settled
+
+
+def _standing(view: View, fit: Prior) -> Standing:
+    batch = view.batch
     words, pairs = candidate_words(view), batch.pair_count
     never = np.zeros((words.shape[1] - pairs, 2))
     own = np.concatenate([production_words(batch), never])
     x = design(own, words[list(fit.voices)])
     m0 = expected_rates(x, fit.theta.beta)
-    expected = m0[:pairs].copy()
-    settled = rates(batch, c, n, expected, a, t)
-    item = Rung(a / settled.m, n, c, batch.pair_context, count, expected)
-    context = Rung(t, *item.climbed(), np.zeros(count, dtype=np.int64), 1)
+    (*rungs, item, context), settled = log_rungs(batch, fit, m0[:pairs].copy())
     lean = _leaning(view, fit, words, x, m0, item, settled.level)
     below, known = lean.alpha[:pairs], []
     for rung in reversed(rungs):
@@ -296,8 +322,8 @@ class _Scoring:
             self.at_item += self._stopped(earned)
         self.earned = earned
         more = np.zeros(len(slots.pair))
-        bare = self.lean.bare / np.maximum(self.lean.alpha[self.pairs :], 1e-300)
-        more[self.fresh] = np.maximum(bare - 1, 0.0)[slots.pair[self.fresh] - self.pairs]
+        most = ratio(self.lean.most, self.lean.alpha[self.pairs :])
+        more[self.fresh] = np.maximum(most - 1, 0.0)[slots.pair[self.fresh] - self.pairs]
         facts = {
             "mass": h,
             "covered": np.where(self.fresh, 0.0, h),
@@ -462,12 +488,15 @@ class _Scoring:
         slots, lean, fit, count = self.slots, self.lean, self.fit, self.count
         share = np.append(self.standing.settled.lean, np.ones(len(lean.alpha) - self.pairs))
         leans = np.abs(self.at_item) * (lean.alpha * share)
-        new, deep = np.where(self.fresh, self.earned, 0.0), np.zeros(len(slots.pair))
-        deep[self.fresh] = lean.new_depth[slots.pair[self.fresh] - self.pairs]
+        at, out, deep = slots.pair[self.fresh] - self.pairs, *np.zeros((2, len(slots.pair)))
+        out[self.fresh] = ratio(lean.outside, lean.alpha[self.pairs :])[at]
+        deep[self.fresh] = lean.new_depth[at]
+        inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
         found = [
             FORM * group_sums(lean.owner, leans, count),
-            NEW_SD * group_sums(slots.context, new, count),
-            group_sums(slots.context, new * deep, count) / 2,
+            NEW_SD * group_sums(slots.context, inside, count),
+            group_sums(slots.context, inside * deep, count) / 2,
+            OUTSIDE_SD * group_sums(slots.context, self.earned * out, count),
         ]
         if fit.stopping_sd:
             stopped = group_sums(examined.context, examined.moves * examined.stops, count)

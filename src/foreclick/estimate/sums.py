@@ -201,7 +201,7 @@ class ColumnSums:
         """
         if not self.stratum.records:
             return Unseen(0.0, 0.0)
-        if self.ask.ladder is not None and self.ask.ladder.prior:
+        if self.ask.ladder is not None:
             return Unseen(0.0, self.further / self.stratum.records)
         cap = None if caps is None else caps.get(self.metric)
         if cap is None:

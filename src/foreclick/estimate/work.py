@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,13 +29,10 @@ from foreclick.estimate.covariance import BOTH
 from foreclick.estimate.estimates import Estimates
 from foreclick.estimate.fitting import fit_prior, known_part
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
-from foreclick.estimate.ladder import LogRate, ladder_worth, passed_on, score_ladder
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimate.support import SupportDetail, support_details
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
-from foreclick.learn.fit import fitted, taken_contexts
 from foreclick.learn.prior import Prior
-from foreclick.learn.shrinkage import Fitted
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
@@ -47,9 +44,6 @@ BLOCK = 16_000_000
 
 PRODUCED = -1
 """The number of the group that production's columns are."""
-
-AnyFit: TypeAlias = Prior | tuple[Fitted, LogRate]
-"""A ladder on the prior, or on means of contexts with the rate of the log."""
 
 COUNTS = ("cells", "seen", "out")
 """Facts that count something, of which a part of a context has no share."""
@@ -167,14 +161,14 @@ class BatchWork:
         shape: the columns of the log.
         strata: the parts of the answer.
         sampled: which candidates are the frequencies of another log.
-        ladders: of each group of asks, the fitted ladder and the log's rate, if it is one.
+        ladders: of each group of asks, the fitted ladder, if it is one.
     """
 
     question: Question
     shape: Shape
     strata: Strata
     sampled: tuple[int, ...]
-    ladders: tuple[AnyFit | None, ...]
+    ladders: tuple[Prior | None, ...]
 
     def __call__(self, batch: Batch) -> BatchResult:
         """What the batch adds to the answer, some contexts at a time if there are many columns."""
@@ -317,7 +311,8 @@ class BatchWork:
         q, totals, ladder = self.question, found.totals, self.ladders[number]
         worth: Any
         if ladder is not None:
-            scored, worth = score_any(view, asks, ladder, rows=rows, apart=self.strata.split)
+            scored = score_prior(view, asks, ladder, rows=rows, apart=self.strata.split)
+            worth = lambda _: prior_worth(view, asks, ladder)  # noqa: E731
         else:
             logging: Any = None if asks[0].metric.shown else asks[0].logging
             if isinstance(logging, Policy):
@@ -445,59 +440,23 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     if found is None:
         raise ValueError("a log without records")
     for number, fit in enumerate(work.ladders):
-        if isinstance(fit, Prior) and question.clusters:
+        if fit is not None and question.clusters:
             found.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
-    priors = [fit for fit in work.ladders if isinstance(fit, Prior)]
+    priors = [fit for fit in work.ladders if fit is not None]
     return Estimates(question, tally.shape, strata, found, priors)
 
 
-def score_any(
-    view: View, asks: list[Ask], fit: AnyFit, *, rows: bool, apart: bool = False
-) -> tuple[Scored, Any]:
-    """The columns of a ladder, on the prior or on means; and a function to the worth of lists."""
-    if isinstance(fit, Prior):
-        scored = score_prior(view, asks, fit, rows=rows, apart=apart)
-        return scored, lambda _: prior_worth(view, asks, fit)
-    scored = score_ladder(view, asks, *fit, rows=rows, apart=apart)
-    return scored, lambda _: ladder_worth(view, asks, *fit)
-
-
-def _ladders(tally: Tally, question: Question) -> tuple[AnyFit | None, ...]:
-    """For each group of asks, a fitted ladder and the rate that all contexts share.
-
-    Contexts that a question drops take no part in either.
-    """
-    taken = None
-    if question.missing == "drop" and any(asks[0].ladder for asks in question.groups):
-        taken = taken_contexts(tally, question.candidates)
-    found: list[AnyFit | None] = []
+def _ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
+    """For each group of asks, a fitted ladder, of the contexts that the question does not drop."""
+    depth, drop = policy_depth(question, tally.shape), question.missing == "drop"
+    found: list[Prior | None] = []
     for asks in question.groups:
         ladder, reward = asks[0].ladder, asks[0].metric.reward
         if ladder is None:
             found.append(None)
-        elif ladder.prior:
-            depth, drop = policy_depth(question, tally.shape), question.missing == "drop"
-            found.append(fit_prior(tally, ladder, reward, question.candidates, depth, drop=drop))
         else:
-            fit = fitted(tally, ladder, reward, question.depth, taken)
-            found.append((fit, log_rate(tally, fit, reward, taken)))
+            found.append(fit_prior(tally, ladder, reward, question.candidates, depth, drop=drop))
     return tuple(found)
-
-
-def log_rate(tally: Tally, fit: Fitted, reward: str, taken: list[Bools] | None = None) -> LogRate:
-    """The rate on the log's rung, of all contexts or of some, shape (X,) by batch."""
-    batches, key = batches_of(tally), ("log rate", fit, reward)
-    if taken is None and key in batches.kept:
-        return batches.kept[key]  # type: ignore[no-any-return]
-    n = c = 0.0
-    for number, batch in enumerate(batches):
-        some = batch if taken is None else batch.only(taken[number])
-        passed = passed_on(some, fit, reward)
-        n, c = n + passed[0], c + passed[1]
-    found = LogRate(n, c / n if n > 0 else 0.0)
-    if taken is None:
-        batches.kept[key] = found
-    return found
 
 
 def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, Floats, Floats]:
@@ -512,7 +471,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
     for batch in batches_of(tally):
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())
         if ladder is not None:
-            value = score_any(view, asks, ladder, rows=False)[0].value
+            value = score_prior(view, asks, ladder, rows=False).value
         else:
             value = score_weighted(view, weigh(view, asks, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])

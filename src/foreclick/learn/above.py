@@ -1,9 +1,9 @@
 """What stands above the rates of items: do readers stop, and do lists and positions differ?
 
 Rungs that know a position are worth having where they predict clicks of a day better than coarser
-rungs do, all from the days before. A strength is judged by Σ c log μ − μ, from the coarsest rung to
-the finest; a rung that does not predict better by `GAIN` has no rate of its own. Nor has any in a
-log without days.
+rungs do, all from the days before; in a log without days, clicks of a record from all others of its
+cell. A strength is judged by Σ c log μ − μ, from the coarsest rung to the finest; a rung that does
+not predict better by `GAIN` has no rate of its own.
 
 κ, the share of clicks that end the reading, is that of clicks of the same pair in different company
 (conditional Poisson), with rates that leave out the record's own click. Lists that react to clicks
@@ -70,13 +70,19 @@ def company(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Compa
 
 
 class _Entries(NamedTuple):
-    """Cells of a rung on each day: what they earn, what they earned before, and where they lead."""
+    """Cells of a rung on each day: what they earn, what they earned before, and where they lead.
+
+    Attributes:
+        one: what a record adds to n; None in a log with days. Without days, what was earned before
+            is all that was earned.
+    """
 
     c: Floats
     n: Floats
     c_before: Floats
     n_before: Floats
     below: Ints
+    one: Floats | None = None
 
 
 def upper_strengths(
@@ -110,7 +116,15 @@ def _loss(entries: Sequence[tuple[_Entries, Floats]], below: Sequence[Floats], s
     """Σ μ − c log μ of a rung of strength s."""
     total = 0.0
     for (at, _), x in zip(entries, below, strict=True):
-        total += loss_of(at.c, at.n * _rate(at, x, s))
+        if at.one is None:
+            total += loss_of(at.c, at.n * _rate(at, x, s))
+            continue
+        # Each record from the others: those that were clicked, and those that were not.
+        left = at.n - at.one
+        some = _rate(at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=left), x, s) * at.one
+        none = _rate(at._replace(c_before=at.c, n_before=left), x, s)
+        total += float(at.c @ (some - np.log(np.maximum(some, 1e-300))))
+        total += float(np.maximum(at.n - at.c * at.one, 0.0) @ none)
     return total
 
 
@@ -122,8 +136,10 @@ def _rate(at: _Entries, x: Floats, s: float) -> Floats:
 
 
 def _item_rates(part: Pairs, theta: Theta) -> Floats:
-    """Shape (turns,): the rate of a pair, of the days before."""
+    """Shape (turns,): the rate of a pair, of the days before; of all records if there are none."""
     of = part.of
+    if not of.dated:
+        return part.rates(theta).alpha[of.pair]
     e, m = part.turn_e(theta), expected_rates(part.z, theta.beta)
     c_before, e_before = of.so_far(part.turn_c) - part.turn_c, of.so_far(e) - e
     return np.asarray((c_before + theta.a) / (e_before + theta.a / m))
@@ -136,12 +152,10 @@ def _chain(
     of, batch = part.of, part.of.batch
     examined = theta.p[of.position]
     own = of.pair[of.turn] * np.int64(batch.depth) + of.position
-    found = [
-        (
-            _entries(own, of.day[of.turn], of.days, part.c, part.d * examined, of.turn),
-            np.ones(len(of.turn)),
-        )
-    ]
+    each = part.d * examined
+    one = None if of.dated else each / np.maximum(part.cell_n, 1e-300)
+    entries = _entries(own, of.day[of.turn], of.days, part.c, each, of.turn, one)
+    found = [(entries, np.ones(len(of.turn)))]
     day, below = of.day[of.turn][at.cell], at.cell
     exposed = theta.p[at.position]
     if reading is not None:
@@ -151,12 +165,18 @@ def _chain(
         c, n = sums(entry, at.c, len(keys)), sums(entry, at.n, len(keys))
         lower = value_of_each(entry, below, len(keys))
         each = value_of_each(entry, exposed, len(keys)) if number == 0 else np.ones(len(keys))
-        found.append((_entries(keys // of.days, keys % of.days, of.days, c, n, lower), each))
+        one = None if of.dated else np.ones(len(keys))
+        entries = _entries(keys // of.days, keys % of.days, of.days, c, n, lower, one)
+        found.append((entries, each))
         below = entry
     return found
 
 
-def _entries(cell: Ints, day: Ints, days: int, c: Floats, n: Floats, below: Ints) -> _Entries:
+def _entries(
+    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, below: Ints, one: Floats | None
+) -> _Entries:
+    if one is not None:
+        return _Entries(c, n, c, n, below, one)
     key = cell * np.int64(days) + day
     order = np.argsort(key, kind="stable")
     before = []

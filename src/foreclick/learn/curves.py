@@ -14,13 +14,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from foreclick.batches import Batches, Bools, Floats, batches_of, only_contexts, some_contexts
+from foreclick.batches import (
+    Batches,
+    Bools,
+    Candidate,
+    Coding,
+    Floats,
+    batches_of,
+    only_contexts,
+    some_contexts,
+)
 from foreclick.batches.facts import count_records, records_without_period
 from foreclick.errors import ModelError
 from foreclick.estimators import Estimator, LearntCurve, Weighted
 from foreclick.learn.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.learn.examination import CurveError, Examined, Segment, examine
-from foreclick.learn.fit import taken_contexts
 from foreclick.learn.trend import drift_of
 from foreclick.metrics import AnyMetric
 from foreclick.policies import Policy
@@ -191,6 +199,16 @@ def listed(labels: list[Any], name: str) -> str:
 # --- for estimators -------------------------------------------------------------------------------
 
 
+def _taken_contexts(tally: Tally, policies: Sequence[Policy]) -> list[Bools] | None:
+    """Shape (X,) by batch: the contexts that all policies know; None if these are all, or none."""
+    taken = []
+    for batch in batches_of(tally):
+        coding = Coding(batch, 1)
+        known = [Candidate(coding, policy).known for policy in policies]
+        taken.append(np.logical_and.reduce(known))
+    return None if all(each.all() for each in taken) or not any(map(np.any, taken)) else taken
+
+
 def with_curves(
     tally: Tally,
     estimators: Sequence[Estimator],
@@ -214,7 +232,7 @@ def with_curves(
     key, batches = ("examination", tally.stored), batches_of(tally)
     if key not in tally.learnt or knowing:
         say("Learning how much positions are examined")
-    taken = taken_contexts(tally, knowing) if knowing else None
+    taken = _taken_contexts(tally, knowing) if knowing else None
     if taken is not None:
         curve, positions = _known(only_contexts(batches, taken))
     else:

@@ -39,6 +39,15 @@ SHARPNESS = 1.0
 LEAST_KNOWN = 1e-3
 """The same of the intercept: nothing, unless there are no clicks at all."""
 
+LEAST_OUTSIDE = 0.2
+"""The least share of what a candidate shows that is taken to be out of production's reach."""
+
+DOUBTFUL = 0.03
+"""By so much must it fit better, for each unit of that share."""
+
+MISFIT = 0.01
+"""A share that fits worse by no more than this may be the right one."""
+
 CALM = -12.0, 2.0
 """Bounds of the logarithm of a rate."""
 
@@ -185,10 +194,24 @@ class Rates(NamedTuple):
 
 
 def rates(
-    batch: Batch, clicks: Floats, exposure: Floats, expected: Floats, a: float, t: float
+    context: Ints,
+    count: int,
+    clicks: Floats,
+    exposure: Floats,
+    expected: Floats,
+    theta: Theta,
 ) -> Rates:
-    """The rates of pairs of which β expects so much."""
-    context, count = batch.pair_context, batch.context_count
+    """The rates of pairs.
+
+    Args:
+        context: Shape (P,): the context of each.
+        count: how many contexts there are.
+        clicks: Shape (P,): C.
+        exposure: Shape (P,): E.
+        expected: Shape (P,): what β expects.
+        theta: a and t.
+    """
+    a, t = theta.a, theta.t
     level = np.ones(count)
     for _ in range(_LEVELS):
         lean = 1 / (1 + exposure * expected * level[context] / a)
@@ -199,6 +222,35 @@ def rates(
     alpha = (clicks + a) / (exposure + a / m)
     weight = sums(context, lean * exposure * m, count) + t * level
     return Rates(exposure, m, lean, alpha, level, weight)
+
+
+def moved_rates(
+    context: Ints, count: int, r: Rates, x: Floats, by_position: Floats, theta: Theta
+) -> Floats:
+    """Shape (P, F + K − 1): how β and log p move the rate of each pair.
+
+    Args:
+        context: Shape (P,): the context of each.
+        count: how many contexts there are.
+        r: the rates.
+        x: Shape (P, F): the words.
+        by_position: Shape (P, K): records at each position, as far as they count.
+        theta: by which the rates were found.
+    """
+    share = (r.lean * r.m)[:, None]
+    exposed = by_position[:, 1:] * theta.p[1:]
+
+    def at_level(values: Floats) -> Floats:
+        found = np.zeros((count, values.shape[1]))
+        for own, column in zip(found.T, values.T, strict=True):
+            own[:] = sums(context, column, count)
+        return np.asarray((found / r.weight[:, None])[context])
+
+    moved = x - at_level(share * r.exposure[:, None] * x)
+    by_word = (r.alpha * r.lean)[:, None] * moved
+    fell = (r.alpha / (r.exposure + theta.a / r.m))[:, None] * exposed
+    by_place = -fell - (r.alpha * r.lean)[:, None] * at_level(share * exposed)
+    return np.hstack([by_word, by_place])
 
 
 class Pairs:
@@ -260,7 +312,9 @@ class Pairs:
         """Rates of all pairs; those of the last θ are kept."""
         if self._last is None or self._last[0] is not theta:
             exposure, expected = self.by_position @ theta.p, expected_rates(self.x, theta.beta)
-            found = rates(self.of.batch, self.clicks, exposure, expected, theta.a, theta.t)
+            batch = self.of.batch
+            where = batch.pair_context, batch.context_count
+            found = rates(*where, self.clicks, exposure, expected, theta)
             self._last = theta, found
         return self._last[1]
 
@@ -288,21 +342,19 @@ class Pairs:
     def moves(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): how β and log p move the rate of each pair."""
         batch, r = self.of.batch, self.rates(theta)
-        context, count = batch.pair_context, batch.context_count
-        share = (r.lean * r.m)[:, None]
-        dexp = self.by_position[:, 1:] * theta.p[1:]
+        where = batch.pair_context, batch.context_count
+        return moved_rates(*where, r, self.x, self.by_position, theta)
 
-        def at_level(values: Floats) -> Floats:
-            found = np.zeros((count, values.shape[1]))
-            for own, column in zip(found.T, values.T, strict=True):
-                own[:] = sums(context, column, count)
-            return np.asarray((found / r.weight[:, None])[context])
-
-        moved = self.x - at_level(share * r.exposure[:, None] * self.x)
-        by_word = (r.alpha * r.lean)[:, None] * moved
-        fell = (r.alpha / (r.exposure + theta.a / r.m))[:, None] * dexp
-        by_place = -fell - (r.alpha * r.lean)[:, None] * at_level(share * dexp)
-        return np.hstack([by_word, by_place])
+    def spread(self, theta: Theta) -> Floats:
+        """Shape (N, N): the variance of the score, by contexts."""
+        of, k, batch = self.of, self.of.batch.depth, self.of.batch
+        left, count = self.c - self.due(theta), batch.context_count
+        context = batch.pair_context[of.pair]
+        words = (self.z * of.by_turn(left)[:, None]).T
+        at = context[of.turn] * np.int64(k) + of.position
+        places = sums(at, left, count * k).reshape(count, k)[:, 1:]
+        score = np.hstack([np.stack([sums(context, own, count) for own in words], axis=1), places])
+        return np.asarray(score.T @ score)
 
     def slope(self, theta: Theta) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
@@ -384,6 +436,12 @@ def solved(
     return theta, jacobian, np.where(free, known, 0.0)
 
 
+def inverse_of(jacobian: Floats, known: Floats) -> Floats:
+    """Shape (N, N): J⁻¹; what is given, or what records do not tell apart, they do not move."""
+    scale = (known > 0) / np.sqrt(np.maximum(np.abs(np.diag(jacobian)), 1e-300))
+    return np.asarray(np.linalg.pinv(jacobian * np.outer(scale, scale)) * np.outer(scale, scale))
+
+
 # --- strengths ------------------------------------------------------------------------------------
 
 _GRID: Floats = np.linspace(-2.0, 7.0, 28)
@@ -424,7 +482,7 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
     c, e, c_all, e_all, m = np.concatenate(pairs, axis=1)
     took, due, took_all, due_all = np.concatenate(contexts, axis=1)
     if not any(part.of.dated for part in parts):
-        free = 1 - spare[0] / spare[1] if spare[1] > 0 else 1.0
+        free = max(1 - spare[0] / spare[1], 0.01) if spare[1] > 0 else 1.0
         return replace(
             theta, a=_best(_of_counts(c / free, e * m / free)), t=_best(_of_counts(took, due))
         )
@@ -463,14 +521,25 @@ def _of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of 
 
 
 class Alike(NamedTuple):
-    """How alike two rankers are: scores of a pool of items, normal, with a correlation."""
+    """How alike two rankers are: scores of a pool of items, normal, with a correlation.
+
+    Attributes:
+        pool, correlation: of what both can show.
+        outside: the share of what the candidate shows that production cannot; `most`: what it may
+            be at most.
+    """
 
     pool: float
     correlation: float
+    outside: float = 0.0
+    most: float = 0.0
 
 
 def alike(listed: Floats, both: Floats) -> Alike:
-    """The pool and the correlation by which production shows what a candidate does.
+    """The pool, the correlation and the outside by which production shows what a candidate does.
+
+    With f_k the share of what the candidate has at rank k that production has in its list, were
+    all within its reach, it has (1 − w) f_k. A small w is not told from another shape of f.
 
     Args:
         listed: Shape (K,): what the candidate shows at each rank.
@@ -481,42 +550,65 @@ def alike(listed: Floats, both: Floats) -> Alike:
     depth = len(listed)
     shared = both / np.maximum(listed, 1e-300)
     weight = listed / max(listed.sum(), 1e-300)
-    rho = np.linspace(0, 0.99, 67)[:, None]
-    best = np.inf, Alike(4.0 * depth, 0.0)
+    rho = np.linspace(0, 0.99, 67)[:, None, None]
+    outside = np.arange(0, 0.8, 0.05)
+    best = np.full(len(outside), np.inf)
+    found = [Alike(4.0 * depth, 0.0)] * len(outside)
     for pool in depth * 1.25 * 1.3 ** np.arange(13):
         z, cut = _heights(depth, pool), ndtri(1 - depth / pool)
         curve = ndtr((rho * z - cut) / np.sqrt(1 - rho**2))
-        cost = ((curve - shared) ** 2) @ weight
-        at = int(cost.argmin())
-        if cost[at] < best[0]:
-            best = cost[at], Alike(float(pool), float(rho[at, 0]))
-    return best[1]
+        cost = (((1 - outside[:, None]) * curve - shared) ** 2) @ weight
+        for j, at in enumerate(cost.argmin(axis=0)):
+            if cost[at, j] < best[j]:
+                best[j] = cost[at, j]
+                found[j] = Alike(float(pool), float(rho[at, 0, 0]), float(outside[j]))
+    root = np.sqrt(best)
+    most = float(outside[root <= root.min() + MISFIT].max(initial=0.0))
+    at = int(np.argmin(best + (DOUBTFUL * outside) ** 2))
+    return found[at if outside[at] >= LEAST_OUTSIDE else 0]._replace(most=most)
 
 
 def _heights(depth: int, pool: float) -> Floats:
-    """Shape (K,): the normal scores of the first ranks of a pool."""
+    """Shape (K,): the normal scores of the first ranks of a pool; nothing is below its last."""
     from scipy.special import ndtri  # noqa: PLC0415 - slow to import
 
-    return np.asarray(ndtri(1 - (np.arange(1, depth + 1) - 0.375) / (pool + 0.25)))
+    rank = np.minimum(np.arange(1, depth + 1), pool)
+    return np.asarray(ndtri(1 - (rank - 0.375) / (pool + 0.25)))
 
 
-def depth_below(word: Floats, depth: int, alike: Alike) -> Floats:
-    """How far below the last position production has an item that it never showed.
+class Below(NamedTuple):
+    """Where production has items that it never showed, shape (N,) each.
+
+    Attributes:
+        gap: how far below its last position, if it can show them at all.
+        reach: how likely it shows an item that the candidate has at this rank.
+    """
+
+    gap: Floats
+    reach: Floats
+
+    def outside(self, share: float) -> Floats:
+        """How likely each is out of reach, if such a share of what the candidate shows is."""
+        return np.asarray(share / np.maximum(share + (1 - share) * (1 - self.reach), 1e-12))
+
+
+def below(word: Floats, depth: int, alike: Alike) -> Below:
+    """Where production has items that it never showed.
 
     Args:
         word: Shape (N, K): how likely the candidate shows it at each position.
         depth: K of production's lists.
         alike: how alike both rankers are.
     """
-    from scipy.special import log_ndtr, ndtri  # noqa: PLC0415 - slow to import
+    from scipy.special import log_ndtr, ndtr, ndtri  # noqa: PLC0415 - slow to import
 
-    pool, rho = alike
+    pool, rho, *_ = alike
     rest = np.sqrt(1 - rho**2)
     cut = ndtri(1 - depth / pool)
     z = word @ _heights(word.shape[1], pool) / np.maximum(word.sum(axis=1), 1e-300)
     h = (cut - rho * z) / rest
-    below = np.exp(-(h**2) / 2 - np.log(2 * np.pi) / 2 - log_ndtr(h))
-    return np.asarray(np.maximum(cut - (rho * z - rest * below), 0.0))
+    less = np.exp(-(h**2) / 2 - np.log(2 * np.pi) / 2 - log_ndtr(h))
+    return Below(np.maximum(cut - (rho * z - rest * less), 0.0), ndtr(-h))
 
 
 # --- the whole ------------------------------------------------------------------------------------
@@ -582,7 +674,8 @@ class Prior:
             clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
             none = np.zeros((0, batch.pair_count, 2))
             expected = expected_rates(design(production_words(batch), none), base.beta)
-            return rates(batch, clicks, batch.shown @ base.p, expected, base.a, base.t).alpha
+            where = batch.pair_context, batch.context_count
+            return rates(*where, clicks, batch.shown @ base.p, expected, base).alpha
 
         return batch.keep(("attraction", self.base), make)  # type: ignore[return-value]
 

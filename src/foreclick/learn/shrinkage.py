@@ -12,47 +12,22 @@ its own. Everything that uses a ladder goes through these functions.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
-from foreclick.estimators import Ladder
 
 FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A ladder with its strengths and examination, given or learnt.
-
-    Attributes:
-        strengths: s of each rung but the coarsest, finest first.
-        examined: p_1, p_2, …, down to the last position of the log, or as deep as it was given.
-        stopping: κ.
-        base: the log's rate when strengths were learnt: what the rates μ of items in the
-            examination are backed off to, so that each context has its own.
-        rounds: in how many rounds rates and examination are found.
-    """
-
-    ladder: Ladder
-    strengths: tuple[float, ...]
-    examined: tuple[float, ...]
-    stopping: float = 0.0
-    base: float = 0.0
-    rounds: int = 0
-
-
 def borrowed(n: Floats, s: Floats | float) -> Floats:
     """Which share of a cell's rate comes from the rung below: s / (n + s)."""
-    return np.ones_like(n) if np.ndim(s) == 0 and math.isinf(s) else np.asarray(s / (n + s))
+    return np.ones_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(s / (n + s))
 
 
-def own_weight(n: Floats, s: float) -> Floats:
+def own_weight(n: Floats, s: Floats | float) -> Floats:
     """How far one click of a cell moves its rate: 1 / (n + s)."""
-    return np.zeros_like(n) if math.isinf(s) else np.asarray(1 / (n + s))
+    return np.zeros_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(1 / (n + s))
 
 
 def climb(
@@ -72,7 +47,7 @@ def climb(
     return sums(below, n * share * exposed, count), sums(below, c * share, count)
 
 
-def descend(n: Floats, c: Floats, s: float, expected: Floats) -> Floats:
+def descend(n: Floats, c: Floats, s: Floats | float, expected: Floats) -> Floats:
     """The rate of each cell, from its counts and from what the rung below expects of it, r' e."""
     return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
 

@@ -14,11 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Batches, Floats, batches_of, ratio, sums
+from foreclick.batches import EMPTY, Batch, Batches, Floats, ratio, sums
 from foreclick.inference import excess
-from foreclick.learn.fit import sampled
-from foreclick.question import Question
-from foreclick.tallies.base import Tally
 
 ITEMS_CHANGE = "Click rates of items change"
 """How a note on trends of items begins."""
@@ -69,15 +66,6 @@ class Drift(NamedTuple):
             "what it may be at the end of the log. Use fewer periods, or half_life=."
         )
         return [note]
-
-
-def trend_notes(counted: Tally, question: Question) -> list[str]:
-    """A note on items that change, where a ladder answers: its rates are those of all periods."""
-    ladders = any(asks[0].ladder and not asks[0].metric.first for asks in question.groups)
-    if not (ladders and question.clusters and counted.shape.period and counted.shape.rewards):
-        return []
-    reward = counted.shape.rewards[0]
-    return drift_of(batches_of(counted), reward, sampled(counted, reward).curve).of_items()
 
 
 def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:

@@ -20,8 +20,8 @@ from foreclick.optimization.constraints import Constraints, Limits, program
 from foreclick.optimization.rates import LadderRates, Rates
 from foreclick.optimization.solvers import assign, decode, marginals
 
-# How much more an error of p weighs than one of clicks: it is the same in all contexts, so that it
-# harms many of them at once, where errors of clicks average out.
+# How much more an error of what contexts share weighs than one of clicks: it harms many of them at
+# once, where errors of clicks average out.
 SHARED = 2.0
 
 _TINY = 1e-9
@@ -223,11 +223,10 @@ class Solver:
             return stays
         lists, masses, v = policy
         naive, sure = cells.earned(v, cells.rate), cells.earned(v, cells.worth)
-        by_p = context.rates and context.rates.by_p
-        if self.ladder and by_p and not (may_stay and sure <= production + _TINY):
-            h = np.zeros_like(by_p.own)
+        if self.ladder and context.rates and not (may_stay and sure <= production + _TINY):
+            h = np.zeros(context.n.shape)
             h[:, :depth] = marginals(lists, masses, len(h)) * self.theta
-            error = SHARED * self.ladder.se(by_p.of_items(h).sum(axis=0))
+            error = SHARED * self.ladder.se(context.rates.by_shared.of_items(h))
             sure = min(sure, naive - self.pessimism * error)
         if may_stay and sure <= production + _TINY:
             return stays._replace(why=UNSURE)

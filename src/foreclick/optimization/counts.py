@@ -215,11 +215,9 @@ class Counts:
     rows: int
     first: int
 
-    def slots(self, fold: int = ALL, *, held_out: bool = False) -> SlotCounts:
-        """The counts of all records, of those outside of a fold, or of those in it (`held_out`)."""
+    def slots(self, fold: int = ALL) -> SlotCounts:
+        """The counts of all records, or of those outside of a fold."""
         each = self.n, self.c, self.records
-        if held_out:
-            return SlotCounts(self.pair_context, *(of[fold] for of in each))
         whole = (of.sum(axis=0) for of in each)
         if fold != ALL:
             whole = (np.maximum(of.sum(axis=0) - of[fold], 0.0) for of in each)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick import inference
 from foreclick.batches import sums
 from foreclick.engines import write_readable
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
@@ -237,42 +236,3 @@ def summary(
             f"those of {np.sum(left < _HALF):,} to less than half: column se_next of `contexts`."
         )
     return row, notes
-
-
-def widened(judged: Evaluation, se: float, because: str) -> Evaluation:
-    """An evaluation whose candidate has further errors, and a verdict that still holds with them.
-
-    Production is known without these errors, so a change has the same ones as a value, and a lift
-    has them divided by production.
-
-    Args:
-        judged: an evaluation of one candidate by one estimator.
-        se: the standard error of what is added, independent of the rest.
-        because: a note with the reason.
-    """
-    row, (evidence,) = judged.to_dicts()[0], judged.evidence
-    if row["low"] is None or not se:
-        return judged
-    # What was never shown is in the ends already, and does not add up like errors.
-    less, margin = row.get("borrowed") or 0.0, row.get("margin") or 0.0
-    reach = (row["high"] - row["value"] - margin) / row["se"] if row["se"] else 0.0
-    reach = reach or inference.quantile(evidence.confidence, math.inf)
-    wide = row | {"se": math.hypot(row["se"], se)}
-    ends = [("value", "low", "high", 1.0), ("change", "change_low", "change_high", 1.0)]
-    if row["lift"] is not None:
-        ends.append(("lift", "lift_low", "lift_high", row["production"]))
-    for center, low, high, scale in ends:
-        if row[low] is not None:
-            more = reach * se / scale
-            below = max(row[center] - row[low] - less / scale, 0.0)
-            above = max(row[high] - row[center] - margin / scale, 0.0)
-            wide[low] = row[low] - (math.hypot(below, more) - below)
-            wide[high] = row[high] + (math.hypot(above, more) - above)
-    wide["low"] = max(wide["low"], 0.0)
-    evidence = replace(evidence, low=wide["change_low"], high=wide["change_high"])
-    notes = list(judged.notes)
-    if row["verdict"] in (inference.BETTER, inference.WORSE):
-        verdict, old = inference.judge(evidence), str(inference.Verdict(row["verdict"], ""))
-        wide["verdict"] = verdict.word
-        notes = [str(verdict) if note.startswith(old) else note for note in notes]
-    return Evaluation((wide,), judged.columns, (*notes, because), evidence=(evidence,))

@@ -30,15 +30,12 @@ class PartResult(NamedTuple):
             production's where it stays.
         held_out: the same of policies chosen without a fold, if they are new; a context is called
             as in `fold_number`.
-        lever: Shape (K,): how far the sum of rewards that policies of folds would earn moves with
-            log p_k; 0 if the examination is not estimated.
         rows: how many rows of the log they come from.
     """
 
     contexts: pa.Table
     policy: pa.Table
     held_out: pa.Table
-    lever: Floats
     rows: int
 
 
@@ -71,24 +68,17 @@ class Solving:
         choices, new = self._chosen(counts, ALL, slots, rates)
         policy, changed = self._with_production(counts, new)
         table = _table(counts, policy, counts.contexts.take(pa.array(policy.context)))
-        held_out, lever = [], np.zeros(counts.n.shape[2])
+        held_out = []
         for fold in range(self.folds if self.folds > 1 else 0):
-            others, own = counts.slots(fold), counts.slots(fold, held_out=True)
+            others = counts.slots(fold)
             by = solver.ladder.rates(others) if solver.ladder else None
             _, lists = self._chosen(counts, fold, others, by)
             number = fold_number(counts.first + lists.context, fold, self.folds)
             held_out.append(_table(counts, lists, pa.array(number)))
-            # What a policy earns is judged by the records of its fold.
-            by_p = solver.ladder.rates(own).by_p if solver.ladder else None
-            if by_p is not None:
-                h, mass = np.zeros(own.n.shape), lists.mass * own.records[lists.context]
-                h[:, : len(solver.theta)] = marginals(lists.pairs, mass, len(h)) * solver.theta
-                lever += by_p.of_items(h).sum(axis=0)
         return PartResult(
             self._described(counts, choices, new, slots, rates),
             table.append_column("changed", pa.array(changed)),
             pa.concat_tables(held_out or [table.slice(0, 0)]),
-            lever,
             counts.rows,
         )
 
@@ -212,19 +202,18 @@ def _table(counts: Counts, lists: _Lists, contexts: pa.Array) -> pa.Table:
     return pa.table(columns | {PROBABILITY: pa.array(lists.mass)})
 
 
-def joined(parts: Iterable[PartResult]) -> tuple[pa.Table, pa.Table, FiledLists, Floats]:
+def joined(parts: Iterable[PartResult]) -> tuple[pa.Table, pa.Table, FiledLists]:
     """The policies of all contexts, of which one part is in memory at a time; they lie in files.
 
     Returns:
-        See `PartResult`: contexts, policy, held_out, lever.
+        See `PartResult`: contexts, policy, held_out.
     """
-    contexts, levers = [], []
+    contexts = []
     policy, held_out = TableFile("policy"), FiledLists(PROBABILITY)
     for part in parts:
-        levers.append(part.lever)
         contexts.append(part.contexts)
         policy.add(part.policy)
         held_out.add(part.held_out)
     policy.close()
     held_out.close()
-    return pa.concat_tables(contexts), policy.whole(), held_out, np.sum(levers, axis=0)
+    return pa.concat_tables(contexts), policy.whole(), held_out

@@ -10,21 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from foreclick.batches import Batches, Floats, Totals, batches_of, pooled, ratio, regrouped
+from foreclick.batches import batches_of, pooled, regrouped
 from foreclick.engines import TableLike, default_engine, open_source
 from foreclick.errors import ModelError, PolicyError
+from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.learn.curves import with_curves
-from foreclick.learn.fit import fitted, sample_counts, sampled
-from foreclick.learn.places import curve_information
 from foreclick.learn.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.constraints import Constraints
 from foreclick.optimization.context import Solver
 from foreclick.optimization.counts import Folds, counts_of
-from foreclick.optimization.rates import LadderRates, examination_covariance
-from foreclick.optimization.result import Chosen, Optimized, gains, summary, widened
+from foreclick.optimization.rates import LadderRates
+from foreclick.optimization.result import Chosen, Optimized, gains, summary
 from foreclick.optimization.tables import PartResult, Solving, joined
 from foreclick.options import PART, checked
 from foreclick.policies import Observed, Policy
@@ -155,7 +154,8 @@ def optimize(
         parts = Folds(batches, folds)
         cell, theta, p, ladder = "ip", np.array(what.theta[:depth]), (1.0,) * depth, None
         if isinstance(by, Ladder):
-            ladder, clip = _fit_ladder(batches, what, by), math.inf
+            fit, clip = production_prior(batches, by, what.reward), math.inf
+            ladder = LadderRates(fit, production_covariance(batches, fit))
         else:
             model, p, clip = by.model, by.model.examined(depth), by.clip[0] if by.clip else clip
             cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
@@ -170,24 +170,14 @@ def optimize(
                 done += part.rows
                 say("Choosing the best lists", min(done / max(batches.rows, 1), 1))
 
-        contexts, policy, held_out, lever = joined(solved())
+        contexts, policy, held_out = joined(solved())
         say("Judging")
         judged = None
         if len(held_out):
             judged = _judged(parts, held_out, what, judge, confidence)
-            (judge_by,) = parse_estimators(judge, math.inf)
-            if isinstance(judge_by, Ladder) and judge_by.examination is None and ladder:
-                # This ladder learns the same examination as the one that chooses.
-                se = ladder.se(lever / float(np.asarray(contexts["records"]).sum()))
-                judged = widened(
-                    judged,
-                    se,
-                    "How much positions are examined is itself an estimate, which adds "
-                    f"{se:.2g} to the standard error.",
-                )
         notes = [*notes, *assumed]
         if ladder is not None:
-            notes += drift_of(batches, what.reward, np.array(ladder.examined)).notes()
+            notes += drift_of(batches, what.reward, ladder.fit.theta.p).notes()
     row, words = summary(contexts, judged, (by.name, what.name), explore, folds)
     return Optimized(
         (row,),
@@ -214,8 +204,7 @@ def _chosen_by(metric: object, estimator: object, clip: float) -> tuple[Metric, 
         raise ModelError(f"estimator={estimator!r}: a policy is the best by one of them.")
     by = estimators[0]
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
-        known = None if by.strengths is None else by.strengths[-3:]
-        return what, by if by.top == "ip" else Ladder("ip", known, by.examination)
+        return what, by if by.top == "ip" else Ladder("ip", by.examination)
     if callable(by.model.cell) or not by.model.sees_items or len(by.clip or ()) > 1:
         raise ModelError(
             f"{by.name!r} cannot choose a policy: it needs one clip, and a cell of 'item', of "
@@ -297,37 +286,16 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     return engine.rows(table.select(*columns))
 
 
-def _fit_ladder(batches: Batches, metric: Metric, ladder: Ladder) -> LadderRates:
-    """A ladder in numbers; its examination with its errors, if it is learnt."""
-    fit = fitted(batches.tally, ladder, metric.reward, metric.depth)
-    of_position, of_item, of_context = fit.strengths
-    rates = LadderRates((of_position, of_item, of_context), tuple(fit.examined))
-    if ladder.examination is None:
-        n, w = sample_counts(sampled(batches.tally, metric.reward))
-        covariance = examination_covariance(curve_information(n, w, np.array(fit.examined)))
-        clicks: Floats = w.sum(axis=0)
-        rates = replace(rates, covariance=covariance, clicks=ratio(clicks, clicks.sum()))
-    totals = Totals()  # of the last rung, that of the whole log
-    for counts in counts_of(Folds(batches, 1), metric.reward, batches.shape.depth):
-        n, c = rates.climbed(counts.slots())[-1]
-        totals.add("n", n, counts.pair_context)
-        totals.add("c", c, counts.pair_context)
-    return replace(rates, base=float(ratio(totals.sum("c"), totals.sum("n"))[0]))
-
-
 def _judged(
     folds: Folds, policies: Policy, metric: Metric, judge: EstimatorLike, confidence: float
 ) -> Evaluation:
     """What policies are worth to the records that they were not chosen from.
 
     A fold of a context is a context of its own, whose policy was chosen without it: so this is one
-    evaluation like any other. A ladder learns from the whole log what contexts share, and from a
-    fold the rates by which its policies are judged.
+    evaluation like any other.
     """
     tally = folds.batches.tally
     (by,), _ = with_curves(tally, parse_estimators(judge, math.inf), [metric])
-    if isinstance(by, Ladder):
-        fitted(tally, by, metric.reward, metric.depth)  # stays with the tally
     judged = evaluate(
         regrouped(tally, default_engine(), folds, KEPT),
         policies,

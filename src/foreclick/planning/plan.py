@@ -37,12 +37,11 @@ from foreclick.batches import (
 from foreclick.batches.arrays import value_of_each
 from foreclick.estimate.cells import row_credit
 from foreclick.estimate.columns import View
-from foreclick.estimate.ladder import score_ladder
-from foreclick.estimate.work import log_rate
+from foreclick.estimate.fitting import fit_prior
+from foreclick.estimate.prior import score_prior
 from foreclick.estimators import LADDERS
 from foreclick.inference import student
 from foreclick.inference.intervals import quantile
-from foreclick.learn.fit import fitted
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.policies import Policy
@@ -122,14 +121,14 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     ladder = LADDERS["ladder"]
-    fit = fitted(tally, ladder, metric.reward, depth)
-    base, ask = log_rate(tally, fit, metric.reward), Ask(ladder.model, metric, math.inf, ladder)
+    fit = fit_prior(tally, ladder, metric.reward, [candidate], depth, drop=False)
+    ask = Ask(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
     for batch in batches:
         view = View.of(batch, [candidate], depth, ())
         new = view.members[0]
         coding = new.coding
-        credit = score_ladder(view, [ask], fit, base, rows=False).value[0]
+        credit = score_prior(view, [ask], fit, rows=False).value[0]
         f, n, count = row_credit(batch, metric), batch.n, batch.context_count
         reward = sums(batch.row_context, n * f, count)
         squares = sums(batch.row_context, n * f * f, count)

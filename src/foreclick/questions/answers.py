@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from foreclick import inference
-from foreclick.batches import FEW_RECORDS, contexts_repeat
+from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat
 from foreclick.errors import ForeclickWarning
-from foreclick.estimate.estimates import Estimate
+from foreclick.estimate.estimates import Estimate, Estimates
 from foreclick.estimators import Ladder
 from foreclick.learn.above import ALARM
-from foreclick.learn.prior import Prior
+from foreclick.learn.trend import drift_of
 from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
 from foreclick.question import Question
@@ -383,13 +383,16 @@ def rung_notes(estimates: Sequence[Estimate]) -> list[str]:
     return notes
 
 
-def reaction_notes(priors: Sequence[Prior]) -> list[str]:
-    """That production learns from its clicks, or that nobody can tell."""
-    for prior in priors:
+def prior_notes(counted: Tally, found: Estimates) -> list[str]:
+    """That production learns from its clicks, and that the rates of items change with time."""
+    notes = []
+    for prior in found.priors[:1] if found.question.clusters else ():
         if prior.reacting > ALARM:
             z = f"z = {prior.reacting:.0f}"
-            return [f"Production reacts to the log's clicks ({z}); the answer allows for it."]
-    return []
+            notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
+        if counted.shape.period:
+            notes += drift_of(batches_of(counted), prior.reward, prior.theta.p).of_items()
+    return notes
 
 
 def _silent(name: str, rows: list[dict[str, Any]]) -> str:

@@ -19,13 +19,13 @@ from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
-from foreclick.learn.trend import trend_notes
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any
 from foreclick.options import checked, choice
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.progress import Say
 from foreclick.question import Question, check_metrics
+from foreclick.questions.answers import prior_notes
 from foreclick.questions.evaluate import usual_estimators
 from foreclick.questions.verdicts import beyond, contradicts, largest_slots
 from foreclick.results import Headline, Result, Value, format_value, span
@@ -160,7 +160,7 @@ def compare(
     announce_effort(counted, by, len(policies))
     found = estimate(counted, question)
     each = [found.of_candidate(c) for c in range(len(policies))]
-    notes += trend_notes(counted, question) + assumed
+    notes += prior_notes(counted, found) + assumed
     views = []
     for estimates in zip(*each, strict=True):
         named = dict(zip(candidates, estimates, strict=True))

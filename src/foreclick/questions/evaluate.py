@@ -16,7 +16,6 @@ from foreclick.estimators import Estimator, EstimatorLike, parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
-from foreclick.learn.trend import trend_notes
 from foreclick.logs import PERIOD
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Choice, checked, made_by
@@ -37,7 +36,7 @@ from foreclick.questions.answers import (
     flat_metrics,
     headline_of,
     is_blind,
-    reaction_notes,
+    prior_notes,
     repetition_note,
     rung_notes,
     verdict_notes,
@@ -312,8 +311,7 @@ def evaluate(
             notes.append(
                 "The intervals hold at every look together, however often the log is looked at."
             )
-        notes += trend_notes(counted, question)
-    notes += assumed + rung_notes(estimates) + reaction_notes(found.priors)
+    notes += assumed + rung_notes(estimates) + prior_notes(counted, found)
     notes += coverage_notes(rows, estimates, found.ignored_contexts(0))
     return Evaluation(
         tuple(rows),

@@ -1,0 +1,300 @@
+"""The ladder on the prior, against rates solved for all at once; and what holds in any log."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import foreclick as fc
+from foreclick.batches import EMPTY, batches_of
+from foreclick.errors import ModelError
+from foreclick.estimate.columns import View
+from foreclick.estimate.fitting import fit_prior, known_part, production_prior
+from foreclick.estimate.prior import prior_worth, score_prior
+from foreclick.estimators import Top
+from foreclick.learn.prior import Alike, Prior, Theta
+from foreclick.learn.shrinkage import FEWEST, readers
+from foreclick.metrics import Metric
+from foreclick.question import Ask
+from tests.answers import answer, close
+from tests.servers import Engine
+from tests.truth import ladder as oracle
+from tests.truth.oracle import Policy, Record, clicks_at, dcg_at
+from tests.truth.random_logs import DEEPEST, lists_table, log_table, marginals_table, random_case
+
+STRENGTHS = {"list": (4.0, 7.0, 3.0), "ip": (3.0,)}
+P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
+BETA = (-1.2, 0.4, 0.3, -0.2, 0.3, 0.2, 0.1, 0.05)
+BARE = (-0.9, 0.2, 0.4)
+THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
+OPTIONS: dict[str, Any] = {"missing": "drop", "clusters": "record"}
+
+
+def given_fit(
+    tally: fc.Tally, top: Top, stopping: float, policies: list[fc.Policy], alike: Alike
+) -> Prior:
+    """A ladder of which everything is given that is learnt otherwise."""
+    ladder = fc.Ladder(top, P, stopping=stopping)
+    fit = fit_prior(tally, ladder, "clicks", policies, DEEPEST, drop=True)
+    depth = len(fit.theta.p)
+    return replace(
+        fit,
+        theta=Theta(np.array(BETA), np.array(P[:depth]), 3.0, 8.0),
+        base=Theta(np.array([-1.0, 0.3, 0.2, -0.1]), np.array(P[:depth]), 2.0, 5.0),
+        strengths=STRENGTHS[top],
+        stopping=stopping,
+        alike=(alike,),
+        bare=(np.array(BARE),),
+        unit=1.0,
+    )
+
+
+def value_of(
+    tally: fc.Tally, fit: Prior, policy: fc.Policy, metric: str
+) -> tuple[float, float, float]:
+    """What a candidate is worth, by columns and by its lists; and production, by these too."""
+    total = records = lists = 0.0
+    ask = Ask(fit.ladder.model, Metric(metric), math.inf, fit.ladder)
+    for whole in batches_of(tally):
+        view = View.of(whole, [policy], DEEPEST, ())
+        batch = known_part(whole, view.known)
+        view = View.of(batch, [policy], DEEPEST, ())
+        total += float(score_prior(view, [ask], fit, rows=False).value.sum())
+        worth = prior_worth(view, [ask], fit)[0]
+        mass = view.policies.lists.mass * batch.context_n[view.policies.lists.context]
+        lists += float(worth @ mass)
+        records += float(batch.n.sum())
+    return total / records, lists / records, records
+
+
+INSIDE, OUTSIDE = Alike(25.0, 0.6), Alike(30.0, 0.5, 0.25, 0.3)
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("alike", [INSIDE, OUTSIDE])
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 0.0), ("ip", 0.0)])
+def test_it_is_what_fits_all_counts_best(top: Top, stopping: float, alike: Alike, seed: int):
+    case = random_case(f"case{seed}", np.random.default_rng(seed), text=seed == 1)
+    tally = fc.tally(fc.read_log(log_table(case.records)))
+    lists = fc.Lists(lists_table(case.candidate))
+    fit = given_fit(tally, top, stopping, [lists], alike)
+    truth = oracle.Truth.of(fit)
+    for metric, theta in THETA.items():
+        right = truth.value(case.records, case.candidate, theta)
+        assert close(value_of(tally, fit, lists, metric)[0], right, 1e-9), metric
+
+
+@pytest.mark.truth
+def test_a_list_is_worth_what_a_candidate_of_it_alone_is():
+    case = random_case("worth", np.random.default_rng(9))
+    tally = fc.tally(fc.read_log(log_table(case.records)))
+    lists = fc.Lists(lists_table(case.candidate))
+    fit = given_fit(tally, "list", 0.7, [lists], INSIDE)
+    truth = oracle.Truth.of(fit)
+    known = [r for r in case.records if r.context in case.candidate]
+    worth = sum(
+        truth.worth(
+            truth.solve([r for r in known if r.context == x], case.candidate[x]).rate,
+            case.candidate[x],
+            THETA["clicks@2"],
+        )
+        * sum(r.context == x for r in known)
+        for x in {r.context for r in known}
+    )
+    assert close(value_of(tally, fit, lists, "clicks@2")[1], worth / len(known), 1e-9)
+
+
+@pytest.mark.truth
+def test_what_is_learnt_is_the_same_on_every_engine(engine: Engine):
+    records = random_case("learnt", np.random.default_rng(4), text=True).records * 5
+    table = log_table(records, day=[f"day {d}" for d in split(records, 5)])
+    fits = [
+        production_prior(
+            batches_of(fc.tally(fc.read_log(source, period="day"))), fc.Ladder(), "clicks"
+        )
+        for source in (table, engine.load(table))
+    ]
+    assert fits[0].strengths == fits[1].strengths
+    np.testing.assert_allclose(fits[0].theta.beta, fits[1].theta.beta, rtol=1e-9)
+
+
+def split(records: list[Record], parts: int) -> list[int]:
+    return [i * 7 % parts for i in range(len(records))]
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize("forward", [False, True])
+@pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 0.0), ("ip", 0.0)])
+def test_a_backtest_is_a_loop_over_periods(top: Top, stopping: float, *, forward: bool):
+    """Given what the whole log says of words, levels and stopping."""
+    case = random_case("held", np.random.default_rng(5))
+    records = case.records * 2
+    days = split(records, 4)
+    tally = fc.tally(fc.read_log(log_table(records, day=days), period="day"))
+    ladder = fc.Ladder(top, P, stopping=stopping)
+    batches = batches_of(tally)
+    fit = production_prior(batches, ladder, "clicks")
+    fit = replace(fit, strengths=STRENGTHS[top], theta=replace(fit.theta, a=3.0, t=8.0))
+    batches.kept["prior", ladder, "clicks"] = fit
+    found = fc.backtest(tally, estimators=[ladder], metrics="clicks@2", forward=forward)
+    truth = oracle.Truth.of(fit)
+    errors = []
+    dated = list(zip(records, days, strict=True))
+    for context in {record.context for record in records}:
+        whole = [r for r in records if r.context == context]
+        for day in range(4):
+            own = [r for r, d in dated if d == day and r.context == context]
+            others = [
+                r for r, d in dated if (d < day if forward else d != day) and r.context == context
+            ]
+            if not own or not others:
+                continue
+            lists: dict[Any, float] = {}
+            for r in own:
+                lists[r.items] = lists.get(r.items, 0.0) + 1 / len(own)
+            earned = float(np.mean([sum(r.clicks[:2]) for r in own]))
+            rate = truth.held_out(whole, others, lists)
+            errors.append(truth.worth(rate, lists, THETA["clicks@2"]) - earned)
+    assert found["pairs"] == [len(errors)]
+    assert close(found["rmse"][0], math.sqrt(np.mean(np.square(errors))), 1e-8)
+    assert close(found["bias"][0], float(np.mean(errors)), 1e-8)
+
+
+# --- what holds in any log ------------------------------------------------------------------------
+
+
+def covered_case() -> tuple[fc.Log, Any]:
+    """A candidate whose slots were all seen, at several positions."""
+    rng = np.random.default_rng(2)
+    lists = [(1, 2, 3), (2, 1, 3), (3, 2, 1), (1, 3, 2)]
+    records = [
+        Record("q", lists[i % 4], tuple((rng.random(3) < 0.4).astype(float))) for i in range(200)
+    ]
+    candidate = {"context": ["q", "q"], "items": [[2, 1, 3], [1, 3, 2]], "probability": [0.3, 0.7]}
+    return fc.read_log(log_table(records)), fc.Lists(pa.table(candidate))
+
+
+@given(seed=st.integers(0, 10_000), order=st.randoms(use_true_random=False))
+@settings(max_examples=8, deadline=None)
+def test_the_order_of_rows_changes_no_bit(seed: int, order: Any):  # noqa: ANN401
+    case = random_case("any", np.random.default_rng(seed))
+    lists = fc.Lists(lists_table(case.candidate))
+    records = case.records * 2
+    shuffled = list(records)
+    order.shuffle(shuffled)
+    one, other = (
+        answer(fc.read_log(log_table(rows)), lists, "ladder", "clicks@3", **OPTIONS)
+        for rows in (records, shuffled)
+    )
+    assert one == other
+
+
+@given(
+    mu=st.lists(st.floats(-0.5, 2), min_size=2, max_size=6),
+    stopping=st.floats(0, 1),
+    above=st.integers(0, 4),
+)
+def test_fewer_readers_get_further_down(mu: list[float], stopping: float, above: int):
+    shown = np.arange(len(mu))[None]
+    found = readers(np.array(mu), shown, stopping)[0]
+    assert found[0] == 1
+    assert (np.diff(found) <= 0).all()
+    assert (found >= FEWEST ** (len(mu) - 1)).all()
+    j = above % len(mu)
+    worse = [*mu[:j], 0.0, *mu[j + 1 :]]  # whoever likes nothing there goes on
+    nothing = np.where(shown == j, EMPTY, shown)
+    without = readers(np.array(mu), nothing, stopping)
+    assert (without >= found).all()
+    assert (readers(np.array(worse), shown, stopping) == without).all()
+    assert (readers(np.array(mu), shown, 0.0) == 1).all()
+
+
+def test_marginals_say_all_that_the_top_ip_needs():
+    case = random_case("slots", np.random.default_rng(12))
+    log = fc.read_log(log_table(case.records * 2))
+    for metric in THETA:
+        one, other = (
+            answer(log, policy, "ladder-ip", metric, **OPTIONS)
+            for policy in (
+                fc.Lists(lists_table(case.candidate)),
+                fc.Marginals(marginals_table(case.candidate)),
+            )
+        )
+        for name in ("value", "se", "change", "covered"):
+            assert close(one[name], other[name], 1e-9), name
+
+
+def test_it_answers_for_what_was_never_shown_and_says_how():
+    log, _ = covered_case()
+    new = {"context": ["q"], "items": [[9, 1, 2]]}
+    found = fc.evaluate(log, new, estimators=["ip", "ladder"], metrics="clicks@3", clusters=None)
+    assert found["value"][1] > found["value"][0]
+    assert any("ladder" in note and "never shown" in note for note in found.notes)
+
+
+def test_records_that_nobody_counted_are_not_none_of_them():
+    log, candidate = covered_case()
+    options: dict[str, Any] = {"estimators": ["ip", "ladder"], "metrics": "clicks@3"}
+    with_intervals = fc.evaluate(log, candidate, **options)
+    without = fc.evaluate(log, candidate, clusters=None, **options)
+    assert with_intervals["ess"][1] > 0
+    assert without["ess"] == [with_intervals["ess"][0], None]
+    assert "ess" in without.shown
+    alone = fc.evaluate(log, candidate, clusters=None, **options | {"estimators": ["ladder"]})
+    assert alone["ess"] == [None]
+    assert "ess" not in alone.shown
+
+
+def test_a_candidate_that_is_a_sample_widens_the_interval():
+    case = random_case("sampled", np.random.default_rng(21))
+    log = fc.read_log(log_table(case.records * 4))
+    seen = [r for r in case.records * 2 if r.context == case.records[0].context]
+    lists: dict[Any, dict[Any, float]] = {c: {} for c in {r.context for r in seen}}
+    for r in seen:
+        lists[r.context][r.items] = lists[r.context].get(r.items, 0.0) + 1 / len(seen)
+    drawn, known = fc.Observed(fc.read_log(log_table(seen))), fc.Lists(lists_table(lists))
+    one = answer(log, drawn, fc.Ladder(), "clicks@2", **OPTIONS)
+    other = answer(log, known, fc.Ladder(), "clicks@2", **OPTIONS)
+    assert close(one["value"], other["value"], 1e-10)
+    assert one["se"] > other["se"]
+
+
+def test_segments_share_one_ladder_and_add_up_to_it():
+    case = random_case("seg", np.random.default_rng(8))
+    known = [r for r in case.records if r.context in case.candidate]
+    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in known[::2]]
+    table = log_table(known + other, half=["a"] * len(known) + ["b"] * len(other))
+    lists: Policy = case.candidate
+    asked: dict[str, Any] = {"estimators": "ladder", "metrics": "clicks@2", "clusters": None}
+    log = fc.read_log(table, segments=("half",))
+    found = fc.evaluate(log, fc.Lists(lists_table(lists)), missing="drop", by="half", **asked)
+    whole = fc.evaluate(log, fc.Lists(lists_table(lists)), missing="drop", **asked)
+    total = sum(v * n for v, n in zip(found["value"], found["records"], strict=True))
+    assert close(total / sum(found["records"]), whole["value"][0], 1e-9)
+    assert close(found.whole[0]["value"], whole["value"][0], 1e-9)
+    assert found["value"][1] > found["value"][0]
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_refusals():
+    log, candidate = covered_case()
+    with pytest.raises(ModelError, match="say 'list' or 'ip'"):
+        fc.Ladder("item")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="does not know what stands above"):
+        fc.Ladder("ip", stopping=0.5)
+    with pytest.raises(ModelError, match="from 0 to 1"):
+        fc.Ladder(stopping=1.5)
+    with pytest.raises(ModelError, match="no use for logging="):
+        fc.evaluate(log, candidate, estimators="ladder", logging=candidate)
+    with pytest.raises(ModelError, match="Ask for 'prefix', 'ip' and 'item'"):
+        fc.support(log, candidate, estimators=["ladder"])
