@@ -229,8 +229,7 @@ def _climbs(options: Mapping[str, Any]) -> bool:
     named = options.get("estimators", ())
     listed = named if isinstance(named, list | tuple) else [named]
     ladders = [one for one in listed if isinstance(one, fc.Ladder)]
-    learning = [one for one in ladders if not (one.strengths and one.examination) or one.stopping]
-    return bool(learning) or any(str(one) in {"all", "ladder", "ladder-ip"} for one in listed)
+    return bool(ladders) or any(str(one) in {"all", "ladder", "ladder-ip"} for one in listed)
 
 
 def _looked_up(case: Case, value: Any) -> Any:  # noqa: ANN401 - an option

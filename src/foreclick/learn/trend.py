@@ -110,7 +110,7 @@ def _scores(batch: Batch, reward: str, examined: Floats, known: int) -> tuple[Fl
         weight = of_list[:, None] * examined[: batch.depth]
         exposed.append(sums(pairs, weight, batch.pair_count + 1)[:-1])
     e, et, ett = exposed
-    earned = batch.rewards[reward]
+    earned = batch.reward(reward)
     pair = pairs[batch.row_list[earned.row], earned.position]
     worth = earned.value * n[earned.row]
     clicks, moment = (
