@@ -84,6 +84,8 @@ class Ladder:
         stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
+        same_retrieval: whether production could have shown all that the candidate shows. By default
+            nobody knows, and the upper end of an interval allows that it could not.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
@@ -95,12 +97,15 @@ class Ladder:
     top: Top
     examination: Examination
     stopping: float | None
+    same_retrieval: bool
 
     def __init__(
         self,
         top: Top = "list",
         examination: Examination = None,
         stopping: float | None = None,
+        *,
+        same_retrieval: bool = False,
     ) -> None:
         if top not in ("list", "ip"):
             raise ModelError(f"top={top!r}: say 'list' or 'ip'.")
@@ -118,6 +123,7 @@ class Ladder:
         object.__setattr__(self, "examination", None if learnt else examination)
         kappa = 0.0 if top == "ip" else None if stopping is None else float(stopping)
         object.__setattr__(self, "stopping", kappa)
+        object.__setattr__(self, "same_retrieval", same_retrieval)
 
     @property
     def name(self) -> str:

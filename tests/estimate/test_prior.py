@@ -212,6 +212,22 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
         assert gap == pytest.approx(lower[new, rank].mean(), abs=0.12)
 
 
+def test_items_out_of_reach_are_seen_by_what_is_missing_at_the_top():
+    found, tally = drawn(shop.Shop(records=8_000, queries=300, alien=(0.3, 0.0)), 5)
+    asked: Any = {"metrics": "clicks@3"}
+    rows = {
+        told: fc.evaluate(
+            tally, ranking(found, "better"), estimators=fc.Ladder(same_retrieval=told), **asked
+        )
+        for told in (False, True)
+    }
+    assert any("unable to show about" in note for note in rows[False].notes)
+    assert not any("unable to show" in note for note in rows[True].notes)
+    truth = found.lift("better", "clicks@3")
+    assert abs(rows[False]["lift"][0] - truth) < abs(rows[True]["lift"][0] - truth)
+    assert rows[False]["lift_low"][0] < truth < rows[False]["lift_high"][0]
+
+
 def test_a_log_without_clicks_has_an_answer():
     rows = {"context": ["q"] * 20, "items": [[1, 2], [2, 3]] * 10, "clicks": [[0, 0]] * 20}
     row = fc.evaluate(rows, {"context": ["q"], "items": [[3, 1]]}, estimators="ladder").to_dicts()
@@ -219,10 +235,9 @@ def test_a_log_without_clicks_has_an_answer():
 
 
 def test_a_given_examination_is_no_estimate():
-    _, tally = drawn(SMALL, 5)
+    found, tally = drawn(SMALL, 5)
     looks = [k**-0.8 for k in range(1, 5)]
     asked: Any = {"metrics": "clicks@3"}
-    found, _ = drawn(SMALL, 5)
     wide = [
         row["change_high"] - row["change_low"]
         for ladder in (fc.Ladder(), fc.Ladder(examination=looks))

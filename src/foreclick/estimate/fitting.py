@@ -114,7 +114,7 @@ def fit_prior(
         inverse=inverse,
         known=known,
         by_stopping=by_stopping,
-        alike=tuple(alike(shown[0, j], shown[1, j]) for j in range(c)),
+        alike=tuple(alike(*shown[:, j], same_retrieval=ladder.same_retrieval) for j in range(c)),
         bare=tuple(_bare(parts, theta, words, j) for j in range(c)),
         voices=tuple(voices),
         leaking=leaking,

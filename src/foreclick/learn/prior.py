@@ -535,7 +535,7 @@ class Alike(NamedTuple):
     most: float = 0.0
 
 
-def alike(listed: Floats, both: Floats) -> Alike:
+def alike(listed: Floats, both: Floats, *, same_retrieval: bool = False) -> Alike:
     """The pool, the correlation and the outside by which production shows what a candidate does.
 
     With f_k the share of what the candidate has at rank k that production has in its list, were
@@ -544,6 +544,7 @@ def alike(listed: Floats, both: Floats) -> Alike:
     Args:
         listed: Shape (K,): what the candidate shows at each rank.
         both: Shape (K,): which part of it production's lists have, too.
+        same_retrieval: whether production can show all that the candidate can.
     """
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
 
@@ -551,7 +552,7 @@ def alike(listed: Floats, both: Floats) -> Alike:
     shared = both / np.maximum(listed, 1e-300)
     weight = listed / max(listed.sum(), 1e-300)
     rho = np.linspace(0, 0.99, 67)[:, None, None]
-    outside = np.arange(0, 0.8, 0.05)
+    outside = np.arange(0, 0.05 if same_retrieval else 0.8, 0.05)
     best = np.full(len(outside), np.inf)
     found = [Alike(4.0 * depth, 0.0)] * len(outside)
     for pool in depth * 1.25 * 1.3 ** np.arange(13):

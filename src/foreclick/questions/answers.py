@@ -351,16 +351,7 @@ def coverage_notes(
     return notes
 
 
-_RUNGS = {
-    "list": "seen in the same list",
-    "prefix": "seen below the same items",
-    "position": "seen at this position",
-    "item": "inferred from other positions",
-    "context": "from the context's mean",
-    "log": "from the mean of all contexts",
-    "rankers": "from how the rankers place them",
-    "new": "on items never shown there",
-}
+_RESTS_ON = {"rankers": "on how the rankers place them", "new": "on items never shown there"}
 
 
 def rung_notes(estimates: Sequence[Estimate]) -> list[str]:
@@ -368,18 +359,19 @@ def rung_notes(estimates: Sequence[Estimate]) -> list[str]:
     totals: dict[str, dict[str, float]] = {}
     for one in estimates:
         for rung, share in (one.parts[0].rungs or {}).items():
+            words = _RESTS_ON.get(rung, "on clicks on these items")
             mine = totals.setdefault(one.estimator, {})
-            mine[rung] = mine.get(rung, 0.0) + share
+            mine[words] = mine.get(words, 0.0) + share
     notes = []
     for name, mine in totals.items():
         whole = sum(mine.values())
         shares = [
-            f"{share / whole:.1%} {_RUNGS[rung]}"
-            for rung, share in mine.items()
+            f"{share / whole:.1%} {words}"
+            for words, share in mine.items()
             if whole and share / whole >= _WORTH_SAYING
         ]
         if shares:
-            notes.append(f"Where {name} looked: {', '.join(shares)}.")
+            notes.append(f"What {name} says rests {', '.join(shares)}.")
     return notes
 
 
@@ -390,6 +382,13 @@ def prior_notes(counted: Tally, found: Estimates) -> list[str]:
         if prior.reacting > ALARM:
             z = f"z = {prior.reacting:.0f}"
             notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
+        if outside := max((one.outside for one in prior.alike), default=0.0):
+            notes.append(
+                f"Production seems unable to show about {outside:.0%} of what the candidate shows: "
+                "another retrieval, or new stock. These items are taken to be as good as others "
+                "that the candidate places so high, within a factor of two or three. If production "
+                "could have shown them, say estimators=Ladder(same_retrieval=True)."
+            )
         if counted.shape.period:
             notes += drift_of(batches_of(counted), prior.reward, prior.theta.p).of_items()
     return notes
