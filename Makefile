@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop exam examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop replay exam examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ headline: ## What the default answer says of candidates of known worth (minutes;
 
 shop: ## The default answer in a search shop with a long tail (5 minutes; ARGS="--regimes all --logs 2 --quiet")
 	$(VENV)/bin/python -m benchmarks.shop $(ARGS)
+
+replay: ## 60 simulated A/B tests, predicted and measured (an hour; ARGS="--records 100000 --forward --jobs 2")
+	$(VENV)/bin/python -m benchmarks.replay $(ARGS)
 
 exam: ## The default answer where rankers are really trained (half an hour; ARGS="--logs 2 --jobs 2")
 	$(VENV)/bin/python -m benchmarks.exam $(ARGS)

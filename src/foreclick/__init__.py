@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from foreclick.questions.evaluate import Evaluation, evaluate
     from foreclick.questions.examination import Examination, examination
     from foreclick.questions.judgments import Judgments, judgments
+    from foreclick.questions.replay import replay
+    from foreclick.questions.replayed import Replay
     from foreclick.questions.report import Report, report
     from foreclick.questions.support import Support, support
     from foreclick.tallies.base import Tally, tally
@@ -54,6 +56,7 @@ __all__ = [
     "Policy",
     "Ranking",
     "Ratio",
+    "Replay",
     "Report",
     "Support",
     "Tally",
@@ -72,6 +75,7 @@ __all__ = [
     "optimize",
     "read_log",
     "read_tally",
+    "replay",
     "report",
     "simulate",
     "support",
@@ -95,6 +99,8 @@ _HOMES = {
     "questions.examination": "Examination examination",
     "planning.explore": "Explored explore",
     "questions.judgments": "Judgments judgments",
+    "questions.replay": "replay",
+    "questions.replayed": "Replay",
     "questions.report": "Report report",
     "questions.support": "Support support",
     "tallies.base": "Tally tally",

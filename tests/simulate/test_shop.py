@@ -4,6 +4,8 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 from foreclick.errors import MetricError, SimulationError
@@ -163,3 +165,39 @@ def test_refusals():
             Shop(**wrong)
     with pytest.raises(MetricError, match="clicks by position"):
         draw(TINY).lift("better", "success@3")
+
+
+class TestABTest:
+    SHOP = replace(TINY, records=60_000, test="worse", start=1, candidates=())
+
+    @pytest.fixture
+    def drawn(self):
+        return draw(self.SHOP, seed=4)
+
+    def test_users_stay_in_their_arm(self, drawn):
+        table = drawn.log.to_pandas()
+        assert table.variant[table.day == 0].isna().all()
+        assert set(table.variant[table.day > 0]) == set(shop.ARMS)
+        assert (table[table.day > 0].groupby("user").variant.nunique() == 1).all()
+
+    def test_the_truth_is_what_is_counted(self, drawn):
+        table = drawn.log.to_pandas()
+        tested = table[table.day > 0]
+        for name, some in tested.groupby("variant"):
+            counted = np.stack(some.clicks).mean(axis=0)
+            assert counted == pytest.approx(drawn.expected[name], abs=0.03)
+        assert drawn.lift("treatment", "clicks@3", "control") < 0
+
+    def test_what_is_pooled_is_learnt_by_both(self):
+        apart, pooled = (
+            draw(replace(self.SHOP, feedback=1.0, pooled=pooled), seed=4).log
+            for pooled in (False, True)
+        )
+        before = pa.compute.less_equal(apart["day"], 1)  # the first day of the test knows the same
+        assert apart.filter(before).equals(pooled.filter(before))
+        assert not apart.equals(pooled)
+
+    @pytest.mark.parametrize("wrong", [{"test": "best"}, {"share": 1.0}, {"start": 4}])
+    def test_no_such_test(self, wrong):
+        with pytest.raises(SimulationError, match="is no shop"):
+            replace(TINY, **wrong)

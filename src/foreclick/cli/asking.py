@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: `command` reads the types of fields.
 import inspect
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
@@ -26,10 +27,12 @@ from foreclick.cli.questions import (
     Uncertainty,
     Verdicts,
 )
-from foreclick.cli.values import Count, Flag, Period
+from foreclick.cli.values import Column, Count, File, Flag, Period
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from foreclick.progress import Say
     from foreclick.results import Result
 
@@ -57,6 +60,10 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
     backtest: Flag = None
     """let the verdict allow for how far off the estimator is in a backtest of the log"""
 
+    replay: File = None
+    """a tally of past A/B tests, with the segment variant (and experiment): let the verdict allow
+    for how far off predictions of them are"""
+
     trained_until: Period = None
     """the last period whose clicks the candidate was trained on; later ones alone count"""
 
@@ -66,6 +73,15 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
         guardrails = dict(options.pop("guardrails", ()))
         if self.trained_until is not None:
             options["trained_until"] = self.trained_until
+        if self.backtest and self.replay:
+            raise SourceError(
+                "--backtest and --replay: a verdict allows for one. Give one of them."
+            )
+        if self.replay:
+            past = fc.read_tally(self.replay)
+            test = "experiment" if "experiment" in past.shape.segments else None
+            metrics = [*options.get("metrics", usual_metrics()), *guardrails]
+            options["backtest"] = fc.replay(past, experiment=test, metrics=metrics, progress=say)
         if self.backtest:
             log = fc.tally(log)
             options["backtest"] = _backtested(log, options, guardrails, say)
@@ -78,6 +94,12 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
         return any(len(found or ()) > 1 for found in (self.metrics, self.estimators, self.clip))
 
 
+def usual_metrics() -> "Sequence[str]":
+    """The metrics that `evaluate` has by default."""
+    found: Sequence[str] = inspect.signature(fc.evaluate).parameters["metrics"].default
+    return found
+
+
 def _backtested(
     log: "fc.Tally", options: dict[str, Any], guardrails: dict[str, float], say: "Say"
 ) -> "fc.Backtest":
@@ -87,8 +109,7 @@ def _backtested(
     say("Holding out one period after the other")
     same: dict[str, Any] = {"estimators": ["ladder", "ip"]}  # those that evaluate asks by default
     same |= {k: v for k, v in options.items() if k in ("estimators", "clip")}
-    usual = inspect.signature(fc.evaluate).parameters["metrics"].default
-    asked = parse_any([*options.get("metrics", usual), *guardrails])
+    asked = parse_any([*options.get("metrics", usual_metrics()), *guardrails])
     parts = [part for metric in asked for part in metric.parts if not part.shown]
     return fc.backtest(log, metrics=list(dict.fromkeys(parts)), **same, progress=say)
 
@@ -267,6 +288,37 @@ class Backtest(Log, Question, Clip, Protocol, Written):
         if self.count_by is not None:  # --weight is a column of the log
             options["weight"] = self.count_by
         return fc.backtest(log, **options, progress=say)
+
+
+@command("LOG…")
+class Replay(Log, Metrics, Confidence, Written):
+    """Past A/B tests: predicted beside measured.
+
+    The log has the lists and clicks of all arms. A tally was made with --segments variant.
+
+    Examples:
+      foreclick replay tests.parquet --context query --period day --unit user --variant arm
+      foreclick replay tally.parquet --experiment test --control old --chart replay.png
+    """
+
+    verb = "replay"
+    variant: Column = None
+    """which arm a record belongs to"""
+    experiment: Column = None
+    """which test, if there were several"""
+    control: Annotated[str | None, Parameter(metavar="ARM")] = None
+    """the arm that was there before; by default the one called control, else the largest"""
+
+    def run(self, files: list[str], say: "Say") -> "Result":
+        from foreclick.tallies.reading import is_tally
+
+        say("Reading the log")
+        names = [self.variant or "variant", *([self.experiment] if self.experiment else [])]
+        raw = not all(is_tally(file) for file in files)
+        segments = list(dict.fromkeys([*(self.segments or ()), *names])) if raw else self.segments
+        log = replace(self, segments=segments).read(files)
+        asked = {k: v for k in ("variant", "experiment", "control") if (v := getattr(self, k))}
+        return fc.replay(log, **asked, **self.given(Metrics, Confidence), progress=say)
 
 
 @command("LOG…")

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from foreclick.batches import Floats
+from foreclick.batches import Bools, Floats, Ints
 from foreclick.estimate.columns import Totals
 from foreclick.estimate.sums import along
 from foreclick.question import Question
@@ -53,6 +53,7 @@ class Covariance:
     Attributes:
         count: how many candidates there are.
         width: how many columns; production's come first, one for each metric.
+        filled: which clusters have records, by part and kind.
     """
 
     def __init__(self, question: Question, totals: Totals) -> None:
@@ -64,6 +65,7 @@ class Covariance:
         ]
         self._starts = np.cumsum([len(question.parts), *widths])
         self.width = int(self._starts[-1])
+        self.filled: dict[tuple[int, str], Bools] = {}
 
     # --- what records show ------------------------------------------------------------------------
 
@@ -103,7 +105,8 @@ class Covariance:
                 continue
             numbers = [-1, *range(len(self.question.groups))]
             each = np.concatenate([self.totals.sums[kind, g][s] for g in numbers], axis=1)
-            each = each[each[:, counts] > 0]
+            self.filled[s, kind] = each[:, counts] > 0
+            each = each[self.filled[s, kind]]
             rows = each[:, others] - each[:, [counts]] * centre
             found.append((kind, rows @ turn.T / n))
         self._influence[s] = found, covariance
@@ -141,6 +144,11 @@ class Covariance:
             return found, None
         size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))
         return found, np.where(size > 0, size, 1.0)
+
+    def by_cluster(self, s: int, design: Floats) -> dict[str, tuple[Ints, Floats]]:
+        """By kind: the numbers of clusters with records, and the errors of a question there."""
+        rows, _ = self._rows(s)
+        return {kind: (np.flatnonzero(self.filled[s, kind]), each @ design) for kind, each in rows}
 
     def paired(self, s: int, design: Floats) -> Floats:
         """The covariance of questions, of which differences are as if only two had been asked.

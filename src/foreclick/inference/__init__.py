@@ -1,5 +1,6 @@
 """From a covariance to what can be said: intervals of a value, a change and a lift. NumPy only."""
 
+from foreclick.inference.agreement import Told, mean_difference, slope, widening
 from foreclick.inference.contrasts import Contrasts, benjamini_hochberg, contrasts, holm
 from foreclick.inference.intervals import (
     Interval,
@@ -38,6 +39,7 @@ __all__ = [
     "Contrasts",
     "Evidence",
     "Interval",
+    "Told",
     "Verdict",
     "anytime",
     "benjamini_hochberg",
@@ -50,7 +52,10 @@ __all__ = [
     "jackknife",
     "judge",
     "lift",
+    "mean_difference",
     "quantile",
     "rate_intervals",
+    "slope",
     "value",
+    "widening",
 ]

@@ -37,6 +37,16 @@ def beyond(t: ArrayLike, freedom: float) -> NDArray[np.float64]:
     return np.asarray(found, dtype=np.float64)
 
 
+def chi_square(upper: float, freedom: float) -> float:
+    """Where the distribution function of χ² reaches `upper`.
+
+    Examples:
+        >>> round(chi_square(0.95, 1), 2)
+        3.84
+    """
+    return float(_special().chdtri(freedom, 1 - upper))
+
+
 def _special() -> ModuleType:
     # A third of the time that `import foreclick` would take, for what many sessions never ask.
     from scipy import special  # noqa: PLC0415

@@ -17,8 +17,9 @@ Both ends hold whatever is true of what the log cannot see: at the lower one wha
 earns nothing, at the upper one as much as the best position. That is no bound for something new
 that is better than all before, so a verdict from above does not rest on it.
 
-Where a backtest is given, both ends are first moved out by how far the estimator was off in it,
-beyond the noise of clicks: what it got wrong on days of this very log it may get wrong here.
+Where a backtest or a replay of past A/B tests is given, both ends are first moved out by how far
+the estimator was off in it, beyond the noise of clicks: what it got wrong there it may get wrong
+here.
 
 Each is a statement about the click model that the estimator assumes, and names it.
 """
@@ -68,6 +69,7 @@ class Evidence:
         assumes: whether the estimator is a click model, which holds or does not.
         unit: what the numbers are of, in words; a ratio has none.
         sighted: whether to the estimator it matters which items are shown.
+        past: where predictions were held against what came, in words.
         leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
     """
 
@@ -88,6 +90,7 @@ class Evidence:
     unit: str = " a record"
     sighted: bool = True
     leaking: float = 0.0
+    past: str = "the backtest"
 
 
 @dataclass(frozen=True)
@@ -209,9 +212,10 @@ def _unfit(e: Evidence) -> str:
 
 def _doubted(e: Evidence, word: str) -> str:
     return (
-        f"{e.metric} changes by {_span(e)}, which would be {word!r}; but in the backtest "
+        f"{e.metric} changes by {_span(e)}, which would be {word!r}; but in {e.past} "
         f"{e.estimator!r} was off by {_number(e.error)}{e.unit} beyond the noise of clicks, which "
-        "leaves it open. Use the estimator that the backtest found best."
+        f"leaves it open. Use the estimator that was nearest in {e.past}, or show the candidate to "
+        "a few users."
     )
 
 

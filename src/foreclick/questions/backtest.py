@@ -42,8 +42,18 @@ USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")
 _NOISE = 0.05  # a win that chance alone gives more rarely than this is called larger than its noise
 
 
+class Hindsight(Result):
+    """Predictions beside what came, whose errors a verdict can allow for."""
+
+    past = "the backtest"
+
+    def error(self, estimator: str, metric: str, clip: float, reach: float) -> float:
+        """By how much further than its reach an interval should go."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, repr=False)
-class Backtest(Result):
+class Backtest(Hindsight):
     """How far each estimator was off: one row per estimator × metric × clip.
 
     | column | meaning |
@@ -86,7 +96,7 @@ class Backtest(Result):
         )
         return Headline(title, tuple(lines))
 
-    def error(self, estimator: str, metric: str, clip: float) -> float:
+    def error(self, estimator: str, metric: str, clip: float, reach: float = 0.0) -> float:  # noqa: ARG002
         """How far the mean over a period's traffic was off, beyond the noise of clicks.
 
         What a verdict is about is such a mean: errors of single contexts cancel in it, as far as

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick import inference
@@ -42,7 +42,7 @@ from foreclick.questions.answers import (
     verdict_notes,
     without_numbers,
 )
-from foreclick.questions.backtest import Backtest
+from foreclick.questions.backtest import Backtest, Hindsight
 from foreclick.questions.verdicts import (
     Claims,
     IntervalKind,
@@ -154,7 +154,7 @@ LOGGING = Choice(
 """Where logging probabilities may come from."""
 
 
-@checked(backtest=made_by("fc.backtest", Backtest), logging=LOGGING)
+@checked(backtest=made_by("fc.backtest or fc.replay", Hindsight), logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
@@ -172,7 +172,7 @@ def evaluate(
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     interval: IntervalKind = "sampling",
-    backtest: Backtest | None = None,
+    backtest: Hindsight | None = None,
     workers: int = 1,
     metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
     estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
@@ -223,7 +223,8 @@ def evaluate(
         interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
             as it grows, until the answer pleases.
         backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
-            far each estimator was off there, beyond the noise of clicks.
+            far each estimator was off there, beyond the noise of clicks. Or what `replay` says of
+            past A/B tests: it then allows for how much larger errors were than intervals said.
         workers: how many processes work on a log too large for memory. In a script, more than one
             need the usual ``if __name__ == "__main__":``.
         metric: the same as `metrics`.
@@ -298,8 +299,13 @@ def evaluate(
         rows = [_row(pair, counted, confidence, interval) for pair in pairs]
         if not kinds:
             return mine, rows, [], []
-        errors = [0.0 if backtest is None else _error(one, backtest) for one in mine]
+        errors = [
+            0.0 if backtest is None else _error(one, backtest, row)
+            for one, row in zip(mine, rows, strict=True)
+        ]
         evidence = evidence_of(counted, pairs, claims, errors)
+        if backtest is not None:
+            evidence = [replace(each, past=backtest.past) for each in evidence]
         verdicts = judged(pairs, claims, evidence)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         return mine, rows, evidence, verdicts
@@ -421,8 +427,11 @@ def _row(pair: Pair, counted: Tally, confidence: float, interval: IntervalKind) 
     }
 
 
-def _error(one: Estimate, backtest: Backtest) -> float:
-    """How far the estimator was off in the backtest; of a ratio, for both parts."""
+def _error(one: Estimate, backtest: Hindsight, row: Mapping[str, Any]) -> float:
+    """How far the estimator was off in hindsight; of a ratio in a backtest, for both parts."""
+    if not isinstance(backtest, Backtest):
+        reach = ((row["change_high"] or 0.0) - (row["change_low"] or 0.0)) / 2
+        return backtest.error(one.estimator, one.metric.name, one.clip, reach)
     errors = [
         0.0 if part.metric.shown else backtest.error(one.estimator, part.metric.name, one.clip)
         for part in one.parts

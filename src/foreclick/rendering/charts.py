@@ -15,6 +15,7 @@ from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
+from foreclick.questions.replayed import Replay
 from foreclick.questions.support import Support
 from foreclick.rendering.curves import (
     Clips,
@@ -31,6 +32,7 @@ from foreclick.rendering.curves import (
 )
 from foreclick.rendering.dots import Dot, bars, dots, upright
 from foreclick.rendering.optimized import optimized
+from foreclick.rendering.replayed import replayed
 from foreclick.rendering.style import (
     MOST_NAMES,
     VERDICTS,
@@ -450,6 +452,7 @@ CHARTS: dict[type[Result], Callable[..., Chart]] = {
     Examination: examination,
     Explored: explored,
     Optimized: optimized,
+    Replay: replayed,
     Support: support,
 }
 """The chart of each kind of result."""

@@ -133,6 +133,7 @@ class Result:
         | Examination | examination by position, with both methods | ``title`` |
         | Explored | the share of each context that is shown the candidate | ``title`` |
         | Optimized | production, naive and honest value; gain over contexts | ``title`` |
+        | Replay | lift predicted against lift measured of each A/B test | ``title`` |
         | Support | covered share by click model | ``title`` |
 
         Returns:

@@ -58,6 +58,13 @@ KINDS: dict[str, Kind] = {
     "lift": Kind.LIFT,
     "lift_low": Kind.LIFT,
     "lift_high": Kind.LIFT,
+    **dict.fromkeys(
+        (f"{c}{e}" for c in ("predicted", "measured", "difference") for e in ("", "_low", "_high")),
+        Kind.LIFT,
+    ),
+    "unexplained": Kind.LIFT,
+    "arm_records": Kind.COUNT,
+    "shared": Kind.SHARE,
     "covered": Kind.SHARE,
     "clipped": Kind.SHARE,
     "share": Kind.SHARE,

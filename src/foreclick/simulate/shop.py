@@ -38,11 +38,14 @@ ERRORS = {"better": 0.4, "equal": 1.05, "worse": 2.0, "tweak": 0.0, "leaky": 1.0
 of the log that it is evaluated on.
 """
 
-_TRAFFIC, _GOODS, _ERRORS, _NIGHTS, _MOODS, _TASTES, _CLICKS, _CANDIDATES = range(8)
+_TRAFFIC, _GOODS, _ERRORS, _NIGHTS, _MOODS, _TASTES, _CLICKS, _CANDIDATES, _ARMS = range(9)
 """Purposes of random numbers: each has a stream of its own."""
 
 _PROPERTIES = 16
 """How many properties of an item a query may wish for."""
+
+ARMS = ("control", "treatment")
+"""What an A/B test calls production's users and those of the other model."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,12 @@ class Shop:
         feedback: how far production's nightly training follows the log's clicks of earlier days.
         taste: the standard deviation of the users' own effects on attraction, with mean 1.
         candidates: names of `ERRORS`.
+        test: one of `ERRORS` whose model is tested against production: it is retrained every night
+            as production is, and shown to some users; None for no A/B test.
+        share: of the users that are shown it.
+        start: the first day of the test.
+        pooled: whether nightly training of both arms follows the clicks of both, and not those of
+            each arm alone.
     """
 
     records: int = 200_000
@@ -86,18 +95,24 @@ class Shop:
     feedback: float = 0.0
     taste: float = 0.0
     candidates: tuple[str, ...] = ("better", "equal", "worse", "tweak")
+    test: str | None = None
+    share: float = 0.5
+    start: int = 0
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         counts = (self.records, self.queries, self.positions, self.days, len(self.versions))
         sizes = min(counts) >= 1 and self.positions <= self.pool <= self.catalogue
         spreads = min(self.noise, self.nightly, self.leak, self.feedback, self.taste) >= 0
-        shares = self.alien is None or 0 <= self.alien[0] <= 1
+        shares = (self.alien is None or 0 <= self.alien[0] <= 1) and 0 < self.share < 1
         names = self.users in {"pbm", "dbn"} and set(self.candidates) <= set(ERRORS)
+        names = names and self.test in {None, *ERRORS} and 0 <= self.start < self.days
         if not (sizes and spreads and shares and names):
             raise SimulationError(
                 f"{self} is no shop: counts are at least 1, positions ≤ pool ≤ catalogue, spreads "
-                "at least 0, the share of alien items from 0 to 1, users 'pbm' or 'dbn', and "
-                f"candidates of {', '.join(ERRORS)}."
+                "at least 0, the share of alien items from 0 to 1, that of tested users between, "
+                "the test starts within the days, users 'pbm' or 'dbn', and candidates and test of "
+                f"{', '.join(ERRORS)}."
             )
 
 
@@ -131,24 +146,26 @@ class ShopLog(NamedTuple):
     """A log, candidates, and what they are worth on the log's own traffic.
 
     Attributes:
-        log: columns query, day, user, items and clicks; records in the order of days.
+        log: columns query, day, user, items and clicks, and of an A/B test variant, which is null
+            before it; records in the order of days.
         candidates: by name, a table of query and items, for every query that occurs.
         expected: by name, shape (K,): the mean of the true click probabilities at each position,
-            over all records; "production" is what was shown. Moods of days and tastes of users
-            are 1.
+            over all records; "production" is what its users were shown. "control" and "treatment"
+            are what all users of the A/B test's days would be shown. Moods of days and tastes of
+            users are 1.
     """
 
     log: pa.Table
     candidates: dict[str, pa.Table]
     expected: dict[str, Floats]
 
-    def lift(self, candidate: str, metric: str | Metric) -> float:
+    def lift(self, candidate: str, metric: str | Metric, against: str = "production") -> float:
         """The true lift V(h) / V(production) − 1, for a weighted sum of clicks by position."""
         metric = Metric(metric)
         if metric.reward != CLICKS:
             raise MetricError(f"metric {str(metric)!r}: lifts are known of clicks by position.")
         theta = np.array(metric.theta)[: len(self.expected[candidate])]
-        value, shown = (self.expected[name][: len(theta)] for name in (candidate, "production"))
+        value, shown = (self.expected[name][: len(theta)] for name in (candidate, against))
         return float(theta @ value / (theta @ shown) - 1)
 
 
@@ -195,42 +212,53 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         satisfaction = np.full(goods.attraction.shape, 0.6)
         world = DBN(goods.attraction, satisfaction, 0.85, shop.positions)
     models = [_model(shop, goods, f, seed, _ERRORS, v) for v, f in enumerate(shop.versions)]
+    rival, arm = None, np.zeros(shop.records, np.int64)
+    if shop.test is not None:
+        rival = _candidate(shop, goods, shop.test, models[-1], seed)
+        treated = _stream(seed, _ARMS).random(users) < shop.share
+        arm = np.where(day >= shop.start, treated[user], 0)
     nights, reading = _stream(seed, _NIGHTS), _stream(seed, _CLICKS)
-    liked, seen = np.zeros(goods.known.shape), np.zeros(goods.known.shape)
-    learnt = liked, seen  # as "leaky" knows them
+    known = np.zeros((len(ARMS), 2, *goods.known.shape))  # by arm: clicks, and what they are over
+    learnt = known[0]  # as "leaky" knows them
     shown = np.empty((shop.records, shop.positions), np.int64)
     clicks = np.empty(shown.shape, np.int8)
-    expected = {"production": np.zeros(shop.positions)}
+    expected = {name: np.zeros(shop.positions) for name in ("production", *ARMS)}
     every = np.arange(len(traffic))
     for today in range(shop.days):
-        score = models[today * len(models) // shop.days]
-        score = score + shop.nightly * nights.normal(size=score.shape)
-        if shop.feedback:
-            # Clicks over those of an item that is clicked one time in ten that it is examined.
-            score += shop.feedback * np.log((liked + 2) / (0.1 * seen + 2))
-        top = _top(np.where(goods.alien, -np.inf, score), shop.positions)
+        testing = rival is not None and today >= shop.start
+        scores = [models[today * len(models) // shop.days]]
+        scores += [rival] if rival is not None and testing else []
         rows = slice(*np.searchsorted(day, [today, today + 1]))
-        asked = query[rows]
-        lists = top[asked]
-        shown[rows] = np.take_along_axis(goods.items, top, 1)[asked]
-        clicks[rows] = world.sample(asked, lists, reading, effect[rows])
+        asked, tops = query[rows], []
         counts = np.bincount(asked, minlength=len(traffic))
-        expected["production"] += counts @ world.clicks(every, top) / shop.records
+        for name, model, (liked, seen) in zip(ARMS, scores, known, strict=False):
+            score = model + shop.nightly * nights.normal(size=model.shape)
+            if shop.feedback:
+                # Clicks over those of an item that is clicked one time in ten that it is examined.
+                score += shop.feedback * np.log((liked + 2) / (0.1 * seen + 2))
+            tops.append(
+                _top(np.where(goods.alien & (name == ARMS[0]), -np.inf, score), shop.positions)
+            )
+            worth = counts @ world.clicks(every, tops[-1])
+            expected[name] += worth * testing / (day >= shop.start).sum()
+            expected["production"] += worth * (name == ARMS[0]) / shop.records
+        lists = np.stack(tops)[arm[rows], asked]
+        shown[rows] = goods.items[asked[:, None], lists]
+        clicks[rows] = world.sample(asked, lists, reading, effect[rows])
         if shop.feedback or shop.leak:
             slots = (asked[:, None] * shop.pool + lists).ravel()
             weights = (clicks[rows].ravel(), np.tile(examination, len(asked)))
-            more = [np.bincount(slots, w, liked.size).reshape(liked.shape) for w in weights]
-            liked, seen = liked + more[0], seen + more[1]
-            learnt = (liked, seen) if today <= TRAINED_UNTIL else learnt
+            apart = testing and not shop.pooled
+            for number in range(len(ARMS)):
+                mine = np.repeat(arm[rows] == number, shop.positions) if apart else 1
+                more = [np.bincount(slots, w * mine, goods.known.size) for w in weights]
+                known[number] += np.reshape(more, known[number].shape)
+            learnt = known[0].copy() if today <= TRAINED_UNTIL else learnt
 
     candidates = {}
-    for number, name in enumerate(ERRORS):
-        if name not in shop.candidates:
-            continue
-        score = _model(shop, goods, ERRORS[name], seed, _CANDIDATES, number)
-        if name == "tweak":
-            score = np.where(goods.alien, -np.inf, 0.75 * models[-1] + 0.25 * goods.known)
-        elif name == "leaky":
+    for name in (name for name in ERRORS if name in shop.candidates):
+        score = _candidate(shop, goods, name, models[-1], seed)
+        if name == "leaky":
             usual = learnt[0].sum() / max(learnt[1].sum(), 1)
             score += shop.leak * np.log((learnt[0] + 1) / (learnt[1] * usual + 1))
         top = _top(score, shop.positions)
@@ -238,9 +266,18 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
             {"query": every, "items": _listed(np.take_along_axis(goods.items, top, 1))}
         )
         expected[name] = traffic @ world.clicks(every, top) / shop.records
-    columns = {"query": query, "day": day, "user": user}
+    columns: dict[str, Any] = {"query": query, "day": day, "user": user}
+    if rival is not None:
+        columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
     log = pa.table(columns | {"items": _listed(shown), "clicks": _listed(clicks)})
     return ShopLog(log, candidates, expected)
+
+
+def _candidate(shop: Shop, goods: _Goods, name: str, last: Floats, seed: int) -> Floats:
+    """The scores of a candidate's model, without what it learns from the log."""
+    if name == "tweak":
+        return np.where(goods.alien, -np.inf, 0.75 * last + 0.25 * goods.known)
+    return _model(shop, goods, ERRORS[name], seed, _CANDIDATES, list(ERRORS).index(name))
 
 
 def _goods(shop: Shop, queries: int, seed: int) -> _Goods:

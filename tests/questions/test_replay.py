@@ -1,0 +1,286 @@
+"""`replay`: past A/B tests, predicted from one arm beside what the other measured."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+import pytest
+
+import foreclick as fc
+from foreclick.cli import main
+from foreclick.errors import OptionError, SourceError
+from foreclick.simulate.shop import Shop, draw
+
+
+def arms(control, new, **columns):
+    """A log of one context from (list, clicks, count) of each arm."""
+    rows = [(a, *row) for a, part in (("control", control), ("new", new)) for row in part]
+    n = [count for *_, count in rows]
+    return pa.table(
+        {
+            "context": ["q"] * sum(n),
+            "items": [row[1] for row, k in zip(rows, n, strict=True) for _ in range(k)],
+            "clicks": [row[2] for row, k in zip(rows, n, strict=True) for _ in range(k)],
+            "variant": [row[0] for row, k in zip(rows, n, strict=True) for _ in range(k)],
+            **columns,
+        }
+    )
+
+
+AB, BA = [1, 2], [2, 1]
+CONTROL = [(AB, [1, 0], 20), (AB, [0, 0], 80), (BA, [1, 0], 40), (BA, [0, 0], 60)]
+NEW = [(BA, [1, 0], 45), (BA, [0, 0], 55)]
+
+
+def one(found, **of):
+    (row,) = [r for r in found.rows if all(r[key] == value for key, value in of.items())]
+    return row
+
+
+class TestOneTest:
+    @pytest.fixture
+    def found(self):
+        return fc.replay(arms(CONTROL, NEW), metrics="clicks@1")
+
+    def test_is_predicted_by_the_control_and_measured_by_the_arm(self, found):
+        row = one(found, estimator="ip")
+        assert row["predicted"] == pytest.approx(0.4 / 0.3 - 1)  # 2 is clicked 40 times of 100
+        assert row["measured"] == pytest.approx(0.45 / 0.3 - 1)
+        assert row["difference"] == pytest.approx(row["predicted"] - row["measured"])
+        assert (row["log"], row["arm"], row["forward"]) == ("control", "new", True)
+
+    def test_the_measured_interval_is_that_of_a_ratio_of_means(self, found):
+        row = one(found, estimator="ip")
+        control, new = 0.3 * 0.7 / 199, 0.45 * 0.55 / 99
+        variance = new / 0.3**2 + control * 0.45**2 / 0.3**4
+        assert row["measured_se"] == pytest.approx(math.sqrt(variance))
+        assert row["outcome"] == "better"
+
+    def test_the_difference_has_the_errors_of_both_clicks(self, found):
+        """L̂ − M = (V̂(h) − V(new)) / V(control): with 100 records each, to 0.3 of the variance."""
+        row = one(found, estimator="ip")
+        clicks = (0.4 * 0.6 / 100 + 0.45 * 0.55 / 100) / 0.3**2
+        assert row["difference_se"] ** 2 == pytest.approx(clicks, rel=0.1)
+        assert row["holds"]
+
+    def test_the_answer_comes_first(self, found):
+        first = str(found).splitlines()[0]
+        assert first.startswith("Of 1 A/B test, ladder would have called 1: 1 right, 0 wrong")
+
+    def test_goes_everywhere(self, found, tmp_path):
+        assert found.to_dicts()[0]["metric"] == "clicks@1"
+        assert len(found.chart().axes) == 1
+        found.save(tmp_path / "found.html")
+        assert "predicted" in (tmp_path / "found.html").read_text()
+
+
+def test_an_arm_that_shows_the_same_is_predicted_to_earn_the_same():
+    found = fc.replay(arms(CONTROL, CONTROL), metrics="clicks@2")
+    for row in found.rows:
+        assert row["predicted"] == pytest.approx(0, abs=1e-12)
+        assert row["measured"] == pytest.approx(0, abs=1e-12)
+        assert row["verdict"] not in ("better", "worse")
+
+
+def test_what_days_do_to_both_arms_cancels():
+    """On day d, both arms are clicked d times as often: their ratio has no error at all."""
+    days = range(1, 7)
+    parts = []
+    for day in days:
+        day_arms = arms(
+            [(AB, [1, 0], 10 * day), (AB, [0, 0], 100 - 10 * day)],
+            [(AB, [1, 0], 15 * day), (AB, [0, 0], 100 - 15 * day)],
+        )
+        parts.append(day_arms.append_column("day", pa.array([day] * 200)))
+    log = fc.read_log(pa.concat_tables(parts), period="day", segments="variant")
+    row = one(fc.replay(log, metrics="clicks@1"), estimator="ip")
+    assert row["measured"] == pytest.approx(0.5)
+    assert row["measured_se"] == pytest.approx(0, abs=1e-8)
+    assert row["predicted"] == pytest.approx(0, abs=1e-8)
+    assert row["difference_se"] == pytest.approx(0, abs=1e-8)
+    assert not row["holds"]  # the same lists, and yet half as many clicks more: another traffic
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return draw(Shop(records=24_000, queries=300, days=10, test="worse", candidates=()), seed=5)
+
+
+@pytest.fixture(scope="module")
+def log(drawn):
+    roles: dict[str, Any] = {
+        "context": "query",
+        "period": "day",
+        "unit": "user",
+        "segments": "variant",
+    }
+    return fc.tally(fc.read_log(drawn.log, **roles))
+
+
+@pytest.fixture(scope="module")
+def found(log):
+    return fc.replay(log, metrics="clicks@3")
+
+
+class TestShop:
+    """A long tail of queries, other models, users and days: the truth is known."""
+
+    def test_both_directions_agree_with_what_was_measured(self, drawn, found):
+        truth = drawn.lift("treatment", "clicks@3", "control")
+        for forward, lift in ((True, truth), (False, 1 / (1 + truth) - 1)):
+            row = one(found, estimator="ladder", forward=forward)
+            assert row["predicted_low"] <= lift <= row["predicted_high"]
+            assert row["measured_low"] <= lift <= row["measured_high"]
+            assert row["holds"]
+
+    def test_the_difference_is_surer_than_two_independent_lifts(self, found):
+        row = one(found, estimator="ladder", forward=True)
+        apart = math.hypot(row["predicted_se"], row["measured_se"])
+        assert row["difference_se"] < 1.2 * apart
+
+    def test_nothing_is_odd_about_the_arms(self, found):
+        assert not [note for note in found.notes if "mismatch" in note or "traffic" in note]
+
+    def test_verdicts_allow_for_errors_of_the_past(self, log, found):
+        candidate = fc.Observed(fc.read_log(draw_arm(log), clicks=None))
+        asked: dict[str, Any] = {"metrics": "clicks@3", "missing": "drop"}
+        before = fc.evaluate(log, candidate, **asked)
+        assert before["verdict"][0] == "worse"
+        rows = [row | {"unexplained": 0.9} for row in found.to_dicts()]
+        past = fc.Replay(tuple(rows), found.columns)
+        after = fc.evaluate(log, candidate, backtest=past, **asked)
+        assert after["verdict"][0] == "cannot tell"
+        assert "in past A/B tests 'ladder' was off by" in after.verdicts[0].because
+        assert fc.evaluate(log, candidate, backtest=found, **asked)["lift"] == before["lift"]
+
+    def test_gate_allows_for_them_too(self, log, tmp_path, capsys):
+        log.write_parquet(tmp_path / "tests.parquet")
+        files = [str(tmp_path / "tests.parquet")] * 2
+        assert main(["gate", *files, "--replay", files[0], "--missing", "drop", "--quiet"]) in (
+            1,
+            3,
+        )
+        assert "clicks@3" in capsys.readouterr().out
+
+    def test_of_the_command_line(self, drawn, found, tmp_path, capsys):
+        pa.parquet.write_table(drawn.log, tmp_path / "log.parquet")
+        words = ["--context", "query", "--period", "day", "--unit", "user", "-m", "clicks@3"]
+        assert main(["replay", str(tmp_path / "log.parquet"), *words, "--quiet"]) == 0
+        assert str(found).splitlines()[0] in capsys.readouterr().out
+
+    def test_of_other_estimators_nothing_is_known(self, log, found):
+        with pytest.raises(SourceError, match="the replay has no test of 'clicks@3' by 'item'"):
+            fc.evaluate(log, log, backtest=found, estimators="item", metrics="clicks@3")
+
+
+def draw_arm(log):
+    """The lists of the tested arm."""
+    table = log.to_arrow()
+    table = table.filter(pa.compute.equal(table["variant"], "treatment"))
+    items = np.stack([table[f"item_{k}"].to_numpy() for k in range(1, 11)], axis=1)
+    return pa.table({"context": table["context"], "items": items.tolist()})
+
+
+class TestSeveralTests:
+    @pytest.fixture
+    def log(self):
+        some = [arms(CONTROL, NEW), arms(NEW, CONTROL), arms(CONTROL, CONTROL)]
+        named = [
+            part.append_column("test", pa.array([name] * len(part)))
+            for part, name in zip(some, "abc", strict=True)
+        ]
+        return pa.concat_tables(named)
+
+    def test_each_is_predicted_on_its_own(self, log):
+        found = fc.replay(log, experiment="test", metrics="clicks@1")
+        rows = [row for row in found.rows if row["estimator"] == "ip"]
+        assert [row["experiment"] for row in rows] == ["a", "b", "c"]
+        alone = fc.replay(arms(CONTROL, NEW), metrics="clicks@1")
+        assert rows[0]["predicted"] == one(alone, estimator="ip")["predicted"]
+
+    def test_replays_add_up(self, log):
+        together = fc.replay(log, experiment="test", metrics="clicks@1")
+        parts = [
+            fc.replay(
+                log.filter(pa.compute.equal(log["test"], name)),
+                experiment="test",
+                metrics="clicks@1",
+            )
+            for name in "abc"
+        ]
+        added = parts[0] + parts[1] + parts[2]
+        assert added.rows == together.rows
+        assert added.summary.rows == together.summary.rows
+        assert added.summary["tests"] == [3, 3]
+
+    def test_a_test_with_one_arm_is_left_out_and_said(self, log):
+        lone = log.filter(pa.compute.equal(log["variant"], "new")).slice(0, 50)
+        lone = lone.set_column(lone.column_names.index("test"), "test", pa.array(["lone"] * 50))
+        found = fc.replay(pa.concat_tables([log, lone]), experiment="test", metrics="clicks@1")
+        assert found.notes[0] == "Left out: 1 test with one arm, lone."
+
+
+class TestWhatIsOdd:
+    def test_a_sample_ratio_mismatch(self):
+        control = [(AB, [1, 0], 5300), (AB, [0, 0], 4700)]
+        new = [(AB, [1, 0], 4300), (AB, [0, 0], 4900)]
+        found = fc.replay(arms(control, new), metrics="clicks@1")
+        (note,) = [note for note in found.notes if "sample-ratio mismatch" in note]
+        assert "'new' has 47.92% of the records" in note
+
+    def test_arms_on_other_days(self):
+        log = arms(CONTROL, NEW, day=[1, 2] * 100 + [2, 3] * 50)
+        found = fc.replay(fc.read_log(log, period="day", segments="variant"), metrics="clicks@1")
+        assert any("2 days have one of them alone (1, 3)" in note for note in found.notes)
+
+    def test_an_arm_that_grows(self):
+        log = arms(CONTROL, NEW, day=[1] * 100 + [2] * 100 + [1] * 20 + [2] * 80)
+        found = fc.replay(fc.read_log(log, period="day", segments="variant"), metrics="clicks@1")
+        assert any("the share of 'new' changed from day to day" in note for note in found.notes)
+
+    def test_an_arm_with_other_traffic(self):
+        log = pa.concat_tables([arms(CONTROL, NEW)] * 5)
+        rare = np.where(np.arange(len(log)) % 3, "q", "r")
+        rare[np.array(log["variant"].to_pylist()) == "new"] = "q"
+        log = log.set_column(0, "context", pa.array(rare))
+        found = fc.replay(log, metrics="clicks@1")
+        assert any("the arms have other traffic: 'q' is 100" in note for note in found.notes)
+
+    def test_arms_without_a_common_context(self):
+        log = arms(CONTROL, NEW)
+        log = log.set_column(0, "context", log["variant"])
+        found = fc.replay(log, metrics="clicks@1")
+        assert found["predicted"] == [None, None]
+        assert any("not predicted, because the candidate has no list" in n for n in found.notes)
+        assert found.headline.title == "No A/B test could be predicted (clicks@1)"
+
+
+class TestRefusals:
+    def test_a_log_without_the_column(self):
+        log = fc.read_log(arms(CONTROL, NEW))
+        with pytest.raises(SourceError, match=r"read_log\(…, segments=\['variant'\]\)"):
+            fc.replay(log)
+
+    def test_one_arm(self):
+        with pytest.raises(SourceError, match="no test of the log has two arms: 'variant' is 'c"):
+            fc.replay(arms(CONTROL, []))
+
+    def test_a_control_that_is_no_arm(self):
+        with pytest.raises(SourceError, match=r"control='old' is no arm .* say 'control' or 'new'"):
+            fc.replay(arms(CONTROL, NEW), control="old")
+
+    def test_evaluate_takes_no_other_result(self):
+        log = arms(CONTROL, NEW)
+        with pytest.raises(OptionError, match=r"give what fc\.backtest or fc\.replay returned"):
+            fc.evaluate(log, fc.Observed(log), backtest=fc.check(log))  # type: ignore[arg-type]
+
+
+def test_another_control_turns_the_test_around():
+    log = arms(CONTROL, NEW)
+    usual, turned = (fc.replay(log, control=c, metrics="clicks@1") for c in (None, "new"))
+    assert one(turned, estimator="ip")["arm"] == "control"
+    measured = [one(found, estimator="ip")["measured"] for found in (usual, turned)]
+    assert 1 + measured[1] == pytest.approx(1 / (1 + measured[0]))
