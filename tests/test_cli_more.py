@@ -154,16 +154,22 @@ class TestSimulate:
         assert "part of the log" in capsys.readouterr().err
 
 
+def test_a_shop_is_a_directory(folder, capsys):
+    assert main(["simulate", "shop.parquet", "--world", "shop"]) == 2
+    assert "a shop is a directory" in capsys.readouterr().err
+
+
 def test_the_demo_runs_what_it_prints(folder, capsys, monkeypatch):
     small = [
-        (why, words.replace("60000", "3000").replace("100", "8")) for why, words in demo._STORY
+        (why, words.replace("60000", "3000").replace("200", "8")) for why, words in demo._STORY
     ]
     monkeypatch.setattr(demo, "_STORY", small)
     assert main(["demo", "my demo"]) == 0
     out = capsys.readouterr().out
     for _, words in small:
         assert f"$ foreclick {words.format(chr(39) + 'my demo' + chr(39))}" in out
-    files = {"log.parquet", "candidate.parquet", "tally.parquet", "policy.parquet"}
+    names = ("log", "tally", "better", "equal", "worse", "tests")
+    files = {f"{name}.parquet" for name in names}
     assert {file.name for file in (folder / "my demo").iterdir()} == files
     assert "Try next" in out
 

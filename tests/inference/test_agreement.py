@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foreclick.inference import Told, mean_difference, slope, widening
+from foreclick.inference import mean_difference, slope, widening
 
 
-def told(found: Told | None) -> Any:
+def told(found):
     assert found is not None
     return found
 

@@ -15,44 +15,43 @@ if TYPE_CHECKING:
     from foreclick.results import Result
 
 _DIRECTORY = "foreclick-demo"
+_COLUMNS = "--context query --period day --unit user"
+_CANDIDATES = " ".join(
+    f"--candidate {name}={{0}}/{name}.parquet" for name in ("better", "equal", "worse")
+)
 _STORY = (
     (
-        "A search log of four weeks, and a candidate ranking. Nobody has shown the candidate yet.",
-        "simulate {0}/log.parquet --records 60000 --queries 100 --candidate {0}/candidate.parquet",
+        "A search shop: a log of four weeks, and three new models that nobody has shown yet.",
+        "simulate {0} --world shop --records 60000 --queries 200",
     ),
     (
         "Compress the log once. The tally answers everything that the log would.",
-        "tally {0}/log.parquet --context query --period day --unit user -o {0}/tally.parquet",
-    ),
-    ("What is in it?", "check {0}/tally.parquet"),
-    (
-        "Does the log know what the candidate would show?",
-        "support {0}/tally.parquet {0}/candidate.parquet -m clicks@3",
+        f"tally {{0}}/log.parquet {_COLUMNS} -o {{0}}/tally.parquet",
     ),
     (
-        "How many clicks would the candidate get?",
-        "evaluate {0}/tally.parquet {0}/candidate.parquet -m clicks@3",
+        "How many clicks would the first model get?",
+        "evaluate {0}/tally.parquet {0}/better.parquet -m clicks@3",
     ),
     (
-        "Can the estimates be trusted? Predict each day from the others, and compare.",
-        "backtest {0}/tally.parquet -m clicks@3",
+        "Which of the three is the best?",
+        f"compare {{0}}/tally.parquet -m clicks@3 {_CANDIDATES}",
     ),
     (
-        "What is the best ranking that this log supports?",
-        "optimize {0}/tally.parquet -m clicks@3 -o {0}/policy.parquet",
+        "Was that right? The A/B tests that came later: predicted by the control, and measured.",
+        f"replay {{0}}/tests.parquet -m clicks@3 --experiment model {_COLUMNS}",
     ),
 )
 _NEXT = (
-    "foreclick report {0}/tally.parquet {0}/candidate.parquet -o {0}/report.html",
-    "foreclick evaluate {0}/tally.parquet {0}/policy.parquet --all --format table",
-    "foreclick contexts {0}/tally.parquet --long -o {0}/pairs.csv",
+    "foreclick report {0}/tally.parquet {0}/better.parquet -o {0}/report.html",
+    "foreclick optimize {0}/tally.parquet -m clicks@3 -o {0}/policy.parquet",
+    "foreclick support {0}/tally.parquet {0}/equal.parquet",
     "foreclick check your_log.parquet --context … --period …",
 )
 
 
 @command("[DIRECTORY]", title="Output", group="Start here")
 class Demo(Run, Output):
-    """The whole story in 20 seconds, on a simulated log and candidate.
+    """The whole story in 20 seconds, on a simulated shop and its A/B tests.
 
     Its files go to the directory foreclick-demo, or to another one that is named.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from foreclick.progress import Say
     from foreclick.results import Result
 
-World = Literal["yandex-like", "pbm-drift", "illustrative-query"]
+World = Literal["yandex-like", "pbm-drift", "illustrative-query", "shop"]
 
 
 @command("LOG… -o FILE", title="Output", group="Make files")
@@ -168,9 +168,11 @@ class Judgments(Log, Grading, Uncertainty, Output):
 class Simulate(Run, Output):
     """Write a log with a known truth, and a candidate for it.
 
-    OUT, or -o, is a directory, for one file a day, or a .parquet file.
+    OUT, or -o, is a directory, for one file a day, or a .parquet file. A shop is a directory with a
+    log, three candidates, and the A/B tests of them that came later.
 
     Examples:
+      foreclick simulate my-shop --world shop
       foreclick simulate log.parquet --records 200000 --candidate candidate.parquet
       foreclick simulate logs --world pbm-drift --seed 7
     """

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from foreclick.progress import Say
 
 _METRIC = "clicks@3"
+SHOP = "shop"
+"""The world that is a directory of files."""
 
 
 def write_simulation(args: Simulate, target: str, say: Say) -> Result:
     """Write the log, and the candidate if one is wanted."""
+    if args.world == SHOP:
+        return _write_shop(args, target, say)
     out = _checked(args, target)
     seed = args.seed or 0  # of the world, its history and its log alike
     say("Drawing the world")
@@ -39,6 +43,38 @@ def write_simulation(args: Simulate, target: str, say: Say) -> Result:
         say("Drawing a candidate")
         notes.append(_write_candidate(simulation, args.candidate, seed))
     return Result((row,), tuple(row), tuple(notes))
+
+
+def _write_shop(args: Simulate, target: str, say: Say) -> Result:
+    """Write the log of a shop, three candidates, and the A/B tests that came later."""
+    from foreclick.simulate.shop import Shop, draw_tests
+
+    out = local_path(target)
+    if out.suffix or args.candidate is not None:
+        raise SourceError(
+            f"a shop is a directory with a log, candidates and A/B tests, and {target!r} is a file "
+            "or has --candidate. Name a directory, without --candidate."
+        )
+    say("Drawing the shop")
+    records, models = args.records or 60_000, ("better", "equal", "worse")
+    days, start = 42, 28  # four weeks, and two of tests
+    alike = (1.05,) * 6  # a new model a week, as good as the last: answers hold for the tests too
+    total, queries = records * days // start, args.queries or 400
+    shop = Shop(total, queries, days=days, start=start, versions=alike)
+    before, tests = draw_tests(shop, models, args.seed or 0)
+    tables = {"log": before.log, **before.candidates, "tests": tests}
+    for name, table in tables.items():
+        write_rows(table, out / f"{name}.parquet")
+    rows: list[dict[str, Any]] = [
+        {"file": str(out / f"{n}.parquet"), "rows": len(t)} for n, t in tables.items()
+    ]
+    lifts = ", ".join(f"{name} {before.lift(name, _METRIC):+.1%}" for name in models)
+    columns = "--context query --period day --unit user"
+    notes = (
+        f"Read the log with {columns}, and the tests with --experiment model as well.",
+        f"True lifts of {_METRIC}: {lifts}.",
+    )
+    return Result(tuple(rows), tuple(rows[0]), notes)
 
 
 def _checked(args: Simulate, target: str) -> Path:

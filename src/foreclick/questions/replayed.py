@@ -16,6 +16,7 @@ from foreclick.questions.backtest import Hindsight
 from foreclick.results import Headline, Result, format_value, span
 from foreclick.words import number_of
 
+_FEW = 5  # tests; of fewer, nobody can say how wide intervals should be
 _LINES = 20  # tests that an answer lists; the table has them all
 
 
@@ -106,7 +107,7 @@ class Replay(Hindsight):
         if total["slope_low"] is not None:
             ends = f"{total['slope_low']:.2f} to {total['slope_high']:.2f}"
             said.append(f"Where 1 was predicted, {total['slope']:.2f} came ({ends}).")
-        if total["widening"] is not None:
+        if total["widening"] is not None and total["tests"] >= _FEW:
             low, high = total["widening_low"], total["widening_high"]
             word = (
                 "too short" if low > 1 else "too wide" if high < 1 else "as wide as they should be"

@@ -12,12 +12,13 @@ Arrays: n records, K positions, Q queries that occur, `pool` items that each que
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from foreclick.errors import MetricError, SimulationError
@@ -213,9 +214,12 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         world = DBN(goods.attraction, satisfaction, 0.85, shop.positions)
     models = [_model(shop, goods, f, seed, _ERRORS, v) for v, f in enumerate(shop.versions)]
     rival, arm = None, np.zeros(shop.records, np.int64)
+    own: tuple[int, ...] = ()
     if shop.test is not None:
         rival = _candidate(shop, goods, shop.test, models[-1], seed)
-        treated = _stream(seed, _ARMS).random(users) < shop.share
+        # Tests that begin later share the days before, and have lists and clicks of their own.
+        own = (list(ERRORS).index(shop.test),) if shop.start else ()
+        treated = _stream(seed, _ARMS, *own).random(users) < shop.share
         arm = np.where(day >= shop.start, treated[user], 0)
     nights, reading = _stream(seed, _NIGHTS), _stream(seed, _CLICKS)
     known = np.zeros((len(ARMS), 2, *goods.known.shape))  # by arm: clicks, and what they are over
@@ -228,6 +232,8 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         testing = rival is not None and today >= shop.start
         scores = [models[today * len(models) // shop.days]]
         scores += [rival] if rival is not None and testing else []
+        if testing and shop.start and today == shop.start:
+            nights, reading = (_stream(seed, each, *own) for each in (_NIGHTS, _CLICKS))
         rows = slice(*np.searchsorted(day, [today, today + 1]))
         asked, tops = query[rows], []
         counts = np.bincount(asked, minlength=len(traffic))
@@ -271,6 +277,35 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
     log = pa.table(columns | {"items": _listed(shown), "clicks": _listed(clicks)})
     return ShopLog(log, candidates, expected)
+
+
+def draw_tests(
+    shop: Shop, models: Sequence[str] = ("better", "equal", "worse"), seed: int = 0
+) -> tuple[ShopLog, pa.Table]:
+    """A log, its candidates, and the A/B test of each that came later.
+
+    Args:
+        shop: with `start`, the first day of all tests.
+        models: the candidates.
+        seed: another seed is another shop of this kind.
+
+    Returns:
+        The log of the days before, with the candidates; and the records of all tests, with a
+        column `model` that names the test. `expected` is of all days.
+
+    Examples:
+        >>> before, tests = draw_tests(Shop(records=900, queries=9, days=3, start=2), ["worse"])
+        >>> len(before.log) + len(tests), tests.column_names
+        (900, ['query', 'day', 'user', 'variant', 'items', 'clicks', 'model'])
+    """
+    drawn = [draw(replace(shop, test=model, candidates=tuple(models)), seed) for model in models]
+    later = [pc.greater_equal(each.log["day"], shop.start) for each in drawn]
+    tests = [
+        each.log.filter(some).append_column("model", pa.array([model] * pc.sum(some).as_py()))
+        for each, some, model in zip(drawn, later, models, strict=True)
+    ]
+    before = drawn[0].log.filter(pc.invert(later[0])).drop_columns("variant")
+    return drawn[0]._replace(log=before), pa.concat_tables(tests)
 
 
 def _candidate(shop: Shop, goods: _Goods, name: str, last: Floats, seed: int) -> Floats:
