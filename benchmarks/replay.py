@@ -105,6 +105,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=400_000, help="of both arms")
     parser.add_argument("--world", choices=list(WORLDS), default="shop")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--output", help="where all tests go, a .json or .csv file")
     parser.add_argument("--forward", action="store_true", help="the control from no arm")
     options = parser.parse_args()
     tasks = [
@@ -136,6 +137,8 @@ def main() -> None:
     together = found[0][0]
     for each in found[1:]:
         together = together + each[0]
+    if options.output:
+        together.save(options.output)
     print(f"\n{together.headline.title}\n", *together.headline.said, sep="\n")
     print(f"\n{together.summary.table}")
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.simulate import shop
 from tests import docs_files
 
 HERE = Path(__file__).parent
@@ -24,6 +25,19 @@ def main() -> None:
     result.save(HERE / "backtest.png")
     result.save(HERE / "backtest-periods.png", by="period")
     examined().save(HERE / "examination.png")
+    replayed().save(HERE / "replay.png", title="Twelve A/B tests, predicted and measured")
+
+
+def replayed() -> fc.Replay:
+    """Twelve A/B tests of simulated shops."""
+    found = []
+    for number in range(12):
+        model = ("better", "equal", "worse", "tweak")[number % 4]
+        drawn = shop.draw(shop.Shop(60_000, 1_000, days=14, test=model, candidates=()), number)
+        log = fc.read_log(drawn.log, **docs_files.ROLES, segments="variant")
+        found.append(fc.replay(log, metrics="clicks@3"))
+    first, *others = found
+    return sum(others, first)
 
 
 def answer() -> None:

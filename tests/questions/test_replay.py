@@ -149,7 +149,7 @@ class TestShop:
         asked: dict[str, Any] = {"metrics": "clicks@3", "missing": "drop"}
         before = fc.evaluate(log, candidate, **asked)
         assert before["verdict"][0] == "worse"
-        rows = [row | {"unexplained": 0.9} for row in found.to_dicts()]
+        rows = [row | {"predicted": row["measured"] + 0.9} for row in found.to_dicts()]
         past = fc.Replay(tuple(rows), found.columns)
         after = fc.evaluate(log, candidate, backtest=past, **asked)
         assert after["verdict"][0] == "cannot tell"

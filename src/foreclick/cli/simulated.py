@@ -62,6 +62,7 @@ def _write_shop(args: Simulate, target: str, say: Say) -> Result:
     total, queries = records * days // start, args.queries or 400
     shop = Shop(total, queries, days=days, start=start, versions=alike)
     before, tests = draw_tests(shop, models, args.seed or 0)
+    out.mkdir(parents=True, exist_ok=True)
     tables = {"log": before.log, **before.candidates, "tests": tests}
     for name, table in tables.items():
         write_rows(table, out / f"{name}.parquet")

@@ -235,7 +235,7 @@ def _numbers(
     keys = ("predicted", "measured", "difference")
     sides = ("", "_se", "_low", "_high")
     row: dict[str, Any] = {f"{key}{side}": None for key in keys for side in sides}
-    row |= {"unexplained": None, "holds": None, "outcome": UNKNOWN, "shared": 0.0, "records": 0.0}
+    row |= {"holds": None, "outcome": UNKNOWN, "shared": 0.0, "records": 0.0}
     base, value = control.production, arm.production
     if not base or value is None:
         return row
@@ -275,7 +275,6 @@ def _numbers(
     less, more = (unseen / production for unseen in one.unseen())
     row["difference_low"] -= less
     row["difference_high"] += more
-    row["unexplained"] = max(row["difference"] - less, 0.0) + min(row["difference"] + more, 0.0)
     row["holds"] = row["difference_low"] <= 0 <= row["difference_high"]
     row["predicted_se"] = math.sqrt(max(total, 0.0))
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,7 +31,6 @@ class Replay(Hindsight):
     | predicted | the lift of the arm by the clicks of the log, with its interval and verdict |
     | measured | the lift of the arm by its own clicks, with its interval, and what the test said |
     | difference | predicted − measured, with its interval; `holds` is whether 0 is in it |
-    | unexplained | the part of it that is not due to what the log cannot see |
     | forward | whether the control was the log |
     | shared | the share of the log's records in contexts that both arms have |
     | records, arm_records | of the log, and of the arm |
@@ -77,10 +77,10 @@ class Replay(Hindsight):
             for row in self.rows
             if row["forward"] and (row["metric"], row["estimator"]) == (metric, self.answering)
         ]
-        several = len({row["log"] for row in mine}) > 1
+        plain = len({row["experiment"] for row in mine}) == len(mine) > 1
         lines = [
             (
-                named(row, log=several),
+                str(row["experiment"]) if plain else named(row),
                 f"predicted {format_value('lift', row['predicted'])}",
                 f"({span('lift', row['predicted_low'], row['predicted_high'])})",
                 str(row["verdict"]),
@@ -142,26 +142,27 @@ class Replay(Hindsight):
         return max(float(found["widening"] or 1.0) - 1.0, 0.0) * reach
 
 
-def named(row: Mapping[str, Any], *, log: bool = False) -> str:
+def named(row: Mapping[str, Any]) -> str:
     """A test and its arm, in a word or two."""
-    arm = f"{row['arm']} from {row['log']}" if log else str(row["arm"])
-    return f"{row['experiment']}, {arm}" if row["experiment"] else arm
+    return f"{row['experiment']}, {row['arm']}" if row["experiment"] else str(row["arm"])
 
 
 def _total(rows: Sequence[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
     """What tests say together, of one estimator and metric."""
-    predicted, measured, unexplained = (
-        np.array([row[c] for row in rows]) for c in ("predicted", "measured", "unexplained")
+    predicted, measured, low, high = (
+        np.array([row[c] for row in rows])
+        for c in ("predicted", "measured", "predicted_low", "predicted_high")
     )
     own, other, joint = (
         np.array([row[f"{c}_se"] for row in rows]) ** 2
         for c in ("predicted", "measured", "difference")
     )
     difference, common = predicted - measured, (own + other - joint) / 2
+    printed = ((high - low) / 2 / inference.quantile(confidence, math.inf)) ** 2
     told = {
         "bias": inference.mean_difference(difference, joint, confidence),
         "slope": inference.slope(predicted, measured, np.stack([own, other, common]), confidence),
-        "widening": inference.widening(unexplained, own, np.maximum(joint - own, 0), confidence),
+        "widening": inference.widening(difference, printed, np.maximum(joint - own, 0), confidence),
     }
     calls = [(row["verdict"], row["outcome"]) for row in rows if row["verdict"] in (BETTER, WORSE)]
     found = {

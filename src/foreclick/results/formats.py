@@ -62,7 +62,6 @@ KINDS: dict[str, Kind] = {
         (f"{c}{e}" for c in ("predicted", "measured", "difference") for e in ("", "_low", "_high")),
         Kind.LIFT,
     ),
-    "unexplained": Kind.LIFT,
     "arm_records": Kind.COUNT,
     "shared": Kind.SHARE,
     "covered": Kind.SHARE,
