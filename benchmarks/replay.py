@@ -10,8 +10,9 @@ retrained every night on the clicks of their own users (feedback).
     python -m benchmarks.replay --tests 20 --records 60000 --forward --world short
     python -m benchmarks.replay --tests 20 --records 60000 --forward --world pooled
 
-"short" is a world whose intervals are too short by design: users differ by far, and the log is read
-without days and users, so that their records count as independent. In "pooled", both models are
+"short" is a world whose intervals are too short by design: every record was written nine times, and
+the log is read without days and users, so that copies count as independent and chance seems a third
+of what it is. In "pooled", both models are
 trained on the clicks of all users, so that the tested one knows the clicks that predict it.
 
 *Right* and *wrong* are verdicts of the prediction beside the true lift: right of all true lifts of
@@ -26,6 +27,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import foreclick as fc
 from benchmarks.shop import everywhere
@@ -36,9 +38,12 @@ METRICS = ("clicks@3", "dcg@10")
 WORTH = 0.03
 """The least true lift whose verdict is counted as right or not."""
 
+COPIES = 9
+"""How often each record of "short" was written."""
+
 WORLDS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "shop": ({}, {"period": "day", "unit": "user"}),
-    "short": ({"taste": 3.0}, {}),
+    "short": ({}, {}),
     "pooled": ({"pooled": True}, {"period": "day", "unit": "user"}),
 }
 
@@ -56,7 +61,8 @@ def tested(number: int, records: int, world: str, forward: bool) -> list[Any]:  
         replaying.ENOUGH = sys.maxsize  # no arm has so many records
     shop, start = shop_of(number, records, world), time.process_time()
     drawn = draw(shop, 1000 + number)
-    log = fc.read_log(drawn.log, context="query", segments="variant", **WORLDS[world][1])
+    table = pa.concat_tables([drawn.log] * (COPIES if world == "short" else 1))
+    log = fc.read_log(table, context="query", segments="variant", **WORLDS[world][1])
     found = fc.replay(fc.tally(log), metrics=METRICS)
     truths = {metric: drawn.lift("treatment", metric, "control") for metric in METRICS}
     return [found, truths, shop, time.process_time() - start]

@@ -254,8 +254,27 @@ class TestWhatIsOdd:
         log = log.set_column(0, "context", log["variant"])
         found = fc.replay(log, metrics="clicks@1")
         assert found["predicted"] == [None, None]
-        assert any("not predicted, because the candidate has no list" in n for n in found.notes)
+        assert any("not predicted, because no context is in both arms" in n for n in found.notes)
         assert found.headline.title == "No A/B test could be predicted (clicks@1)"
+
+    def test_arms_with_few_common_contexts(self):
+        log = arms(CONTROL, NEW)
+        context = [
+            f"q{i % 4}" if v == "new" else f"q{i % 8}"
+            for i, v in enumerate(log["variant"].to_pylist())
+        ]
+        found = fc.replay(log.set_column(0, "context", pa.array(context)), metrics="clicks@1")
+        assert any("50% of the records of 'control' are in contexts" in n for n in found.notes)
+        assert found["shared"] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("control", [0, False])
+def test_arms_may_be_numbers_or_flags(control):
+    log = arms(CONTROL, NEW)
+    flags = [type(control)(v == "new") for v in log["variant"].to_pylist()]
+    log = log.set_column(3, "variant", pa.array(flags))
+    for found in (fc.replay(log, control=control), fc.replay(log)):
+        assert found["log"][0] == str(control).lower()
 
 
 class TestRefusals:

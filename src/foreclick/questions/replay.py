@@ -148,14 +148,16 @@ def _tests(
         )
     if alone:
         notes.append(f"Left out: {number_of(len(alone), 'test')} with one arm, {few(alone)}.")
+    text = str(control).lower() if isinstance(control, bool) else str(control)
+    chosen = None if control is None else text
     for test in sorted(sizes.keys() - set(alone)):
         arms = sizes[test]
-        if control is not None and str(control) not in arms:
+        if chosen is not None and chosen not in arms:
             raise SourceError(
                 f"control={control!r} is no arm of the test {test!r}: say {one_of(sorted(arms))}."
             )
         usual = [each for each in arms if each.lower() in CONTROLS]
-        base = str(control or (usual or [max(arms, key=arms.__getitem__)])[0])
+        base = chosen or (usual or [max(arms, key=arms.__getitem__)])[0]
         here = part(tally, experiment, [test]) if experiment else tally
         old = part(here, variant, [base])
         for other in sorted(arms.keys() - {base}):
@@ -196,12 +198,23 @@ def _compared(
     row = {"experiment": arms.experiment, "log": arms.names[0], "arm": arms.names[1]}
     try:
         found = estimate(arms.log, question)
-    except PolicyError as error:
-        notes.append(f"{named(row)}: not predicted, because {error}")
+    except PolicyError:
+        notes.append(
+            f"{named(row)}: not predicted, because no context is in both arms. Read the log with a "
+            "coarser context: a query class, or context=None."
+        )
         words: list[Any] = [None] * len(wanted) * len(asked)
         pairs: list[Any] = words
     else:
         pairs = [Pair(one) for one in found.of_candidate()]
+        stratum = pairs[0].estimate.stratum
+        shared = stratum.records / (stratum.records + stratum.unknown.records)
+        if shared < _SHARED:
+            notes.append(
+                f"{named(row)}: {shared:.0%} of the records of "
+                f"{arms.names[0]!r} are in contexts that both arms have. The prediction is of "
+                "these, the measurement of all. A coarser context has more of them."
+            )
         if any(prior.reacting > ALARM for prior in found.priors):
             notes.append(
                 f"{named(row)}: the rankers learn from their clicks. If {arms.names[1]!r} learnt "
