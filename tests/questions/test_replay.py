@@ -303,3 +303,25 @@ def test_another_control_turns_the_test_around():
     assert one(turned, estimator="ip")["arm"] == "control"
     measured = [one(found, estimator="ip")["measured"] for found in (usual, turned)]
     assert 1 + measured[1] == pytest.approx(1 / (1 + measured[0]))
+
+
+def test_a_report_shows_past_tests(log, found):
+    page = fc.report(log, log, metrics="clicks@3", backtest=False, contexts=0, past=found).page()
+    assert "Past A/B tests" in page
+    assert found.headline.title in page
+
+
+def test_intervals_that_are_too_short_by_design_are_found():
+    """Every record was written nine times: chance seems a third of what it is."""
+    found = []
+    for copies in (1, 9):
+        tests = []
+        for seed in range(8):
+            shop = Shop(records=6_000, queries=20, days=4, test="better", candidates=())
+            table = pa.concat_tables([draw(shop, seed).log] * copies)
+            log = fc.read_log(table, context="query", segments="variant")
+            tests.append(fc.replay(log, metrics="clicks@3"))
+        (total,) = [row for row in sum(tests[1:], tests[0]).summary if row["estimator"] == "ladder"]
+        found.append(total)
+    assert found[0]["widening_low"] < 1
+    assert found[1]["widening_low"] > 1

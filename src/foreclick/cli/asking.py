@@ -78,10 +78,7 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
                 "--backtest and --replay: a verdict allows for one. Give one of them."
             )
         if self.replay:
-            past = fc.read_tally(self.replay)
-            test = "experiment" if "experiment" in past.shape.segments else None
-            metrics = [*options.get("metrics", usual_metrics()), *guardrails]
-            options["backtest"] = fc.replay(past, experiment=test, metrics=metrics, progress=say)
+            options["backtest"] = _replayed(self.replay, options, guardrails, say)
         if self.backtest:
             log = fc.tally(log)
             options["backtest"] = _backtested(log, options, guardrails, say)
@@ -98,6 +95,16 @@ def usual_metrics() -> "Sequence[str]":
     """The metrics that `evaluate` has by default."""
     found: Sequence[str] = inspect.signature(fc.evaluate).parameters["metrics"].default
     return found
+
+
+def _replayed(
+    file: str, options: dict[str, Any], guardrails: dict[str, float], say: "Say"
+) -> "fc.Replay":
+    """Past A/B tests by the metrics that an evaluation is about."""
+    tests = fc.read_tally(file)
+    test = "experiment" if "experiment" in tests.shape.segments else None
+    metrics = [*options.get("metrics", usual_metrics()), *guardrails]
+    return fc.replay(tests, experiment=test, metrics=metrics, progress=say)
 
 
 def _backtested(
@@ -172,6 +179,8 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
     """how many contexts that gain, and how many that lose, are listed"""
     no_backtest: Flag = None
     """without a backtest, which takes most of the time"""
+    replay: File = None
+    """a tally of past A/B tests, with the segment variant (and experiment), to be shown too"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.rendering import checked_result
@@ -184,6 +193,9 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
             options["guardrails"] = dict(options["guardrails"])
         if self.no_backtest:
             options["backtest"] = False
+        if self.replay:
+            rails = options.get("guardrails", {})
+            options["past"] = _replayed(self.replay, options, rails, say)
         options["command"] = f"foreclick {shlex.join(typed)}"
         found = fc.report(log, candidate, **options, progress=say)
         say(f"Writing {target}")

@@ -18,7 +18,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import checked, flag, whole
+from foreclick.options import checked, flag, made_by, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import Say, say
 from foreclick.question import Missing, Question
@@ -33,6 +33,7 @@ from foreclick.questions.evaluate import (
     loggings_of,
     usual_estimators,
 )
+from foreclick.questions.replayed import Replay
 from foreclick.questions.support import LATTICE, Support, support
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
@@ -63,6 +64,7 @@ class Report(Result):
         contexts: which contexts gain and lose most.
         check: what is in the log: clicks by position and by period.
         backtest: which estimator would have been right on this log.
+        past: past A/B tests, predicted and measured.
         confidence: of the intervals.
         made: how it was made, as pairs of a name and a text.
         date: when it was made.
@@ -76,6 +78,7 @@ class Report(Result):
     contexts: ContextChanges | None = None
     check: Check | None = None
     backtest: Backtest | None = None
+    past: Replay | None = None
     confidence: float = 0.95
     made: tuple[tuple[str, str], ...] = ()
     date: dt.datetime | None = None
@@ -103,7 +106,12 @@ class Report(Result):
         )
 
 
-@checked(backtest=flag, contexts=whole(0, "how many contexts are listed", "5"), logging=LOGGING)
+@checked(
+    backtest=flag,
+    past=made_by("fc.replay", Replay),
+    contexts=whole(0, "how many contexts are listed", "5"),
+    logging=LOGGING,
+)
 def report(
     log: LogLike,
     candidate: PolicyLike,
@@ -118,6 +126,7 @@ def report(
     practical: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     backtest: bool = True,
+    past: Replay | None = None,
     contexts: int = TOP,
     command: str | None = None,
     metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
@@ -144,6 +153,7 @@ def report(
         practical: as for `evaluate`.
         guardrails: as for `evaluate`.
         backtest: whether to run one, if the log has two periods or more.
+        past: what `replay` returned: the page shows it, and the verdict allows for its errors.
         contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
         command: what was typed to make the report, to be printed in it.
         metric: the same as `metrics`.
@@ -172,7 +182,7 @@ def report(
         "practical": practical,
     }
     say("evaluating")
-    evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
+    evaluation = evaluate(counted, policy, **options, guardrails=guardrails, backtest=past)
     sums = [each for each in asked if isinstance(each, Metric)]
     all_parts = [part for each in asked for part in each.parts]
     usual = usual_estimators(counted, policy, logging, all_parts)
@@ -227,6 +237,7 @@ def report(
         title or "Candidate ranking",
         evaluation=evaluation,
         **parts,
+        past=past,
         confidence=confidence,
         made=tuple(_made(log, counted, {"by": by or None, **options}, command)),
         date=dt.datetime.now(dt.UTC),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from foreclick.questions.contexts import Group, Sides
+from foreclick.questions.replayed import named
 from foreclick.questions.report import Report
 from foreclick.rendering.figures import (
     Line,
@@ -22,6 +23,7 @@ from foreclick.rendering.tables import (
     Row,
     Section,
     axis_row,
+    badge,
     heights,
     numbers_below,
     paragraph,
@@ -214,7 +216,46 @@ def _daily(what: str, facts: list[tuple[str, float]], *, line: bool) -> Markup |
     )
 
 
-# --- backtest -------------------------------------------------------------------------------------
+# --- past A/B tests and backtest ------------------------------------------------------------------
+
+
+def past(report: Report) -> Section | None:
+    """Past A/B tests, predicted and measured."""
+    found = report.past
+    if found is None:
+        return None
+    metric, answering = found.rows[0]["metric"], found.answering
+    body = [
+        [
+            named(row),
+            joined(
+                words("lift", row["predicted"]),
+                " ",
+                element("small", f"({span(row, 'predicted')})"),
+            ),
+            badge(str(row["verdict"])),
+            joined(
+                words("lift", row["measured"]), " ", element("small", f"({span(row, 'measured')})")
+            ),
+            badge(str(row["outcome"])),
+        ]
+        for row in found.rows
+        if row["forward"] and (row["metric"], row["estimator"]) == (metric, answering)
+    ]
+    head = [
+        ("Test", ""),
+        ("Predicted", "number"),
+        ("Verdict", ""),
+        ("Measured", "number"),
+        ("The test said", ""),
+    ]
+    said = [element("li", each) for each in found.headline.said]
+    about = paragraph(
+        f"{found.headline.title}. Each test is predicted from the clicks of its control alone; the "
+        "verdict on this candidate allows for the errors of these predictions."
+    )
+    listed = table(head, body, label="Past A/B tests, predicted and measured")
+    return Section("past", "Past A/B tests", [about, listed, element("ul", *said)])
 
 
 def backtest(report: Report) -> Section | None:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from foreclick.questions.report import Report
-from foreclick.rendering.details import activity, backtest, caveats, contexts, provenance
+from foreclick.rendering.details import activity, backtest, caveats, contexts, past, provenance
 from foreclick.rendering.markup import Markup, element, joined
 from foreclick.rendering.sections import answer, by_segment, clips, estimates, notes, support
 from foreclick.rendering.tables import Section
@@ -22,6 +22,7 @@ SECTIONS: tuple[Callable[[Report], Section | None], ...] = (
     clips,
     contexts,
     activity,
+    past,
     backtest,
     caveats,
     provenance,
