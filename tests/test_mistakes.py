@@ -226,9 +226,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         read({"context": ["q"], "items": [[10, 20]], "clicks": [[-1, 0]]}),
         (
             "1 row breaks the rules of a log:\n"
-            "- negative or NaN clicks: 1 row, for example context='q' items=[10, 20] clicks=[-1, "
-            "0]\n"
-            "  remedy: clicks must be finite and at least 0.\n"
+            "- negative, NaN or too large clicks: 1 row, for example context='q' items=[10, 20] "
+            "clicks=[-1, 0]\n"
+            "  remedy: clicks must be numbers from 0 to 1e+100.\n"
             'Or leave them out with invalid="drop"; what was dropped is counted by cause.'
         ),
     ),

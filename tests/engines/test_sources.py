@@ -104,6 +104,15 @@ def test_lists_in_text_cells_on_every_engine(engine):
     assert counted(fc.read_log(loaded)) == reference(AS_TEXT)
 
 
+def test_lists_of_one_item_in_a_csv(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("context,items,clicks\nq,3,1\nq,4,0\n")
+    assert counted(fc.read_log(file)) == {("q", ("3",), (1,)): 1, ("q", ("4",), (0,)): 1}
+    file.write_text("context,items,clicks,position\nq,3,1,1\nq,4,0,2\n")
+    with pytest.raises(SourceError, match="For one row per impression use layout='long'"):
+        fc.read_log(file)
+
+
 def test_a_csv_with_a_column_a_position(tmp_path):
     pyarrow.csv.write_csv(wide(), tmp_path / "log.csv")
     assert counted(fc.read_log(tmp_path / "log.csv", **WIDE)) == reference()

@@ -3,9 +3,9 @@
 A case is one answer that was held against an oracle: one estimator, metric, clip and segment, of a
 random log and candidate. A seed is one log with its candidate and its questions.
 
-With `--engine postgres` (or spark, clickhouse, duckdb) a case is a random log with faults in every
-column, tallied there: the tally, or the error, is that of DuckDB, to the last bit. With `--engine
-pandas` (or polars, pandas-arrow, columns, rows) it is read from such a frame instead.
+With `--engine postgres` (or spark, clickhouse, bigquery, duckdb) a case is a random log with faults
+in every column, tallied there: the tally, or the error, is that of DuckDB, to the last bit. With
+`--engine pandas` (or polars, pandas-arrow, columns, rows) it is read from such a frame instead.
 """
 
 from __future__ import annotations

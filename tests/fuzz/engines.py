@@ -33,7 +33,8 @@ FRAMES: dict[str, Load] = {
 }
 """The same log as what else a user may hold; integers beside None do not become fractions."""
 
-ENGINES = ("duckdb", "postgres", "spark", "clickhouse", *FRAMES)
+IN_PROCESS = ("clickhouse", "bigquery")
+ENGINES = ("duckdb", "postgres", "spark", *IN_PROCESS, *FRAMES)
 
 LISTS: dict[str, Any] = {"context": "query", "items": "list", "clicks": "clicked"}
 ALL = LISTS | {"period": "day", "unit": "user", "segments": ["land"]}
@@ -185,7 +186,7 @@ def started(name: str) -> Iterator[Load]:
         if name in FRAMES:
             yield FRAMES[name]
             return
-        if name == "clickhouse":
+        if name in IN_PROCESS:
             yield elsewhere.opened(name)
             return
         if name == "spark":

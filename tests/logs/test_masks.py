@@ -158,7 +158,7 @@ def test_what_is_left_when_broken_rows_are_dropped_is_packed(rows, first):
 
 def test_nan_is_no_click():
     rows = [{**row, "clicks": [float(c) for c in row["clicks"]]} for row in LISTS]
-    with pytest.raises(InvalidLogError, match="negative or NaN clicks: 1 row"):
+    with pytest.raises(InvalidLogError, match="negative, NaN or too large clicks: 1 row"):
         fc.read_log([*rows, clicks([float("nan"), 0.0])])
 
 

@@ -35,9 +35,9 @@ SCHEMA = pa.schema(
     }
 )
 LISTS, DIFFERENT = "null or empty list", "items and clicks of different length"
-TWICE, NEGATIVE = "an item twice in a list", "negative or NaN clicks"
+TWICE, NEGATIVE = "an item twice in a list", "negative, NaN or too large clicks"
 PROPENSITY, CONTEXT = r"propensity outside \(0, 1\]", "context is null"
-WEIGHT = "w null, NaN, or not above 0"
+WEIGHT = "w null, NaN, too large, or not above 0"
 POSITION = "a position twice in a list or below 1, or no list_id"
 INF, NAN = math.inf, math.nan
 
@@ -72,7 +72,7 @@ CASES = [
     pytest.param(
         {"rewards": {"orders": "orders"}},
         {"orders": [0, -2]},
-        "negative or NaN orders",
+        "negative, NaN or too large orders",
         r"orders=\[0, -2\]",
         id="orders negative",
     ),

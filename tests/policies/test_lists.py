@@ -211,7 +211,9 @@ class TestLists:
     @pytest.mark.parametrize("wrong", [-0.5, math.nan, None])
     def test_a_probability_that_is_none_is_refused(self, wrong):
         table = {"context": ["q", "q"], "items": [[1], [2]], "probability": [1.0, wrong]}
-        with pytest.raises(InvalidLogError, match="probability null, NaN, or not above 0: 1 row"):
+        with pytest.raises(
+            InvalidLogError, match="probability null, NaN, too large, or not above 0: 1 row"
+        ):
             fc.Lists(table)
 
     def test_a_context_of_nothing_but_0_does_not_sum_to_1(self):

@@ -132,7 +132,7 @@ def test_less_than_1_is_a_list_that_is_sometimes_shorter():
 
 @pytest.mark.parametrize("wrong", [-0.5, math.nan, None])
 def test_a_probability_that_is_none_is_refused(wrong):
-    with pytest.raises(InvalidLogError, match="probability null, NaN, or not above 0"):
+    with pytest.raises(InvalidLogError, match="probability null, NaN, too large, or not above 0"):
         fc.Marginals(table(probability=[1.0, wrong]))
 
 

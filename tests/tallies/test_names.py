@@ -10,6 +10,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import SourceError
+from tests.tallies import unsealed
 
 LOG: dict[str, Any] = {
     "query": ["q", "q", "r", "r"] * 5,
@@ -90,9 +91,7 @@ def test_tallies_of_different_names_forget_them(kept):
 
 
 def test_files_of_before_have_no_names(kept, tmp_path):
-    table = pq.read_table(tmp_path / "tally.parquet")
-    meta = table.schema.metadata[b"foreclick"].replace(b'"names"', b'"something"')
-    pq.write_table(table.replace_schema_metadata({b"foreclick": meta}), tmp_path / "old.parquet")
+    pq.write_table(unsealed(tmp_path / "tally.parquet", names={}), tmp_path / "old.parquet")
     old = fc.read_tally(tmp_path / "old.parquet")
     assert old.names == {}
     assert answer(old, PLAIN) == answer(kept, CANDIDATE)

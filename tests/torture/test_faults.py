@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
-import json
 import multiprocessing
 import os
+import random
 import resource
 import shutil
 import signal
@@ -28,7 +28,14 @@ from foreclick.batches import pool
 from foreclick.cli import asking, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.engines.files import machine, whole_directory, whole_file
-from foreclick.errors import EngineError, ForeclickError, SourceError, TallyError
+from foreclick.errors import (
+    EngineError,
+    ForeclickError,
+    InvalidLogError,
+    SourceError,
+    TallyError,
+)
+from tests.tallies import unsealed
 
 LOG: dict[str, list[Any]] = {
     "context": [1, 1, 2, 2] * 5,
@@ -204,7 +211,7 @@ class TestDamagedFiles:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"version": 99}, "has the tally schema 99, this foreclick reads 1 and 2"),
+            ({"version": 99}, "has the tally schema 99, this foreclick reads 1 to 3"),
             ({"version": "2"}, "'version' in its metadata is '2'"),
             ({"version": None}, "'version' in its metadata is None"),
             ({"shape": None}, "'shape' in its metadata is None"),
@@ -218,24 +225,25 @@ class TestDamagedFiles:
             ({"dropped_rows": -1}, "'dropped_rows' in its metadata is -1"),
             ({"dropped": {"a": "b"}}, "'dropped' in its metadata"),
             ({"inflation": 0}, "'inflation' in its metadata is 0"),
+            ({"inflation": 1e30}, "'inflation' in its metadata is 1e+30"),
+            ({"inflation": 21.5}, "'inflation' in its metadata is 21.5, of 20 records"),
+            ({"version": 3}, "its metadata has no 'rows'"),
+            ({"digest": "0" * 32}, "is not as it was written: its digest is another"),
+            ({"rows": 3}, "has 4 rows, and was written with 3"),
             ({"inflation": "x" * 10**6}, "xxx…"),
             ({"names": ["context"]}, "'names' in its metadata"),
             ({"periods": "1"}, "'periods' in its metadata is '1'"),
         ],
     )
     def test_a_strangers_metadata_is_checked(self, folder, change, message):
-        table = pq.read_table("tally.parquet")
-        meta = json.loads(table.schema.metadata[b"foreclick"])
-        pq.write_table(
-            table.replace_schema_metadata({"foreclick": json.dumps(meta | change)}), "s.parquet"
-        )
+        pq.write_table(unsealed("tally.parquet", **change), "s.parquet")
         with pytest.raises(TallyError) as caught:
             fc.read_tally("s.parquet")
         assert message in str(caught.value)
         assert len(str(caught.value)) < 300
 
     def test_metadata_that_is_no_json_and_columns_of_other_types(self, folder):
-        table = pq.read_table("tally.parquet")
+        table = unsealed("tally.parquet")
         for text in ("", "{", "[1]", "[" * 10**5):
             pq.write_table(table.replace_schema_metadata({"foreclick": text}), "s.parquet")
             with pytest.raises(TallyError, match="no tally that can be read"):
@@ -247,19 +255,128 @@ class TestDamagedFiles:
             fc.read_tally("s.parquet")
 
     def test_rows_that_no_tally_has_are_refused(self, folder):
-        table = pq.read_table("tally.parquet")
+        table = unsealed("tally.parquet")
         at = table.schema.get_field_index("n")
         least = table.set_column(at, "n", pa.array([-1, *[1] * (len(table) - 1)], pa.int32()))
         twice = pa.concat_tables([table, table])
         lists = table.take([1, 0, *range(2, len(table))])
+        masks = table.set_column(
+            table.schema.get_field_index("clicks"),
+            "clicks",
+            pa.array([-1] * len(table), pa.int32()),
+        )
         for altered, message in (
             (least, "n is not above 0"),
             (twice, "not in order"),
             (lists, "not in order"),
+            (masks, "whose clicks are -1, which is no mask of 2 positions"),
+            (table.slice(0, 0), "a tally without rows"),
         ):
             pq.write_table(altered, "s.parquet")
             with pytest.raises(TallyError, match=message):
                 fc.evaluate(fc.read_tally("s.parquet"), CANDIDATE, **ASKED)
+
+    def test_half_of_the_rows_and_every_row_twice(self, folder):
+        meta = pq.read_metadata("tally.parquet").metadata
+        table = pq.read_table("tally.parquet").replace_schema_metadata(meta)
+        half, twice = table.slice(0, 2), table.take([0, 0, 1, 1, 2, 2, 3, 3])
+        for altered, rows in ((half, 2), (twice, 8)):
+            pq.write_table(altered, "s.parquet")
+            with pytest.raises(TallyError, match=f"has {rows} rows, and was written with 4"):
+                fc.read_tally("s.parquet")
+
+    def test_every_flipped_byte_is_noticed(self, content):
+        rng = random.Random(3)  # noqa: S311 - no secret
+        for at in range(0, len(content), 3):
+            flipped = content.copy()
+            flipped[at] ^= 1 << rng.randrange(8)
+            Path("flipped.parquet").write_bytes(flipped)
+            with pytest.raises(TallyError):
+                fc.read_tally("flipped.parquet")
+
+    def test_a_page_that_is_damaged_after_the_file_was_opened(self, folder, content, monkeypatch):
+        found = fc.read_tally("tally.parquet")
+        monkeypatch.setattr("foreclick.tallies.base.state", lambda _: found.states[0])
+        page = content.find(b"\x28\xb5\x2f\xfd")  # zstd's first bytes
+        content[page + 12] ^= 1
+        Path("tally.parquet").write_bytes(content)
+        with pytest.raises(TallyError, match=r"tally\.parquet' is damaged"):
+            fc.evaluate(found, CANDIDATE, **ASKED)
+
+
+class TestGivenTwice:
+    """A file, a link to it or a copy: records would count twice."""
+
+    @pytest.mark.parametrize("how", ["path", "symlink", "link", "copy"])
+    @pytest.mark.parametrize("name", ["log", "tally"])
+    def test_it_is_refused(self, folder, name, how):
+        one, other = f"{name}.parquet", f"{name}.parquet" if how == "path" else "other.parquet"
+        if how != "path":
+            make: Any = {"symlink": os.symlink, "link": os.link, "copy": shutil.copy}[how]
+            make(one, other)
+        read: Any = fc.read_log if name == "log" else fc.read_tally
+        with pytest.raises(ForeclickError, match=rf"{one}' and '{other}' are the same file"):
+            read([one, other])
+
+    def test_old_tallies_too(self, folder):
+        for name in ("1", "2"):
+            pq.write_table(unsealed("tally.parquet"), f"old{name}.parquet")
+        with pytest.raises(TallyError, match=r"old1\.parquet' and 'old2\.parquet' are the same"):
+            fc.read_tally("old*.parquet")
+
+    def test_files_without_rows_may_be_alike(self, folder):
+        for hour in "123":
+            pq.write_table(pa.table(LOG).slice(0, 0), f"empty{hour}.parquet")
+        assert fc.read_log(["log.parquet", *map("empty{}.parquet".format, "123")]).rows == 20
+
+    def test_links_to_themselves(self, folder):
+        Path("loop.parquet").symlink_to("loop.parquet")
+        for read in (fc.read_log, fc.read_tally):
+            with pytest.raises(ForeclickError, match=r"loop\.parquet' is a link to nothing"):
+                read("loop.parquet")
+        Path("days").mkdir()
+        shutil.copy("tally.parquet", "days")
+        Path("days/again").symlink_to(".")
+        with pytest.raises(TallyError, match="are the same file"):
+            fc.read_tally("days")
+
+
+class TestNumbersThatDoNotFit:
+    @pytest.mark.parametrize(
+        ("changed", "roles"),
+        [
+            ({"items": pa.array([[2**63, 2]] * 20, pa.list_(pa.uint64()))}, {}),
+            ({"context": pa.array([2**63] * 20, pa.uint64())}, {}),
+            ({"w": pa.array([2**63] * 20, pa.uint64())}, {"count": "w"}),
+            ({"w": [2**62] * 20}, {"count": "w"}),
+        ],
+    )
+    def test_in_64_bits(self, changed, roles):
+        with pytest.raises(EngineError, match="has more than 64 bits") as caught:
+            fc.read_log(pa.table(LOG | changed), **roles)
+        assert "The statement was" not in str(caught.value)
+
+    def test_sums_of_tallies(self):
+        one = fc.tally(fc.read_log(LOG | {"w": [2**60] * 20}, count="w"))
+        with pytest.raises(EngineError, match="has more than 64 bits"):
+            one + one
+
+    @pytest.mark.parametrize("role", ["weight", "count", "clicks"])
+    def test_in_doubles(self, role):
+        log = LOG | ({"clicks": [[1e308, 0]] * 20} if role == "clicks" else {"w": [1e308] * 20})
+        roles: dict[str, Any] = {} if role == "clicks" else {role: "w"}
+        with pytest.raises(InvalidLogError, match=r"too large.*: 20 rows"):
+            fc.read_log(log, **roles)
+
+
+def test_a_url_that_nobody_answers(folder):
+    for read in (fc.read_log, fc.read_tally):
+        with pytest.raises(ForeclickError) as caught:
+            read("http://127.0.0.1:1/x.parquet")
+        assert len(str(caught.value).splitlines()) == 1
+        assert "127.0.0.1:1/x.parquet' cannot be re" in str(caught.value)
+    with pytest.raises(SourceError, match=r"1/x' does not end in one of"):
+        fc.read_log("http://127.0.0.1:1/x")
 
 
 class TestFilesThatChange:

@@ -216,6 +216,11 @@ def _reward(rows: pa.Table, shape: Shape, name: str) -> Reward:
     depth = shape.depth
     if name in shape.masks:
         mask = _numbers(rows[name]).astype(np.int64)
+        if np.any(mask >> depth):
+            raise TallyError(
+                f"the tally has rows whose {name} are {mask[mask >> depth != 0][0]}, which is no "
+                f"mask of {depth} positions. Tally the log again."
+            )
         some = np.flatnonzero(mask)
         bits = (mask[some, None] >> np.arange(depth)) & 1 == 1
         at = np.flatnonzero(bits)

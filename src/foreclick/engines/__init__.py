@@ -25,7 +25,15 @@ from foreclick.engines.sources import (
     unchanged,
 )
 from foreclick.engines.spelling import DUCKDB, SPELLINGS, Spelling
-from foreclick.engines.stores import is_remote, located, no_file, opened, state
+from foreclick.engines.stores import (
+    given_twice,
+    is_remote,
+    located,
+    no_file,
+    opened,
+    same_files,
+    state,
+)
 
 __all__ = [
     "BUCKETS",
@@ -45,6 +53,7 @@ __all__ = [
     "engine_of",
     "filter_by",
     "flag_by",
+    "given_twice",
     "has_place",
     "hashed_here",
     "is_remote",
@@ -55,6 +64,7 @@ __all__ = [
     "open_source",
     "opened",
     "read_schemas",
+    "same_files",
     "state",
     "unchanged",
     "whole_directory",

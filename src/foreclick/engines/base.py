@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import time
 import weakref
 from collections import deque
@@ -35,6 +36,10 @@ HASHES = 16**DIGITS
 """How many numbers `Spelling.hashed` can give."""
 
 _numbers = itertools.count(1)
+_TOO_LARGE = re.compile(
+    r"out of range.*INT64|(bigint|INT64).* out of range|ARITHMETIC_OVERFLOW|CAST_OVERFLOW",
+    re.DOTALL,
+)
 _PROBE = "foreclick: zoë 東京"
 _proven: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Connections whose hash was found to be right, by their id."""
@@ -299,6 +304,12 @@ class Engine:
                 if "interrupted" in str(error).lower() and isinstance(error, RuntimeError):
                     raise KeyboardInterrupt from error  # the user's Ctrl-C
                 what = f"step {step!r}" if step else "a query"
+                if _TOO_LARGE.search(str(error)):
+                    raise EngineError(
+                        f"{self.name} failed in {what}: a number or a sum of counts has more than "
+                        f"64 bits ({brief(error)}). Write such ids as text, and count in larger "
+                        "units."
+                    ) from harmless(error)
                 said = f"{self.name} failed in {what}: {brief(error)}{self.remedy()}"
                 raise EngineError(f"{said}{STATEMENT}{sql}") from harmless(error)
 

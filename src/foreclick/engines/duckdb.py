@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from foreclick.engines.lakes import ArrowDataset
+
+READER = b"reader"
+"""Where the metadata of a table's columns says which function read its files."""
 
 _BATCH = 100_000
 _EXTENSIONS = dict.fromkeys(("s3", "s3a", "gs", "gcs", "http", "https"), "httpfs")
@@ -116,7 +120,8 @@ class DuckDB(Engine):
         with self.alone():
             view = f"CREATE TEMPORARY VIEW {DUCKDB.name(name)} AS {scan}"
             owner = self.owned(name, lambda: self.connection.execute(view))
-            return self.table(DUCKDB.name(name), owner)
+            table = self.table(DUCKDB.name(name), owner)
+        return replace(table, kinds=table.kinds.with_metadata({READER: reader}))
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -59,7 +59,7 @@ def rows_of(source: Any) -> Rows | None:  # noqa: ANN401 - whatever a user holds
 
 def kind_of(place: str, look: Look = stores.matches) -> str | None:
     """What kind of table lies in a directory, if one does."""
-    if stores.scheme_of(place) in ("http", "https"):  # which list no files
+    if stores.on_web(place):
         return None
     here = glob.escape(place.rstrip("/"))
     if any(file.endswith((".json", ".parquet")) for file in look(f"{here}/_delta_log/*")):

@@ -232,13 +232,17 @@ def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
     files = files_of(path) if isinstance(path, str) else list(path)
     if not files:
         raise SourceError(stores.no_file(str(path)))
+    if len(set(files)) < len(files):
+        raise SourceError(stores.given_twice(*(max(files, key=files.count),) * 2))
     found = {}
     try:
         for file in files:
             with stores.opened(file) as opened:
-                found[file] = pq.read_schema(opened)
-    except pa.ArrowException as error:
-        raise SourceError(f"not all of {path!r} is Parquet: {error}") from error
+                footer = pq.read_metadata(opened)
+                found[file] = footer.schema.to_arrow_schema().with_metadata(footer.metadata)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).split())
+        raise SourceError(f"not all of {path!r} is Parquet: {said}") from error
     return found
 
 
@@ -273,7 +277,11 @@ def _states(source: Any) -> dict[str, Any]:  # noqa: ANN401
 def _whole(path: str, look: lakes.Look = stores.matches) -> str:
     """A directory as the glob of the Parquet files in it."""
     if stores.is_remote(path):
-        is_directory = not has_magic(path) and (_reader_of(path) is None or not look(path))
+        is_directory = (
+            not stores.on_web(path)
+            and not has_magic(path)
+            and (_reader_of(path) is None or not look(path))
+        )
     else:
         is_directory = Path(path).is_dir()
     return f"{path.rstrip('/')}/**/*.parquet" if is_directory else path
@@ -328,6 +336,7 @@ def _open_paths(paths: list[str], engine: Any) -> Table:  # noqa: ANN401
         if not files:
             raise SourceError(stores.no_file(path))
         lakes.refuse_files_of_tables(files, look)
+    _refuse_copies(home, whole, [file for files in found for file in files])
     # What a store has is listed once, so that every scan reads the same files.
     named = [
         file
@@ -335,6 +344,15 @@ def _open_paths(paths: list[str], engine: Any) -> Table:  # noqa: ANN401
         for file in (files if stores.is_remote(path) else [path])
     ]
     return _read(home, whole, named)
+
+
+def _refuse_copies(home: Engine, paths: list[str], files: list[str]) -> None:
+    """Refuse a file that is given twice; those without rows, of quiet hours, may be alike."""
+    copies = stores.same_files(files)
+    if copies is not None:
+        one = _read(home, paths, [copies[0]])
+        if home.rows(one.query(f"SELECT * FROM {one.rows} AS s LIMIT 1")):
+            raise SourceError(stores.given_twice(*copies))
 
 
 def _open_table(table: Any, path: str, home: Engine) -> Table:  # noqa: ANN401

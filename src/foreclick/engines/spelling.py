@@ -111,9 +111,9 @@ class Spelling:
         """A double, exact to the last bit: a decimal literal is off by a bit on some engines."""
         return self.cast(f"'{value!r}'", "real")
 
-    def finite(self, value: str) -> str:
-        """Whether a double is a number, and not infinite."""
-        bound = self.number_of(sys.float_info.max)
+    def finite(self, value: str, most: float = sys.float_info.max) -> str:
+        """Whether a double is a number, and not larger than this."""
+        bound = self.number_of(most)
         return f"NOT {self.nan.format(number=value)} AND {value} <= {bound}"
 
     def at(self, array: str, k: int, field: str = "") -> str:

@@ -7,9 +7,11 @@ are never part of a path, so no message can show them.
 from __future__ import annotations
 
 import glob
+import hashlib
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cache
@@ -52,6 +54,11 @@ def scheme_of(path: str) -> str | None:
     """What stands before :// in a URL; None for a path."""
     found = _URL.match(path)
     return found[1].lower() if found else None
+
+
+def on_web(path: str) -> bool:
+    """Whether it is the URL of a web server, which lists no files."""
+    return scheme_of(path) in _WEB
 
 
 def is_remote(path: str) -> bool:
@@ -110,13 +117,17 @@ def _asking_once(kind: Any) -> Any:  # noqa: ANN401 - a class of fsspec's
 def matches(path: str) -> list[str]:
     """The files that a path, a glob or a URL names, in order."""
     if not is_remote(path):
-        return sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
-    if scheme_of(path) in _WEB:
+        found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
+        for file in found:
+            if not Path(file).exists():
+                raise SourceError(f"{file!r} is a link to nothing, or to itself. Check the path.")
+        return found
+    if on_web(path):
         return [path]
     store = filesystem(path)
     with explained(path):
-        found = _listed(store, path) if glob.has_magic(path) else [path] * store.isfile(path)
-        return sorted(store.unstrip_protocol(file) for file in found)
+        listed = _listed(store, path) if glob.has_magic(path) else [path] * store.isfile(path)
+        return sorted(store.unstrip_protocol(file) for file in listed)
 
 
 def _listed(store: AbstractFileSystem, path: str) -> list[str]:
@@ -158,6 +169,32 @@ def state(path: str) -> dict[str, Any]:
     return {"bytes": found.st_size, "changed": found.st_mtime_ns}
 
 
+def same_files(files: Sequence[str]) -> tuple[str, str] | None:
+    """Two of the files that are the same: one given twice, a link, or a copy; None if all differ.
+
+    Only files of one size are read; of those in a store, the URLs are compared.
+    """
+    sizes = [file if is_remote(file) else Path(file).stat().st_size for file in files]
+    often, known = Counter(sizes), dict[object, str]()
+    for file, size in zip(files, sizes, strict=True):
+        key: object = size
+        if often[size] > 1 and not is_remote(file):
+            with Path(file).open("rb") as opened:
+                key = hashlib.file_digest(opened, "blake2b").digest()
+        if key in known:
+            return known[key], file
+        known[key] = file
+    return None
+
+
+def given_twice(one: str, other: str) -> str:
+    """That two files are the same."""
+    return (
+        f"{shown(one)!r} and {shown(other)!r} are the same file, or a copy of it: its records "
+        "would count twice. Name one of them."
+    )
+
+
 def fetch(path: str, target: str) -> None:
     """Copy a file of a store to a local one."""
     with explained(path):
@@ -179,6 +216,8 @@ def explained(path: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
         said = masked(str(error) or type(error).__name__)
+        if isinstance(error, FileNotFoundError) or said == path:
+            said = "there is no such file, or nobody answers"
         raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
 
 

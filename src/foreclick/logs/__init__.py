@@ -20,7 +20,7 @@ from foreclick.engines import (
     unchanged,
 )
 from foreclick.errors import EngineError, InvalidLogError, SourceError
-from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_segments
+from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_lists, with_segments
 from foreclick.logs.masks import mask_of, maskable, packed, spread
 from foreclick.logs.roles import Columns, Roles, expanded, rewards_of
 from foreclick.logs.shape import (
@@ -262,6 +262,7 @@ def compress(
     tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
     """
     check_columns(raw, roles)
+    raw = with_lists(raw, roles)
     select = Select(roles, raw.kinds, raw.engine.say, raw.rows)
     try:
         if roles.unit is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from foreclick.engines import Table
-from foreclick.engines.kinds import LIST, kind_of
+from foreclick.engines.duckdb import READER
+from foreclick.engines.kinds import LIST, TEXT, is_numeric, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
 from foreclick.logs.roles import Roles, top_of
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY
@@ -94,10 +97,11 @@ def _is_long(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> bool
     """Whether a table that is read as one of lists has a row per impression."""
     if roles.layout == "long" or "items" not in dict(missing):
         return False
-    names = {name.lower() for name in table.columns}
-    return bool(names & {"position", *_CALLED["position"]}) and not any(
-        kind_of(field.type) == LIST for field in table.kinds
-    )
+    return _has_positions(table) and not any(kind_of(f.type) == LIST for f in table.kinds)
+
+
+def _has_positions(table: Table) -> bool:
+    return any(name.lower() in ("position", *_CALLED["position"]) for name in table.columns)
 
 
 def _taken(name: str, numbers: Sequence[str]) -> bool:
@@ -105,6 +109,18 @@ def _taken(name: str, numbers: Sequence[str]) -> bool:
     lower = name.lower()
     stem, _, last = lower.rpartition("_")
     return lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit())
+
+
+def with_lists(table: Table, roles: Roles) -> Table:
+    """Lists of one item each, which a CSV file has as numbers, are text, as longer ones are."""
+    written = (table.kinds.metadata or {}).get(READER) == b"read_csv"
+    if not written or roles.layout != "array" or _has_positions(table):
+        return table
+    say = table.engine.say
+    for name in (roles.items, *roles.rewards.values()):
+        if name in table.columns and is_numeric(table.kinds.field(name).type):
+            table = table.with_column(str(name), say.cast(say.column(str(name)), TEXT), pa.string())
+    return table
 
 
 def with_segments(table: Table, segments: object) -> Table:

@@ -44,6 +44,9 @@ FLAGS = (REPEATED, STRAY)
 BUCKETS = 30
 """Units (users) survive in a tally as one of so many buckets."""
 
+LARGEST = 1e100
+"""The largest reward and weight: sums of their squares are still doubles."""
+
 _PLACE, _SLOT, _BIT, _LIST, _SHOWN, _IDS = (
     "__place",
     "__slot_",
@@ -99,7 +102,7 @@ class Select:
     def moments(self) -> str:
         """Σ w and Σ w² of the weights that can be used."""
         weight = self.say.cast(self._column(str(self.roles.weight)), "real")
-        usable = f"{weight} >= 0 AND {self.say.finite(weight)}"
+        usable = f"{weight} >= 0 AND {self.say.finite(weight, LARGEST)}"
         sums = f"sum({weight}) AS n, sum({weight} * {weight}) AS squares"
         return f"SELECT {sums} FROM {self.rows} AS s WHERE {usable}"
 
@@ -123,7 +126,7 @@ class Select:
         if weight is not None:
             kind = self._number_kind(weight)
             own, usable = say.column(WEIGHT), say.column(WEIGHT, "r")
-            good = f"{own} > 0 AND {say.finite(own)}" if kind == REAL else f"{own} > 0"
+            good = f"{own} > 0 AND {say.finite(own, LARGEST)}" if kind == REAL else f"{own} > 0"
             flags[BAD_WEIGHT] = f"CASE WHEN {good} THEN 0 ELSE 1 END"
             made[WEIGHT] = f"CASE WHEN {good} THEN {own} END"
             counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"

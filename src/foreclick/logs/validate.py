@@ -17,7 +17,7 @@ import pyarrow as pa
 from foreclick.engines import Spelling, Table
 from foreclick.errors import InvalidLogError
 from foreclick.logs.shape import CONTEXT, N, Shape, numbered
-from foreclick.logs.text import BAD_WEIGHT, REPEATED, ROWS, STRAY
+from foreclick.logs.text import BAD_WEIGHT, LARGEST, REPEATED, ROWS, STRAY
 from foreclick.metrics import CLICKS
 from foreclick.words import number_of, plural
 
@@ -63,12 +63,12 @@ def rules(table: Table, shape: Shape, weight: str | None = None) -> list[Rule]:
                 f"give every item one value in {name} (0 where nothing happened){ids}",
             ),
             Rule(
-                f"negative or NaN {name}",
+                f"negative, NaN or too large {name}",
                 any_of(
                     _not_a_reward(v, table.kinds.field(c).type, say)
                     for v, c in zip(values, shape.reward(name), strict=True)
                 ),
-                f"{name} must be finite and at least 0",
+                f"{name} must be numbers from 0 to {LARGEST:g}",
             ),
         ]
     probabilities = [f"s.{column}" for column in shape.propensities]
@@ -84,8 +84,8 @@ def rules(table: Table, shape: Shape, weight: str | None = None) -> list[Rule]:
         found.append(Rule("propensity outside (0, 1]", any_of(wrong), remedy))
     flagged = {
         BAD_WEIGHT: (
-            f"{weight} null, NaN, or not above 0",
-            f"{weight} must be finite and above 0; leave other rows out",
+            f"{weight} null, NaN, too large, or not above 0",
+            f"{weight} must be above 0, and {LARGEST:g} at most; leave other rows out",
         ),
         REPEATED: (
             "a position twice in a list or below 1, or no list_id",
@@ -187,4 +187,4 @@ def _not_a_reward(value: str, kind: pa.DataType, say: Spelling) -> str:
     """Whether a reward is negative or no finite number."""
     if pa.types.is_integer(kind):
         return f"{value} < 0"
-    return f"NOT ({value} >= 0 AND {say.finite(value)})"
+    return f"NOT ({value} >= 0 AND {say.finite(value, LARGEST)})"

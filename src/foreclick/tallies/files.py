@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from foreclick.engines import opened, read_schemas, whole_file
+from foreclick.engines import given_twice, opened, read_schemas, same_files, whole_file
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import CONTEXT, N, Shape
 from foreclick.results.formats import printable
 from foreclick.tallies.metadata import KEY, checked_metadata
+from foreclick.tallies.seal import BLANK, DIGEST, seal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +36,15 @@ def described(path: str | list[str]) -> dict[str, tuple[dict[str, Any], pa.Schem
         schemas = read_schemas(path)
     except SourceError as error:
         raise TallyError(f"no tally: {error}") from error
-    found = {}
+    found, copies = {}, same_files(list(schemas))
+    known: dict[str, str] = {}
     for file, schema in schemas.items():
-        found[file] = (checked_metadata(file, schema), schema.remove_metadata())
+        meta = checked_metadata(file, schema)
+        other = known.setdefault(meta.get(DIGEST, file), file)
+        copies = copies or (None if other == file else (other, file))  # in a store, for instance
+        found[file] = (meta, schema.remove_metadata())
+    if copies:
+        raise TallyError(given_twice(*copies))
     return found
 
 
@@ -53,7 +60,8 @@ def _row_count(file: str) -> int:
 
 def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a sorted file in batches of at most so many; in memory is one row group."""
-    with opened(file) as found, pq.ParquetFile(found) as parquet:
+    checked: dict[str, Any] = {"page_checksum_verification": True}
+    with opened(file) as found, pq.ParquetFile(found, **checked) as parquet:
         for number in range(parquet.num_row_groups):
             try:
                 group = parquet.read_row_group(number, columns=schema.names)
@@ -81,6 +89,8 @@ def write_sorted(
 ) -> None:
     """Write rows that come in order to one Parquet file; it is there completely or not at all.
 
+    Beside `meta`, it says how many rows and records it has, and its digest.
+
     Args:
         batches: the rows.
         schema: their columns in the file.
@@ -91,13 +101,17 @@ def write_sorted(
     how: dict[str, Any] = (
         {"compression": "lz4", "use_dictionary": False} if quick else {"compression": "zstd"}
     )
-    described_by = schema.with_metadata({KEY: json.dumps(meta)})
-    with (
-        whole_file(path) as partial,
-        pq.ParquetWriter(partial, described_by, **how) as writer,
-    ):
-        for group in whole_contexts(batches, GROUP_ROWS, cut=True):
-            writer.write_table(group.cast(described_by), row_group_size=group.num_rows)
+    rows, records = 0, 0
+    with whole_file(path) as partial:
+        with pq.ParquetWriter(partial, schema, write_page_checksum=True, **how) as writer:
+            for group in whole_contexts(batches, GROUP_ROWS, cut=True):
+                writer.write_table(group.cast(schema), row_group_size=group.num_rows)
+                rows += group.num_rows
+                records += pc.sum(group[N]).as_py()
+            counts = {"rows": rows, "records": records, DIGEST: BLANK}
+            writer.add_key_value_metadata({KEY: json.dumps(meta | counts)})
+        if not quick:
+            seal(partial)
 
 
 def whole_contexts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,12 @@ import pyarrow as pa
 
 from foreclick.errors import TallyError
 from foreclick.logs import BUCKET, CONTEXT, DEEPEST, N, Shape
+from foreclick.tallies.seal import DIGEST
 
 KEY = b"foreclick"
-SCHEMA_VERSION = 2
-READABLE = (1, 2)
-"""Versions that are read. Version 1 had no masks, and its rows were in no order."""
+SCHEMA_VERSION = 3
+READABLE = (1, 2, 3)
+"""Versions that are read. 1 had no masks, and its rows were in no order; 2 had no digest."""
 
 _REMEDY = "Tally the log again with this version."
 
@@ -41,7 +43,7 @@ def checked_metadata(file: str, schema: pa.Schema) -> dict[str, Any]:
     if isinstance(version, int) and version not in READABLE:
         raise TallyError(
             f"{file!r} has the tally schema {version}, this foreclick reads "
-            f"{' and '.join(map(str, READABLE))}. {_REMEDY}"
+            f"{READABLE[0]} to {READABLE[-1]}. {_REMEDY}"
         )
     wrong = _wrong(meta, schema)
     if wrong:
@@ -56,11 +58,15 @@ def _wrong(meta: dict[str, Any], schema: pa.Schema) -> str:
 
 def _wrong_values(meta: dict[str, Any]) -> str:
     """Which value is missing or cannot be."""
+    sealed = meta.get("version") == SCHEMA_VERSION
     for name, rule in _RULES.items():
-        if name not in meta and name not in _OPTIONAL:
+        if name not in meta and name not in _OPTIONAL and (sealed or name not in _SEALED):
             return f"its metadata has no {name!r}"
         if name in meta and not rule(meta[name]):
             return f"{name!r} in its metadata is {_short(meta[name])}"
+    records = math.inf if meta.get("decayed") else meta.get("records", math.inf)
+    if meta.get("inflation", 1) > max(records, 1):
+        return f"'inflation' in its metadata is {meta['inflation']}, of {records} records"
     given = meta["shape"]
     for name, value in given.items():
         if name not in _SHAPE or not _SHAPE[name](value):
@@ -116,8 +122,8 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _inflation(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+def _number(value: object, most: float = math.inf) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < most
 
 
 _RULES: dict[str, Callable[[Any], bool]] = {
@@ -128,12 +134,17 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "sorted": _flag,
     "periods": lambda v: v is None or _texts(v),
     "decayed": _flag,
-    "inflation": _inflation,
+    "inflation": lambda v: _number(v, _MOST),
     "names": lambda v: (
         isinstance(v, dict) and all(x is None or isinstance(x, str) for x in v.values())
     ),
+    "rows": _count,
+    "records": _number,
+    DIGEST: lambda v: isinstance(v, str) and re.fullmatch(r"[0-9a-f]{32}", v) is not None,
 }
 _OPTIONAL = ("sorted", "periods", "decayed", "inflation", "names")
+_SEALED = ("rows", "records", DIGEST)
+_MOST = 1e12  # records for which a row may have been kept
 _SHAPE: dict[str, Callable[[Any], bool]] = {
     "depth": lambda v: _count(v) and 1 <= v <= DEEPEST,
     "rewards": _texts,

@@ -26,6 +26,7 @@ from foreclick.options import checked
 from foreclick.tallies.base import Tally
 from foreclick.tallies.files import described, integer_columns
 from foreclick.tallies.metadata import metadata_of
+from foreclick.tallies.seal import check_seal
 from foreclick.tallies.sums import all_causes, common_names, sum_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def read_tally(
     found = []
     for (shape, inflation, _), mine in alike.items():
         metas = [files[file][0] for file in mine]
-        here, rows = _read_rows(home, mine, shape)
+        here, rows = _read_rows(home, dict(zip(mine, metas, strict=True)), shape)
         found.append(
             Tally(
                 home,
@@ -86,15 +87,26 @@ def read_tally(
     return whole.weigh(half_life=half_life, weights=weights)
 
 
-def _read_rows(home: Engine, files: Sequence[str], shape: Shape) -> tuple[Sequence[str], Table]:
+def _read_rows(
+    home: Engine, metas: dict[str, dict[str, Any]], shape: Shape
+) -> tuple[Sequence[str], Table]:
     """The compact rows of files of the same columns, with integers of 64 bits again.
 
-    Files of an object store are copied here once: every question reads all of them.
+    Files of an object store are copied here once: every question reads all of them. Files that only
+    a cluster can reach are not compared with their digests.
+
+    Args:
+        home: where they are read.
+        metas: what each file says of itself.
+        shape: what their columns are.
     """
-    fetched = None
-    if not home.far and any(is_remote(file) for file in files):
+    fetched, files = None, list(metas)
+    if not home.far and any(map(is_remote, files)):
         fetched = Fetched(files)
         files = fetched.files
+    for file, (name, meta) in zip(files, metas.items(), strict=True):
+        if not is_remote(file):
+            check_seal(file, meta, name)
     table = home.read_parquet(files)
     say = home.say
     whole = {name for names in integer_columns(table.kinds, shape) for name in names}
