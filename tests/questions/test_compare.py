@@ -50,7 +50,10 @@ def compared(log):
     candidates = {
         "plain": ranking(),
         "swapped": ranking(range(CONTEXTS // 5)),
-        "strange": {"context": list(range(CONTEXTS)), "items": [[-1, -2]] * CONTEXTS},
+        "strange": {  # an item of the next context
+            "context": list(range(CONTEXTS)),
+            "items": [[1000 * ((x + 1) % CONTEXTS), -2] for x in range(CONTEXTS)],
+        },
     }
     return fc.compare(log, candidates, metric="clicks@4", estimator="ip")
 

@@ -377,8 +377,7 @@ class TestBaseline:
         assert row == answer(log, BOTH)
 
     def test_the_log_does_not_know_gives_no_change(self, log):
-        unseen = {"context": ["q", "r"], "items": [[8, 9], [8, 9]]}
-        row = answer(log, BOTH, baseline=unseen)
+        row = answer(log, BOTH, baseline=TestNothingInCommon.STRANGER)
         assert (row["production"], row["change"], row["lift"]) == (None, None, None)
         assert row["value"] is not None
 
@@ -424,7 +423,26 @@ class TestContextsThatHardlyRepeat:
 
 
 class TestNothingInCommon:
-    STRANGER: ClassVar[Any] = {"context": ["q", "r"], "items": [[8, 9], [9, 8]]}
+    STRANGER: ClassVar[Any] = {"context": ["q", "r"], "items": [[3, 9], [2, 8]]}
+    """Items that other contexts have shown, or none."""
+
+    @pytest.mark.parametrize("missing", ["error", "drop", "production"])
+    def test_items_that_no_context_has_shown_are_an_error_with_examples(self, log, missing):
+        for items, cause in (([[8], [9]], ""), ([["sku-1"], ["sku-2"]], "text")):
+            with pytest.raises(PolicyError, match=rf"the log has 1.*\(integer\).*{cause}"):
+                answer(log, {"context": ["q", "r"], "items": items}, missing=missing)
+        words = log_of([r._replace(items=tuple(f"sku-{i}" for i in r.items)) for r in TWO])
+        with pytest.raises(
+            PolicyError,
+            match=r"shows no item of the log: the log has 'sku-1', 'sku-2', 'sku-3' \(text\), the "
+            r"candidate 1, 2 \(integer\)\. Text against integers is the likely cause\.",
+        ):
+            answer(words, BOTH)
+
+    def test_one_batch_in_which_they_are_known_is_enough(self, log, monkeypatch):
+        monkeypatch.setattr("foreclick.batches.source.BATCH_SLOTS", 1)
+        half = {"context": ["q", "r"], "items": [[2, 1], [8, 9]]}
+        assert answer(log_of(TWO), half)["value"] is not None
 
     def test_no_item_in_common_is_no_answer_by_any_estimator(self, log):
         found = fc.evaluate(log, self.STRANGER, estimators="all", clip=[10, math.inf])
@@ -452,7 +470,7 @@ class TestNothingInCommon:
         logging = fc.Lists(
             {
                 "context": ["q", "q", "r", "r"],
-                "items": [[1, 2], [8, 9], [3, 1], [9, 8]],
+                "items": [[1, 2], [3, 9], [3, 1], [2, 8]],
                 "probability": [0.5] * 4,
             }
         )

@@ -82,7 +82,10 @@ class TestSupport:
 
     def test_nothing_in_common_is_out_of_sight(self):
         stranger = {"context": ["q"], "items": [[8, 9]]}
-        found = fc.support(log_of(RECORDS), stranger, metrics="clicks@2")
+        with pytest.raises(PolicyError, match="shows no item of the log"):
+            fc.support(log_of(RECORDS), stranger, metrics="clicks@2")
+        elsewhere = [*RECORDS, *repeated(((8, 9), (0, 0)), context="r")]
+        found = fc.support(log_of(elsewhere), stranger, metrics="clicks@2", missing="drop")
         assert found["covered"] == [0] * 4
         assert found["seen"] == [0] * 4
         (note,) = found.notes
@@ -325,7 +328,9 @@ class TestBounds:
     def test_of_a_stranger_nothing_is_known(self):
         """Two slots, each worth at most what the best position of the log is."""
         stranger = {"context": ["q"], "items": [[8, 9]]}
-        (row,) = fc.support(log_of(RECORDS), stranger, metrics="clicks@2", estimators="rctr")
+        elsewhere = log_of([*RECORDS, *repeated(((8, 9), (0, 0)), context="r")])
+        asked: Any = {"metrics": "clicks@2", "estimators": "rctr", "missing": "drop"}
+        (row,) = fc.support(elsewhere, stranger, **asked)
         assert (row["lowest"], row["highest"]) == (0, pytest.approx(2 * 4 / 6))
         assert (row["out_of_sight"], row["out_share"]) == (1, 1)
 

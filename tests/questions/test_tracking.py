@@ -35,6 +35,8 @@ def test_keys_are_what_mlflow_takes_and_values_are_numbers():
 
 
 def test_what_has_no_number_is_left_out():
-    unseen = fc.evaluate(ROWS, {"context": ["q"], "items": [[8, 9]]}, metrics="clicks@1")
+    log = {"context": ["q", "r"] * 20, "items": [[1, 2], [8, 9]] * 20, "clicks": [[1, 0]] * 40}
+    candidate = {"context": ["q", "r"], "items": [[8, 9], [1, 2]]}
+    unseen = fc.evaluate(log, candidate, metrics="clicks@1")
     assert None in unseen["value"]
     assert "clicks_at_1/ip/value" not in unseen.metrics()

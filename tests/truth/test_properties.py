@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import foreclick as fc
+from foreclick.errors import PolicyError
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
@@ -280,11 +281,16 @@ def test_the_value_scales_with_the_weights_of_positions(records, policy, factor)
 
 @few
 @given(logs())
-def test_a_candidate_that_shares_no_item_with_the_log_gets_no_number(records):
+def test_a_candidate_that_shares_no_item_with_its_contexts_gets_no_number(records):
     contexts = sorted({record.context for record in records})
     policy = {context: {(901, 902, 903): 1.0} for context in contexts}
+    stranger = fc.Ranking(random_logs.ranking_table(policy))
+    with pytest.raises(PolicyError, match="shows no item of the log"):
+        fc.evaluate(read(records), stranger, estimators="ip", metrics=list(METRICS))
+    policy["elsewhere"] = {(904,): 1.0}
+    more = records[0]._replace(context="elsewhere", items=(901,), clicks=(0.0,))
     evaluation = fc.evaluate(
-        read(records),
+        read([*records, more]),
         fc.Ranking(random_logs.ranking_table(policy)),
         estimators=list(ITEM_MODELS),
         metrics=list(METRICS),

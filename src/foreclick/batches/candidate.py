@@ -184,6 +184,15 @@ class Candidate:
         """How many values of contexts the policy and the batch have in common."""
         return int(self._known.sum())
 
+    @property
+    def familiar(self) -> bool | None:
+        """Whether it shows an item that the batch has shown anywhere; None if it shows nothing."""
+        pairs = self.lists.pairs.ravel() if self.policy.complete else self.slots.pair
+        if np.any((pairs >= 0) & (pairs < self.batch.pair_count)):
+            return True
+        items = self.coding.items_of(pairs[pairs != EMPTY])
+        return bool(np.any(items < len(self.batch.items))) if len(items) else None
+
     @cached_property
     def lists(self) -> CodedLists:
         """The lists that the policy shows."""

@@ -492,6 +492,15 @@ class Estimates(Covariance):
                     f"{examples(ours)}, the candidate {examples(theirs)}. Write them alike; '7', "
                     "'07' and '7 ' are different texts."
                 )
+            if self._found.unfamiliar.get(c):
+                ours, theirs = self._found.unfamiliar[c], self.question.candidates[c].first_items()
+                mixed = isinstance(ours[0], str) != isinstance(theirs[0], str)
+                raise PolicyError(
+                    f"the candidate shows no item of the log: the log has {examples(ours)}, the "
+                    f"candidate {examples(theirs)}. "
+                    + ("Text against integers is the likely cause. " * mixed)
+                    + "Write them alike, as ids of the same things."
+                )
             if self.question.missing == "error":
                 self._complain(
                     who,

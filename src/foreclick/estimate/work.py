@@ -125,12 +125,14 @@ class BatchResult:
         totals: sums over its contexts.
         shared: for each candidate, how many contexts it has in common with the batch.
         missing: contexts without an answer, by who has none: how many, and some of them.
+        unfamiliar: by candidate, some items of the log if it shows none of them; else nothing.
         details: what is seen of the first candidate, by ask.
     """
 
     totals: Totals
     shared: Ints
     missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
+    unfamiliar: dict[int, list[Any]] = field(default_factory=dict)
     details: dict[Ask, SupportDetail] = field(default_factory=dict)
 
     def note_missing(self, who: str, batch: Batch, known: Bools) -> None:
@@ -148,6 +150,8 @@ class BatchResult:
         for who, (count, some) in other.missing.items():
             before, first = self.missing.get(who, (0, []))
             self.missing[who] = before + count, (first + some)[:_EXAMPLES]
+        for c, items in other.unfamiliar.items():
+            self.unfamiliar[c] = self.unfamiliar.get(c, items) if items else []
         for ask, detail in other.details.items():
             self.details[ask] = self.details[ask] + detail if ask in self.details else detail
 
@@ -205,6 +209,9 @@ class BatchWork:
             totals.merge(counted)
         for c in range(view.count):
             found.note_missing(f"candidate {c}", whole, view.members[c].known)
+            familiar = view.members[c].familiar
+            if familiar is not None:
+                found.unfamiliar[c] = [] if familiar else whole.items[:_EXAMPLES].to_pylist()
             if not known[:, c].all():
                 rows = whole.n * ~known[:, c][whole.row_context]
                 self._positions(totals, f"absent {c}", whole, self.strata.rows(whole), rows)
