@@ -662,6 +662,12 @@ class TestGate:
         [("best", 0, "better"), ("worst", 1, "worse"), ("strange", 3, "cannot tell")],
     )
     def test_exits_by_its_verdict(self, shown, capsys, candidate, code, word):
+        if candidate == "strange":  # each context gets what only the other one has shown
+            rows = pq.read_table("shown.parquet").to_pylist()
+            rows += [row | {"context": "r", "items": [i + 7 for i in row["items"]]} for row in rows]
+            pq.write_table(pa.Table.from_pylist(rows), "shown.parquet")
+            swapped = {"context": ["q", "r"], "items": [[8, 9], [1, 2]]}
+            pq.write_table(pa.table(swapped), "strange.parquet")
         words = [
             "gate",
             "shown.parquet",

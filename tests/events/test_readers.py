@@ -1,15 +1,19 @@
 """Made-up tables of well-known trackers, whose clicks are known, give back every one of them."""
 
+import json
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import foreclick as fc
 from foreclick.cli import main
+from foreclick.errors import InvalidLogError
 from foreclick.events import algolia, ga4, snowplow, ubi
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
@@ -31,13 +35,31 @@ def fact(log: fc.Log, name: str) -> int:
 
 # --- Google Analytics 4 -------------------------------------------------------------------------
 
-ITEM = pa.struct(
-    [("item_id", pa.string()), ("item_list_id", pa.string()), ("item_list_index", pa.int64())]
+# The types of the export: https://support.google.com/analytics/answer/7029846
+_WORDS = ("item_id", "item_name", "item_list_id", "item_list_name", "item_list_index")
+ITEM = pa.struct([*((name, pa.string()) for name in _WORDS), ("price", pa.float64())])
+PARAM = pa.struct(
+    [
+        ("key", pa.string()),
+        (
+            "value",
+            pa.struct(
+                [
+                    ("string_value", pa.string()),
+                    ("int_value", pa.int64()),
+                    ("float_value", pa.float64()),
+                    ("double_value", pa.float64()),
+                ]
+            ),
+        ),
+    ]
 )
 GA4 = pa.schema(
     [
-        ("event_name", pa.string()),
+        ("event_date", pa.string()),
         ("event_timestamp", pa.int64()),
+        ("event_name", pa.string()),
+        ("event_params", pa.list_(PARAM)),
         ("user_pseudo_id", pa.string()),
         ("items", pa.list_(ITEM)),
     ]
@@ -61,7 +83,9 @@ def analytics(seed: int = 4, sessions: int = 300) -> tuple[pa.Table, Counter[Any
                 "event_name": name,
                 "event_timestamp": 1_760_000_000_000_000 + time,
                 "user_pseudo_id": f"user {session}",
-                "items": [dict(zip(keys, item, strict=True)) for item in items],
+                "items": [
+                    dict(zip(keys, (*item[:2], str(item[2])), strict=True)) for item in items
+                ],
             }
         )
 
@@ -101,13 +125,94 @@ def test_ga4_gives_back_every_click():
 def test_ga4_says_what_it_cannot_place():
     events, _, clicks = analytics(sessions=40)
     stray = events.slice(0, 1).to_pylist()[0] | {"event_name": "select_item"}
-    stray["items"] = [{"item_id": "nothing", "item_list_id": "list 9", "item_list_index": 1}]
+    stray["items"] = [{"item_id": "nothing", "item_list_id": "list 9", "item_list_index": "1"}]
     late = stray | {"items": events["items"][0].as_py()[:1]}
     late["event_timestamp"] += 86_400_000_000
     more = pa.concat_tables([events, pa.Table.from_pylist([stray, late], GA4)])
     log = ga4(more)
     assert fact(log, "clicks") == clicks
     assert log.ledger.losses == {"clicks without a list": 1, "clicks outside the window": 1}
+
+
+def params(**values: str | int) -> list[dict[str, Any]]:
+    """Parameters of an event; GA4 writes a text of digits as a number."""
+    return [
+        {"key": key, "value": {"int_value" if isinstance(value, int) else "string_value": value}}
+        for key, value in values.items()
+    ]
+
+
+def searched() -> list[dict[str, Any]]:
+    """Three searches by one user on one list id, a category page, and what was clicked."""
+
+    def event(second: int, name: str, page: str, *items: tuple[str, str], **more: str | int) -> Any:  # noqa: ANN401
+        return {
+            "event_date": "20260501",
+            "event_timestamp": 1_777_636_800_000_000 + second * 1_000_000,
+            "event_name": name,
+            "event_params": params(page_location=page, ga_session_id=7, **more),
+            "user_pseudo_id": "123.456",
+            "items": [
+                {"item_id": item, "item_list_id": "results", "item_list_index": place}
+                for item, place in items
+            ],
+        }
+
+    seen = "view_item_list"
+    return [
+        event(0, "page_view", "/s?q=shoe"),
+        event(1, "view_search_results", "/s?q=shoe", search_term="shoe"),
+        event(2, seen, "/s?q=shoe", ("a", "0"), ("b", "1"), ("x", "(not set)")),
+        event(5, "select_item", "/s?q=shoe", ("b", "1")),
+        event(60, "view_search_results", "/s?q=2026", search_term=2026),
+        event(61, seen, "/s?q=2026", ("b", "0"), ("a", "1")),
+        event(90, seen, "/s?q=hat", ("c", "0"), ("d", "1"), search_term="hat"),
+        event(95, "select_item", "/s?q=hat", ("c", "0")),
+        event(200, seen, "/sale", ("d", "0"), ("c", "1")),
+    ]
+
+
+SEARCHED: Counter[Any] = Counter(
+    {
+        ("shoe", ("a", "b"), (0, 1)): 1,
+        ("2026", ("b", "a"), (0, 0)): 1,
+        ("hat", ("c", "d"), (1, 0)): 1,
+        ("results", ("d", "c"), (0, 0)): 1,
+    }
+)
+
+
+@pytest.mark.parametrize("form", ["arrow", "pandas"])
+def test_ga4_has_search_terms_as_contexts(form):
+    events: Any = pa.Table.from_pylist(searched(), GA4)
+    if form == "pandas":
+        events = pd.DataFrame(searched())  # nested rows, whose types are guessed
+    log = ga4(events)
+    assert clicked(log) == SEARCHED
+    assert log.ledger.losses["impressions without a list, an item or a position"] == 1
+    assert "Contexts are search terms" in log.ledger.notes[-1]
+
+
+def test_ga4_without_search_terms_says_what_contexts_are():
+    events = pa.Table.from_pylist(searched(), GA4)
+    log = ga4(events.drop(["event_params"]))
+    assert {context for context, _, _ in clicked(log)} == {"results"}
+    assert "mix all searches" in log.ledger.notes[-1]
+    named = ga4(events, context="event_date")
+    assert {context for context, _, _ in clicked(named)} == {"20260501"}
+
+
+def test_ga4_without_positions_has_the_places_in_items():
+    rows = searched()
+    for row in rows:
+        row["items"] = [item | {"item_list_index": "(not set)"} for item in row["items"]]
+    events = pa.Table.from_pylist(rows, GA4)
+    with pytest.raises(InvalidLogError, match=r"none of 9 impressions has.*give position=None"):
+        ga4(events)
+    expected = Counter(SEARCHED)
+    del expected["shoe", ("a", "b"), (0, 1)]
+    expected["shoe", ("a", "b", "x"), (0, 1, 0)] = 1
+    assert clicked(ga4(events, position=None)) == expected
 
 
 # --- the others ---------------------------------------------------------------------------------
@@ -162,10 +267,48 @@ def test_ubi_from_json_lines(tmp_path):
     assert clicked(log) == Counter({("shoe", ("a", "b", "c"), (0, 1, 0)): 1})
 
 
-def test_snowplow():
-    vendor = "com_snowplowanalytics_snowplow_ecommerce"
-    action = f"unstruct_event_{vendor}_snowplow_ecommerce_action_1"
-    product = f"contexts_{vendor}_product_1"
+def test_ubi_from_a_dump_of_its_indices(tmp_path):
+    """As elasticdump writes it: one document a line, its fields in `_source`."""
+    query = {
+        "application": "shop",
+        "query_id": "1",
+        "client_id": "u",
+        "user_query": "shoe",
+        "timestamp": "2026-05-01T12:00:00.000Z",
+        "query_attributes": {},
+        "query_response_id": "r1",
+        "query_response_hit_ids": ["a", "b", "c"],
+    }
+    event = {
+        "application": "shop",
+        "action_name": "click",
+        "query_id": "1",
+        "client_id": "u",
+        "timestamp": "2026-05-01T12:00:05.000Z",
+        "message_type": "CLICK",
+        "event_attributes": {
+            "object": {"object_id": "b", "object_id_field": "product_id"},
+            "position": {"ordinal": 2, "xy": {"x": 1.5, "y": 2.5}},
+        },
+    }
+    dumps = {}
+    for name, document in (("ubi_queries", query), ("ubi_events", event)):
+        dumps[name] = {"_index": name, "_id": "x", "_score": 1.0, "_source": document}
+        (tmp_path / f"{name}.ndjson").write_text(json.dumps(dumps[name]) + "\n")
+    expected = Counter({("shoe", ("a", "b", "c"), (0, 1, 0)): 1})
+    files = [tmp_path / f"{name}.ndjson" for name in dumps]
+    assert clicked(ubi(*files)) == expected
+    assert clicked(ubi(*(pd.DataFrame([row]) for row in dumps.values()))) == expected
+
+
+ACTION, PRODUCT = (
+    f"{kind}_com_snowplowanalytics_snowplow_ecommerce_{what}_1"
+    for kind, what in (("unstruct_event", "snowplow_ecommerce_action"), ("contexts", "product"))
+)
+
+
+def plowed() -> list[dict[str, Any]]:
+    """Rows of `atomic.events` whose lists are `LISTS`."""
 
     def event(
         kind: str, name: str | None, second: int, *products: tuple[str, int]
@@ -174,21 +317,66 @@ def test_snowplow():
             "domain_sessionid": f"of {name}",
             "domain_userid": "u",
             "derived_tstamp": NOON + timedelta(seconds=second),
-            action: {"type": kind, "name": name},
-            product: [{"id": item, "position": place} for item, place in products],
+            ACTION: {"type": kind, "name": name},
+            PRODUCT: [{"id": item, "position": place} for item, place in products],
         }
 
-    events = pa.Table.from_pylist(
-        [
-            event("list_view", "shoe", 0, ("a", 1), ("b", 2), ("c", 3)),
-            event("list_view", "hat", 0, ("d", 1), ("e", 2)),
-            event("list_click", "shoe", 5, ("b", 2)),
-            event("list_click", "hat", 6, ("d", 1)),
-            event("list_click", "hat", 7, ("e", 2)),
-            event("add_to_cart", None, 9, ("e", 2)),
-        ]
+    return [
+        event("list_view", "shoe", 0, ("a", 1), ("b", 2), ("c", 3)),
+        event("list_view", "hat", 0, ("d", 1), ("e", 2)),
+        event("list_click", "shoe", 5, ("b", 2)),
+        event("list_click", "hat", 6, ("d", 1)),
+        event("list_click", "hat", 7, ("e", 2)),
+        event("add_to_cart", None, 9, ("e", 2)),
+    ]
+
+
+def as_json(rows: list[dict[str, Any]]) -> pa.Table:
+    """As Snowflake (OBJECT, ARRAY) and Redshift (SUPER) unload them."""
+    return pa.Table.from_pylist(
+        [row | {name: json.dumps(row[name]) for name in (ACTION, PRODUCT)} for row in rows]
     )
-    assert clicked(snowplow(events)) == LISTS
+
+
+def test_snowplow():
+    assert clicked(snowplow(pa.Table.from_pylist(plowed()))) == LISTS
+    assert clicked(snowplow(pd.DataFrame(plowed()))) == LISTS
+    loud = as_json(plowed())
+    loud = loud.rename_columns([name.upper() for name in loud.column_names])
+    assert clicked(snowplow(loud)) == LISTS
+
+
+IN_SPARK = pytest.mark.parametrize(
+    "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+
+
+@IN_SPARK
+def test_snowplow_with_columns_of_json_in_spark(engine):
+    assert clicked(snowplow(engine.load(as_json(plowed())))) == LISTS
+
+
+def test_lists_of_json_on_every_engine(engine):
+    """PostgreSQL cuts the names of Snowplow's columns after 63 letters."""
+    short = {ACTION: "action", PRODUCT: "products"}
+    events = as_json(plowed())
+    names = [short.get(name, name) for name in events.column_names]
+    table = engine.load(events.rename_columns(names))
+    log = snowplow(
+        table,
+        list_name="action.name",
+        context="action.name",
+        action="action.type",
+        items=("products", "products"),
+        item="products.id",
+        position="products.position",
+    )
+    assert clicked(log) == LISTS
+
+
+@IN_SPARK
+def test_ga4_in_spark(engine):
+    assert clicked(ga4(engine.load(pa.Table.from_pylist(searched(), GA4)))) == SEARCHED
 
 
 def test_algolia():

@@ -5,6 +5,7 @@ import itertools
 import math
 from typing import Any, ClassVar
 
+import duckdb
 import ibis
 import pandas as pd
 import pyarrow as pa
@@ -588,3 +589,41 @@ class TestDownSampled:
     def test_a_row_is_kept_or_counted_not_both(self):
         with pytest.raises(SourceError, match="Give one of them"):
             self.ask([1] * 40, weight="w", count="w")
+
+
+# --- what is said of how a log is read ------------------------------------------------------------
+
+PLAIN = {"context": ["q"] * 4, "items": [[1, 2], [2, 1]] * 2}
+
+
+def test_clicks_above_one_are_said(tmp_path):
+    log = fc.read_log({**PLAIN, "clicks": [[3, 0], [1, 0], [0, 2], [0.5, 1]]})
+    (note,) = log.notes
+    assert note.startswith("2 records have clicks above 1, up to 3. They count as they are")
+    fc.tally(log).write_parquet(tmp_path / "t.parquet")
+    for same in (log, fc.read_tally(tmp_path / "t.parquet"), fc.tally(log) + fc.tally(log)):
+        found = fc.evaluate(same, {"context": ["q"], "items": [[1, 2]]}, estimators="ladder")
+        assert note in found.notes
+    assert fc.read_log({**PLAIN, "clicks": [[0.5, 0]] * 4}).notes == ()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_days_of_times_with_a_zone_are_those_of_utc(zone):
+    times = pa.array([START, START + dt.timedelta(hours=2)] * 2, pa.timestamp("us", zone))
+    table = pa.table({**PLAIN, "clicks": [[1, 0]] * 4, "at": times})
+    for session in ("UTC", "Pacific/Auckland"):
+        connection = duckdb.connect()
+        connection.execute(f"SET TimeZone = '{session}'")
+        log = fc.read_log(table, period="at", engine=connection)
+        days = set(log.table.to_pyarrow()["period"].to_pylist())
+        assert days == {dt.date(2024, 2, 28), dt.date(2024, 2, 29)}
+        assert log.notes[0].startswith("Periods are days of UTC: 'at' has times with a zone")
+
+
+def test_a_metric_deeper_than_the_lists_is_said():
+    log = {**PLAIN, "clicks": [[1, 0]] * 4}
+    candidate = {"context": ["q"], "items": [[1, 2]]}
+    note = "Deeper than the lists of the log, which have up to 2 positions: clicks@5."
+    found = fc.evaluate(log, candidate, metrics=["clicks@2", "clicks@5"], estimators="ladder")
+    assert found.notes[0].startswith(note)
+    assert not fc.evaluate(log, candidate, estimators="ladder").notes[0].startswith(note)

@@ -214,8 +214,10 @@ def test_a_ratio_is_not_counted_by_lists():
 
 
 def test_nothing_seen_has_no_number():
-    strange = {"context": ["a", "b", "c"], "items": [[7, 8, 9]] * 3}
-    page = made(log_of(ROWS), strange, backtest=False).page()
+    lists = {"a": [4, 5, 6], "b": [7, 8, 9], "c": [1, 2, 3]}
+    rows = [row | {"items": lists[row["context"]]} for row in ROWS]
+    strange = {"context": ["a", "b", "c"], "items": [lists[x] for x in "bca"]}
+    page = made(log_of(rows), strange, backtest=False).page()
     assert "next to nothing of what the candidate would show" in page
     assert "saw next to nothing" in page
 

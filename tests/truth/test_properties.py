@@ -283,7 +283,7 @@ def test_the_value_scales_with_the_weights_of_positions(records, policy, factor)
 @given(logs())
 def test_a_candidate_that_shares_no_item_with_its_contexts_gets_no_number(records):
     contexts = sorted({record.context for record in records})
-    policy = {context: {(901, 902, 903): 1.0} for context in contexts}
+    policy: dict[Any, Any] = {context: {(901, 902, 903): 1.0} for context in contexts}
     stranger = fc.Ranking(random_logs.ranking_table(policy))
     with pytest.raises(PolicyError, match="shows no item of the log"):
         fc.evaluate(read(records), stranger, estimators="ip", metrics=list(METRICS))

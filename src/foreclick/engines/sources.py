@@ -432,7 +432,7 @@ def _holds_nothing(kind: pa.DataType) -> bool:
     """Whether it is of objects without fields, `{}`, which DuckDB refuses."""
     while pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
-    return pa.types.is_struct(kind) and not kind.num_fields
+    return pa.types.is_struct(kind) and all(_holds_nothing(field.type) for field in kind)
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -440,13 +440,15 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Types that every engine takes: no dictionaries, no views, no large variants."""
+    """Types that every engine takes: no dictionaries, no views, no large variants, no `{}`."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if is_list(kind):
         return pa.list_(_plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(f.name, _plain(f.type)) for f in kind if not _holds_nothing(f.type)])
     if pa.types.is_null(kind):  # a column of nothing but None
         return pa.int64()
     return kind

@@ -46,6 +46,7 @@ class Spelling:
         split: text at commas, as an array.
         json: an array of text, of JSON; NULL where it is none, or the engine does not read JSON.
         within: the text at a path of JSON.
+        first: a value of the first element `p` of an array for which a condition holds.
         moment: the name of the type of times.
         micros: microseconds since 1970 of a time.
         day: the date that is so many days after 1970 began.
@@ -72,6 +73,7 @@ class Spelling:
     split: str = "string_split({text}, ',')"
     json: str = "NULL"
     within: str = "json_extract_string({text}, {path})"
+    first: str = ""
     moment: str = "TIMESTAMP"
     micros: str = "epoch_us({moment})"
     day: str = "(DATE '1970-01-01' + CAST({days} AS INTEGER))"
@@ -137,15 +139,16 @@ class Spelling:
 
         Text with quotes that is no JSON is NULL, and thus found by the rules of a log, not guessed.
         """
-        bare = self._replaced(f"trim({text})", r"^\[|\]$", "")
-        plain = self._replaced(f"trim({bare})", r"\s*[,|]\s*", ",")
+        bare = self.replaced(f"trim({text})", r"^\[|\]$", "")
+        plain = self.replaced(f"trim({bare})", r"\s*[,|]\s*", ",")
         split = f"CASE WHEN {plain} <> '' THEN {self.split.format(text=plain)} END"
         quoted = f"""{text} LIKE '%"%' OR {text} LIKE {self.literal("%'%")}"""
         double = f"""replace({text}, {self.literal("'")}, '"')"""  # as Python writes lists
         json = self.json.format(text=text, double=double)
         return f"CASE WHEN {quoted} THEN {json} ELSE {split} END"
 
-    def _replaced(self, text: str, pattern: str, by: str) -> str:
+    def replaced(self, text: str, pattern: str, by: str) -> str:
+        """Text with every match of a regular expression replaced."""
         return self.replace.format(text=text, pattern=self.literal(pattern), by=self.literal(by))
 
 
@@ -161,6 +164,7 @@ DUCKDB = Spelling(
     element="({array})[{k}]{field}",
     number="CAST('0x' || {digits} AS BIGINT)",
     json=f"CASE {_DUCKDB_JSON.format('{text}')} {_DUCKDB_JSON.format('{double}')} END",
+    first="([{value} for p in {array} if {condition}])[1]",
 )
 _SPARK = Spelling(
     quote="`",
@@ -175,6 +179,7 @@ _SPARK = Spelling(
     split="split({text}, ',')",
     json="coalesce(from_json({text}, 'array<string>'), from_json({double}, 'array<string>'))",
     within="get_json_object({text}, {path})",
+    first="get(transform(filter({array}, p -> {condition}), p -> {value}), 0)",
     micros="unix_micros(CAST({moment} AS TIMESTAMP))",
     day="date_add(DATE '1970-01-01', CAST({days} AS INT))",
     unnest="LATERAL VIEW posexplode({array}) u AS o, e",
@@ -208,6 +213,8 @@ SPELLINGS: dict[str, Spelling] = {
         holds="({value} = ANY({array}))",
         distinct="(SELECT count(DISTINCT e) FROM unnest({array}) AS u(e))",
         split="string_to_array({text}, ',')",
+        json="CASE WHEN {text} LIKE '[%]' AND {text} NOT LIKE '[''%' "
+        "THEN ARRAY(SELECT jsonb_array_elements_text(CAST({text} AS JSONB))) END",
         within="(jsonb_path_query_first(CAST({text} AS JSONB), {path}) #>> '{{}}')",
         micros="CAST(extract(epoch FROM {moment}) * 1000000 AS BIGINT)",
     ),
@@ -249,7 +256,9 @@ SPELLINGS: dict[str, Spelling] = {
         distinct="(SELECT count(DISTINCT e) FROM UNNEST({array}) AS e)",
         replace="regexp_replace({text}, {pattern}, {by})",
         split="split({text}, ',')",
+        json="coalesce(JSON_VALUE_ARRAY({text}), JSON_QUERY_ARRAY({text}))",
         within="JSON_VALUE({text}, {path})",
+        first="(SELECT {value} FROM UNNEST({array}) AS p WHERE {condition} LIMIT 1)",
         micros="unix_micros(CAST({moment} AS TIMESTAMP))",
         day="date_from_unix_date({days})",
         unnest="CROSS JOIN UNNEST({array}) AS e WITH OFFSET AS o",

@@ -12,6 +12,7 @@ from foreclick.engines import Spelling, Table
 from foreclick.engines.kinds import DATE, MOMENT, REAL, STRUCT, TEXT, WHOLE, is_numeric, kind_of
 from foreclick.errors import SourceError
 from foreclick.logs import in_a_second, key_type
+from foreclick.logs.times import has_zone
 
 Name = str | tuple[str, str]
 """A column that both tables have, or its name in `shown` and its name in `actions`."""
@@ -75,6 +76,14 @@ def alike(value: Value, kind: pa.DataType, say: Spelling) -> Value:
     return Value(say.cast(value.text, TEXT if kind == pa.string() else WHOLE), kind)
 
 
+def whole_number(value: Value, say: Spelling) -> Value:
+    """Text of digits as a number, other text as NULL; anything else as it is."""
+    if kind_of(value.kind) != TEXT:
+        return value
+    digits = f"{say.replaced(value.text, '[0-9]', '')} = '' AND {value.text} <> ''"
+    return Value(say.cast(f"CASE WHEN {digits} THEN {value.text} END", WHOLE), pa.int64())
+
+
 def instant(value: Value, latest: float | None, say: Spelling) -> Value:
     """Microseconds since 1970.
 
@@ -95,7 +104,7 @@ def instant(value: Value, latest: float | None, say: Spelling) -> Value:
 
 def day(value: Value, moment: Value, say: Spelling) -> Value:
     """The day of a time, whose microseconds are known."""
-    if not is_numeric(value.kind):
+    if not is_numeric(value.kind) and not has_zone(value.kind):
         return Value(say.cast(_moment(value, say), DATE), pa.date32())
     rest = say.remainder.format(a=f"({moment.text})", b=_DAY)
     days = say.cast(f"({moment.text} - {rest}) / {_DAY}", WHOLE)

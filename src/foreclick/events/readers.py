@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from foreclick.engines import TableLike, open_source
-from foreclick.events.columns import column_of
+import pyarrow as pa
+
+from foreclick.engines import Table, TableLike, open_source
+from foreclick.engines.kinds import STRUCT, TEXT, kind_of
+from foreclick.events.columns import SECOND, Value, asked, column_of, count_of, held, own, selected
 from foreclick.events.events import from_events
 from foreclick.logs import Log
 
+_SEARCH, _TERM, _PAGE, _USER, _TIME = "__search", "__term", "__page", "__user", "__time"
+_HALF_AN_HOUR = 1800 * SECOND
 _Wanted = Mapping[str, str | Sequence[str]]
 
 
@@ -23,7 +29,8 @@ def ubi(
     """A log of OpenSearch's User Behavior Insights 1.3: `ubi_queries` and `ubi_events`.
 
     The context is `user_query`, the list `query_response_hit_ids`, the unit `client_id`. An event
-    finds its query by `query_id` and its item by `event_attributes.object.object_id`.
+    finds its query by `query_id` and its item by `event_attributes.object.object_id`. Rows may have
+    these fields in `_source`, as dumps of an index do.
 
     Args:
         queries: the index `ubi_queries`, one row a query.
@@ -31,7 +38,7 @@ def ubi(
         rewards: which `action_name`s count, by default ``{"clicks": "click"}``.
         **options: of `from_events`.
     """
-    hits = "query_response_hit_ids"
+    hits, engine = "query_response_hit_ids", options.get("engine")
     named: dict[str, Any] = {
         "list_id": "query_id",
         "context": "user_query",
@@ -42,7 +49,7 @@ def ubi(
         "action": "action_name",
         "rewards": rewards,
     }
-    return from_events(queries, events, **(named | options))
+    return from_events(_plain(queries, engine), _plain(events, engine), **(named | options))
 
 
 def ga4(
@@ -55,9 +62,14 @@ def ga4(
     """A log of Google Analytics 4, from the tables of its BigQuery export.
 
     What was shown are events `view_item_list`; an action finds the last list of its user with the
-    same `item_list_id` that showed its item, within half an hour. The context is the
-    `item_list_id`, the unit the `user_pseudo_id`. A list that is logged while a user scrolls is put
-    together if its parts come within ten seconds of each other.
+    same `item_list_id` that showed its item, within half an hour. The context is the `search_term`
+    among the `event_params`: of the event itself, or of the user's last search on the same page
+    (`page_location`) within half an hour, as `view_search_results` has it. A list without one has
+    its `item_list_id` as context. The unit is the `user_pseudo_id`. A list that is logged while a
+    user scrolls is put together if its parts come within ten seconds of each other.
+
+    Of an `item_list_index` that is no number, as "(not set)", the impression is left out;
+    ``position=None`` takes the place in `items` instead.
 
     Args:
         events: the tables `events_…`, one row an event, with their `items`.
@@ -67,10 +79,13 @@ def ga4(
         engine: as in `read_log`.
         **options: of `from_events`.
     """
+    table, note = _plain(events, engine), None
+    if "context" not in options:
+        table, note = _with_searches(table)
     named: dict[str, Any] = {
         "session": "user_pseudo_id",
         "list_name": "items.item_list_id",
-        "context": "items.item_list_id",
+        "context": _SEARCH if _SEARCH in table.columns else "items.item_list_id",
         "items": ("items", "items"),
         "item": "items.item_id",
         "position": "items.item_list_index",
@@ -80,7 +95,9 @@ def ga4(
         "action": "event_name",
         "rewards": {"clicks": "select_item"} if rewards is None else rewards,
     }
-    return _of_one_table(events, "view_item_list", engine, named | options)
+    log = _of_one_table(table, "view_item_list", named | options)
+    notes = (*log.ledger.notes, *([note] if note else []))
+    return replace(log, ledger=replace(log.ledger, notes=notes))
 
 
 def snowplow(
@@ -94,7 +111,8 @@ def snowplow(
 
     What was shown are actions of the type `list_view`; a `list_click` finds the last list of its
     session with the same name that showed its product. The context is the list's name, the unit
-    the `domain_userid`.
+    the `domain_userid`. The event and its products are structs, as in BigQuery and Databricks, or
+    JSON, as in Snowflake and Redshift; names may be in capitals.
 
     Args:
         events: `atomic.events`, one row an event.
@@ -117,7 +135,7 @@ def snowplow(
         "action": f"{action}.type",
         "rewards": {"clicks": "list_click"} if rewards is None else rewards,
     }
-    return _of_one_table(events, "list_view", engine, named | options)
+    return _of_one_table(_plain(events, engine), "list_view", named | options)
 
 
 def algolia(
@@ -145,21 +163,81 @@ def algolia(
     return from_events(searches, events, **(named | options))
 
 
-def _of_one_table(
-    events: TableLike,
-    shows: str,
-    engine: Any,  # noqa: ANN401 - a connection
-    named: Mapping[str, Any],
-) -> Log:
+def _plain(source: TableLike, engine: Any) -> Table:  # noqa: ANN401 - a connection
+    """A tracker's table in the words of its documentation: not in `_source`, not in capitals."""
+    _, table = open_source(source, engine)
+    say, source_of = table.engine.say, "_source"
+    if source_of in table.columns and kind_of(table.kinds.field(source_of).type) == STRUCT:
+        fields = table.kinds.field(source_of).type
+        inner = [fields.field(i) for i in range(fields.num_fields)]
+        whole = f"({say.column(source_of)}){say.dot}"
+        table = selected(table, {f.name: Value(whole + say.name(f.name), f.type) for f in inner})
+    if not any(letter.islower() for name in table.columns for letter in name):
+        columns = own(table, table.columns)
+        table = selected(table, {name.lower(): value for name, value in columns.items()})
+    return table
+
+
+def _with_searches(table: Table) -> tuple[Table, str]:
+    """Events of GA4 with the search that their list answers, or its id; and a note on that."""
+    say, params, alone = table.engine.say, "event_params", "Contexts are ids of lists"
+    if params not in table.columns or not say.first:
+        return table, f"{alone}, which mix all searches: no {params} can be read. Give context=."
+    value = table.kinds.field(params).type.value_type.field("value").type
+    values = [
+        say.cast(f"p.{say.name('value')}.{say.name(name)}", TEXT)  # a term of digits is a number
+        for name in ("string_value", "int_value", "double_value")
+        if value.get_field_index(name) >= 0
+    ]
+    term, page = (
+        say.first.format(
+            array=say.column(params),
+            condition=f"p.{say.name('key')} = {say.literal(key)}",
+            value=f"coalesce({', '.join([*values, 'NULL'])})",
+        )
+        for key in ("search_term", "page_location")
+    )
+    known = {
+        **own(table, table.columns),
+        _TERM: Value(term, pa.string()),
+        _PAGE: Value(f"coalesce({page}, '')", pa.string()),
+        _USER: column_of(table, "user_pseudo_id", "session"),
+        _TIME: column_of(table, "event_timestamp", "time"),
+    }
+    rows = held(selected(table, known), "searches")
+    if not asked(rows, {"n": count_of(f"s.{_TERM} IS NOT NULL")})["n"]:
+        return table, f"{alone}: no event has a search_term."
+    keys = f"{_USER}, {_PAGE}, {_TIME}"
+    moments = (
+        f"SELECT {keys}, max({_TERM}) AS term, "
+        f"max(CASE WHEN {_TERM} IS NOT NULL THEN {_TIME} END) AS searched "
+        f"FROM {rows.rows} AS s GROUP BY {keys}"
+    )
+    running = (
+        f"SELECT {keys}, max(searched) OVER (PARTITION BY {_USER}, {_PAGE} ORDER BY {_TIME} ROWS "
+        f"BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS searched FROM ({moments}) AS m"
+    )
+    found = f"CASE WHEN s.{_TIME} - r.searched <= {_HALF_AN_HOUR} THEN o.term END"
+    first = say.cast(say.at(say.column("items"), 1, "item_list_id"), TEXT)
+    columns = own(rows, table.columns)
+    columns[_SEARCH] = Value(f"coalesce(s.{_TERM}, {found}, {first})", pa.string())
+    same = f"s.{_USER} = {{0}}.{_USER} AND s.{_PAGE} = {{0}}.{_PAGE}"
+    joins = (
+        f"LEFT JOIN ({running}) AS r ON {same.format('r')} AND s.{_TIME} = r.{_TIME} "
+        f"LEFT JOIN ({moments}) AS o ON {same.format('o')} AND r.searched = o.{_TIME}"
+    )
+    note = "Contexts are search terms; a list without one has its item_list_id."
+    return selected(rows, columns, joins), note
+
+
+def _of_one_table(table: Table, shows: str, named: Mapping[str, Any]) -> Log:
     """A log of a table that has both: events in which lists were shown, and those that count.
 
     Args:
-        events: the table.
+        table: the events.
         shows: the kind of event in which a list was shown.
-        engine: as in `read_log`.
         named: what `from_events` is to be told.
     """
-    _, table = open_source(events, engine)
     say = table.engine.say
     kind = say.cast(column_of(table, named["action"], "action").text, "text")
     counted = [

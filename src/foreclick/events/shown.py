@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from foreclick.engines import Table, flag_by
-from foreclick.engines.kinds import LIST, WHOLE, called, is_numeric, kind_of
-from foreclick.errors import SourceError
+from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, is_numeric, kind_of
+from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
     Name,
     Value,
@@ -26,9 +26,11 @@ from foreclick.events.columns import (
     key_of,
     own,
     selected,
+    whole_number,
     whole_sum,
 )
 from foreclick.events.ledger import Entries
+from foreclick.words import number_of
 
 KEY, START, TIME, PLACE, ITEM, OUT = "__key_", "__start", "__time", "__place", "__item", "__out"
 CONTEXT, PERIOD, UNIT, PROPENSITY = "__context", "__period", "__unit", "__propensity"
@@ -68,6 +70,11 @@ class Parts:
             )
         named = {"session": self.session, "list_name": self.list_name}
         return {role: name for role, name in named.items() if name is not None}
+
+    def named(self) -> dict[str, str]:
+        """The columns without which an impression is left out, by the part they play."""
+        named = {role: in_shown(name) for role, name in self.keys.items()}
+        return named | {"item": in_shown(self.item), "position": str(self.position)}
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,12 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
     )
     entries.odd("impressions that are excluded", facts.get("excluded", 0), done)
     there = " AND ".join(f"{columns[name].text} IS NOT NULL" for name in (*keys, ITEM, PLACE))
+    if facts["rows"] and facts["missing"] == facts["rows"]:
+        raise InvalidLogError(
+            f"none of {number_of(facts['rows'], 'impression')} has a list, an item and a position: "
+            f"{', '.join(f'{role}={name!r}' for role, name in parts.named().items())}. Check these "
+            "columns; without positions, give position=None for the places in items=."
+        )
     columns[PLACE] = _from_one(table, columns, facts, parts, entries)
     if parts.time is not None:
         raw = columns[TIME]
@@ -134,18 +147,23 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
 
 def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     """One row an element of an array; the other columns are repeated."""
-    if items not in table.columns or kind_of(table.kinds.field(items).type) != LIST:
+    say = table.engine.say
+    columns = own(table, table.columns)
+    kind = kind_of(columns[items].kind) if items in columns else None
+    if kind not in (LIST, TEXT):
         raise SourceError(
             f"items={items!r} is no column of arrays; the table has {', '.join(table.columns)}. "
             "For one row an item leave items= out."
         )
-    say = table.engine.say
-    columns = own(table, table.columns)
-    array = columns[items]
-    columns[items] = Value(say.unnested, array.kind.value_type)
+    array = columns[items].text
+    if kind == TEXT:  # JSON, whose objects stay text
+        columns[items] = Value(say.unnested, pa.string())
+        array = say.listed(array)
+    else:
+        columns[items] = Value(say.unnested, columns[items].kind.value_type)
     if offset:
         columns[_OFFSET] = Value(say.offset, pa.int64())
-    return selected(table, columns, say.unnest.format(array=array.text))
+    return selected(table, columns, say.unnest.format(array=array))
 
 
 def _columns(table: Table, parts: Parts) -> dict[str, Value]:
@@ -156,7 +174,7 @@ def _columns(table: Table, parts: Parts) -> dict[str, Value]:
         for i, (role, name) in enumerate(parts.keys.items())
     }
     columns[ITEM] = key_of(column_of(table, in_shown(parts.item), "item"), "item", say)
-    columns[PLACE] = column_of(table, parts.position or _OFFSET, "position")
+    columns[PLACE] = whole_number(column_of(table, parts.position or _OFFSET, "position"), say)
     if kind_of(columns[PLACE].kind) != WHOLE:
         kind = called(columns[PLACE].kind)
         raise SourceError(f"position={parts.position!r} must hold integers, not {kind}.")

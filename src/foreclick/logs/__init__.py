@@ -35,11 +35,12 @@ from foreclick.logs.shape import (
     numbered_all,
 )
 from foreclick.logs.text import LENGTH, Select, key_type
-from foreclick.logs.times import in_a_second
-from foreclick.logs.validate import check, complain, rules, valid
+from foreclick.logs.times import has_zone, in_a_second
+from foreclick.logs.validate import any_of, check, complain, rules, valid
+from foreclick.metrics import CLICKS
 from foreclick.options import Number, checked, column, names
 from foreclick.results.formats import printable
-from foreclick.words import number_of
+from foreclick.words import number_of, plural
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
@@ -83,6 +84,7 @@ class Log:
         source: the engine where the log lives.
         roles: which column of `source_rows` plays which part.
         inflation: for how many records a row was kept; 1 unless the log is down-sampled.
+        notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
         kept: what was computed of the log and is needed again, such as its tally.
     """
@@ -97,6 +99,7 @@ class Log:
     source: Engine
     roles: Roles
     inflation: float = 1.0
+    notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
 
@@ -295,7 +298,35 @@ def compress(
         source=raw.engine,
         roles=roles,
         inflation=_inflation(raw.engine, select) if roles.drawn else 1.0,
+        notes=tuple(_notes(raw, roles, shape, table)),
     )
+
+
+def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
+    """What is read in a way that not everybody expects: zones of times, clicks above 1."""
+    notes = []
+    if roles.period is not None and has_zone(raw.kinds.field(roles.period).type):
+        zone = raw.kinds.field(roles.period).type.tz
+        notes.append(
+            f"Periods are days of UTC: {roles.period!r} has times with a zone ({zone}). For other "
+            "days give a column of dates."
+        )
+    if CLICKS in shape.rewards and CLICKS not in shape.masks:
+        say = table.engine.say
+        values = [say.column(name) for name in shape.reward(CLICKS)]
+        more = any_of(f"{value} > 1" for value in values)
+        asked = {f"most{k}": f"max({value})" for k, value in enumerate(values)}
+        asked["n"] = f"sum(CASE WHEN {more} THEN s.{N} ELSE 0 END)"
+        kinds = pa.schema(dict.fromkeys(asked, pa.float64()))
+        columns = {name: say.cast(value, "real") for name, value in asked.items()}
+        found = table.engine.ask(f"SELECT {say.names(columns)} FROM {table.rows} AS s", kinds)
+        *most, n = (column[0].as_py() or 0 for column in found.columns)
+        if n:
+            notes.append(
+                f"{number_of(n, 'record')} {plural(n, 'has', 'have')} clicks above 1, up to "
+                f"{max(most):g}. They count as they are; for clicked or not, make them 0 and 1."
+            )
+    return notes
 
 
 def _inflation(engine: Engine, select: Select) -> float:

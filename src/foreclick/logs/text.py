@@ -263,8 +263,7 @@ class Select:
         if roles.context is not None:
             columns[CONTEXT] = self._key(self._column(roles.context), roles.context, CONTEXT)
         if roles.period is not None:
-            kind = kind_of(self._type(roles.period))
-            columns[PERIOD] = day_of(self._column(roles.period), kind, say)
+            columns[PERIOD] = day_of(self._column(roles.period), self._type(roles.period), say)
         for name in roles.segments:
             text, own = kind_of(self._type(name)) == TEXT, self._column(name)
             columns[name] = say.cast(own, "text") if text else own

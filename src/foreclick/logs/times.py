@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from foreclick.engines import Spelling
-from foreclick.engines.kinds import MOMENT, TEXT, WHOLE
+from foreclick.engines.kinds import MOMENT, TEXT, WHOLE, kind_of
 
 _SMALLEST = 10**9  # seconds of 2001; smaller numbers are no times, but numbers of days or weeks
 
@@ -18,12 +20,17 @@ def in_a_second(latest: float) -> int:
     return next((units for below, units in _UNITS if latest < below), _FINEST)
 
 
-def day_of(column: str, kind: str, say: Spelling) -> str:
+def day_of(column: str, kind: pa.DataType, say: Spelling) -> str:
     """The day of a time, also of one that is a number or text; anything else as it is.
 
     Numbers from 10⁹ on are seconds, milli-, micro- or nanoseconds since 1970; their days are
-    numbered from then on.
+    numbered from then on. Days of times with a zone are those of UTC, whatever the zone of the
+    session.
     """
+    if has_zone(kind):
+        micros = say.micros.format(moment=column)
+        return say.day.format(days=_days(f"({micros})", 10**6, say))
+    kind = kind_of(kind)
     if kind == MOMENT:
         return say.cast(column, "date")
     if kind == WHOLE:
@@ -36,6 +43,11 @@ def day_of(column: str, kind: str, say: Spelling) -> str:
         timed = f"{dashes} AND substr({column}, 11, 1) IN ('T', ' ')"
         return f"CASE WHEN {timed} THEN substr({column}, 1, 10) ELSE {column} END"
     return column
+
+
+def has_zone(kind: pa.DataType) -> bool:
+    """Whether times know their zone."""
+    return kind_of(kind) == MOMENT and kind.tz is not None
 
 
 def _days(column: str, units: int, say: Spelling) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from foreclick import inference
@@ -15,6 +15,7 @@ from foreclick.estimate.estimates import Estimate, Estimates
 from foreclick.estimators import Ladder
 from foreclick.learn.above import ALARM
 from foreclick.learn.trend import drift_of
+from foreclick.metrics import AnyMetric
 from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
 from foreclick.question import Question
@@ -244,6 +245,16 @@ def chosen_note(policy: Policy) -> list[str]:
         "luck in the log chose it too. What `optimize` printed is its honest value there."
     )
     return [said]
+
+
+def depth_note(counted: Tally, metrics: Iterable[AnyMetric]) -> list[str]:
+    """A note on metrics that count positions which no list of the log has."""
+    deep = [str(m) for m in metrics if any(p.depth > counted.shape.depth for p in m.parts)]
+    if not deep:
+        return []
+    positions = number_of(counted.shape.depth, "position")
+    said = f"Deeper than the lists of the log, which have up to {positions}: {', '.join(deep)}."
+    return [f"{said} Nothing is counted below."]
 
 
 def repetition_note(counted: Tally, question: Question) -> list[str]:

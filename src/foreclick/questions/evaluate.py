@@ -33,6 +33,7 @@ from foreclick.questions.answers import (
     answering_of,
     chosen_note,
     coverage_notes,
+    depth_note,
     flat_metrics,
     headline_of,
     is_blind,
@@ -286,6 +287,8 @@ def evaluate(
         clusters=kinds,
         workers=workers,
     )
+    if metrics is not USUAL_METRICS:
+        notes += depth_note(counted, asked)
     notes += doubts + chosen_note(policy) + repetition_note(counted, question)
     announce_effort(counted, wanted, len(policies))
     found = estimate(counted, question)

@@ -79,6 +79,7 @@ class Tally:
         in_order: whether each file is sorted by `Shape.order`.
         names: what the log's own columns are called, by their roles; the context's is None if it
             has none. A candidate's table may call them alike.
+        notes: what the reader of an answer should know of how the log was read.
         states: what tells whether each file has changed, as it was when the tally was read.
     """
 
@@ -96,6 +97,7 @@ class Tally:
     in_order: bool = field(default=False, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
     states: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def table(self) -> Table:
@@ -110,8 +112,11 @@ class Tally:
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled tally is its rows: in another process it lives in the DuckDB there."""
         here = self._here()
-        kept = ("shape", "dropped", "dropped_rows", "decayed", "inflation", "source", "names")
-        return _of_rows, (here.to_pyarrow(), {name: getattr(self, name) for name in kept})
+        kept = ("shape", "dropped", "dropped_rows", "decayed", "inflation", "source")
+        return _of_rows, (
+            here.to_pyarrow(),
+            {name: getattr(self, name) for name in (*kept, "names", "notes")},
+        )
 
     def __add__(self, other: Tally) -> Tally:
         """The tally of both logs together, in this tally's engine."""
@@ -281,6 +286,7 @@ class Tally:
             "decayed": self.decayed,
             "inflation": self.inflation,
             "names": self.names,
+            "notes": self.notes,
         }
         self._write(path, meta)
 
@@ -356,6 +362,7 @@ def tally(log: LogLike) -> Tally:
             inflation=log.inflation,
             source=None if log.source == log.engine else log.source.name,
             names=log.roles.single(),
+            notes=log.notes,
         )
     return cast("Tally", log.kept[_TALLY])
 
@@ -380,17 +387,18 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
     once, however many questions follow. Too many of them stay in a cluster that can work on them.
     """
     counted = tally(log)
+    notes = list(counted.notes)
     if not counted.engine.far:
-        return counted, [_came_home(counted)] if counted.source else []
+        return counted, [*notes, *([_came_home(counted)] if counted.source else [])]
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
         rows = number_of(counted.row_count(), "row")
         said = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
-        return counted, [said]
+        return counted, [*notes, said]
     key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
         counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
     here: Tally = counted.learnt[key]
-    return here, [_came_home(here)]
+    return here, [*notes, _came_home(here)]
 
 
 def _came_home(tally: Tally) -> str:

@@ -138,11 +138,12 @@ _RULES: dict[str, Callable[[Any], bool]] = {
     "names": lambda v: (
         isinstance(v, dict) and all(x is None or isinstance(x, str) for x in v.values())
     ),
+    "notes": _texts,
     "rows": _count,
     "records": _number,
     DIGEST: lambda v: isinstance(v, str) and re.fullmatch(r"[0-9a-f]{32}", v) is not None,
 }
-_OPTIONAL = ("sorted", "periods", "decayed", "inflation", "names")
+_OPTIONAL = ("sorted", "periods", "decayed", "inflation", "names", "notes")
 _SEALED = ("rows", "records", DIGEST)
 _MOST = 1e12  # records for which a row may have been kept
 _SHAPE: dict[str, Callable[[Any], bool]] = {

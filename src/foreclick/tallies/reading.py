@@ -27,7 +27,7 @@ from foreclick.tallies.base import Tally
 from foreclick.tallies.files import described, integer_columns
 from foreclick.tallies.metadata import metadata_of
 from foreclick.tallies.seal import check_seal
-from foreclick.tallies.sums import all_causes, common_names, sum_of
+from foreclick.tallies.sums import all_causes, all_notes, common_names, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,7 @@ def read_tally(
                 files=tuple(here),
                 states=tuple(state(file) for file in here if not is_remote(file)),
                 in_order=all(meta.get("sorted") for meta in metas),
+                notes=all_notes(meta.get("notes", ()) for meta in metas),
                 names=common_names(meta.get("names") or {} for meta in metas),
             )
         )

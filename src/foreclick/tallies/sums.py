@@ -45,6 +45,7 @@ def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         dropped_rows=sum(part.dropped_rows for part in parts),
         decayed=any(part.decayed for part in parts),
         inflation=_common_inflation(parts),
+        notes=all_notes(part.notes for part in parts),
         names=common_names(part.names for part in parts),
         source=None,
         brought=None,
@@ -78,6 +79,11 @@ def sum_records(stored: Table) -> float:
     engine = stored.engine
     sql = f"SELECT sum({engine.say.cast(f's.{N}', 'real')}) AS n FROM {stored.rows} AS s"
     return float(engine.ask(sql)["n"][0].as_py() or 0.0)
+
+
+def all_notes(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """What any part says, once."""
+    return tuple(dict.fromkeys(note for part in parts for note in part))
 
 
 def all_causes(parts: Iterable[dict[str, int]]) -> dict[str, int]:
