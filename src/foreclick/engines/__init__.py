@@ -1,6 +1,6 @@
 """Engines: where tables live and SELECTs are answered. Only this package knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, hashed_here
+from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here, whole_sum
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.files import (
     Fetched,
@@ -46,6 +46,7 @@ __all__ = [
     "Spelling",
     "Table",
     "TableLike",
+    "Value",
     "bring",
     "checked_file",
     "default_engine",
@@ -69,6 +70,7 @@ __all__ = [
     "unchanged",
     "whole_directory",
     "whole_file",
+    "whole_sum",
     "write_readable",
     "write_rows",
 ]

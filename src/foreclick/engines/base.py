@@ -9,10 +9,10 @@ import re
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -52,6 +52,18 @@ only notes them here, and the engine drops them before it makes the next one.
 """
 
 
+class Value(NamedTuple):
+    """What stands in a column of a statement, and its type."""
+
+    text: str
+    kind: pa.DataType
+
+
+def whole_sum(value: str, say: Spelling) -> Value:
+    """The sum of integers, 0 for none."""
+    return Value(f"coalesce({say.cast(f'sum({value})', 'whole')}, 0)", pa.int64())
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows of an engine: a table, a view, or a query, unexecuted.
@@ -77,20 +89,31 @@ class Table:
         """A SELECT over these rows (`self.rows`), of other columns if they are given."""
         return replace(self, rows=f"({sql})", kinds=kinds or self.kinds, held=self)
 
+    def own(self, names: Sequence[str]) -> dict[str, Value]:
+        """Columns as they are."""
+        column = self.engine.say.column
+        return {name: Value(column(name), self.kinds.field(name).type) for name in names}
+
+    def made(self, columns: Mapping[str, Value], rest: str = "") -> Table:
+        """Values of `s` as a table; `rest` stands behind FROM: a join, a condition, groups."""
+        texts = {name: value.text for name, value in columns.items()}
+        kinds = pa.schema([(name, value.kind) for name, value in columns.items()])
+        return self.query(
+            f"SELECT {self.engine.say.names(texts)} FROM {self.rows} AS s {rest}", kinds
+        )
+
+    def asked(self, columns: Mapping[str, Value], rest: str = "") -> dict[str, Any]:
+        """The one row that aggregates give."""
+        return self.engine.rows(self.made(columns, rest))[0]
+
     def select(self, *names: str) -> Table:
         """Some of the columns, in this order."""
-        if names == self.columns:
-            return self
-        columns = ", ".join(map(self.engine.say.name, names))
-        kinds = pa.schema([self.kinds.field(name) for name in names])
-        return self.query(f"SELECT {columns} FROM {self.rows} AS s", kinds)
+        return self if names == self.columns else self.made(self.own(names))
 
     def with_column(self, name: str, value: str, kind: pa.DataType) -> Table:
         """These rows with one more column, a value of `s`."""
-        say, others = self.engine.say, [f for f in self.kinds if f.name != name]
-        columns = {f.name: f"s.{say.name(f.name)}" for f in others} | {name: value}
-        kinds = pa.schema([*others, pa.field(name, kind)])
-        return self.query(f"SELECT {say.names(columns)} FROM {self.rows} AS s", kinds)
+        others = [other for other in self.columns if other != name]
+        return self.made(self.own(others) | {name: Value(value, kind)})
 
     def total(self, column: str) -> str:
         """The sum of a column; integers stay 64-bit integers on every engine."""

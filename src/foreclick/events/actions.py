@@ -7,23 +7,18 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from foreclick.engines import Table
+from foreclick.engines import Table, Value, whole_sum
 from foreclick.engines.kinds import is_numeric
 from foreclick.events.columns import (
-    Value,
     alike,
     any_null,
-    asked,
     column_of,
     count_of,
     equal,
     held,
     in_actions,
     instant,
-    own,
     real_sum,
-    selected,
-    whole_sum,
 )
 from foreclick.events.ledger import Entries
 from foreclick.events.shown import ITEM, KEY, OUT, START, TIME, Parts, Shown, unnested
@@ -82,20 +77,20 @@ def _asked(table: Table, shown: Shown, parts: Parts, rewards: Rewards, entries: 
     facts = {"rows": Value("count(*)", pa.int64()), "others": count_of(other)}
     if TIME in columns and is_numeric(columns[TIME].kind):
         facts["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
-    known = asked(table, facts)
+    known = table.asked(facts)
     entries.count("actions", known["rows"])
     entries.odd("actions of other kinds", known["others"], "not asked for")
     if TIME in columns:
         columns[TIME] = instant(columns[TIME], known.get("latest"), say)
-    rows = selected(table, columns, f"WHERE NOT ({other})")
-    keys = own(rows, [name for name in columns if not name.startswith((_COUNT, _SUM))])
+    rows = table.made(columns, f"WHERE NOT ({other})")
+    keys = rows.own([name for name in columns if not name.startswith((_COUNT, _SUM))])
     groups = ", ".join(value.text for value in keys.values())
     sums = {
         name: (whole_sum if name.startswith(_COUNT) else real_sum)(f"s.{say.name(name)}", say)
         for name in columns
         if name not in keys
     }
-    return selected(rows, keys | sums, f"GROUP BY {groups}")
+    return rows.made(keys | sums, f"GROUP BY {groups}")
 
 
 def _columns(
@@ -141,9 +136,9 @@ def _found(actions: Table, shown: Shown, window: int | None) -> Table:
         if window is not None:
             states.append((f"{waited} > {window}", LATE))
     became = " ".join(f"WHEN {condition} THEN {number}" for condition, number in states)
-    columns = own(judged, [*actions.columns, *([START] * shown.by_time)])
+    columns = judged.own([*actions.columns, *([START] * shown.by_time)])
     columns[_STATE] = Value(say.cast(f"CASE {became} ELSE {USED} END", "whole"), pa.int64())
-    return selected(judged, columns)
+    return judged.made(columns)
 
 
 def _lists_of(actions: Table, shown: Shown) -> Table:
@@ -152,7 +147,7 @@ def _lists_of(actions: Table, shown: Shown) -> Table:
     By an id there is one list. By time it is the last one that showed the item before the action.
     """
     rows, say = shown.table, actions.engine.say
-    columns = own(actions, actions.columns)
+    columns = actions.own(actions.columns)
     groups = ", ".join(value.text for value in columns.values())
     there = f"o.{ITEM} IS NOT NULL"
     columns[_SEEN] = Value(f"max(CASE WHEN {there} THEN 1 ELSE 0 END)", pa.int64())
@@ -169,13 +164,13 @@ def _lists_of(actions: Table, shown: Shown) -> Table:
     )
     columns[_OUT] = Value(f"{any_there} - {any_usable}", pa.int64())
     on = equal((*shown.keys, ITEM), say)
-    return selected(actions, columns, f"LEFT JOIN {rows.rows} AS o ON {on} GROUP BY {groups}")
+    return actions.made(columns, f"LEFT JOIN {rows.rows} AS o ON {on} GROUP BY {groups}")
 
 
 def _hits(found: Table, shown: Shown, rewards: Rewards) -> Table:
     """What each item of each list earned."""
     say = found.engine.say
-    columns = own(found, [*shown.lists, ITEM])
+    columns = found.own([*shown.lists, ITEM])
     groups = ", ".join(value.text for value in columns.values())
     for name in rewards.kinds:
         if name in rewards.values:
@@ -183,22 +178,22 @@ def _hits(found: Table, shown: Shown, rewards: Rewards) -> Table:
         else:
             often = f"sum(s.{say.name(f'{_COUNT}{name}')})"
             columns[name] = Value(f"CASE WHEN {often} > 0 THEN 1 ELSE 0 END", pa.int64())
-    return selected(found, columns, f"WHERE s.{_STATE} = {USED} GROUP BY {groups}")
+    return found.made(columns, f"WHERE s.{_STATE} = {USED} GROUP BY {groups}")
 
 
 def _with_lists(found: Table, shown: Shown) -> Table:
     """Tells actions on a list that did not show their item from those without a list."""
     lost = {"n": count_of(f"s.{_STATE} = {NOT_SHOWN}")}
-    if not asked(found, lost)["n"]:
+    if not found.asked(lost)["n"]:
         return found
     keys = ", ".join(shown.keys)
     lists = f"(SELECT DISTINCT {keys} FROM {shown.table.rows} AS l) AS o"
-    columns = own(found, found.columns)
+    columns = found.own(found.columns)
     nowhere = f"s.{_STATE} = {NOT_SHOWN} AND o.{shown.keys[0]} IS NULL"
     state = f"CASE WHEN {nowhere} THEN {NO_LIST} ELSE s.{_STATE} END"
     columns[_STATE] = Value(found.engine.say.cast(state, "whole"), pa.int64())
     on = equal(shown.keys, found.engine.say)
-    return held(selected(found, columns, f"LEFT JOIN {lists} ON {on}"), "actions")
+    return held(found.made(columns, f"LEFT JOIN {lists} ON {on}"), "actions")
 
 
 def _account(
@@ -206,11 +201,11 @@ def _account(
 ) -> None:
     """Enters every action: used, repeated, or left out for one cause."""
     say = found.engine.say
-    counts = own(found, [_STATE])
+    counts = found.own([_STATE])
     counts |= {n: whole_sum(f"s.{say.name(f'{_COUNT}{n}')}", say) for n in rewards.kinds}
-    by_state = selected(found, counts, f"GROUP BY s.{_STATE}")
+    by_state = found.made(counts, f"GROUP BY s.{_STATE}")
     states = {row[_STATE]: row for row in found.engine.rows(by_state)}
-    slots = asked(hits, {name: count_of(f"s.{say.name(name)} > 0") for name in rewards.kinds})
+    slots = hits.asked({name: count_of(f"s.{say.name(name)} > 0") for name in rewards.kinds})
     for name in rewards.kinds:
         entries.count(name, slots[name])
         if name not in rewards.values:
@@ -219,9 +214,9 @@ def _account(
         for state, cause in _CAUSES.items():
             if state in states and states[state][name]:
                 some = f"s.{_STATE} = {state} AND s.{say.name(f'{_COUNT}{name}')} > 0"
-                columns = own(found, [*keys, ITEM])
+                columns = found.own([*keys, ITEM])
                 order = ", ".join(value.text for value in columns.values())
-                one = selected(found, columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
+                one = found.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
                 *of, item = found.engine.rows(one)[0].values()
                 example = f"list {', '.join(map(str, of))}, item {item}"
                 entries.odd(f"{name} {cause}", states[state][name], "left out", example)
@@ -234,7 +229,7 @@ def account_lost(
     say, keys = hits.engine.say, [*shown.lists, ITEM]
     others = f"(SELECT DISTINCT {', '.join(keys)} FROM {lost.rows} AS l) AS o"
     sums = {name: count_of(f"s.{say.name(name)} > 0") for name in names}
-    found = asked(hits, sums, f"INNER JOIN {others} ON {equal(keys, say)}")
+    found = hits.asked(sums, f"INNER JOIN {others} ON {equal(keys, say)}")
     for name, n in found.items():
         entries.odd(f"{name} on items whose place another has", n, "left out")
         entries.less(name, n)
@@ -243,10 +238,10 @@ def account_lost(
 def earned(shown: Shown, hits: Table, names: Sequence[str]) -> Table:
     """The impressions with what they earned: 0 where nothing happened."""
     rows, say = shown.table, shown.table.engine.say
-    columns = own(rows, [name for name in rows.columns if name != OUT])
+    columns = rows.own([name for name in rows.columns if name != OUT])
     for name in names:
         columns[name] = Value(f"coalesce(o.{say.name(name)}, 0)", hits.kinds.field(name).type)
     on = equal((*shown.lists, ITEM), say)
     kept = f" WHERE s.{OUT} = 0" if OUT in rows.columns else ""
-    joined = selected(rows, columns, f"LEFT JOIN {hits.rows} AS o ON {on}{kept}")
+    joined = rows.made(columns, f"LEFT JOIN {hits.rows} AS o ON {on}{kept}")
     return replace(joined, held=(rows, hits))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from foreclick.engines import Spelling, Table
+from foreclick.engines import Spelling, Table, Value
 from foreclick.engines.kinds import DATE, MOMENT, REAL, STRUCT, TEXT, WHOLE, is_numeric, kind_of
 from foreclick.errors import SourceError
 from foreclick.logs import in_a_second, key_type
@@ -21,13 +20,6 @@ SECOND = 1_000_000
 """In microseconds, in which all times are compared."""
 
 _DAY = 86_400 * SECOND
-
-
-class Value(NamedTuple):
-    """What stands in a column of a statement, and its type."""
-
-    text: str
-    kind: pa.DataType
 
 
 def in_shown(name: Name) -> str:
@@ -125,20 +117,6 @@ def microseconds(length: float | timedelta, role: str) -> int:
     return round(seconds * SECOND)
 
 
-def selected(table: Table, columns: dict[str, Value], rest: str = "") -> Table:
-    """Values of `s` as a table; `rest` stands behind FROM: a join, a condition, groups."""
-    texts = {name: value.text for name, value in columns.items()}
-    sql = f"SELECT {table.engine.say.names(texts)} FROM {table.rows} AS s {rest}"
-    kinds = pa.schema([(name, value.kind) for name, value in columns.items()])
-    return table.query(sql, kinds)
-
-
-def own(table: Table, names: Sequence[str], alias: str = "s") -> dict[str, Value]:
-    """Columns as they are."""
-    say, schema = table.engine.say, table.kinds
-    return {n: Value(f"{alias}.{say.name(n)}", schema.field(n).type) for n in names}
-
-
 def equal(names: Sequence[str], say: Spelling, one: str = "s", other: str = "o") -> str:
     """That two tables agree in these columns."""
     return " AND ".join(f"{one}.{say.name(n)} = {other}.{say.name(n)}" for n in names)
@@ -147,11 +125,6 @@ def equal(names: Sequence[str], say: Spelling, one: str = "s", other: str = "o")
 def count_of(condition: str) -> Value:
     """In how many rows a condition holds."""
     return Value(f"count(CASE WHEN {condition} THEN 1 END)", pa.int64())
-
-
-def whole_sum(value: str, say: Spelling) -> Value:
-    """The sum of integers, 0 for none."""
-    return Value(f"coalesce({say.cast(f'sum({value})', WHOLE)}, 0)", pa.int64())
 
 
 def real_sum(value: str, say: Spelling) -> Value:
@@ -167,8 +140,3 @@ def any_null(values: Sequence[str]) -> str:
 def held(table: Table, step: str) -> Table:
     """The rows computed once, if they may be kept where they live; as they are elsewhere."""
     return table.engine.keep(step, table) if table.engine.keeps else table
-
-
-def asked(table: Table, columns: dict[str, Value], rest: str = "") -> dict[str, Any]:
-    """The one row that aggregates of a table give."""
-    return table.engine.rows(selected(table, columns, rest))[0]

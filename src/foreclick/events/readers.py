@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Table, TableLike, open_source
+from foreclick.engines import Table, TableLike, Value, open_source
 from foreclick.engines.kinds import STRUCT, TEXT, kind_of
-from foreclick.events.columns import SECOND, Value, asked, column_of, count_of, held, own, selected
+from foreclick.events.columns import SECOND, column_of, count_of, held
 from foreclick.events.events import from_events
 from foreclick.logs import Log
 
@@ -171,10 +171,10 @@ def _plain(source: TableLike, engine: Any) -> Table:  # noqa: ANN401 - a connect
         fields = table.kinds.field(source_of).type
         inner = [fields.field(i) for i in range(fields.num_fields)]
         whole = f"({say.column(source_of)}){say.dot}"
-        table = selected(table, {f.name: Value(whole + say.name(f.name), f.type) for f in inner})
+        table = table.made({f.name: Value(whole + say.name(f.name), f.type) for f in inner})
     if not any(letter.islower() for name in table.columns for letter in name):
-        columns = own(table, table.columns)
-        table = selected(table, {name.lower(): value for name, value in columns.items()})
+        columns = table.own(table.columns)
+        table = table.made({name.lower(): value for name, value in columns.items()})
     return table
 
 
@@ -198,14 +198,14 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         for key in ("search_term", "page_location")
     )
     known = {
-        **own(table, table.columns),
+        **table.own(table.columns),
         _TERM: Value(term, pa.string()),
         _PAGE: Value(f"coalesce({page}, '')", pa.string()),
         _USER: column_of(table, "user_pseudo_id", "session"),
         _TIME: column_of(table, "event_timestamp", "time"),
     }
-    rows = held(selected(table, known), "searches")
-    if not asked(rows, {"n": count_of(f"s.{_TERM} IS NOT NULL")})["n"]:
+    rows = held(table.made(known), "searches")
+    if not rows.asked({"n": count_of(f"s.{_TERM} IS NOT NULL")})["n"]:
         return table, f"{alone}: no event has a search_term."
     keys = f"{_USER}, {_PAGE}, {_TIME}"
     moments = (
@@ -219,7 +219,7 @@ def _with_searches(table: Table) -> tuple[Table, str]:
     )
     found = f"CASE WHEN s.{_TIME} - r.searched <= {_HALF_AN_HOUR} THEN o.term END"
     first = say.cast(say.at(say.column("items"), 1, "item_list_id"), TEXT)
-    columns = own(rows, table.columns)
+    columns = rows.own(table.columns)
     columns[_SEARCH] = Value(f"coalesce(s.{_TERM}, {found}, {first})", pa.string())
     same = f"s.{_USER} = {{0}}.{_USER} AND s.{_PAGE} = {{0}}.{_PAGE}"
     joins = (
@@ -227,7 +227,7 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         f"LEFT JOIN ({moments}) AS o ON {same.format('o')} AND r.searched = o.{_TIME}"
     )
     note = "Contexts are search terms; a list without one has its item_list_id."
-    return selected(rows, columns, joins), note
+    return rows.made(columns, joins), note
 
 
 def _of_one_table(table: Table, shows: str, named: Mapping[str, Any]) -> Log:

@@ -8,14 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Table, flag_by
+from foreclick.engines import Table, Value, flag_by, whole_sum
 from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, is_numeric, kind_of
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
     Name,
-    Value,
     any_null,
-    asked,
     column_of,
     count_of,
     day,
@@ -24,10 +22,7 @@ from foreclick.events.columns import (
     in_shown,
     instant,
     key_of,
-    own,
-    selected,
     whole_number,
-    whole_sum,
 )
 from foreclick.events.ledger import Entries
 from foreclick.words import number_of
@@ -138,7 +133,7 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
         if parts.period is None:
             columns[PERIOD] = day(raw, columns[TIME], say)
     columns.pop(_PAGE, None)
-    rows = selected(table, columns, f"WHERE {there}")
+    rows = table.made(columns, f"WHERE {there}")
     listed = tuple(n for n in (CONTEXT, PERIOD, UNIT, *parts.segments) if n in columns)
     deepest = facts["last"] + (facts["first"] == 0) if facts["rows"] > facts["missing"] else None
     found = Shown(rows, keys, keys, listed, None if parts.page or parts.exclude else deepest)
@@ -148,7 +143,7 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
 def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     """One row an element of an array; the other columns are repeated."""
     say = table.engine.say
-    columns = own(table, table.columns)
+    columns = table.own(table.columns)
     kind = kind_of(columns[items].kind) if items in columns else None
     if kind not in (LIST, TEXT):
         raise SourceError(
@@ -163,7 +158,7 @@ def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
         columns[items] = Value(say.unnested, columns[items].kind.value_type)
     if offset:
         columns[_OFFSET] = Value(say.offset, pa.int64())
-    return selected(table, columns, say.unnest.format(array=array))
+    return table.made(columns, say.unnest.format(array=array))
 
 
 def _columns(table: Table, parts: Parts) -> dict[str, Value]:
@@ -217,7 +212,7 @@ def _facts(columns: Mapping[str, Value], table: Table, *, by_gaps: bool) -> dict
         wanted["excluded"] = whole_sum(columns[OUT].text, table.engine.say)
     if TIME in columns and is_numeric(columns[TIME].kind):
         wanted["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
-    return asked(table, wanted)
+    return table.asked(wanted)
 
 
 def _from_one(
@@ -268,9 +263,9 @@ def _by_time(shown: Shown, together: int | None) -> Shown:
     opened = f"SELECT {key}, CASE WHEN {fresh} THEN {TIME} END AS opened FROM ({before}) AS b"
     running = f"max(opened) {over} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     starts = f"SELECT {key}, {running} AS {START} FROM ({opened}) AS r"
-    columns = own(table, table.columns) | {START: Value(f"o.{START}", pa.int64())}
+    columns = table.own(table.columns) | {START: Value(f"o.{START}", pa.int64())}
     on = equal((*shown.keys, TIME), table.engine.say)
-    joined = selected(table, columns, f"INNER JOIN ({starts}) AS o ON {on}")
+    joined = table.made(columns, f"INNER JOIN ({starts}) AS o ON {on}")
     return replace(shown, table=joined, lists=lists)
 
 
@@ -278,7 +273,7 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
     """Each item of a list once, at its first place, and one item a place; and those left out."""
     rows, say = shown.table, shown.table.engine.say
     names = [*shown.lists, *shown.listed, ITEM]
-    columns = own(rows, names)
+    columns = rows.own(names)
     groups = ", ".join(value.text for value in columns.values())
     for name in rows.columns:
         if name not in names:  # an item that was excluded once is excluded
@@ -287,13 +282,12 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
             columns[name] = Value(f"{pick}(s.{say.name(name)})", kind)
     columns[_ROWS] = Value("count(*)", pa.int64())
     columns[_PLACES] = Value(f"count(DISTINCT s.{PLACE})", pa.int64())
-    once = selected(rows, columns, f"GROUP BY {groups}")
+    once = rows.made(columns, f"GROUP BY {groups}")
     place = ", ".join(f"s.{say.name(n)}" for n in (*shown.lists, *shown.listed, PLACE))
     order = f"s.{TIME}, s.{ITEM}" if shown.timed else f"s.{ITEM}"
     turn = f"row_number() OVER (PARTITION BY {place} ORDER BY {order})"
     turns = held(once.with_column(_TURN, turn, pa.int64()), "shown")
-    found = asked(
-        turns,
+    found = turns.asked(
         {
             "again": whole_sum(f"s.{_ROWS} - s.{_PLACES}", say),
             "twice": whole_sum(f"s.{_PLACES} - 1", say),
@@ -304,7 +298,6 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
     entries.odd("further places of an item in a list", found["twice"], "left empty")
     entries.odd("impressions at a place that another item has", found["taken"], "left out")
     kept, lost = (
-        selected(turns, own(turns, rows.columns), f"WHERE s.{_TURN} {sign} 1")
-        for sign in ("=", ">")
+        turns.made(turns.own(rows.columns), f"WHERE s.{_TURN} {sign} 1") for sign in ("=", ">")
     )
     return replace(shown, table=kept), lost

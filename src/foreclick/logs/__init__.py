@@ -14,6 +14,7 @@ from foreclick.engines import (
     Engine,
     Table,
     TableLike,
+    Value,
     default_engine,
     filter_by,
     open_source,
@@ -317,10 +318,10 @@ def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
         more = any_of(f"{value} > 1" for value in values)
         asked = {f"most{k}": f"max({value})" for k, value in enumerate(values)}
         asked["n"] = f"sum(CASE WHEN {more} THEN s.{N} ELSE 0 END)"
-        kinds = pa.schema(dict.fromkeys(asked, pa.float64()))
-        columns = {name: say.cast(value, "real") for name, value in asked.items()}
-        found = table.engine.ask(f"SELECT {say.names(columns)} FROM {table.rows} AS s", kinds)
-        *most, n = (column[0].as_py() or 0 for column in found.columns)
+        found = table.asked(
+            {name: Value(say.cast(value, "real"), pa.float64()) for name, value in asked.items()}
+        )
+        *most, n = (value or 0 for value in found.values())
         if n:
             notes.append(
                 f"{number_of(n, 'record')} {plural(n, 'has', 'have')} clicks above 1, up to "
@@ -394,13 +395,10 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
 
 def _facts(table: Table, shape: Shape) -> tuple[int, list[str]]:
     """The longest list, if that is told, and which masks some rows do not fit in."""
-    say = table.engine.say
-    odd = {f"odd{i}": f"count(*) - count({say.name(m)})" for i, m in enumerate(shape.masks)}
-    asked = {LENGTH: f"max({LENGTH})" if LENGTH in table.columns else "0"} | odd
-    kinds = pa.schema(dict.fromkeys(asked, pa.int64()))
-    found = table.engine.ask(f"SELECT {say.names(asked)} FROM {table.rows} AS s", kinds)
-    longest, *counts = found.to_pylist()[0].values()
-    return longest or 0, [name for name, n in zip(shape.masks, counts, strict=True) if n]
+    masks = {m: f"count(*) - count({table.engine.say.column(m)})" for m in shape.masks}
+    asked = {LENGTH: f"max(s.{LENGTH})" if LENGTH in table.columns else "0"} | masks
+    found = table.asked({name: Value(text, pa.int64()) for name, text in asked.items()})
+    return found.pop(LENGTH) or 0, [name for name, count in found.items() if count]
 
 
 def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
@@ -414,9 +412,8 @@ def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
         return shape, table
     say = table.engine.say
     odd = {name: f"count(*) - count({mask_of(shape, name, say)})" for name in names}
-    kinds = pa.schema(dict.fromkeys(odd, pa.int64()))
-    found = table.engine.ask(f"SELECT {say.names(odd)} FROM {table.rows} AS s", kinds)
-    late = [name for name, count in found.to_pylist()[0].items() if not count]
+    found = table.asked({name: Value(text, pa.int64()) for name, text in odd.items()})
+    late = [name for name, count in found.items() if not count]
     if not late:
         return shape, table
     kept = tuple(name for name in shape.rewards if name in (*shape.masks, *late))

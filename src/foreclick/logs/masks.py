@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from foreclick.engines import Spelling, Table
+from foreclick.engines import Spelling, Table, Value
 from foreclick.logs.shape import Shape
 
 DEEPEST_MASK = 62
@@ -30,24 +30,22 @@ def spread(table: Table, shape: Shape, keep: Collection[str] = ()) -> Table:
     names = [name for name in shape.masks if name not in keep]
     if not names:
         return table
-    say, kinds = table.engine.say, {f.name: f.type for f in table.kinds if f.name not in names}
-    columns = {name: say.name(name) for name in kinds}
+    say = table.engine.say
+    columns = table.own([name for name in table.columns if name not in names])
     for name in names:
         for k, (column, item) in enumerate(zip(shape.reward(name), shape.items, strict=True)):
-            clicked = f"({say.name(name)} & {say.cast(str(1 << k), 'whole')}) <> 0"
-            value = f"CASE WHEN {item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
-            columns[column], kinds[column] = say.cast(value, "whole"), pa.int64()
-    sql = f"SELECT {say.names(columns)} FROM {table.rows} AS s"
-    return table.query(sql, pa.schema(list(kinds.items())))
+            clicked = f"({say.column(name)} & {say.cast(str(1 << k), 'whole')}) <> 0"
+            value = f"CASE WHEN s.{item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
+            columns[column] = Value(say.cast(value, "whole"), pa.int64())
+    return table.made(columns)
 
 
 def packed(table: Table, shape: Shape, names: Collection[str]) -> Table:
     """Replace the columns of these rewards by masks; other columns that `shape` has stay."""
     say, kept = table.engine.say, replace(shape, masks=(*shape.masks, *names))
-    columns = {c: mask_of(shape, c, say) if c in names else say.column(c) for c in kept.stored}
-    kinds = {c: pa.int64() if c in names else table.kinds.field(c).type for c in kept.stored}
-    sql = f"SELECT {say.names(columns)} FROM {table.rows} AS s"
-    return table.query(sql, pa.schema(list(kinds.items())))
+    masks = {name: Value(mask_of(shape, name, say), pa.int64()) for name in names}
+    others = table.own([name for name in kept.stored if name not in names])
+    return table.made({name: (masks | others)[name] for name in kept.stored})
 
 
 def maskable(shape: Shape) -> tuple[str, ...]:

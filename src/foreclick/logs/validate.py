@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Spelling, Table
+from foreclick.engines import Spelling, Table, whole_sum
 from foreclick.errors import InvalidLogError
 from foreclick.logs.shape import CONTEXT, N, Shape, numbered
 from foreclick.logs.text import BAD_WEIGHT, LARGEST, REPEATED, ROWS, STRAY
@@ -111,11 +111,7 @@ def check(table: Table, broken: list[Rule]) -> tuple[int, dict[str, int], int]:
     some = any_of(f"{flag} = 1" for flag in flags)
     counts = {"all": "n", "any": f"CASE WHEN {some} THEN n ELSE 0 END"}
     counts |= {flag: f"CASE WHEN {flag} = 1 THEN n ELSE 0 END" for flag in flags}
-    sums = {
-        name: f"coalesce({say.cast(f'sum({value})', 'whole')}, 0)" for name, value in counts.items()
-    }
-    sql = f"SELECT {say.names(sums)} FROM ({judged}) AS j"
-    answer = table.engine.ask(sql, pa.schema(dict.fromkeys(sums, pa.int64()))).to_pylist()[0]
+    answer = table.query(judged).asked({name: whole_sum(c, say) for name, c in counts.items()})
     causes = {r.cause: answer[flag] for r, flag in zip(broken, flags, strict=True) if answer[flag]}
     return answer["all"], causes, answer["any"]
 

@@ -22,6 +22,7 @@ from foreclick.engines import (
     ScratchFile,
     Table,
     TableLike,
+    Value,
     bring,
     default_engine,
     state,
@@ -138,15 +139,13 @@ class Tally:
         """The number of rows: of a tally in files by their footers, else by a query."""
         if self.files:
             return count_rows(self.files)
-        sql = f"SELECT count(*) AS n FROM {self.stored.rows} AS s"
-        return int(self.engine.ask(sql)["n"][0].as_py())
+        return int(self.stored.asked({"n": Value("count(*)", pa.int64())})["n"])
 
     def counts(self) -> dict[str, Any]:
         """How many records and rows there are."""
-        stored = self.stored
-        counts = f"coalesce({stored.total(N)}, 0) AS records, count(*) AS rows"
-        found = stored.engine.ask(f"SELECT {counts} FROM {stored.rows} AS s").to_pylist()
-        return cast("dict[str, Any]", found[0])
+        kind = self._schema.field(N).type
+        records = Value(f"coalesce({self.stored.total(N)}, 0)", kind)
+        return self.stored.asked({"records": records, "rows": Value("count(*)", pa.int64())})
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -241,12 +240,11 @@ class Tally:
         kind = pa.schema({_OF: stored.kinds.field(PERIOD).type, _WEIGHT: pa.float64()})
         by_period = pa.table({_OF: list(weight), _WEIGHT: list(weight.values())}, schema=kind)
         weighing = stored.engine.show(by_period)
-        columns = {name: f"s.{say.name(name)}" for name in stored.columns}
-        columns[N] = f"{say.cast(columns[N], 'real')} * coalesce(w.weight, {say.number_of(1)})"
+        columns = stored.own(stored.columns)
+        less = f"{say.cast(columns[N].text, 'real')} * coalesce(w.weight, {say.number_of(1)})"
         on = f"{weighing.rows} AS w ON s.{PERIOD} = w.{say.name(_OF)}"
-        joined = f"SELECT {say.names(columns)} FROM {stored.rows} AS s LEFT JOIN {on}"
-        kinds = [f.with_type(pa.float64()) if f.name == N else f for f in stored.kinds]
-        kept = stored.query(f"SELECT * FROM ({joined}) AS s WHERE s.n > 0", pa.schema(kinds))
+        joined = stored.made(columns | {N: Value(less, pa.float64())}, f"LEFT JOIN {on}")
+        kept = joined.query(f"SELECT * FROM {joined.rows} AS s WHERE s.n > 0")
         return self._with_rows(replace(kept, held=(stored, weighing)), decayed=True)
 
     def after(self, period: object) -> Tally:

@@ -13,6 +13,7 @@ from foreclick.engines import (
     Engine,
     Fetched,
     Table,
+    Value,
     default_engine,
     engine_of,
     is_remote,
@@ -111,14 +112,10 @@ def _read_rows(
     table = home.read_parquet(files)
     say = home.say
     whole = {name for names in integer_columns(table.kinds, shape) for name in names}
-    columns = {
-        c: say.cast(say.name(c), "whole") if c in whole else say.name(c) for c in shape.stored
-    }
-    kinds = {c: pa.int64() if c in whole else table.kinds.field(c).type for c in shape.stored}
-    sql = f"SELECT {say.names(columns)} FROM {table.rows} AS s"
-    rows = table.query(sql, pa.schema(list(kinds.items())))
+    columns = table.own(shape.stored)
+    columns |= {c: Value(say.cast(columns[c].text, "whole"), pa.int64()) for c in whole}
     # Copies stay for as long as the rows are needed.
-    return files, replace(rows, held=(table, fetched))
+    return files, replace(table.made(columns), held=(table, fetched))
 
 
 def _apart(metas: list[dict[str, Any]]) -> bool:
