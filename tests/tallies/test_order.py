@@ -159,7 +159,7 @@ def test_a_mask_of_many_positions_stays_wide(tmp_path):
 
 def test_a_row_group_ends_where_a_context_does(tmp_path, monkeypatch):
     monkeypatch.setattr(_tally_files, "GROUP_ROWS", 12)
-    monkeypatch.setattr("foreclick.engines.duckdb._BATCH", 5)
+    monkeypatch.setattr("foreclick.engines.duckdb.BATCH", 5)
     fc.tally(fc.read_log(words(90), **ROLES)).write_parquet(tmp_path / "t.parquet")
     file = pq.ParquetFile(tmp_path / "t.parquet")
     groups = [file.read_row_group(i)["context"].to_pylist() for i in range(file.num_row_groups)]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from foreclick.engines.kinds import loose
 from foreclick.engines.spelling import DIGITS, SPELLINGS, Spelling
 from foreclick.engines.stores import brief, harmless
 from foreclick.errors import STATEMENT, EngineError
@@ -382,8 +383,15 @@ def _forget(engine: Engine, name: str) -> None:
 
 def _cast(rows: Any, schema: pa.Schema) -> Any:  # noqa: ANN401
     """Rows as these types: engines have integers and decimals of widths of their own."""
-    loose = pa.schema([field.with_nullable(True) for field in schema])
-    return rows if rows.schema.equals(loose) else rows.cast(loose)
+    schema = loose(schema)
+    return rows if rows.schema.equals(schema) else rows.cast(schema)
+
+
+def fetched(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+    """The rows of a driver's cursor, so many at once."""
+    kind = pa.struct(list(schema))
+    while rows := cursor.fetchmany(BATCH):
+        yield pa.RecordBatch.from_struct_array(pa.array(map(tuple, rows), kind))
 
 
 def hashed_here(text: str) -> int:

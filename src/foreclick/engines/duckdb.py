@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines import stores
-from foreclick.engines.base import Engine, Table
+from foreclick.engines.base import BATCH, Engine, Table
 from foreclick.engines.files import ScratchFile, abandoned, machine
 from foreclick.engines.spelling import DUCKDB
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 READER = b"reader"
 """Where the metadata of a table's columns says which function read its files."""
 
-_BATCH = 100_000
 _EXTENSIONS = dict.fromkeys(("s3", "s3a", "gs", "gcs", "http", "https"), "httpfs")
 _EXTENSIONS |= dict.fromkeys(("az", "abfs", "abfss"), "azure")
 _LITTLE = "100MB"  # it cannot do without
@@ -64,7 +63,7 @@ class DuckDB(Engine):
 
     def arrow(self, sql: str, schema: pa.Schema | None = None) -> pa.RecordBatchReader:  # noqa: ARG002 - Arrow has its types
         """The rows of a SELECT in batches."""
-        return self.connection.sql(sql).to_arrow_reader(_BATCH)
+        return self.connection.sql(sql).to_arrow_reader(BATCH)
 
     def ask(self, sql: str, schema: pa.Schema | None = None, step: str | None = None) -> pa.Table:
         """The rows of a SELECT; DuckDB makes a table faster than batches of it."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from foreclick.engines.base import BATCH, Engine, Table
+from foreclick.engines.base import BATCH, Engine, Table, fetched
 from foreclick.engines.duckdb import DuckDB, default_engine
+from foreclick.engines.kinds import loose
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.spelling import SPELLINGS
@@ -63,7 +64,7 @@ def engine_of(backend: Any) -> Engine:
 def open_table(expr: Any) -> Table:
     """An Ibis table as SQL text, or its rows at home."""
     backends, _ = expr._find_backends()
-    schema = _loose(expr.schema().to_pyarrow())
+    schema = loose(expr.schema().to_pyarrow())
     if not backends:  # a memtable belongs to no engine
         return default_engine().show(expr.to_pyarrow())
     backend = backends[0]
@@ -72,18 +73,10 @@ def open_table(expr: Any) -> Table:
         return default_engine().spooled(schema, rows)
     if hasattr(backend, "_run_pre_execute_hooks"):
         backend._run_pre_execute_hooks(expr)
-    return Table(engine_of(backend), f"({_compiled(backend, expr)})", schema, expr)
-
-
-def _compiled(backend: Any, expr: Any) -> str:
     import ibis
 
-    return str(ibis.to_sql(expr, dialect=backend.name))
-
-
-def _loose(schema: pa.Schema) -> pa.Schema:
-    """Columns none of which is marked as never NULL."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+    sql = ibis.to_sql(expr, dialect=backend.name)
+    return Table(engine_of(backend), f"({sql})", schema, expr)
 
 
 def _fetched(backend: Any, expr: Any) -> Iterable[pa.RecordBatch]:
@@ -99,18 +92,17 @@ def _fetched(backend: Any, expr: Any) -> Iterable[pa.RecordBatch]:
         batches = _by_cursor(backend, expr)
     else:
         batches = backend.to_pyarrow_batches(expr, chunk_size=BATCH)
-    kinds = _loose(schema.to_pyarrow())
+    kinds = loose(schema.to_pyarrow())
     return (batch.cast(kinds) for batch in batches)
 
 
 def _by_cursor(backend: Any, expr: Any) -> Iterator[pa.RecordBatch]:
     """Rows of a driver; Ibis takes them through pandas, which makes doubles of large integers."""
-    fields = [(f.name, _sent(backend.name, f.type)) for f in expr.schema().to_pyarrow()]
+    sent = [
+        f.with_type(pa.string())
+        if backend.name == "sqlite" and pa.types.is_temporal(f.type)  # which are text there
+        else f
+        for f in expr.schema().to_pyarrow()
+    ]
     with closing(backend.raw_sql(backend.compile(expr))) as cursor:
-        while rows := cursor.fetchmany(BATCH):
-            yield pa.RecordBatch.from_struct_array(pa.array(map(tuple, rows), pa.struct(fields)))
-
-
-def _sent(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type of what a driver gives for a column; SQLite's dates are text."""
-    return pa.string() if name == "sqlite" and pa.types.is_temporal(kind) else kind
+        yield from fetched(cursor, pa.schema(sent))

@@ -34,6 +34,11 @@ def kind_of(column: pa.DataType) -> str:
     return DATE if kinds.is_date(column) else OTHER
 
 
+def loose(schema: pa.Schema) -> pa.Schema:
+    """Columns none of which is marked as never NULL."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
 def is_list(column: pa.DataType) -> bool:
     """Whether it is of lists, of whichever of Arrow's types."""
     names = ("list", "large_list", "list_view", "large_list_view", "fixed_size_list")

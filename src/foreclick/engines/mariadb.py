@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from foreclick.engines.base import BATCH, Engine
+from foreclick.engines.base import Engine, fetched
 
 _KINDS = {
     **dict.fromkeys((1, 2, 3, 8, 9), pa.int64()),
@@ -41,7 +41,6 @@ class MariaDB(Engine):
         def batches() -> Iterator[pa.RecordBatch]:
             with closing(self.connection.cursor(SSCursor)) as cursor:
                 cursor.execute(sql)
-                while rows := cursor.fetchmany(BATCH):
-                    yield pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(list(schema))))
+                yield from fetched(cursor, schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from foreclick.engines.base import BATCH, Engine
+from foreclick.engines.base import Engine, fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,11 +46,10 @@ class Postgres(Engine):
         return pa.RecordBatchReader.from_batches(schema, self._rows(sql, schema))
 
     def _rows(self, sql: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        connection, kind = self.connection, pa.struct(list(schema))
+        connection = self.connection
         with connection.transaction(), connection.cursor(self.unique("cursor")) as cursor:
             cursor.execute(sql)
-            while rows := cursor.fetchmany(BATCH):
-                yield pa.RecordBatch.from_struct_array(pa.array(rows, kind))
+            yield from fetched(cursor, schema)
 
     def _described(self, sql: str) -> pa.Schema:
         """The columns of a SELECT, by the names of their types."""

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from foreclick.engines.base import BUCKETS
 from foreclick.engines.kinds import (
     DATE,
     DECIMAL,
@@ -40,9 +41,6 @@ REPEATED, STRAY, BAD_WEIGHT = "repeated", "stray", "bad_weight"
 
 FLAGS = (REPEATED, STRAY)
 """What only the raw rows tell of an error: columns of records that are 0 or 1, where they apply."""
-
-BUCKETS = 30
-"""Units (users) survive in a tally as one of so many buckets."""
 
 LARGEST = 1e100
 """The largest reward and weight: sums of their squares are still doubles."""

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from foreclick.engines import Value
 from foreclick.logs import Log, N
 
 
 def unit_counts(log: Log) -> pa.Table:
     """A row for all units with as many records: `n`, how many `units`, records of `nobody`."""
     rows, roles = log.source_rows, log.roles
-    say, unit, n = rows.engine.say, rows.engine.say.name("unit"), rows.engine.say.name(N)
-    weight = say.cast("1", "whole") if roles.weight is None else f"s.{say.name(roles.weight)}"
-    kind = pa.int64() if roles.weight is None else rows.kinds.field(roles.weight).type
-    kept = {"unit": f"s.{say.name(str(roles.unit))}", "weight": weight}
-    kinds = [rows.kinds.field(roles.unit).with_name("unit"), pa.field("weight", kind)]
-    for i, name in enumerate(roles.list_ids if roles.list_id is not None else ()):
-        kept[f"list_{i}"] = f"s.{say.name(name)}"
-        kinds.append(rows.kinds.field(name).with_name(f"list_{i}"))
-    once = "DISTINCT " if roles.list_id is not None else ""  # one row an impression
-    lists = rows.query(f"SELECT {once}{say.names(kept)} FROM {rows.rows} AS s", pa.schema(kinds))
-    counts = f"SELECT {unit}, {lists.total('weight')} AS {n} FROM {lists.rows} AS s GROUP BY {unit}"
-    nobody = say.cast(f"sum(CASE WHEN s.{unit} IS NULL THEN s.{n} ELSE 0 END)", "real")
-    alike = say.names({N: f"s.{n}", "units": "count(*)", "nobody": nobody})
-    whole = pa.int64() if pa.types.is_integer(kind) else pa.float64()
-    found = pa.schema([(N, whole), ("units", pa.int64()), ("nobody", pa.float64())])
-    return lists.query(f"SELECT {alike} FROM ({counts}) AS s GROUP BY s.{n}", found).to_pyarrow()
+    say, n, lists_by = rows.engine.say, rows.engine.say.name(N), roles.list_ids
+    named = {"unit": roles.unit, "weight": roles.weight}
+    named |= {f"list_{i}": name for i, name in enumerate(lists_by)}
+    kept = {"weight": Value(say.cast("1", "whole"), pa.int64())}
+    kept |= {new: rows.own([name])[name] for new, name in named.items() if name is not None}
+    lists = rows.made(kept)
+    if lists_by:  # one row an impression
+        lists = lists.query(f"SELECT DISTINCT * FROM {lists.rows} AS s")
+    whole = pa.types.is_integer(kept["weight"].kind)
+    total = Value(lists.total("weight"), pa.int64() if whole else pa.float64())
+    units = lists.made(lists.own(["unit"]) | {N: total}, f"GROUP BY {say.column('unit')}")
+    nobody = f"sum(CASE WHEN {say.column('unit')} IS NULL THEN s.{n} ELSE 0 END)"
+    alike = units.own([N]) | {
+        "units": Value("count(*)", pa.int64()),
+        "nobody": Value(say.cast(nobody, "real"), pa.float64()),
+    }
+    return units.made(alike, f"GROUP BY s.{n}").to_pyarrow()

@@ -27,6 +27,7 @@ from foreclick.engines import (
     default_engine,
     state,
 )
+from foreclick.engines.kinds import loose
 from foreclick.errors import TallyError
 from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
@@ -193,8 +194,7 @@ class Tally:
     @property
     def _schema(self) -> pa.Schema:
         """The columns of the compact rows in Arrow, none of them marked as never NULL."""
-        loose = pa.schema([field.with_nullable(True) for field in self.stored.kinds])
-        return widened(loose, self.shape)
+        return widened(loose(self.stored.kinds), self.shape)
 
     def _sorted_file(self) -> str | None:
         """The file that holds exactly these rows in order, if there is one."""

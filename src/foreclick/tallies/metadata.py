@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from foreclick.engines.kinds import REAL, TEXT, WHOLE, kind_of
 from foreclick.errors import TallyError
 from foreclick.logs import BUCKET, CONTEXT, DEEPEST, N, Shape
 from foreclick.tallies.seal import DIGEST
@@ -45,15 +46,10 @@ def checked_metadata(file: str, schema: pa.Schema) -> dict[str, Any]:
             f"{file!r} has the tally schema {version}, this foreclick reads "
             f"{READABLE[0]} to {READABLE[-1]}. {_REMEDY}"
         )
-    wrong = _wrong(meta, schema)
+    wrong = _wrong_values(meta) or _wrong_columns(Shape.from_dict(meta["shape"]), schema)
     if wrong:
         raise TallyError(f"{file!r} is no tally that can be read: {wrong}. {_REMEDY}")
     return meta
-
-
-def _wrong(meta: dict[str, Any], schema: pa.Schema) -> str:
-    """What is wrong with the metadata of a file, or its columns; nothing if all is well."""
-    return _wrong_values(meta) or _wrong_columns(Shape.from_dict(meta["shape"]), schema)
 
 
 def _wrong_values(meta: dict[str, Any]) -> str:
@@ -85,24 +81,16 @@ def _wrong_columns(shape: Shape, schema: pa.Schema) -> str:
     whole = {*shape.masks, *([BUCKET] if shape.unit else [])}
     rewards = {c for name in shape.rewards for c in shape.stored_reward(name)} - whole
     numbers = {N, *shape.propensities, *rewards}
-    for names, fits, what in (
-        (ids, lambda t: _is_whole(t) or _is_text(t), "numbers or text"),
-        (whole, _is_whole, "whole numbers"),
-        (numbers, lambda t: _is_whole(t) or pa.types.is_floating(t), "numbers"),
+    for names, fit, what in (
+        (ids, (WHOLE, TEXT), "numbers or text"),
+        (whole, (WHOLE,), "whole numbers"),
+        (numbers, (WHOLE, REAL), "numbers"),
     ):
         for name in sorted(names):
             kind = schema.field(name).type
-            if not fits(kind):
+            if kind_of(kind) not in fit:
                 return f"its column {name!r} holds {kind}, not {what}"
     return ""
-
-
-def _is_whole(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _short(value: object) -> str:

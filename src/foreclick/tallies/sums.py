@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from foreclick.engines import Table, bring
+from foreclick.engines import Table, Value, bring
 from foreclick.engines.kinds import called
 from foreclick.errors import TallyError
 from foreclick.logs import N, Shape, spread
@@ -76,9 +76,8 @@ def _common_inflation(parts: Sequence[Tally]) -> float:
 
 def sum_records(stored: Table) -> float:
     """How many records some compact rows stand for."""
-    engine = stored.engine
-    sql = f"SELECT sum({engine.say.cast(f's.{N}', 'real')}) AS n FROM {stored.rows} AS s"
-    return float(engine.ask(sql)["n"][0].as_py() or 0.0)
+    total = Value(f"sum({stored.engine.say.cast(f's.{N}', 'real')})", pa.float64())
+    return float(stored.asked({N: total})[N] or 0.0)
 
 
 def all_notes(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
@@ -114,14 +113,9 @@ def _widened(table: Table, schema: pa.Schema) -> str:
 def _widest(name: str, tables: Sequence[Table]) -> pa.DataType:
     """The type that holds the values of a column in all tallies."""
     kinds = [table.kinds.field(name).type for table in tables if name in table.columns]
+    schemas = [pa.schema({name: kind}) for kind in kinds]
     try:
-        return (
-            pa.unify_schemas(
-                [pa.schema({name: kind}) for kind in kinds], promote_options="permissive"
-            )
-            .field(name)
-            .type
-        )
+        return pa.unify_schemas(schemas, promote_options="permissive").field(name).type
     except pa.ArrowException as error:
         some = list(dict.fromkeys(map(called, kinds)))
         raise TallyError(
