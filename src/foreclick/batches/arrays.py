@@ -23,6 +23,11 @@ def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     return out
 
 
+def narrowest(most: int) -> Any:  # noqa: ANN401 - a type of NumPy's
+    """Integers that hold numbers up to this: slots are many, and stay in memory."""
+    return np.int32 if most < 2**31 else np.int64
+
+
 def sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     """Shape (count,): the sum of the values of each group, added in their order."""
     found = np.bincount(group.ravel(), values.ravel(), count)[:count]

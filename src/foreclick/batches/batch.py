@@ -23,6 +23,7 @@ from foreclick.batches.arrays import (
     Floats,
     Ints,
     expanded,
+    narrowest,
     numbered,
     starts_of,
     sums,
@@ -143,9 +144,10 @@ class Batch:
     def slot(self) -> Ints:
         """Shape (L, K): pair * K + position; P * K, one beyond the last, where nothing is shown."""
         # Column after column in memory, because lists are summed position by position.
-        lists = np.asfortranarray(self.lists)
-        at = lists * np.int64(self.depth) + np.arange(self.depth)
-        return np.where(lists == EMPTY, self.pair_count * self.depth, at)
+        lists, none = np.asfortranarray(self.lists), self.pair_count * self.depth
+        kind = narrowest(none)
+        at: Ints = lists * kind(self.depth) + np.arange(self.depth, dtype=kind)
+        return np.asarray(np.where(lists == EMPTY, kind(none), at))
 
     @cached_property
     def shown(self) -> Floats:

@@ -224,10 +224,12 @@ def _reward(rows: pa.Table, shape: Shape, name: str) -> Reward:
         some = np.flatnonzero(mask)
         bits = (mask[some, None] >> np.arange(depth)) & 1 == 1
         at = np.flatnonzero(bits)
-        return Reward(some[at // depth], at % depth, np.ones(len(at)))
+        row, position = some[at // depth], at % depth
+        return Reward(row.astype(np.int32), position.astype(np.int8), np.ones(len(at)))
     values = np.stack([_numbers(rows[c]) for c in shape.reward(name)], axis=1).astype(np.float64)
     row, position = np.nonzero(values)
-    return Reward(row, position, values[row, position])
+    entries = values[row, position]
+    return Reward(row.astype(np.int32), position.astype(np.int8), entries)
 
 
 def _propensity(rows: pa.Table, shape: Shape) -> Floats | None:

@@ -101,10 +101,11 @@ class Batches:
         slots = rows = 0
         for batch in self.source:
             slots += (len(batch.n) + PAIR_WEIGHT * batch.pair_count) * self.shape.depth
-            self.small = self.small and slots <= self._most
+            rows += len(batch.n)
+            # If the others have as many pairs: else most stay, only to be forgotten at the end.
+            self.small = self.small and slots * max(self.rows / rows, 1) <= self._most
             kept.append(batch)
             yield batch
-            rows += len(batch.n)
             if rows < self.rows:
                 passed(rows / self.rows)
             while kept and not self.small:

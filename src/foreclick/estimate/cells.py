@@ -35,7 +35,7 @@ from foreclick.batches import (
     padded,
     sums,
 )
-from foreclick.batches.arrays import expanded, numbered, parted, starts_of, summed
+from foreclick.batches.arrays import expanded, narrowest, numbered, parted, starts_of, summed
 from foreclick.batches.encode import Codes
 from foreclick.batches.matching import begin_alike, matched_prefixes
 from foreclick.metrics import Metric
@@ -262,8 +262,9 @@ def log_slots(batch: Batch, unit: str, depth: int = 0) -> SlotCounts:
             size, slot = batch.pair_count * k, batch.slot
         else:
             size = batch.context_count * k
-            first = batch.list_context * np.int64(k)
-            slot = np.where(shown.T, first + np.arange(k)[:, None], size).T
+            kind = narrowest(size)
+            first, position = batch.list_context * kind(k), np.arange(k).astype(kind)[:, None]
+            slot = np.where(shown.T, first + position, kind(size)).T
         return SlotCounts(batch, batch.row_list, slot, size, side_by_side(size, k))
 
     depth = min(depth, batch.depth)
