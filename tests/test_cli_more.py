@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     pq.write_table(pa.table(LOG), "log.parquet")
-    for name, items in (("best", [1, 2]), ("worst", [2, 1]), ("strange", [8, 9])):
+    for name, items in (("best", [1, 2]), ("worst", [2, 1]), ("strange", [8, 1])):
         pq.write_table(pa.table({"context": ["q"], "items": [items]}), f"{name}.parquet")
     return tmp_path
 

@@ -240,7 +240,8 @@ def test_a_model_of_lists_by_another_name_is_the_list_model():
 def test_a_model_blind_to_items_has_no_answer_for_a_candidate_that_shares_none():
     blind = ClickModel("blind", cell=lambda slot: [slot.position <= 1])
     candidate = {"context": ["q", "r"], "items": [[7, 8], [8, 9]]}
-    assert answer(log_of(RECORDS), candidate, blind)["value"] is None
+    with pytest.raises(fc.errors.PolicyError, match="shows no item of the log"):
+        answer(log_of(RECORDS), candidate, blind)
 
 
 def test_a_model_of_your_own_may_lie_between_item_position_and_item():

@@ -196,6 +196,9 @@ def refused(case: Case) -> Iterator[type[Exception]]:
     unknown = case.missing == "error" and logged - known
     if unknown or not logged & known or (case.pi is not None and logged - set(case.pi)):
         yield PolicyError
+    items = {item for row in case.rows for item in row.items}
+    if not any(items & set(a) for x in logged & known for a in case.candidate[x]):
+        yield PolicyError
     if case.kind == "Marginals" and {"list", "prefix"} & set(case.models):
         yield PolicyError
     for model in case.models:

@@ -75,7 +75,7 @@ class Truth:
     @classmethod
     def of(cls, fit: Any) -> Truth:  # noqa: ANN401
         """With the numbers that the library found."""
-        theta, base = fit.theta, fit.base
+        theta, base, alike = fit.theta, fit.base, fit.alike[0] if fit.alike else None
         common = {"top": fit.ladder.top, "strengths": fit.strengths, "depth": len(theta.p)}
         never = [0.0] * 20  # further down than any list of the log
         return cls(
@@ -85,7 +85,7 @@ class Truth:
             t=theta.t,
             stopping=fit.stopping,
             base=cls(beta=base.beta.tolist(), p=base.p.tolist(), a=base.a, t=base.t, **common),
-            alike=Alike(*fit.alike[0][:3], bare=fit.bare[0].tolist()) if fit.alike else None,
+            alike=alike and Alike(alike[0], alike[1], alike[2], fit.bare[0].tolist()),
             unit=fit.unit,
             **common,
         )
@@ -138,7 +138,9 @@ class Truth:
         """The rates of items by which readers of the log's lists stop."""
         if not self.stopping or self.base is None:
             return defaultdict(float)
-        base, (n, c) = self.base, (defaultdict(float), defaultdict(float))
+        base = self.base
+        n: dict[Any, float] = defaultdict(float)
+        c: dict[Any, float] = defaultdict(float)
         for r in records:
             for k, item in enumerate(r.items, start=1):
                 n[item] += r.weight * base.p[k - 1]

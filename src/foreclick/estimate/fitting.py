@@ -38,7 +38,7 @@ from foreclick.policies import Policy
 from foreclick.tallies.base import Tally
 
 MOST_SLOTS = 6_000_000
-"""Rows times positions that the prior is learnt from: more hardly change it."""
+"""Positions of lists, each in each period, that the prior is learnt from: more change it little."""
 
 STEP = 0.02
 """By how much κ is moved to see what that does."""
@@ -132,14 +132,19 @@ def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
     """What production alone says of items, learnt once."""
     key = "prior", ladder, reward
     if key not in batches.kept:
-        slots = sum(len(batch.n) * batch.depth for batch in batches)
-        share = MOST_SLOTS / max(slots, 1)
+        periods = batches.codebook.periods
+        share = MOST_SLOTS / max(sum(_size(batch, len(periods or (1,))) for batch in batches), 1)
         if share < 1:
             for batch, draws in zip(batches, context_draws(batches, reward), strict=True):
                 batch.kept["draws", reward] = draws
-        dated = batches.codebook.periods is not None
+        dated = periods is not None
         batches.kept[key] = _of_production(batches, ladder, reward, dated=dated, share=share)
     return batches.kept[key]  # type: ignore[no-any-return]
+
+
+def _size(batch: Batch, periods: int) -> float:
+    """Positions of lists, each in each period; whatever else tells rows apart does not matter."""
+    return float(np.minimum(batch.list_n, periods).sum() * batch.depth)
 
 
 def production_covariance(batches: Batches, fit: Prior) -> Floats:
@@ -194,8 +199,9 @@ def _of_production(
     exposure = sum((part.by_position @ p).sum() for part in parts)
     theta = replace(start, beta=np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0]))
     given = ladder.examination is not None
+    slope: Floats | None = None
     for _ in range(2):
-        theta, _, _ = solved(parts, theta, given=given, close=1e-4)
+        theta, slope, _ = solved(parts, theta, given=given, close=1e-4, slope_there=slope)
         theta = strengths(parts, theta)
     reacting = reacts(parts, theta) if found.dated else 0.0
     found = replace(found, theta=theta, base=theta, reacting=reacting)

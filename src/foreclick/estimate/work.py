@@ -209,7 +209,8 @@ class BatchWork:
             totals.merge(counted)
         for c in range(view.count):
             found.note_missing(f"candidate {c}", whole, view.members[c].known)
-            familiar = view.members[c].familiar
+            whole_lists = q.candidates[c].longest <= view.policies.depth
+            familiar = view.members[c].familiar if whole_lists else None
             if familiar is not None:
                 found.unfamiliar[c] = [] if familiar else whole.items[:_EXAMPLES].to_pylist()
             if not known[:, c].all():

@@ -19,7 +19,7 @@ import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.prior import Pairs, Seen, Theta, expected_rates, loss_of
+from foreclick.learn.prior import Pairs, Seen, Theta, expected_rates, least, loss_of
 from foreclick.learn.shrinkage import FEWEST
 
 GAIN = 4.0
@@ -104,9 +104,9 @@ def upper_strengths(
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
         below = [x[at.below] * e for x, (at, e) in zip(expected, entries, strict=True)]
-        losses = [_loss(entries, below, s) for s in (*_STRENGTHS, np.inf)]
-        best = int(np.argmin(losses[:-1]))
-        s = float(_STRENGTHS[best]) if losses[best] < losses[-1] - GAIN else np.inf
+        best, losses = least(lambda j: _loss(entries, below, _STRENGTHS[j]), len(_STRENGTHS))  # noqa: B023
+        gain = _loss(entries, below, np.inf) - losses[best]
+        s = float(_STRENGTHS[best]) if gain > GAIN else np.inf
         found.append(s)
         expected = [_rate(at, x, s) for (at, _), x in zip(entries, below, strict=True)]
     return tuple(found[::-1])

@@ -287,7 +287,7 @@ def evaluate(
         clusters=kinds,
         workers=workers,
     )
-    if metrics is not USUAL_METRICS:
+    if [metric.name for metric in asked] != list(USUAL_METRICS):
         notes += depth_note(counted, asked)
     notes += doubts + chosen_note(policy) + repetition_note(counted, question)
     announce_effort(counted, wanted, len(policies))
