@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from foreclick.secrets import masked as _without_secrets
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -20,6 +22,9 @@ STATEMENT = "\nThe statement was:\n"
 
 class ForeclickError(Exception):
     """The root of all errors raised by foreclick on purpose."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*_masked(args))
 
 
 class OptionError(ForeclickError, ValueError):
@@ -69,9 +74,17 @@ class MissingDependency(ForeclickError):  # noqa: N818 - reads better where it i
 class ForeclickWarning(UserWarning):
     """The answer stands, but on weaker ground than it looks."""
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*_masked(args))
+
 
 class BacktestError(ForeclickError):
     """The log cannot be held out as asked."""
+
+
+def _masked(args: tuple[object, ...]) -> list[object]:
+    """What an error or a warning is made of, without secrets."""
+    return [_without_secrets(each) if isinstance(each, str) else each for each in args]
 
 
 def optional(package: str, remedy: str) -> ModuleType:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias
 
+from foreclick.secrets import printable
+
 Say: TypeAlias = Callable[[str], None]
 """Who is told what is being done, in a line of text."""
 
@@ -48,7 +50,7 @@ class Voice:
             share: how much of the step is done, from 0 to 1; None where that is not known.
             of: what it is a share of, with a blank before it.
         """
-        now = time.monotonic()
+        now, step = time.monotonic(), printable(step)
         if step != self._step:
             self._step, self._start = step, now
         if share is None:
@@ -132,7 +134,7 @@ def announce(line: str) -> None:
     """Say before long work what to expect of it; it is said at once, and stays on a terminal."""
     voice = _voice.get()
     if voice is not None:
-        voice.announce(line)
+        voice.announce(printable(line))
 
 
 def passed(share: float) -> None:

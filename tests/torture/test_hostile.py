@@ -18,7 +18,6 @@ from foreclick.cli import main
 from foreclick.cli.pipelines import github, junit, markdown
 from foreclick.errors import ForeclickError
 from foreclick.results import Result
-from foreclick.secrets import masked
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -115,11 +114,32 @@ class TestOutputs:
 
 
 def test_only_formulas_get_an_apostrophe():
-    texts = ["=1", " =1", "+a", "-a", "@a", "a=1", "-5", "+3.2", "", "'"]
-    rows: Any = tuple({"text": text, "value": -1.5} for text in texts)
-    lines = list(csv.reader(io.StringIO(Result(rows, ("text", "value")).to_csv())))[1:]
-    expected = ["'=1", "' =1", "'+a", "'-a", "'@a", "a=1", "-5", "+3.2", "", "'"]
-    assert lines == [[text, "-1.5"] for text in expected]
+    unseen = [
+        "\ufeff",
+        "\u200b",
+        "\u2060",
+        "\x00",
+        "\x1b",
+        "\xa0",
+        "\u202e",
+        " \ufeff\x00",
+        "\ufe0f",
+    ]
+    formulas = [
+        "=1",
+        " =1",
+        "+a",
+        "-a",
+        "@a",
+        "＝1",
+        "\tx",
+        *(f"{skipped}=1" for skipped in unseen),
+    ]
+    texts = ["a=1", "-5", "+3.2", "", "'", "\ufeffa", "\x1b[2J", "\ufeff"]
+    rows: Any = tuple({"text": text, "value": -1.5} for text in formulas + texts)
+    table = io.StringIO(Result(rows, ("text", "value")).to_csv(), newline="")
+    expected = [f"'{text}" for text in formulas] + texts
+    assert list(csv.reader(table))[1:] == [[text, "-1.5"] for text in expected]
 
 
 def test_names_of_columns_are_quoted_in_sql(tmp_path):
@@ -223,15 +243,3 @@ def test_no_message_shows_a_secret_of_a_url(url, tmp_path, monkeypatch, capsys):
         with pytest.raises(ForeclickError) as caught:
             ask(url)
         assert SECRET not in str(caught.value)
-
-
-def test_what_is_masked(monkeypatch):
-    monkeypatch.setenv("MY_TOKEN", SECRET)
-    assert masked(f"got {SECRET}") == "got ***"
-    assert (
-        masked("clip=5 and key=context stay, as does a://b/c")
-        == "clip=5 and key=context stay, as does a://b/c"
-    )
-    assert (
-        masked("host=h password='x y'") == "host=h password='x y'"
-    )  # quoted: no secret is cut in two

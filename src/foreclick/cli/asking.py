@@ -29,6 +29,7 @@ from foreclick.cli.questions import (
 )
 from foreclick.cli.values import Column, Count, File, Flag, Period
 from foreclick.errors import SourceError
+from foreclick.secrets import masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +197,7 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
         if self.replay:
             rails = options.get("guardrails", {})
             options["past"] = _replayed(self.replay, options, rails, say)
-        options["command"] = f"foreclick {shlex.join(typed)}"
+        options["command"] = f"foreclick {shlex.join(map(masked, typed))}"
         found = fc.report(log, candidate, **options, progress=say)
         say(f"Writing {target}")
         found.save(target)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from foreclick.engines.base import listeners
 from foreclick.progress import Voice
-from foreclick.secrets import masked
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +40,7 @@ class _Steps(Voice):
         self.step = "Starting"
 
     def __call__(self, step: str, share: float | None = None, of: str = "") -> None:
+        step = printable(step)
         if step != self.step:
             self._ended()
             self.step, self.start = step, time.perf_counter()
@@ -49,7 +50,7 @@ class _Steps(Voice):
     def statement(self, engine: str, step: str | None, sql: str, seconds: float) -> None:
         """A statement was answered."""
         name = f"{engine}, {step}" if step else engine
-        lines = "\n".join(f"    {line}" for line in masked(sql).splitlines())
+        lines = "\n".join(f"    {line}" for line in printable(sql, lines=True).splitlines())
         sys.stderr.write(f"  {seconds:7.3f} s  {name}\n{lines}\n")
 
     def _ended(self) -> None:

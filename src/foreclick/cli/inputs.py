@@ -12,7 +12,6 @@ from foreclick.engines import Engine, Table, filter_by, open_source, unchanged
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
-from foreclick.secrets import unsigned
 from foreclick.tallies.base import distinct
 from foreclick.tallies.reading import is_tally
 
@@ -105,7 +104,7 @@ def read_candidate(path: str, args: Candidate) -> fc.Policy:
     try:
         return _candidate(path, args)
     except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
-        raise type(error)(f"candidate {unsigned(path)!r}: {error}") from error
+        raise type(error)(f"candidate {path!r}: {error}") from error
 
 
 def read_candidates(args: Candidates) -> dict[str, fc.Policy]:

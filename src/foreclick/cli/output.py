@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from foreclick.errors import ForeclickWarning
-from foreclick.results.formats import printable
-from foreclick.secrets import masked
+from foreclick.secrets import printable, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +37,8 @@ def show(result: Result, form: str) -> None:
     else:
         forms = {"json": result.to_json, "csv": result.to_csv}
         text = forms[form]() if form in forms else _text(result, form)
+    if sys.stdout.isatty():
+        text = visible(text, lines=True)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     sys.stdout.flush()  # now, where a broken pipe is expected
 
@@ -48,8 +49,7 @@ def _text(result: Result, form: str) -> str:
 
 def complain(message: str) -> None:
     """Say on stderr what is wrong; what a message quotes cannot steer the terminal."""
-    lines = map(printable, masked(message).splitlines())
-    _tell("foreclick: " + "\n".join(lines), "bold red")
+    _tell("foreclick: " + printable(message.rstrip("\n"), lines=True), "bold red")
 
 
 def warn(heard: list[str], result: Result, form: str) -> None:
@@ -57,7 +57,7 @@ def warn(heard: list[str], result: Result, form: str) -> None:
     noted = {note.casefold() for note in result.notes} if form in ("answer", "table") else set()
     for message in dict.fromkeys(heard):
         if message.casefold() not in noted:
-            _tell(f"warning: {printable(masked(message))}", "bold yellow")
+            _tell(f"warning: {printable(message)}", "bold yellow")
 
 
 @contextmanager

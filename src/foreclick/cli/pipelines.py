@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from foreclick.inference import BETTER, UNKNOWN
 from foreclick.results import format_value
-from foreclick.results.formats import printable
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
     from foreclick.results import Result

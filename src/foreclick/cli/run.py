@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foreclick.cli.output import complain, hear, show, warn
 from foreclick.errors import STATEMENT, ForeclickError, SourceError
 from foreclick.progress import silent, working
-from foreclick.secrets import masked
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
     from foreclick.results import Result
@@ -39,7 +39,7 @@ def execute(name: str, files: list[str], given: Any) -> int:  # noqa: ANN401 - a
         raise  # it is the process's, not a file's
     except Exception as error:  # noqa: BLE001 - a gate that fails must not exit with 1, its "no"
         if given.debug:
-            sys.stderr.write(masked(traceback.format_exc()))
+            sys.stderr.write(printable(traceback.format_exc(), lines=True))
         complain(_said(error, debug=bool(given.debug)))
         return BAD_INPUT if isinstance(error, (*_EXPECTED, MemoryError)) else OWN_ERROR
     return _verdict(result) if name == "gate" else DONE

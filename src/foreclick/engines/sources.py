@@ -202,8 +202,8 @@ def condition_of(table: Table, where: str) -> str:
                 f"where={where!r}: there is no column {missing[1]!r}."
                 f"{did_you_mean(missing[1], table.columns)} The source has "
                 f"{', '.join(table.columns)}."
-            ) from error
-        raise _no_condition(table, where, str(error)) from error
+            ) from stores.harmless(error)
+        raise _no_condition(table, where, str(error)) from stores.harmless(error)
     return f"({where}\n)"
 
 
@@ -215,8 +215,8 @@ def _of_ibis(table: Table, where: Any, change: Callable[[Any], Any]) -> Table:  
 
     try:
         return ibis.open_table(change(table.held))
-    except Exception as error:  # whatever a user's function or Ibis may raise
-        raise _no_condition(table, where, str(error)) from error
+    except Exception as error:  # noqa: BLE001 - whatever a user's function or Ibis may raise
+        raise _no_condition(table, where, str(error)) from stores.harmless(error)
 
 
 def _no_condition(table: Table, where: Any, said: str) -> SourceError:  # noqa: ANN401
@@ -242,7 +242,7 @@ def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
                 found[file] = footer.schema.to_arrow_schema().with_metadata(footer.metadata)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         said = " ".join(str(error).split())
-        raise SourceError(f"not all of {path!r} is Parquet: {said}") from error
+        raise SourceError(f"not all of {path!r} is Parquet: {said}") from stores.harmless(error)
     return found
 
 

@@ -20,13 +20,14 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from foreclick.errors import ForeclickError, SourceError, optional
-from foreclick.secrets import masked, unsigned
+from foreclick.secrets import masked
 from foreclick.words import did_you_mean
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _URL = re.compile(r"([a-z][a-z0-9]+)://", re.IGNORECASE)
+_QUERY = re.compile(r"\?.*=.*")  # without = it is a glob
 _SQUEEZED = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?):/(?!/)", re.IGNORECASE)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
 _EXTRAS |= {"abfss": "az", "http": "s3", "https": "s3"}
@@ -67,8 +68,8 @@ def is_remote(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """A path as messages show it: of a URL without a password, and without a signature."""
-    return unsigned(path) if is_remote(path) else path
+    """A path as messages show it: a URL without its query, which may be a signature."""
+    return _QUERY.sub("", masked(path)) if is_remote(path) else path
 
 
 def filesystem(path: str) -> AbstractFileSystem:
@@ -215,15 +216,15 @@ def explained(path: str) -> Iterator[None]:
     except ForeclickError:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = masked(str(error) or type(error).__name__)
+        said = str(error) or type(error).__name__
         if isinstance(error, FileNotFoundError) or said == path:
             said = "there is no such file, or nobody answers"
         raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
 
 
 def brief(error: Exception) -> str:
-    """What an error says first, without secrets; advice for people who write SQL is left out."""
-    return masked(str(error) or type(error).__name__).split("\n\n")[0]
+    """What an error says first; advice for people who write SQL is left out."""
+    return (str(error) or type(error).__name__).split("\n\n")[0]
 
 
 def harmless(error: Exception) -> Exception | None:

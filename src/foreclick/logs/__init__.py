@@ -40,7 +40,7 @@ from foreclick.logs.times import has_zone, in_a_second
 from foreclick.logs.validate import any_of, check, complain, rules, valid
 from foreclick.metrics import CLICKS
 from foreclick.options import Number, checked, column, names
-from foreclick.results.formats import printable
+from foreclick.secrets import printable
 from foreclick.words import number_of, plural
 
 DEEPEST = 100

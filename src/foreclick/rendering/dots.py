@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, PercentFormatter
 
 from foreclick.rendering.style import FAINT, GREY, INK, SMALL, TEXT, Look
+from foreclick.secrets import printable
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def bars(axes: Axes, names: Sequence[str], shares: Sequence[float], words: Seque
 
 
 def _lines(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(list(range(len(names))), list(names))
+    axes.set_yticks(list(range(len(names))), list(map(printable, names)))
     axes.set_ylim(len(names) - 0.4, -0.6)  # the first on top, and room for a name at the foot
     axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=TEXT)
 

@@ -17,6 +17,7 @@ from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
 from foreclick.rendering.page import report_page
 from foreclick.results import Result
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
     from foreclick.rendering.style import Chart
@@ -127,7 +128,7 @@ def page(result: Result, **options: Any) -> str:  # noqa: ANN401 - those of the 
         result = report_of(result, **options)
     if isinstance(result, Report):
         return report_page(result)
-    title = html.escape(result.title or type(result).__name__)
+    title = html.escape(printable(result.title or type(result).__name__))
     return _PAGE.format(title=title, body=_figure(result, title, options) + result.to_html())
 
 

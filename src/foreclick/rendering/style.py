@@ -14,10 +14,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from scipy.optimize import isotonic_regression
 
 from foreclick import inference
 from foreclick.errors import ReportError
+from foreclick.secrets import printable
 
 INK = "#222222"
 GREY = "#6b6b6b"
@@ -90,7 +92,9 @@ class Chart(Figure):
     """
 
     def savefig(self, fname: Any, **options: Any) -> None:  # noqa: ANN401
-        """Write the chart, as `Figure.savefig` does, in its own style."""
+        """Write the chart, as `Figure.savefig` does, in its own style and without secrets."""
+        for text in self.findobj(Text):
+            text.set_text(printable(text.get_text(), lines=True))
         with styled():
             super().savefig(fname, **options)
 

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +20,7 @@ from foreclick.results.formats import KINDS, Kind, Value, format_value, kind_of,
 from foreclick.results.headline import Headline
 from foreclick.results.markup import in_html, table_in_html
 from foreclick.results.text import in_text, table_in_text
+from foreclick.secrets import masked
 
 if TYPE_CHECKING:
     import os
@@ -33,7 +35,8 @@ __all__ = ["KINDS", "Headline", "Kind", "Result", "Value", "View", "format_value
 
 _FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND, Kind.FACT)
 
-_FORMULA = re.compile(r"\s*[=+@-]|[\t\r]")
+_FORMULA = "=+-@＝＋－＠"
+_UNSEEN = "CZM"  # kinds of characters that a spreadsheet skips: control, zero-width, blank, marks
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
 
 
@@ -71,7 +74,8 @@ class Result:
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
         object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "notes", tuple(map(masked, self.notes)))
+        object.__setattr__(self, "title", masked(self.title))
         object.__setattr__(self, "rows", tuple(_plain_row(row, columns) for row in self.rows))
 
     @property
@@ -259,8 +263,10 @@ def _plain(value: object) -> Value:
 
 def _no_formula(value: Value) -> Value:
     """Text that a spreadsheet does not compute: queries and names in a log are anybody's."""
-    formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
-    return f"'{value}" if formula else value
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    first = next((c for c in value if unicodedata.category(c)[0] not in _UNSEEN), "")
+    return f"'{value}" if (first and first in _FORMULA) or value[:1] in {"\t", "\r"} else value
 
 
 def _broken(count: Value) -> bool:

@@ -6,6 +6,8 @@ import math
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from foreclick.secrets import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -146,13 +148,6 @@ def span(column: str, low: Value, high: Value) -> str:
         '+2.13% to +5.00%'
     """
     return f"{format_value(column, low)} to {format_value(column, high)}"
-
-
-def printable(text: str) -> str:
-    """Text that stays on its line and cannot steer the terminal: logged queries hold anything."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 _LARGE = 1_000  # from here on the places before the point are digits enough

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from foreclick.results.formats import format_value, printable
+from foreclick.results.formats import format_value
 from foreclick.results.text import Side, side_of
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

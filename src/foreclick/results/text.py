@@ -7,7 +7,8 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from foreclick.results.formats import Kind, format_value, kind_of, printable
+from foreclick.results.formats import Kind, format_value, kind_of
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from foreclick.engines import given_twice, opened, read_schemas, same_files, whole_file
 from foreclick.errors import SourceError, TallyError
 from foreclick.logs import CONTEXT, N, Shape
-from foreclick.results.formats import printable
+from foreclick.secrets import printable
 from foreclick.tallies.metadata import KEY, checked_metadata
 from foreclick.tallies.seal import BLANK, DIGEST, seal
 
