@@ -57,7 +57,7 @@ def test_the_role_may_create_nothing(reader):
     "log", [log for log in (*LOGS, *WITHOUT_ARRAYS) if log.name.split(",")[0] in CHOSEN], ids=str
 )
 def test_the_tally_is_the_same_to_the_last_bit(reader, log, monkeypatch):
-    monkeypatch.setattr("foreclick.engines.postgres.BATCH", 7)
+    monkeypatch.setattr("foreclick.engines.base.BATCH", 7)
     there = fc.read_log(reader(log.table), **log.roles, read_only=True)
     here = fc.read_log(log.table, **log.roles)
     assert (there.shape, there.dropped) == (here.shape, here.dropped)
