@@ -19,7 +19,8 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, known_part, production_prior
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimators import Top
-from foreclick.learn.prior import Alike, Prior, Theta
+from foreclick.learn.overlap import Alike
+from foreclick.learn.prior import Prior, Theta
 from foreclick.learn.shrinkage import FEWEST, readers
 from foreclick.metrics import Metric
 from foreclick.question import Ask

@@ -14,7 +14,8 @@ from foreclick.batches import Reward, batches_of
 from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, production_prior
 from foreclick.estimate.prior import candidate_words, pairs_of, score_prior
-from foreclick.learn.prior import Prior, alike, below, solved, steps
+from foreclick.learn.overlap import alike, below
+from foreclick.learn.prior import Prior, solved, steps
 from foreclick.metrics import Metric
 from foreclick.question import Ask
 from foreclick.simulate import shop

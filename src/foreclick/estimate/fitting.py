@@ -22,12 +22,12 @@ from foreclick.learn.above import (
     stops,
     upper_strengths,
 )
+from foreclick.learn.overlap import alike
 from foreclick.learn.prior import (
     RIDGE,
     Pairs,
     Prior,
     Theta,
-    alike,
     expected_rates,
     inverse_of,
     solved,

@@ -39,11 +39,11 @@ from foreclick.estimate.ladder import (
     places_of,
     slots_of,
 )
+from foreclick.learn.overlap import below
 from foreclick.learn.prior import (
     Pairs,
     Prior,
     Rates,
-    below,
     design,
     expected_rates,
     production_words,
