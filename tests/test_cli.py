@@ -683,9 +683,16 @@ class TestGate:
         assert check["estimator"] == "ip"
 
     def test_a_change_that_is_not_worth_having_is_a_no(self, shown, capsys):
-        words = ["gate", "shown.parquet", "best.parquet", "-m", "clicks@1", "--practical", "0.9"]
-        assert main(words) == 1
-        assert "no difference" in capsys.readouterr().out
+        often = {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.7, 0.3]}
+        pq.write_table(pa.table(often), "often.parquet")
+        words = ["gate", "shown.parquet", "often.parquet", "-m", "clicks@1"]
+        assert main(words) == 0
+        assert main([*words, "--min-effect", "90%"]) == 1
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "No difference: clicks@1 changes by" in printed
+        assert "within ± 90.0% of production" in printed
+        assert main([*words, "--min-effect", "90"]) == 2
+        assert "Did you mean 0.9?" in capsys.readouterr().err
 
     def test_a_backtest_may_take_its_word_back(self, folder, capsys):
         """Only where an item stands counts; days show one list each, so `item` is far off."""
@@ -751,7 +758,7 @@ class TestCompare:
         assert pairs == [("new", "production"), ("old", "production"), ("new", "old")]
 
     def test_every_option_is_handed_on(self, folder, monkeypatch):
-        asked: dict[str, Any] = {"practical": 0.1, "confidence": 0.8, "clip": 2.0}
+        asked: dict[str, Any] = {"min_effect": 0.1, "confidence": 0.8, "clip": 2.0}
         asked |= {"metric": "dcg@2", "estimator": "item", "missing": "error"}
         told: dict[str, Any] = {}
 

@@ -65,10 +65,17 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "confidence=True: give a share above 0 and below 1, such as 0.95.",
     ),
     "a negative smallest change": (
-        evaluate(practical=-1),
+        evaluate(min_effect=-1),
         (
-            "practical=-1: give the smallest change worth having, in units of the metric, from 0 "
-            "on, such as 0.01."
+            "min_effect=-1: give the smallest change worth having, a share of production from 0 to "
+            "below 1, such as 0.01."
+        ),
+    ),
+    "a smallest change in per cent": (
+        evaluate(min_effect=5),
+        (
+            "min_effect=5: give the smallest change worth having, a share of production from 0 to "
+            "below 1. Did you mean 0.05?"
         ),
     ),
     "a misspelt interval": (
@@ -401,8 +408,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "folds=0: give the number of parts, a whole number from 1 on, such as 2.",
     ),
     "an effect in per cent": (
-        lambda log: fc.explore(log, CANDIDATE, effect=2),
-        "effect=2: give a share of production above 0 and up to 1. Did you mean 0.02?",
+        lambda log: fc.explore(log, CANDIDATE, min_effect=2),
+        "min_effect=2: give a share of production above 0 and up to 1. Did you mean 0.02?",
     ),
     "no tally": (
         lambda _: fc.read_tally("tallies/*.parquet"),

@@ -79,7 +79,7 @@ def test_metric_and_estimator_are_taken_in_the_singular_and_the_plural(verb):
         assert (one in options) == (many in options)
 
 
-@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters", "practical"])
+@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters"])
 def test_an_option_has_one_default(option):
     found = {
         options_of(verb)[option].default for verb in VERBS.values() if option in options_of(verb)
@@ -140,7 +140,7 @@ def test_numbers_of_numpy_are_numbers(value):
         ("confidence", 95, "0.95"),
         ("confidence", "95%", "0.95"),
         ("confidence", "0.9", "0.9"),
-        ("practical", "0.5", "0.5"),
+        ("min_effect", "0.5", "0.5"),
         ("folds", "3", "3"),
         ("power", 80, "0.8"),
     ],
@@ -166,7 +166,7 @@ class TestProgress:
 
     def test_a_verb_that_uses_another_says_it_in_the_same_place(self):
         said: list[str] = []
-        fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, effect=0.5, progress=said.append)
+        fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, min_effect=0.5, progress=said.append)
         assert "Estimating by ladder, ip" in said
 
     def test_nothing_is_said_before_and_after(self):

@@ -236,9 +236,6 @@ OPTIONS: dict[str, Rule] = {
     "days": _above("a number of days", "14", optional=True),
     "depth": whole(1, "the number of positions", optional=True),
     "deterministic": flag,
-    "effect": Number(
-        "a share of production above 0 and up to 1", lambda v: 0 < v <= 1, "0.02", share=True
-    ),
     "explore": PART,
     "fallback": flag,
     "folds": whole(1, "the number of parts", "2"),
@@ -252,6 +249,12 @@ OPTIONS: dict[str, Rule] = {
     "max_change": _part("0.2", optional=True),
     "max_error": _above("a number of grades", "1"),
     "max_lists": whole(1, "the number of lists of a context", optional=True),
+    "min_effect": Number(
+        "the smallest change worth having, a share of production from 0 to below 1",
+        lambda v: 0 <= v < 1,
+        "0.01",
+        share=True,
+    ),
     "min_held": _from_zero("a number of records"),
     "min_records": _from_zero("a number of records", optional=True),
     "min_shown": _from_zero("how often an item must have been shown"),
@@ -259,7 +262,6 @@ OPTIONS: dict[str, Rule] = {
     "most": _share("0.5"),
     "pessimism": _from_zero("a number of standard errors", "1"),
     "power": _share("0.8"),
-    "practical": _from_zero("the smallest change worth having, in units of the metric", "0.01"),
     "progress": function,
     "read_only": flag,
     "records_per_day": _above("a number of records", optional=True),

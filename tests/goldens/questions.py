@@ -377,7 +377,7 @@ def _tutorial() -> Iterator[Question]:
     yield tutorial.evaluate("as usual", **clicks)
     yield tutorial.evaluate("orders", metrics=orders)
     yield tutorial.evaluate("all", estimators="all", **clicks)
-    yield tutorial.evaluate("worth having", practical=0.2, **clicks)
+    yield tutorial.evaluate("worth having", min_effect=0.2, **clicks)
     yield tutorial.evaluate("guarded", guardrails={"orders@6": 0.02}, **clicks)
     yield tutorial.evaluate("by device", estimators="ladder", by="device", **clicks)
     yield tutorial.evaluate("anytime", interval="anytime", **clicks)
@@ -389,7 +389,7 @@ def _tutorial() -> Iterator[Question]:
     yield tutorial.compare("as usual", "ranking", "old", "middle", **clicks)
     yield tutorial.compare("by ladder", "ranking", "old", "middle", estimators="ladder", **clicks)
     yield tutorial.compare("by ip", "ranking", "old", estimators="ip", **clicks)
-    yield tutorial.other("explore", fc.explore, candidate="ranking", effect=0.05, **clicks)
+    yield tutorial.other("explore", fc.explore, candidate="ranking", min_effect=0.05, **clicks)
     careful: dict[str, Any] = {"max_change": 0.3, "min_shown": 30, "explore": 0.05}
     yield tutorial.other("optimize", fc.optimize, metrics="dcg@6", **careful)
     yield tutorial.other("examination", fc.examination)
@@ -444,7 +444,7 @@ def _evaluated(about: About) -> Iterator[Question]:
     yield about.evaluate("anytime", interval="anytime", estimators=["ladder", "ip", "item"], **one)
     yield about.evaluate("by class", by="class", **one)
     yield about.evaluate("guarded", guardrails={"clicks@1": 0.05, "success@3": 0.02}, **one)
-    yield about.evaluate("worth having", "observed", practical=0.1, **one)
+    yield about.evaluate("worth having", "observed", min_effect=0.1, **one)
 
 
 def _compared(about: About) -> Iterator[Question]:
@@ -490,7 +490,7 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"confidence": 0.8},
     )
     plans: tuple[dict[str, Any], ...] = (
-        {"effect": 0.05},
+        {"min_effect": 0.05},
         {"days": 7},
         {"share": 0.05, "power": 0.9},
         {"production": "@last-day"},

@@ -28,27 +28,28 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
 
 
 @pytest.mark.parametrize(
-    ("evidence", "practical", "word"),
+    ("evidence", "min_effect", "word"),
     [
         (seen(0.01, 0.03), 0.0, BETTER),
-        (replace(seen(0.01, 0.03), production=0.0), 0.01, UNKNOWN),  # at the edge is not beyond it
-        (replace(seen(-0.03, -0.01), production=0.0), 0.01, UNKNOWN),
-        (seen(0.011, 0.03), 0.01, BETTER),
-        (seen(-0.03, -0.01), 0.0, WORSE),
+        (seen(0.01, 0.03), 0.02, UNKNOWN),  # at the edge is not beyond it
         (seen(-0.03, -0.01), 0.02, UNKNOWN),
-        (seen(-0.03, -0.01), 0.04, SAME),
+        (replace(seen(0.01, 0.03), production=0.0), 0.5, BETTER),  # any share of nothing is nothing
+        (seen(0.011, 0.03), 0.02, BETTER),
+        (seen(-0.03, -0.01), 0.0, WORSE),
+        (seen(-0.03, -0.01), 0.04, UNKNOWN),
+        (seen(-0.03, -0.01), 0.08, SAME),
         (seen(-0.01, 0.01), 0.0, UNKNOWN),
-        (seen(-0.01, 0.01), 0.02, SAME),
+        (seen(-0.01, 0.01), 0.04, SAME),
         # What was never shown may be worth more than the interval says, but not less.
         (seen(0.01, 0.03, margin=9.0, covered=0.1), 0.0, BETTER),
         (seen(-0.03, -0.01, margin=0.009), 0.0, WORSE),
         (seen(-0.03, -0.01, margin=0.011), 0.0, UNKNOWN),
-        (seen(-0.01, 0.01, margin=0.02), 0.02, UNKNOWN),
+        (seen(-0.01, 0.01, margin=0.02), 0.04, UNKNOWN),
         # Something new may be better than all that was seen.
         (seen(0.01, 0.03, beyond=9.0), 0.0, BETTER),
         (seen(-0.03, -0.01, beyond=0.009), 0.0, WORSE),
         (seen(-0.03, -0.01, beyond=0.011), 0.0, UNKNOWN),
-        (seen(-0.01, 0.01, beyond=0.02), 0.02, UNKNOWN),
+        (seen(-0.01, 0.01, beyond=0.02), 0.04, UNKNOWN),
         # Rounding is no change.
         (seen(1e-12, 1e-12), 0.0, SAME),
         (seen(-1e-12, -1e-12), 0.0, SAME),
@@ -58,14 +59,14 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
         (seen(0.01, 0.03, repeated=0.5), 0.0, BETTER),
         (seen(0.01, 0.03, repeated=0.49), 0.0, UNKNOWN),
         (seen(-0.03, -0.01, repeated=0.0), 0.0, UNKNOWN),
-        (seen(-0.01, 0.01, repeated=0.1), 0.02, UNKNOWN),
+        (seen(-0.01, 0.01, repeated=0.1), 0.04, UNKNOWN),
         # No answer, or no interval.
         (seen(covered=0.0), 0.0, UNKNOWN),
         (seen(change=0.4), 0.0, UNKNOWN),
     ],
 )
-def test_words(evidence, practical, word):
-    assert judge(evidence, practical).word == word
+def test_words(evidence, min_effect, word):
+    assert judge(evidence, min_effect).word == word
 
 
 @pytest.mark.parametrize(

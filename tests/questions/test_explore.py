@@ -88,7 +88,7 @@ def served(site, plan, records, seed):
 
 
 def test_the_standard_error_is_that_of_logs_of_the_plan(site, log):
-    plan, logs = fc.explore(log, site.policy, effect=0.1), tries(14, 60)
+    plan, logs = fc.explore(log, site.policy, min_effect=0.1), tries(14, 60)
     found = [
         fc.evaluate(
             served(site, plan, math.ceil(plan.records), seed),
@@ -122,7 +122,7 @@ def test_an_ab_test_of_this_size_has_the_power(site):
     """At the change that the candidate truly makes."""
     log = fc.read_log(site.log(40_000, 2, swaps=0.0), period="day")
     before, after = site.value(site.production), site.value(site.candidate)
-    plan = fc.explore(log, site.policy, effect=(after - before) / before)
+    plan = fc.explore(log, site.policy, min_effect=(after - before) / before)
     assert plan.predictions["context"].to_pylist() == list(range(CONTEXTS))
     plain, cuped = plan.test.to_dicts()
     told, variances = {"plain": 0, "cuped": 0}, []
@@ -147,25 +147,25 @@ def test_an_ab_test_of_this_size_has_the_power(site):
 
 
 def test_days_and_shares_are_two_ways_to_ask(site, log):
-    plan: Any = fc.explore(log, site.policy, effect=0.1, share=0.05)
+    plan: Any = fc.explore(log, site.policy, min_effect=0.1, share=0.05)
     assert plan.share == pytest.approx(0.05, rel=1e-4)
     assert plan.days == pytest.approx(plan.records / 2000)
-    assert plan.effect == pytest.approx(0.1 * plan.evaluation["production"][0])
-    back = fc.explore(log, site.policy, effect=0.1, days=plan.days)
+    assert plan.effect == pytest.approx(0.1)
+    back = fc.explore(log, site.policy, min_effect=0.1, days=plan.days)
     assert back.share == pytest.approx(0.05, rel=1e-3)
     assert back.effect == pytest.approx(plan.effect, rel=1e-3)
-    short = fc.explore(log, site.policy, effect=0.1, days=plan.days / 4, share=0.05)
+    short = fc.explore(log, site.policy, min_effect=0.1, days=plan.days / 4, share=0.05)
     assert short.effect == pytest.approx(2 * plan.effect, rel=1e-3)
     assert "not yet" in short.title
-    assert "not yet" in fc.explore(log, site.policy, effect=0.001, days=1).title
-    more = fc.explore(log, site.policy, effect=0.1, share=0.05, power=0.9)
+    assert "not yet" in fc.explore(log, site.policy, min_effect=0.001, days=1).title
+    more = fc.explore(log, site.policy, min_effect=0.1, share=0.05, power=0.9)
     assert more.records > plan.records
-    fast: Any = fc.explore(log, site.policy, effect=0.1, share=0.05, records_per_day=4000)
+    fast: Any = fc.explore(log, site.policy, min_effect=0.1, share=0.05, records_per_day=4000)
     assert fast.days == pytest.approx(plan.days / 2)
 
 
 def test_the_answer_comes_first(site, log):
-    plan = fc.explore(log, site.policy, effect=0.1, contexts=4)
+    plan = fc.explore(log, site.policy, min_effect=0.1, contexts=4)
     said = str(plan)
     assert said.startswith("Show the candidate to 10.0% of the traffic for ")
     assert f"{math.ceil(plan.records):,} records" in plan.title
@@ -177,7 +177,7 @@ def test_the_answer_comes_first(site, log):
 
 
 def test_the_policy_is_production_with_a_little_of_the_candidate(site, log):
-    plan = fc.explore(log, site.policy, effect=0.1, contexts=CONTEXTS)
+    plan = fc.explore(log, site.policy, min_effect=0.1, contexts=CONTEXTS)
     share = dict(zip(plan["context"], plan["share"], strict=True))
     rows = plan.policy.table.to_pylist()
     assert len({row["context"] for row in rows}) == CONTEXTS
@@ -198,9 +198,9 @@ def test_the_policy_is_production_with_a_little_of_the_candidate(site, log):
 
 def test_a_production_of_your_own(site, log):
     now = {"context": np.arange(CONTEXTS), "items": site.production.tolist()}
-    plan = fc.explore(log, site.policy, effect=0.1, production=now)
+    plan = fc.explore(log, site.policy, min_effect=0.1, production=now)
     assert {row["probability"] for row in plan.production.table.to_pylist()} == {1.0}
-    same = fc.explore(log, now, effect=0.1, production=now)
+    same = fc.explore(log, now, min_effect=0.1, production=now)
     assert "nothing to explore" in same.title
     assert same.share == 0
 
@@ -261,7 +261,8 @@ def test_users_who_come_again_make_an_ab_test_larger(site):
 
 
 @pytest.mark.parametrize(
-    "options", [{"effect": 0}, {"share": 1.5}, {"power": 1}, {"days": -1}, {"records_per_day": 0}]
+    "options",
+    [{"min_effect": 0}, {"share": 1.5}, {"power": 1}, {"days": -1}, {"records_per_day": 0}],
 )
 def test_options_that_make_no_sense(site, log, options):
     with pytest.raises(OptionError, match=f"{next(iter(options))}="):
@@ -284,7 +285,7 @@ def test_the_command(site, tmp_path, capsys):
     pq.write_table(site.log(5000, 1), tmp_path / "log.parquet")
     pq.write_table(pa.table(site.policy), tmp_path / "new.parquet")
     words = ["explore", str(tmp_path / "log.parquet"), str(tmp_path / "new.parquet")]
-    words += ["--period", "day", "--effect", "0.1", "--share", "0.2", "--rows", "3"]
+    words += ["--period", "day", "--min-effect", "0.1", "--share", "0.2", "--rows", "3"]
     assert main([*words, "-o", str(tmp_path / "show.parquet"), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["title"].startswith("Show the candidate to 20.0% of the traffic")

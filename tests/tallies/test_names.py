@@ -51,7 +51,9 @@ def test_every_verb_takes_it(kept):
     assert fc.support(kept, CANDIDATE, **asked)["covered"] == [1.0] * 4
     daily = fc.read_log(LOG, period="day", **ROLES)
     assert fc.compare(daily, {"a": CANDIDATE}, **asked)["candidate"] == ["a"]
-    assert fc.explore(daily, CANDIDATE, effect=0.5, **asked).evaluation["metric"][0] == "clicks@1"
+    assert (
+        fc.explore(daily, CANDIDATE, min_effect=0.5, **asked).evaluation["metric"][0] == "clicks@1"
+    )
     assert answer(kept, PLAIN, baseline=CANDIDATE) == answer(kept, PLAIN)
 
 

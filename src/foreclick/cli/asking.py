@@ -17,10 +17,10 @@ from foreclick.cli.questions import (
     Exploring,
     Guarded,
     Metrics,
+    MinEffect,
     Missing,
     MissingOrDropped,
     Places,
-    Practical,
     Protocol,
     Question,
     Split,
@@ -145,7 +145,7 @@ class Gate(_Judged, Written):
     """For pipelines: exit 0 if better, 1 if not, 3 if unknown.
 
     Examples:
-      foreclick gate tally.parquet new.parquet -m dcg@10 --practical 0.01
+      foreclick gate tally.parquet new.parquet -m dcg@10 --min-effect 1%
       foreclick gate tally.parquet new.parquet --format github
       foreclick gate tally.parquet new.parquet --format junit > gate.xml
     """
@@ -205,7 +205,7 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
 
 
 @command("LOG… --candidate NAME=FILE…")
-class Compare(Candidates, Question, Missing, Clip, Confidence, Practical, Written):
+class Compare(Candidates, Question, Missing, Clip, Confidence, MinEffect, Written):
     """Several candidates against each other and against production.
 
     Examples:
@@ -227,7 +227,7 @@ class Compare(Candidates, Question, Missing, Clip, Confidence, Practical, Writte
             )
         if not self.candidates:
             raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
-        options = self.given(Missing, Confidence, Practical)
+        options = self.given(Missing, Confidence, MinEffect)
         options |= {one[name]: value for name, (value,) in asked.items()}
         say("Reading the candidates")
         candidates = read_candidates(with_names(self, files))
@@ -262,7 +262,7 @@ class Explore(Candidate, Exploring, Missing, Output, Picture):
     With -o, the policy to show goes to a .parquet or .csv file.
 
     Examples:
-      foreclick explore tally.parquet new.parquet --effect 0.01 --share 0.05
+      foreclick explore tally.parquet new.parquet --min-effect 1% --share 5%
       foreclick explore tally.parquet new.parquet --days 14 -o explore.parquet
     """
 

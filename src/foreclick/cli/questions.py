@@ -13,7 +13,6 @@ from foreclick.cli.values import (
     Flag,
     Names,
     Positive,
-    Real,
     Share,
     above_zero,
     clips,
@@ -85,7 +84,7 @@ class MissingOrDropped:
 class Confidence:
     """How sure intervals are."""
 
-    confidence: Real = None
+    confidence: Share = None
     """of the intervals"""
 
 
@@ -98,15 +97,15 @@ class Uncertainty(Confidence):
 
 
 @options("Uncertainty")
-class Practical:
+class MinEffect:
     """Changes that are worth having."""
 
-    practical: Real = None
-    """the smallest change worth having"""
+    min_effect: Share = None
+    """the smallest change worth having, as a share of production: 1% or 0.01"""
 
 
 @options("Uncertainty")
-class Guarded(Practical):
+class Guarded(MinEffect):
     """What else a verdict rests on."""
 
     logging: Literal["frequency", "propensity"] | None = None
@@ -161,10 +160,10 @@ class Choice:
 class Constraints:
     """Numbers that a policy must keep to; `Listed` has those of files."""
 
-    max_change: Real = None
-    """how much of a list may change, such as 0.2"""
-    explore: Real = None
-    """how often production's own list is shown instead, such as 0.05"""
+    max_change: Share = None
+    """how much of a list may change, such as 20%"""
+    explore: Share = None
+    """how often production's own list is shown instead, such as 5%"""
     min_shown: Amount = None
     """show only what was shown so often before, at that position"""
     max_lists: Count = None
@@ -184,7 +183,7 @@ class Listed:
     ban: Names = None
     """the same, here; by commas or repeated"""
     at_least: Annotated[list[tuple[str, float]] | None, several(least, "FILE=SHARE")] = None
-    """item: those which together get so much of all slots, new.csv=0.1; repeatable"""
+    """item: those which together get so much of all slots, new.csv=10%; repeatable"""
     lists: Annotated[str | None, Parameter(metavar="logged|FILE")] = None
     """choose from the lists of the log, or from those of a file: context, items"""
 
@@ -197,7 +196,7 @@ class Judgement:
     """the estimator that judges"""
     folds: Count = None
     """in how many parts the records are; 1: no judgement"""
-    confidence: Real = None
+    confidence: Share = None
     """of the intervals"""
 
 
@@ -207,8 +206,8 @@ class Exploring:
 
     metric: Annotated[str | None, Parameter(name=["--metric", "-m"], metavar="METRIC")] = None
     """clicks@K, dcg@K, REWARD@K"""
-    effect: Share = None
-    """the change to be told from none, of production"""
+    min_effect: Share = None
+    """the change to be told from none, as a share of production: 2% or 0.02"""
     share: Share = None
     """of all traffic; by default a tenth"""
     days: Positive = None
@@ -221,7 +220,7 @@ class Exploring:
     """of all contexts; by default those of the log over its periods"""
     contexts: Annotated[int | None, one(count, "N"), Parameter(name="--rows")] = None
     """contexts that are named"""
-    confidence: Real = None
+    confidence: Share = None
     """of the interval"""
 
 

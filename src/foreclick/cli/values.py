@@ -66,8 +66,19 @@ _MOST = 1.7e308
 above_zero = between(_LEAST, _MOST, "a number above 0")
 from_zero = between(0, _MOST, "a number from 0 on")
 amount = between(0, _MOST, "a number of records")
-share = between(_LEAST, 1 - 1e-16, "a share between 0 and 1")
-real = between(-math.inf, math.inf, "a number")
+
+
+def share(text: str) -> float:
+    """A part of a whole, as a number or in per cent.
+
+    Examples:
+        >>> share("1%"), share("0.01")
+        (0.01, 0.01)
+    """
+    found = number(text.removesuffix("%"))
+    if math.isnan(found):
+        raise ValueError(f"{text!r} is not a share such as 1% or 0.01")
+    return found / 100 if text.endswith("%") else found
 
 
 def whole(text: str) -> int:
@@ -180,19 +191,19 @@ def guardrail(text: str) -> list[tuple[str, float]]:
         ([('orders@3', 0.01)], [('orders@3', 0.02)], [('orders@3', 0.0)])
     """
     name, _, lost = text.partition("=")
-    found = number(lost.removesuffix("%") or "0")
-    if math.isnan(found):
-        raise ValueError(f"{text!r}: write a metric and the share that it may lose, orders@3=1%")
-    return [(name, found / 100 if lost.endswith("%") else found)]
+    try:
+        return [(name, share(lost or "0"))]
+    except ValueError:
+        said = f"{text!r}: write a metric and the share that it may lose, orders@3=1%"
+        raise ValueError(said) from None
 
 
 def least(text: str) -> list[tuple[str, float]]:
     """FILE=SHARE."""
     path, _, part = text.rpartition("=")
-    found = number(part)
-    if not (path and 0 <= found <= 1):
-        raise ValueError(f"{text!r} is not FILE=SHARE, such as new.csv=0.1")
-    return [(path, found)]
+    if not (path and number(part.removesuffix("%")) >= 0 and share(part) <= 1):
+        raise ValueError(f"{text!r} is not FILE=SHARE, such as new.csv=10%")
+    return [(path, share(part))]
 
 
 # --- types of options -----------------------------------------------------------------------------
@@ -211,5 +222,4 @@ Count = Annotated[int | None, one(count, "N")]
 Whole = Annotated[int | None, one(whole, "N")]
 Amount = Annotated[float | None, one(amount, "N")]
 Positive = Annotated[float | None, one(above_zero, "N")]
-Share = Annotated[float | None, one(above_zero, "SHARE")]
-Real = Annotated[float | None, one(real, "NUMBER")]
+Share = Annotated[float | None, one(share, "SHARE")]

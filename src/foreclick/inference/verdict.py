@@ -1,6 +1,7 @@
 """What an estimate and its uncertainty allow to say, in plain words.
 
-The rules, in this order; `reach` is the difference worth having, 0 unless one is given:
+The rules, in this order; `reach` is the smallest change worth having, a share `min_effect` of
+production, and 0 unless one is given:
 
 | says | if |
 |---|---|
@@ -111,15 +112,19 @@ class Verdict:
         return f"{self.word[0].upper()}{self.word[1:]}: {self.because}"
 
 
-def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
+def judge(evidence: Evidence, min_effect: float = 0.0) -> Verdict:
     """The verdict on a change.
+
+    Args:
+        evidence: what it rests on.
+        min_effect: the smallest change worth having, as a share of production.
 
     Examples:
         >>> seen = Evidence("ip", "clicks@3", 0.03, 0.01, 0.05, 0.0, 0.0, 1.0, 0.5, 0.95)
-        >>> judge(seen).word, judge(seen, reach=0.02).word, judge(seen, reach=0.1).word
+        >>> judge(seen).word, judge(seen, min_effect=0.04).word, judge(seen, min_effect=0.2).word
         ('better', 'cannot tell', 'no difference')
     """
-    e = evidence
+    e, reach = evidence, min_effect * abs(evidence.production or 0.0)
     unfit = _unfit(e)
     if unfit or e.low is None or e.high is None:
         return Verdict(UNKNOWN, unfit)
@@ -131,7 +136,7 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
         )
     if e.error > 0:
         moved = replace(e, low=e.low - e.error, high=e.high + e.error, error=0.0)
-        found, sure = judge(moved, reach), judge(replace(e, error=0.0), reach)
+        found, sure = (judge(each, min_effect) for each in (moved, replace(e, error=0.0)))
         return sure if found.word == sure.word else Verdict(UNKNOWN, _doubted(e, sure.word))
     top, nothing = e.high + e.beyond, _ROUNDING * abs(e.production or 0.0)
     whose = f"if clicks follow {e.estimator!r}" if e.assumes else f"by {e.estimator!r}"
@@ -142,9 +147,9 @@ def judge(evidence: Evidence, reach: float = 0.0) -> Verdict:
         word = BETTER if e.low > 0 else WORSE
         return Verdict(word, f"{e.metric} changes by {_span(e)} ({assumed}).", plain=True)
     if reach > 0 and e.low > -reach and top < reach:
-        said = f"{e.metric} changes by {_span(e)}, within ± {_number(reach)} ({assumed})."
-        return Verdict(SAME, said, plain=True)
-    return Verdict(UNKNOWN, _why(e, reach))
+        within = f"within ± {format_value('share', min_effect)} of production"
+        return Verdict(SAME, f"{e.metric} changes by {_span(e)}, {within} ({assumed}).")
+    return Verdict(UNKNOWN, _why(e, min_effect))
 
 
 def guard(evidence: Evidence, share: float) -> Verdict:
@@ -227,13 +232,19 @@ def _number(value: float) -> str:
     return format_value("value", value)
 
 
-def _why(e: Evidence, reach: float) -> str:
+def _open(min_effect: float) -> str:
+    """What is to be decided."""
+    worth = f"whether that is {format_value('share', min_effect)} of production"
+    return worth if min_effect else "it"
+
+
+def _why(e: Evidence, min_effect: float) -> str:
     """What stands in the way, and what would help."""
     width = ((e.high or 0.0) - (e.low or 0.0) - e.unseen) / 2
     missing = (
         f"{format_value('share', 1 - e.covered)} of what the candidate would show was never shown"
     )
-    if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), reach)).word != UNKNOWN:
+    if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), min_effect)).word != UNKNOWN:
         return (
             f"{e.metric} changes by {_span(e)}, which would be {without.word!r}; but {missing}, "
             "and something new may be clicked more often than anything in this log. Show the "
@@ -241,7 +252,7 @@ def _why(e: Evidence, reach: float) -> str:
         )
     if not e.sighted:
         return f"{e.estimator!r} assumes that it does not matter which items are shown."
-    distance = abs(abs(e.change or 0.0) - reach)
+    distance = abs(abs(e.change or 0.0) - min_effect * abs(e.production or 0.0))
     left = distance - e.unseen  # for chance
     if e.unseen > width or (e.unseen > 0 and left <= 0):
         return (
@@ -251,7 +262,7 @@ def _why(e: Evidence, reach: float) -> str:
     if left > 0 and width < _HOPELESS * left:
         times = max((width / left) ** 2, _SOME_MORE)
         return (
-            f"{e.metric} changes by {_span(e)}, which leaves it open. About {times:.2g} times as "
-            "many days would decide, if the change is what it seems."
+            f"{e.metric} changes by {_span(e)}, which leaves {_open(min_effect)} open. About "
+            f"{times:.2g} times as many days would decide, if the change is what it seems."
         )
     return f"{e.metric} changes by {_span(e)}: too close to call with any log of this kind."

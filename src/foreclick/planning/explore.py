@@ -19,7 +19,7 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.options import checked, choice, whole
+from foreclick.options import Number, checked, choice, whole
 from foreclick.planning.plan import Arms, Traffic, margins, read_arms, sample_size
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.progress import Say
@@ -57,7 +57,8 @@ class Explored(Result):
         days: how long, or infinite if no time is enough; None if the records of a day are unknown.
         records: how many records that is.
         se: the standard error of the change after these records.
-        effect: the change that can then be told from none: with `power`, at `confidence`.
+        effect: the change that can then be told from none, as a share of production: with `power`,
+            at `confidence`.
         policy: what to show: a mix of production and the candidate, with probabilities. Serve it by
             `Lists.serving`, and log the propensities.
         production: what production shows, to compare the candidate with: `evaluate(new_log,
@@ -88,13 +89,16 @@ class Explored(Result):
 @checked(
     missing=choice("error", "production"),
     contexts=whole(1, "how many rows the table has", "10"),
+    min_effect=Number(
+        "a share of production above 0 and up to 1", lambda v: 0 < v <= 1, "0.02", share=True
+    ),
 )
 def explore(
     log: LogLike,
     candidate: PolicyLike,
     *,
     metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[0],
-    effect: float = 0.02,
+    min_effect: float = 0.02,
     share: float | None = None,
     days: float | None = None,
     power: float = 0.8,
@@ -123,7 +127,7 @@ def explore(
         log: a Log or Tally.
         candidate: a policy of whole lists.
         metric: what is counted.
-        effect: the change to be told from none, as a share of production: 0.02 for two per cent.
+        min_effect: the change to be told from none, as a share of production: 0.02 is 2 %.
         share: of all traffic that may be shown the candidate. By default a tenth; with `days`, as
             much as it takes.
         days: how long it may take. By default, as long as it takes.
@@ -145,7 +149,7 @@ def explore(
         ...     "clicks": [[1, 0], [0, 0]] * 200,
         ... }
         >>> plan = explore(
-        ...     log, {"context": ["q"], "items": [[2, 1]]}, metric="clicks@2", effect=0.1
+        ...     log, {"context": ["q"], "items": [[2, 1]]}, metric="clicks@2", min_effect=0.1
         ... )
         >>> round(plan.share, 3), plan.days is None
         (0.1, True)
@@ -173,7 +177,7 @@ def explore(
                 "period. Read it with period=, or give records_per_day=."
             )
         allowed = days * per_day
-    traffic, goal, margin = arms.traffic(most), effect * arms.mean, margins(confidence, power)
+    traffic, goal, margin = arms.traffic(most), min_effect * arms.mean, margins(confidence, power)
     q = traffic.weight
     change = np.where(traffic.differs > 0, arms.candidate - arms.production, 0.0)
     between = float(q @ (change - q @ change) ** 2)
@@ -193,6 +197,7 @@ def explore(
         dealt = traffic.best(high)
     records = sample_size(variance(dealt), goal, margin) if allowed is None else allowed
     se = math.sqrt(variance(dealt) / records) if records > 0 else 0.0
+    told = margin * se / arms.mean if arms.mean else math.inf
     took = None if per_day is None else records / per_day
     test = _ab_test(arms, goal, margin, _users_grow(counted, policy, what), per_day)
     predicted = {CONTEXT: arms.contexts, "production": arms.production, "candidate": arms.candidate}
@@ -202,13 +207,13 @@ def explore(
     elif not goal:
         title = "Production earns nothing, so there is no share of it to tell."
     else:
-        told = margin * se / arms.mean
+        later = f", and not yet of {min_effect:.2%}" if told > min_effect * _MORE else ""
         size = "no number of" if math.isinf(records) else f"{math.ceil(records):,}"
         title = (
             f"Show the candidate to {q @ dealt:.1%} of the traffic for "
             f"{'' if took is None else _days(took) + ', '}{size} records: that tells a change of "
             f"{told:.2%} in {what.name} from none, {power:.0%} of the time at {confidence:.0%} "
-            f"confidence{f', and not yet of {effect:.2%}' if told > effect * _MORE else ''}."
+            f"confidence{later}."
         )
     return Explored(
         rows,
@@ -219,7 +224,7 @@ def explore(
         days=took,
         records=records,
         se=se,
-        effect=margin * se,
+        effect=told,
         policy=Lists(arms.mixed(dealt)),
         production=Lists(arms.mixed(np.zeros(len(dealt)))),
         test=test,

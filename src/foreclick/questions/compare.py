@@ -105,7 +105,7 @@ def compare(
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
-    practical: float = 0.0,
+    min_effect: float = 0.0,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
@@ -126,7 +126,8 @@ def compare(
         clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
-        practical: the smallest change worth having, for the verdict.
+        min_effect: the smallest change worth having, as a share of production; the verdict is
+            then about changes of this size. 0.01 is 1 % of production.
         metrics: the same as `metric`.
         estimators: the same as `estimator`.
         progress: called with what is being done; by default it is shown on a terminal.
@@ -165,9 +166,9 @@ def compare(
     for estimates in zip(*each, strict=True):
         named = dict(zip(candidates, estimates, strict=True))
         views.append(_View(named, largest_slots(counted, estimates), confidence))
-    rows = views[0].judged(practical)
+    rows = views[0].judged(min_effect)
     for view in views[1:]:
-        notes += views[0].checked(rows, view, practical)
+        notes += views[0].checked(rows, view, min_effect)
     one = views[0].one
     p = np.array([row["p"] for row in rows])
     for row, h, q in zip(rows, inference.holm(p), inference.benjamini_hochberg(p), strict=True):
@@ -240,7 +241,7 @@ class _View:
         self.found, self._most, self._confidence = found, most, confidence
         self.one = next(iter(found.values()))
 
-    def judged(self, practical: float) -> list[dict[str, Any]]:
+    def judged(self, min_effect: float) -> list[dict[str, Any]]:
         """One row per pair: every candidate with production, then with every other."""
         seen = {name: one for name, one in self.found.items() if one.value is not None}
         if not all(one.told for one in seen.values()):
@@ -286,19 +287,19 @@ class _View:
                 unseen=sum(unseen[i]) + sum(unseen[j]) + further[j],
                 beyond=further[i],
                 covered=one.covered,
-                production=values[j],
+                production=production,
                 confidence=self._confidence,
                 records=one.stratum.records,
                 repeated=one.repeated,
                 assumes=not one.ladder,
                 unit="" if isinstance(one.metric, Ratio) else " a record",
             )
-            rows.append(row | {"verdict": inference.judge(evidence, practical).word})
+            rows.append(row | {"verdict": inference.judge(evidence, min_effect).word})
         return rows
 
-    def checked(self, rows: list[dict[str, Any]], other: _View, practical: float) -> list[str]:
+    def checked(self, rows: list[dict[str, Any]], other: _View, min_effect: float) -> list[str]:
         """Notes on pairs that another estimator contradicts: nobody can tell, the rows then say."""
-        words = {(r["candidate"], r["against"]): r["verdict"] for r in other.judged(practical)}
+        words = {(r["candidate"], r["against"]): r["verdict"] for r in other.judged(min_effect)}
         disputed = []
         for row in rows:
             pair = row["candidate"], row["against"]

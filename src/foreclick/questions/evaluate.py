@@ -170,7 +170,7 @@ def evaluate(
     by: str | Sequence[str] | None = None,
     confidence: float = 0.95,
     clusters: Literal["auto", "record"] | None = "auto",
-    practical: float = 0.0,
+    min_effect: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     interval: IntervalKind = "sampling",
     backtest: Hindsight | None = None,
@@ -217,7 +217,9 @@ def evaluate(
         clusters: "auto": records of a period vary together, and so do those of a unit (user), if
             the log has them. "record": every record varies on its own. None: no intervals, in half
             the time.
-        practical: the smallest change worth having, for the verdict; in units of the metric.
+        min_effect: the smallest change worth having, as a share of production (or of the
+            baseline): with 0.01, "better" says that at least 1 % is gained, and "no difference"
+            that less than 1 % is gained or lost.
         guardrails: metrics that must not fall, each with the share of production that it may lose:
             {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
             does not; the verdicts hold for all metrics at once.
@@ -292,7 +294,7 @@ def evaluate(
     notes += doubts + chosen_note(policy) + repetition_note(counted, question)
     announce_effort(counted, wanted, len(policies))
     found = estimate(counted, question)
-    claims = Claims(confidence, interval, practical, protected)
+    claims = Claims(confidence, interval, min_effect, protected)
 
     def answered(*, whole: bool) -> tuple[list[Estimate], list[dict[str, Any]], Any, Any]:
         """The estimates of the parts, or of the whole, with rows, evidence and verdicts."""

@@ -45,7 +45,7 @@ CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, math.inf)
 TOP = 5
 """So many contexts that gain and so many that lose are named."""
 
-_USUAL = {"missing": "error", "confidence": 0.95, "practical": 0.0}
+_USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +123,7 @@ def report(
     missing: Missing = "error",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
     confidence: float = 0.95,
-    practical: float = 0.0,
+    min_effect: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     backtest: bool = True,
     past: Replay | None = None,
@@ -150,7 +150,7 @@ def report(
         missing: as for `evaluate`.
         logging: as for `evaluate`.
         confidence: of the intervals.
-        practical: as for `evaluate`.
+        min_effect: as for `evaluate`.
         guardrails: as for `evaluate`.
         backtest: whether to run one, if the log has two periods or more.
         past: what `replay` returned: the page shows it, and the verdict allows for its errors.
@@ -179,7 +179,7 @@ def report(
         "logging": logging,
         "baseline": baseline,
         "confidence": confidence,
-        "practical": practical,
+        "min_effect": min_effect,
     }
     say("evaluating")
     evaluation = evaluate(counted, policy, **options, guardrails=guardrails, backtest=past)

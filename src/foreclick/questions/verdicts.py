@@ -111,13 +111,13 @@ class Claims:
     Attributes:
         confidence: of all verdicts of an estimator together: segments, and metrics with guardrails.
         interval: the kind of interval that they rest on.
-        practical: the smallest change worth having.
+        min_effect: the smallest change worth having, as a share of production.
         guardrails: the metrics that must not fall, and the share that each may lose.
     """
 
     confidence: float
     interval: IntervalKind = "sampling"
-    practical: float = 0.0
+    min_effect: float = 0.0
     guardrails: Mapping[AnyMetric, float] | None = None
 
 
@@ -200,7 +200,7 @@ def judged(
     guardrails = claims.guardrails or {}
     shares = [guardrails.get(pair.estimate.metric) for pair in pairs]
     found = [
-        inference.judge(e, claims.practical) if share is None else inference.guard(e, share)
+        inference.judge(e, claims.min_effect) if share is None else inference.guard(e, share)
         for e, share in zip(evidence, shares, strict=True)
     ]
     _check([pair.estimate for pair in pairs], found)
