@@ -62,6 +62,36 @@ def test_where_both_names_are_there_the_logs_own_counts(kept):
     assert answer(kept, both) == answer(kept, CANDIDATE)
 
 
+def test_policies_take_the_names_of_the_log(log):
+    """A policy is made before it meets a log: what it lacks is called as there."""
+    expected, slots = answer(log, PLAIN), {"query": ["q", "q", "r", "r"], "item": [2, 1, 4, 3]}
+    sure = {"probability": [1.0, 1.0]}
+    for policy in (
+        fc.Ranking(pa.table({**CANDIDATE, "model": ["new"] * 2})),
+        fc.Ranking({"q": [2, 1], "r": [4, 3]}),
+        fc.Lists({**CANDIDATE, **sure}),
+        fc.Ranking.from_scores({**slots, "score": [2.0, 1.0, 2.0, 1.0]}),
+        fc.Marginals({**slots, "position": [1, 2, 1, 2], "probability": [1.0] * 4}),
+    ):
+        assert answer(log, policy) == expected
+        assert answer(log, policy, baseline=policy) == expected
+    assert answer(log, {"q": [2, 1], "r": [4, 3]}) == expected
+    logging = {"query": ["q", "q", "r", "r"], "ranking": LOG["ranking"][:4]}
+    known = fc.Lists({**logging, "probability": [0.5] * 4})
+    assert answer(log, CANDIDATE, logging=known) == expected
+
+
+def test_a_column_that_nobody_knows_is_an_error(log):
+    waiting = fc.Ranking(pa.table({"qeury": ["q", "r"], "items": PLAIN["items"]}))
+    assert repr(waiting) == "Ranking(columns qeury, items)"
+    with pytest.raises(SourceError, match=r"^candidate: .*context='context'.* qeury, items"):
+        answer(log, waiting)
+    with pytest.raises(SourceError, match="context='context'"):
+        waiting.serving()
+    with pytest.raises(SourceError, match="context='context'"):
+        fc.Ranking(pa.table({"items": PLAIN["items"]}))
+
+
 def test_files_read_by_path(kept, tmp_path):
     pq.write_table(pa.table(CANDIDATE), tmp_path / "candidate.parquet")
     assert answer(kept, tmp_path / "candidate.parquet") == answer(kept, CANDIDATE)

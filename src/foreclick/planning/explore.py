@@ -158,14 +158,16 @@ def explore(
     """
     what = only_metric(metric if metrics is None else metrics, "traffic is planned for")
     counted, notes = settle(log)
-    policy = as_policy(candidate, counted)
+    policy = as_policy(candidate, counted.names)
     if not policy.complete:
         raise PolicyError(
             f"{type(policy).__name__} does not say which items stand together in a list, so it "
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
     now = evaluate(counted, policy, metrics=what, missing=missing, confidence=confidence)
-    old = Observed(counted) if production is None else as_policy(production, counted, "production")
+    old: Policy = Observed(counted)
+    if production is not None:
+        old = as_policy(production, counted.names, "production")
     arms = read_arms(counted, policy, old, what)
     per_day, allowed = records_per_day, None
     if per_day is None and counted.shape.period and (periods := count_periods(counted)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 _EXAMPLES = 3  # in a message
+
+Names: TypeAlias = Mapping[str, str | None]
+"""What a log's columns are called, by their roles; the context's is None if it has one for all."""
 
 NO_ITEM = -1
 """Marks a position that shows nothing."""
@@ -271,6 +274,10 @@ class Policy:
         found[number[number >= 0]] = True
         return found
 
+    def named(self, names: Names) -> Policy:  # noqa: ARG002 - for those that are tables
+        """The policy with its columns called as in a log, where its table lacks the usual names."""
+        return self
+
     def list_rows(self, view: LogView) -> ListRows:  # noqa: ARG002 - for those who have lists
         """The lists that the policy shows in the contexts of the view."""
         raise PolicyError(
@@ -284,6 +291,19 @@ class Policy:
         context, items, mass = self.list_rows(view)
         row, position = np.nonzero(items != NO_ITEM)
         return SlotRows(context[row], items[row, position], position, mass[row])
+
+
+def lacking(columns: Sequence[str], roles: Mapping[str, Any]) -> list[str]:
+    """Roles with their usual name, which is no column: the log may know what they are called."""
+    return [role for role, column in roles.items() if column == role and role not in columns]
+
+
+def named_as(columns: Sequence[str], roles: Sequence[str], names: Names) -> dict[str, Any]:
+    """What roles of a table are called as in the log, if that is a column of it."""
+    found: dict[str, Any] = {role: names[role] for role in roles if names.get(role) in columns}
+    if CONTEXT not in columns and names.get(CONTEXT, CONTEXT) is None:
+        found[CONTEXT] = None  # one context for all
+    return found
 
 
 def _is_item(column: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeAlias
@@ -16,9 +16,18 @@ from foreclick.engines import Table, TableLike, open_source
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
 from foreclick.options import checked
-from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, Rows
+from foreclick.policies.base import (
+    NO_ITEM,
+    ListRows,
+    LogView,
+    Names,
+    Policy,
+    Rows,
+    lacking,
+    named_as,
+)
 from foreclick.policies.runs import is_run, lists_of_run
-from foreclick.policies.scores import refuse, scored
+from foreclick.policies.scores import Scores, refuse
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
@@ -69,9 +78,10 @@ class Lists(ListPolicy):
 
     Args:
         table: anything `read_log` accepts.
-        context: the column of the context; None: one context for all.
+        context: the column of the context; None: one context for all. Where there is no column
+            `context`, by default the one that is called as in the log.
         items: the column with the list of items, or one column per position; where there is no
-            column `items`, by default `item_1`, `item_2`, ….
+            column `items`, by default `item_1`, `item_2`, …, or the one called as in the log.
         probability: the column of the list's probability.
 
     Examples:
@@ -85,11 +95,39 @@ class Lists(ListPolicy):
     probability: str | None = "probability"
 
     def __post_init__(self) -> None:
-        self._check()  # a policy that is none should fail where it is made
+        if not self._waits:
+            self._check()  # a policy that is none should fail where it is made
 
     @cached_property
     def _source(self) -> Table:
+        if isinstance(self.table, Scores):
+            return self.table.ranked(self.context)
         return open_source(self.table)[1]
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        scored = isinstance(self.table, Scores)
+        return self.table.source.columns if scored else self._source.columns
+
+    @property
+    def _lacks(self) -> list[str]:
+        roles: dict[str, Any] = {CONTEXT: self.context}
+        if not isinstance(self.table, Scores):
+            roles[ITEMS] = listed_in(self._columns, self.items)
+        return lacking(self._columns, roles)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether it is the log that will say what the columns are called."""
+        return bool(self._lacks) and len(self._columns) > 1
+
+    def named(self, names: Names) -> Lists:
+        """The policy with its columns called as in a log, where its table lacks the usual names."""
+        if not self._lacks:
+            return self
+        made = replace(self, **named_as(self._columns, self._lacks, names))
+        made._check()  # noqa: SLF001 - of the same class
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """As of every policy; what `optimize` chose stays so."""
@@ -112,8 +150,8 @@ class Lists(ListPolicy):
         if self.probability is not None:
             _check_likely(table, self.context, self.probability)
         roles = Roles(
-            context=self.context,
-            items=listed_in(table, self.items),
+            context=CONTEXT if isinstance(self.table, Scores) else self.context,
+            items=listed_in(table.columns, self.items),
             rewards={},
             weight=self.probability,
             likely=self.probability is not None,
@@ -188,6 +226,8 @@ class Lists(ListPolicy):
         return Picker(self._rows, seed)
 
     def __repr__(self) -> str:
+        if self._waits:
+            return f"{self._what}(columns {', '.join(self._columns)})"
         rows = self._rows
         sql = f"SELECT count(DISTINCT {CONTEXT}) AS n FROM {rows.stored.rows} AS s"
         contexts = rows.engine.ask(sql)["n"][0].as_py()
@@ -200,16 +240,20 @@ class Ranking(Lists):
     """A deterministic policy: one list for each context.
 
     Args:
-        table: anything `read_log` accepts; or a run, as `from_trec` takes it, by the shape of which
-            it is known: a file that ends in .run or .trec, ``{query: {document: score}}``, a
-            ``ranx.Run``, or rows with `query_id`, `doc_id` and `score`.
-        context: the column of the context; None: one context for all.
+        table: anything `read_log` accepts; or ``{query: [item, …], …}``; or a run, as `from_trec`
+            takes it, by the shape of which it is known: a file that ends in .run or .trec,
+            ``{query: {document: score}}``, a ``ranx.Run``, or rows with `query_id`, `doc_id` and
+            `score`.
+        context: the column of the context; None: one context for all. Where there is no column
+            `context`, by default the one that is called as in the log.
         items: the column with the list of items, or one column per position; where there is no
-            column `items`, by default `item_1`, `item_2`, ….
+            column `items`, by default `item_1`, `item_2`, …, or the one called as in the log.
 
     Examples:
         >>> Ranking({"context": ["q"], "items": [[2, 1]]})
         Ranking(1 context, lists of up to 2 items)
+        >>> Ranking({"red shoes": ["boot", "sandal"], "hat": ["cap"]})
+        Ranking(2 contexts, lists of up to 2 items)
         >>> Ranking({"q": {"1": 0.2, "2": 0.7}})
         Ranking(1 context, lists of up to 2 items)
     """
@@ -217,8 +261,13 @@ class Ranking(Lists):
     probability: None = None
 
     def __post_init__(self) -> None:
+        lists = None
         if is_run(self.table):
-            object.__setattr__(self, "table", lists_of_run(self.table))
+            lists = lists_of_run(self.table)
+        elif _is_listed(self.table, self.context):
+            lists = {CONTEXT: list(self.table), ITEMS: [list(v) for v in self.table.values()]}
+        if lists is not None:
+            object.__setattr__(self, "table", lists)
             object.__setattr__(self, "context", CONTEXT)
             object.__setattr__(self, "items", ITEMS)
         super().__post_init__()
@@ -280,18 +329,7 @@ class Ranking(Lists):
             >>> Ranking.from_scores(scores, k=10)
             Ranking(1 context, lists of up to 2 items)
         """
-        rows = scored(open_source(table)[1], context, item, score)
-        say = rows.engine.say
-        best = f"row_number() OVER (PARTITION BY {CONTEXT} ORDER BY score DESC, {ITEM}) AS place"
-        ranked = f"SELECT {CONTEXT}, {ITEM}, {best} FROM {rows.rows} AS s"
-        ranked = f"SELECT * FROM ({ranked}) AS r" + ("" if k is None else f" WHERE place <= {k}")
-        longest = rows.engine.ask(f"SELECT max(place) AS k FROM ({ranked}) AS r")["k"][0].as_py()
-        names = numbered(ITEM, longest)
-        places = enumerate(names, start=1)
-        wide = {name: f"max(CASE WHEN place = {at} THEN {ITEM} END)" for at, name in places}
-        kinds = [rows.kinds.field(CONTEXT), *(rows.kinds.field(ITEM).with_name(n) for n in names)]
-        lists = f"SELECT {CONTEXT}, {say.names(wide)} FROM ({ranked}) AS r GROUP BY {CONTEXT}"
-        return cls(rows.query(lists, pa.schema(kinds)), items=names)
+        return cls(Scores(open_source(table)[1], item, score, k), context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,13 +378,23 @@ class Observed(ListPolicy):
         return f"Observed({self._rows!r})"
 
 
-def listed_in(table: Table, items: str | Sequence[str]) -> str | Sequence[str]:
+def listed_in(columns: Sequence[str], items: str | Sequence[str]) -> str | Sequence[str]:
     """The columns of the items: as named, or `item_1` … where only these are there."""
-    if items != ITEMS or ITEMS in table.columns:
+    if items != ITEMS or ITEMS in columns:
         return items
-    return (
-        list(takewhile(lambda c: c in table.columns, numbered(ITEM, len(table.columns)))) or items
-    )
+    return list(takewhile(lambda c: c in columns, numbered(ITEM, len(columns)))) or items
+
+
+def _is_listed(source: object, *columns: str | None) -> bool:
+    """Whether a source is ``{query: [item, …], …}``, and not columns by their names."""
+    if not isinstance(source, Mapping) or not source:
+        return False
+    if {CONTEXT, ITEMS, numbered(ITEM, 1)[0], *columns} & source.keys():
+        return False
+    if not all(isinstance(items, list | tuple | np.ndarray) for items in source.values()):
+        return False
+    kinds = {type(item) for items in source.values() for item in items}
+    return any(all(issubclass(kind, one) for kind in kinds) for one in (str, int, np.integer))
 
 
 def _check_likely(table: Table, context: str | None, probability: str) -> None:
@@ -371,33 +419,26 @@ PolicyLike: TypeAlias = Policy | LogLike
 """A policy; a log or tally, for what it observed; or a table with one list for each context."""
 
 
-def as_policy(candidate: PolicyLike, log: Tally | None = None, name: str = "candidate") -> Policy:
+def as_policy(candidate: PolicyLike, names: Names | None = None, name: str = "candidate") -> Policy:
     """A policy as it is; a log as what it observed; a table of one list a context as a Ranking.
 
     Args:
         candidate: what a user calls a policy.
-        log: the log that it is compared with; a table may call its columns as this one does.
+        names: what the columns of the log are called; a table may call its own so.
         name: what it is called in messages.
     """
-    if isinstance(candidate, Policy):
-        return candidate
     if isinstance(candidate, Log | Tally):
         return Observed(candidate)
+    called = names or {}
     try:
-        if log is None or is_run(candidate):
+        if isinstance(candidate, Policy):
+            return candidate.named(called)
+        if is_run(candidate) or _is_listed(candidate, called.get(CONTEXT)):
             return Ranking(candidate)
-        _, table = open_source(candidate)
-        return Ranking(table, **_called(table, log.names))
+        table = open_source(candidate)[1]
+        return Ranking(table, **named_as(table.columns, (CONTEXT, ITEMS), called)).named(called)
     except (SourceError, PolicyError, InvalidLogError) as error:
         remedy = " Name them: fc.Ranking(table, context=…, items=…)." * (
             "not in the source" in str(error)
         )
         raise type(error)(f"{name}: {error}{remedy}") from error
-
-
-def _called(table: Table, names: Mapping[str, str | None]) -> dict[str, Any]:
-    """The columns of a candidate that are called as in the log."""
-    found = {role: names[role] for role in (CONTEXT, ITEMS) if names.get(role) in table.columns}
-    if names.get(CONTEXT, CONTEXT) is None and CONTEXT not in table.columns:
-        found[CONTEXT] = None  # one context for all
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from foreclick.engines import Table, open_source
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.policies.base import LogView, Policy, Rows, SlotRows
+from foreclick.policies.base import LogView, Names, Policy, Rows, SlotRows, lacking, named_as
 from foreclick.policies.lists import TOLERANCE
 from foreclick.policies.scores import refuse
 from foreclick.words import no_column
@@ -53,14 +53,31 @@ class Marginals(Policy):
     probability: str = "probability"
 
     def __post_init__(self) -> None:
-        self._check()
+        if not self._lacks:
+            self._check()
+
+    @cached_property
+    def _source(self) -> Table:
+        return open_source(self.table)[1]
+
+    @property
+    def _lacks(self) -> list[str]:
+        return lacking(self._source.columns, {CONTEXT: self.context, ITEM: self.item})
+
+    def named(self, names: Names) -> Marginals:
+        """The policy with its columns called as in a log, where its table lacks the usual names."""
+        if not self._lacks:
+            return self
+        made = replace(self, **named_as(self._source.columns, self._lacks, names))
+        made._check()  # noqa: SLF001 - of the same class
+        return made
 
     def __repr__(self) -> str:
         return f"Marginals({self.probability} of {self.item} at {self.position}, by {self.context})"
 
     @cached_property
     def _log(self) -> Log:
-        _, table = open_source(self.table)
+        table = self._source
         for role, column in (("position", self.position), ("probability", self.probability)):
             if column not in table.columns:
                 raise PolicyError(no_column(role, column, table.columns))

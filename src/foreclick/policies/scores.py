@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +16,38 @@ from foreclick.words import no_column, number_of
 _WORTH = "worth"  # a name that is free in a compressed table
 
 
-def scored(source: Table, context: str | None, item: str, score: str) -> Table:
+@dataclass(frozen=True)
+class Scores:
+    """A table of scores, of which the `k` best items of each context make a list."""
+
+    source: Table
+    item: str
+    score: str
+    k: int | None
+
+    def __post_init__(self) -> None:
+        if self.score not in self.source.columns:
+            raise PolicyError(no_column("score", self.score, self.source.columns))
+
+    def ranked(self, context: str | None) -> Table:
+        """`context`, `item_1` …: items by falling score; ties by the item itself."""
+        rows = _scored(self.source, context, self.item, self.score)
+        best = f"row_number() OVER (PARTITION BY {CONTEXT} ORDER BY score DESC, {ITEM}) AS place"
+        first = "" if self.k is None else f" WHERE place <= {self.k}"
+        ranked = f"SELECT {CONTEXT}, {ITEM}, {best} FROM {rows.rows} AS s"
+        ranked = f"SELECT * FROM ({ranked}) AS r{first}"
+        longest = rows.engine.ask(f"SELECT max(place) AS k FROM ({ranked}) AS r")["k"][0].as_py()
+        names = numbered(ITEM, longest)
+        places = enumerate(names, start=1)
+        wide = {name: f"max(CASE WHEN place = {at} THEN {ITEM} END)" for at, name in places}
+        kinds = [rows.kinds.field(CONTEXT), *(rows.kinds.field(ITEM).with_name(n) for n in names)]
+        slots = rows.engine.say.names(wide)
+        lists = f"SELECT {CONTEXT}, {slots} FROM ({ranked}) AS r GROUP BY {CONTEXT}"
+        return rows.query(lists, pa.schema(kinds))
+
+
+def _scored(source: Table, context: str | None, item: str, score: str) -> Table:
     """`context`, `item`, `score` and `n` of a table of scores, each item scored once."""
-    if score not in source.columns:
-        raise PolicyError(no_column("score", score, source.columns))
     say = source.engine.say
     worth = say.cast(f"s.{say.name(score)}", "real")
     named = source.with_column(_WORTH, worth, pa.float64())

@@ -147,7 +147,10 @@ def compare(
     _check_one("metric", [m.name for m in asked])
     parts = [part for each in asked for part in each.parts]
     check_metrics(counted.shape, parts)
-    policies = [as_policy(p, counted, f"candidate {name!r}") for name, p in candidates.items()]
+    policies = [
+        as_policy(policy, counted.names, f"candidate {name!r}")
+        for name, policy in candidates.items()
+    ]
     if estimator is None and clip == math.inf:
         incomplete = [policy for policy in policies if not policy.complete]
         first = [*incomplete, *policies][0]
@@ -207,10 +210,11 @@ def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
 
 def _check_names(candidates: object) -> None:
     """Refuse what is not candidates by name."""
-    if not isinstance(candidates, Mapping) or {CONTEXT, "items"} & set(candidates):
+    given = candidates if isinstance(candidates, Mapping) else {"items": candidates}
+    if {CONTEXT, "items"} & set(given) or any(isinstance(v, list | tuple) for v in given.values()):
         what = "a table" if isinstance(candidates, Mapping) else f"a {type(candidates).__name__}"
         raise ModelError(f"candidates is {what}. Give them by name: {{'a': …, 'b': …}}.")
-    if not candidates or PRODUCTION in candidates:
+    if not given or PRODUCTION in given:
         raise ModelError(
             "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
         )

@@ -263,7 +263,9 @@ def evaluate(
         kinds = kinds or (() if counted.decayed else ("record",))
     if interval == "anytime" and not kinds:
         raise ModelError("clusters=None asks for no intervals, and interval='anytime' for some.")
-    policy = as_policy(candidate, counted)
+    policy = as_policy(candidate, counted.names)
+    if isinstance(logging, Policy):
+        logging = as_policy(logging, counted.names, "logging")
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     parts = [part for each in asked for part in each.parts]
     check_metrics(counted.shape, parts)
@@ -276,7 +278,7 @@ def evaluate(
         answering = answering_of([e.name for e in wanted])
     policies = [policy]
     if baseline is not None:
-        policies.append(as_policy(baseline, counted, "baseline"))
+        policies.append(as_policy(baseline, counted.names, "baseline"))
     knowing = policies if missing == "drop" else ()
     wanted, assumed = with_curves(counted, wanted, asked, knowing)
     question = Question(

@@ -171,7 +171,9 @@ def report(
         >>> r.save("report.html")  # doctest: +SKIP
     """
     counted, _ = settle(log)
-    policy = as_policy(candidate, counted)
+    policy = as_policy(candidate, counted.names)
+    if isinstance(logging, Policy):
+        logging = as_policy(logging, counted.names, "logging")
     asked = tuple(parse_any(metrics if metric is None else metric))
     options: dict[str, Any] = {
         "metrics": asked,
@@ -213,7 +215,7 @@ def report(
         by_one = parse_estimators(usual[0])
         both = [policy]
         if baseline is not None:
-            both.append(as_policy(baseline, counted, "baseline"))
+            both.append(as_policy(baseline, counted.names, "baseline"))
         question = Question(
             both,
             by_one,

@@ -144,7 +144,7 @@ def support(
     metrics = metrics if metric is None else metric
     estimators = estimators if estimator is None else estimator
     counted, notes = settle(log)
-    policy = as_policy(candidate, counted)
+    policy = as_policy(candidate, counted.names)
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
     asked = parse_metrics(metrics)
     check_metrics(counted.shape, asked)

@@ -122,8 +122,8 @@ class Simulation:
         lists = np.concatenate([s.lists for s in shown])
         mass = np.concatenate([s.probabilities for s in shown]) / len(shown)
         ids = item_ids(contexts[:, None], lists)
-        table = {"context": contexts, "items": _listed(ids, lists), "probability": mass}
-        return Lists(pa.table(table))
+        table = {"query": contexts, "items": _listed(ids, lists), "probability": mass}
+        return Lists(pa.table(table), "query")
 
     def candidate(self, seed: int = 0) -> Ranking:
         """A ranking such as a new ranker would give: production's list, better items one up.
@@ -149,8 +149,8 @@ class Simulation:
                     array[rows, above + 1],
                     array[rows, above],
                 )
-        table = {"context": contexts, "items": _listed(item_ids(contexts[:, None], lists), lists)}
-        return Ranking(pa.table(table))
+        table = {"query": contexts, "items": _listed(item_ids(contexts[:, None], lists), lists)}
+        return Ranking(pa.table(table), "query")
 
     @staticmethod
     def _noise(seed: int) -> np.random.Generator:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
 
+NAMES = {"context": "query"}
+"""What columns of simulated logs and their candidates are called."""
+
 ITEMS_APART = 1000
 """Item a of context x has the id 1000 x + a, so that no two contexts share an item."""
 
@@ -47,7 +50,7 @@ def value_of(
     theta = np.zeros(world.size.positions)
     theta[: metric.depth] = metric.theta[: len(theta)]
     by_slot = world.by_slot and not metric.first
-    contexts, lists, mass = _rows(world, as_policy(policy), weights, by_slot=by_slot)
+    contexts, lists, mass = _rows(world, as_policy(policy, NAMES), weights, by_slot=by_slot)
     clicks = world.first_clicks if metric.first else world.clicks
     return float(np.sum(weights[contexts] * mass * (clicks(contexts, lists) @ theta)))
 
