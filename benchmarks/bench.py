@@ -111,7 +111,7 @@ def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
     every = {str(i): policy for i, policy in enumerate([first, second, *others])}
     for name, some in (("compare one", {"0": first}), ("compare all", every)):
         with watch.step(name):
-            fc.compare(fc.read_tally(_written(path)), some, estimator="ip", metric="clicks@3")
+            fc.compare(fc.read_tally(_written(path)), some, estimators="ip", metrics="clicks@3")
     return {**watch.seconds, "memory": peak()}
 
 

@@ -61,7 +61,7 @@ def compared(count: int) -> None:
     log = fc.read_log(table(50_000, 100, 20, 5), period="day")
     print(
         fc.compare(
-            log, {f"c{n}": candidate(100, 20, 5, n) for n in range(count)}, metric="clicks@5"
+            log, {f"c{n}": candidate(100, 20, 5, n) for n in range(count)}, metrics="clicks@5"
         )
     )
 

@@ -29,8 +29,8 @@ EXAMINED = np.arange(1, POSITIONS + 1) ** -0.7
 Floats = NDArray[np.float64]
 
 ASKED: dict[str, dict[str, Any]] = {
-    "list": {"estimator": "list", "pessimism": 0, "fallback": False},
-    "ip": {"estimator": "ip", "pessimism": 0, "fallback": False},
+    "list": {"estimators": "list", "pessimism": 0, "fallback": False},
+    "ip": {"estimators": "ip", "pessimism": 0, "fallback": False},
     "ladder": {"pessimism": 0, "fallback": False},
     "ladder − 1 se": {"pessimism": 1},
     "ladder − 2 se": {"pessimism": 2},
@@ -121,7 +121,7 @@ def run(
     gap = float(np.sum(every.max(axis=1) - today))
     found = {}
     for way in ways:
-        best = fc.optimize(log, metric=METRIC, **ASKED[way])
+        best = fc.optimize(log, metrics=METRIC, **ASKED[way])
         real = truth(best, every, today)
         found[way] = [
             float(np.sum(real - today)) / gap,

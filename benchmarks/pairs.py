@@ -53,7 +53,9 @@ def measured(name: str, seed: int, logs: int, estimators: list[str]) -> Iterator
         table = simulation.sample(seed=1000 + number)
         log = fc.tally(fc.read_log(table, context="query", period="day"))
         for by in estimators:
-            answer = fc.compare(log, candidates, metric=METRIC, estimator=by, missing="production")
+            answer = fc.compare(
+                log, candidates, metrics=METRIC, estimators=by, missing="production"
+            )
             (row,) = [row for row in answer if row["against"] == "other"]
             found[by].append([row[c] for c in ("change", "se", "low", "high")])
     reach = inference.quantile(0.95, WORLDS[name][3] - 1)

@@ -77,7 +77,7 @@ def one_log(seed: int, noise: float, swaps: float) -> Found:
         "day": day,
     }
     log = fc.read_log(pa.table(columns), period="day")
-    best = fc.optimize(log, metric=f"dcg@{POSITIONS}")
+    best = fc.optimize(log, metrics=f"dcg@{POSITIONS}")
     production = np.bincount(context, rates @ THETA, CONTEXTS) / RECORDS
     value = np.zeros(CONTEXTS)
     for row_ in best.policy.table.to_pylist():

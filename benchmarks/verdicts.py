@@ -270,7 +270,7 @@ def compared(name: str, seed: int, logs: int) -> Iterator[Compared]:
             table = simulation.sample(seed=1000 + number)
             log = fc.tally(fc.read_log(table, context="query", period="day"))
             for by in (None, "ladder", "ip"):
-                for row in fc.compare(log, candidates, metric=METRIC, estimator=by):
+                for row in fc.compare(log, candidates, metrics=METRIC, estimators=by):
                     pair = row["candidate"], row["against"]
                     rows[by or "default"].append((*pair, row | {"log": number}))
         for by, found in rows.items():

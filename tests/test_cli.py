@@ -748,8 +748,8 @@ class TestCompare:
                 name: fc.Ranking(f"{file}.parquet", context="query")
                 for name, file in (("new", "candidate"), ("old", "old"))
             },
-            metric="clicks@2",
-            estimator="item",
+            metrics="clicks@2",
+            estimators="item",
             clip=1.5,
             confidence=0.8,
         )
@@ -759,7 +759,7 @@ class TestCompare:
 
     def test_every_option_is_handed_on(self, folder, monkeypatch):
         asked: dict[str, Any] = {"min_effect": 0.1, "confidence": 0.8, "clip": 2.0}
-        asked |= {"metric": "dcg@2", "estimator": "item", "missing": "error"}
+        asked |= {"metrics": "dcg@2", "estimators": "item", "missing": "error"}
         told: dict[str, Any] = {}
 
         def listen(*_: object, **options: object) -> Result:
@@ -767,8 +767,9 @@ class TestCompare:
             return Result(({"value": 1.0},), ("value",))
 
         monkeypatch.setattr(fc, "compare", listen)
-        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
-        assert main([*self.ASKED, *self.BOTH[:2], *words]) == 0
+        options = {name: f"--{name.removesuffix('s')}" for name in ("metrics", "estimators")}
+        words = [(options.get(name, f"--{name}"), str(value)) for name, value in asked.items()]
+        assert main([*self.ASKED, *self.BOTH[:2], *(word for pair in words for word in pair)]) == 0
         assert told == asked
 
     def test_is_printed_and_drawn(self, old, folder, capsys):
@@ -825,7 +826,7 @@ class TestOptimize:
         [best] = run("optimize", *self.WORDS, *words, "--explore", "0.1", "-o", path)
         library = fc.optimize(
             fc.read_log(pa.table(self.LOG), context="query", period="day"),
-            metric="clicks@2",
+            metrics="clicks@2",
             judge="ip",
             explore=0.1,
         )

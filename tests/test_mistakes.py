@@ -108,48 +108,48 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         evaluate(confident=0.9),
         "evaluate has no option 'confident'. Did you mean 'confidence'?",
     ),
-    "both names of an option": (
-        evaluate(metric="clicks@1", metrics="clicks@1"),
-        "metric= and metrics= are the same option. Give one of them.",
+    "an option in the singular": (
+        evaluate(metric="clicks@1"),
+        "evaluate has no option 'metric'. Did you mean 'metrics'?",
     ),
     "weights out of bounds": (
-        evaluate(metric=[1e308, 1e308]),
+        evaluate(metrics=[1e308, 1e308]),
         (
             "the weights of a metric must be 0, or from 1e-12 to 1e+12, and not all 0; got "
             "(1e+308, 1e+308), of which 1e+308 is the first that is wrong."
         ),
     ),
     "a metric without an s": (
-        evaluate(metric="click@3"),
+        evaluate(metrics="click@3"),
         (
             "metric 'click@3': the log has no reward 'click', it was read with clicks. Did you "
             "mean 'clicks@3'? For another reward, read it with rewards={'click': …}."
         ),
     ),
     "a metric in capitals": (
-        evaluate(metric="DCG@10"),
+        evaluate(metrics="DCG@10"),
         "there is no metric 'DCG@10'. Did you mean 'dcg@10'?",
     ),
     "a metric without a depth": (
-        evaluate(metric="clicks"),
+        evaluate(metrics="clicks"),
         "metric 'clicks' is not understood. Did you mean 'clicks@3'?",
     ),
     "ndcg": (
-        evaluate(metric="ndcg@10"),
+        evaluate(metrics="ndcg@10"),
         (
             "metric 'ndcg@10' is not offered: its divisor, the ideal list, is itself estimated "
             "from the log, so it can order policies differently from what they earn. Use 'dcg@K'."
         ),
     ),
     "a metric of a reward that was not read": (
-        evaluate(metric="orders@3"),
+        evaluate(metrics="orders@3"),
         (
             "metric 'orders@3': the log has no reward 'orders', it was read with clicks. For "
             "another reward, read it with rewards={'orders': …}."
         ),
     ),
     "a misspelt estimator": (
-        evaluate(estimator="pmb"),
+        evaluate(estimators="pmb"),
         (
             "there is no estimator 'pmb'. Did you mean 'pbm'? There are ladder, ladder-ip, list, "
             "prefix, ip, item, pbm, rctr, rcm, dctr; leave it out for the usual ones, or declare "
@@ -157,7 +157,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         ),
     ),
     "a click model of another package": (
-        evaluate(estimator="dcm"),
+        evaluate(estimators="dcm"),
         (
             "there is no estimator 'dcm'. 'ladder' and 'prefix' allow for what stands above an "
             "item. There are ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, dctr; "
@@ -379,7 +379,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "candidates is a table. Give them by name: {'a': …, 'b': …}.",
     ),
     "a comparison by two metrics": (
-        lambda log: fc.compare(log, {"a": CANDIDATE}, metric=["clicks@1", "clicks@2"]),
+        lambda log: fc.compare(log, {"a": CANDIDATE}, metrics=["clicks@1", "clicks@2"]),
         "compare takes one metric, and was given 2: clicks@1, clicks@2. Compare by each in turn.",
     ),
     "a comparison without days or users": (

@@ -226,7 +226,7 @@ def only_metric(metrics: object, why: str) -> Metric:
     found = parse_metrics(metrics)
     if len(found) > 1:
         listed = ", ".join(m.name for m in found)
-        raise MetricError(f"metric={listed}: {why} one metric. Ask for each by itself.")
+        raise MetricError(f"metrics={listed}: {why} one metric. Ask for each by itself.")
     return found[0]
 
 

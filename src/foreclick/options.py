@@ -28,7 +28,6 @@ R = TypeVar("R")
 AT_ONCE = max(64, 4 * (os.cpu_count() or 1))
 """The most threads or processes: more only cost memory, and far more take the machine with them."""
 
-_TWINS = (("metric", "metrics"), ("estimator", "estimators"))
 _PER_CENT = 100
 
 
@@ -300,9 +299,6 @@ def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     raise OptionError(_unknown(verb.__name__, name, known))
                 if name in rules:
                     rules[name](name, value)
-            for one, many in _TWINS:
-                if kwargs.get(one) is not None and kwargs.get(many) is not None:
-                    raise OptionError(f"{one}= and {many}= are the same option. Give one of them.")
             if "progress" not in known:
                 return verb(*args, **kwargs)
             with working(kwargs.get("progress")):  # type: ignore[arg-type]

@@ -75,7 +75,7 @@ def test_every_question_says_where_the_log_was_tallied(log):
         fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.backtest(log, estimators="ip"),
         fc.support(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
-        fc.compare(log, {"a": CANDIDATE}, estimator="ip", metric="clicks@2"),
+        fc.compare(log, {"a": CANDIDATE}, estimators="ip", metrics="clicks@2"),
     ]
     assert [len(notes_of(answer)) for answer in answers] == [1] * 4
 

@@ -79,7 +79,7 @@ def answers(log: fc.Log) -> dict[str, Any]:
     """One answer of each kind, as plain values."""
     candidate = fc.Ranking(CANDIDATE, context="query", items="list")
     asked: dict[str, Any] = {"metrics": "clicks@2", "estimators": ["ip", "item", "ladder"]}
-    best = fc.optimize(log, metric="clicks@2")
+    best = fc.optimize(log, metrics="clicks@2")
     found = {
         "evaluate": fc.evaluate(log, candidate, **asked),
         "backtest": fc.backtest(log, metrics="clicks@2", estimators=["list", "ip"]),

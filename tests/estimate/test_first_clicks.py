@@ -159,8 +159,8 @@ def test_support_and_compare_take_it():
     rows = fc.compare(
         log,
         {"a": CANDIDATE, "b": {"context": ["q"], "items": [[1, 2, 3]]}},
-        estimator="ip",
-        metric="success@2",
+        estimators="ip",
+        metrics="success@2",
     ).to_dicts()
     assert len(rows) == 3
 

@@ -206,7 +206,7 @@ def test_the_other_verbs_answer_the_same(stored: Stored, candidate: fc.Lists):
     def asked(log: fc.Tally) -> Rows:
         seen = fc.support(log, candidate, missing="drop", estimators=["list", "ip", "item"])
         compared = fc.compare(
-            log, {"a": candidate, "b": other}, missing="production", metric="clicks@2"
+            log, {"a": candidate, "b": other}, missing="production", metrics="clicks@2"
         )
         return [*seen.to_dicts(), *compared.to_dicts()]
 

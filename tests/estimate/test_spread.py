@@ -132,7 +132,7 @@ def test_who_is_compared_twice_counts_once(estimator):
     b = {"context": [0, 1, 2], "items": [[2, 1, 0], [2, 1, 0], [0, 2, 1]]}
 
     def pairs_of(candidates):
-        found = fc.compare(log, candidates, estimator=estimator, metric="clicks@2").to_dicts()
+        found = fc.compare(log, candidates, estimators=estimator, metrics="clicks@2").to_dicts()
         return {(row["candidate"], row["against"]): row for row in found}
 
     once, twice = pairs_of({"a": a, "b": b}), pairs_of({"a": a, "b": b, "again": a})

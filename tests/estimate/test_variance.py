@@ -101,7 +101,7 @@ def test_two_samples_of_one_policy_differ_by_chance_only():
     log = records(rng, 600) | {"day": rng.integers(0, 10, 600)}
     some, more = fc.Observed(records(rng, 50)), fc.Observed(records(rng, 50))
     found = fc.compare(
-        fc.read_log(log, period="day"), {"a": some, "b": more}, metric=METRIC, estimator="ip"
+        fc.read_log(log, period="day"), {"a": some, "b": more}, metrics=METRIC, estimators="ip"
     )
     between = next(r for r in found if (r["candidate"], r["against"]) == ("a", "b"))
     assert between["se"] ** 2 > 0.9 * 2 * added(log, records(rng, 50)) / 1.5

@@ -263,8 +263,8 @@ def judge_compare(case: Case) -> int:
     tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
     a, b = (policy_of(side, tally) for side in sides)
     options: dict[str, Any] = {
-        "estimator": fc.Weighted(model, clip, "1/k" if model == "pbm" else None),
-        "metric": fc.Metric(measure.spelling),
+        "estimators": fc.Weighted(model, clip, "1/k" if model == "pbm" else None),
+        "metrics": fc.Metric(measure.spelling),
         "missing": missing,
     }
     refusals = {kind for side in sides for kind in refused(side)}

@@ -164,7 +164,7 @@ def test_one_cluster_cannot_pair_differences():
     log = fc.read_log(table | {"user": [1] * 3}, unit="user")
     new = {"context": ["q"], "items": [["a", "z"]]}
     with pytest.raises(ModelError, match="too few periods or units"):
-        fc.compare(log, {"new": new}, estimator="ip")
+        fc.compare(log, {"new": new}, estimators="ip")
 
 
 def test_a_lift_over_next_to_nothing_has_no_interval():

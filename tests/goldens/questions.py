@@ -40,6 +40,7 @@ DRIFT = "where click rates change over periods, a ladder no longer learns otherw
 VERDICT = "a verdict contradicts neither the interval of the change nor that of the lift"
 CUT = "by periods and units at once, eigenvalues are cut pair by pair"
 BOUND = "a bound shows that production stays before it shows that no list is possible"
+SHARES = "effects are shares of production, not units of the metric"
 
 CHANGED: tuple[tuple[str, Tier, str, frozenset[str] | None], ...] = (
     (r": evaluate (observed )?baseline$", "values", PAIRS, None),
@@ -62,6 +63,8 @@ CHANGED: tuple[tuple[str, Tier, str, frozenset[str] | None], ...] = (
     (r"^simulated/item-position: evaluate models$", "exact", VERDICT, frozenset({"verdict"})),
     (r": compare (five )?by ladder$", "values", CUT, None),
     (r": compare as usual$", "values", CUT, None),
+    (r": evaluate worth having$", "exact", SHARES, frozenset({"verdict"})),
+    (r": explore$", "exact", SHARES, frozenset({"effect"})),
     (r": optimize$", "exact", BOUND, frozenset({"why"})),
 )
 """What changed on purpose: names of questions, their tier, why, and which columns alone."""

@@ -93,7 +93,7 @@ def questions(log: RandomLog, *, dropping: bool = False) -> list[Asked]:
     if {"period", "unit"} & set(log.roles) and not dropping:
         one = str(rng.choice(metrics))
         by = rng.choice(["", "ip", "item", "pbm"])
-        options = {"metric": one} | ({"estimator": by} if by and "success" not in one else {})
+        options = {"metrics": one} | ({"estimators": by} if by and "success" not in one else {})
         found.append(Asked("pairs", "compare", options))
     if "period" in log.roles and not dropping and rng.random() < 0.3:
         options = {"metrics": ["clicks@1", f"dcg@{depth}"], "estimators": ["ladder", "ip", "pbm"]}

@@ -47,7 +47,7 @@ from tests.truth.random_logs import log_table
 K, ITEMS = 3, 5
 THETA = dcg_at(K)
 METRIC = f"dcg@{K}"
-PLAIN: dict[str, Any] = {"pessimism": 0, "fallback": False, "folds": 1, "metric": METRIC}
+PLAIN: dict[str, Any] = {"pessimism": 0, "fallback": False, "folds": 1, "metrics": METRIC}
 PBM = (1.0, 1 / 2, 1 / 3)
 EXAMINED = (1.0, 0.7, 0.4)
 LADDER = fc.Ladder("ip", EXAMINED)
@@ -120,7 +120,7 @@ def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str,
     records = some_records(7)
     log = fc.read_log(log_table(records))
     (by,) = paper([model])
-    best = fc.optimize(log, estimator=by, clip=clip, **PLAIN)
+    best = fc.optimize(log, estimators=by, clip=clip, **PLAIN)
     told = answer(log, best.policy, by, METRIC, clip=clip)
     assert close(best.naive, told["value"], 1e-9)
     if model != "prefix":
@@ -130,7 +130,7 @@ def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str,
 def test_prefixes_are_chosen_among_the_lists_of_the_log():
     records = some_records(8, contexts=1)
     log = fc.read_log(log_table(records))
-    found = fc.optimize(log, estimator="prefix", clip=2, **PLAIN)
+    found = fc.optimize(log, estimators="prefix", clip=2, **PLAIN)
     seen = sorted({r.items for r in records})
     rng = np.random.default_rng(0)
     for _ in range(20):  # no mixture of them is worth more
@@ -143,7 +143,7 @@ def test_prefixes_are_chosen_among_the_lists_of_the_log():
 def test_the_ladder_s_best_list_is_the_best_of_all():
     records = some_records(9)
     tally = fc.tally(fc.read_log(log_table(records)))
-    best = fc.optimize(tally, estimator=LADDER, **PLAIN)
+    best = fc.optimize(tally, estimators=LADDER, **PLAIN)
     fit = production_prior(batches_of(tally), LADDER, "clicks")
     truth = ladder_oracle.Truth.of(replace(fit, theta=replace(fit.theta, beta=fit.theta.beta[:4])))
     every = dict.fromkeys(itertools.permutations(range(ITEMS), K), 1.0)
@@ -163,8 +163,8 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
 
 def test_other_ladders_choose_by_their_rungs_from_the_position_down():
     log = fc.read_log(log_table(some_records(9)))
-    right = fc.optimize(log, estimator=LADDER, **PLAIN)
-    found = fc.optimize(log, estimator=fc.Ladder("list", EXAMINED), **PLAIN)
+    right = fc.optimize(log, estimators=LADDER, **PLAIN)
+    found = fc.optimize(log, estimators=fc.Ladder("list", EXAMINED), **PLAIN)
     assert found.to_dicts() == right.to_dicts()
     assert rows_of(found) == rows_of(right)
 
@@ -176,7 +176,7 @@ def test_its_value_is_that_of_policies_chosen_without_the_records_that_judge_the
     records = some_records(10, records=90)
     days = [i % 6 for i in range(len(records))]
     log = fc.read_log(log_table(records, day=days), period="day")
-    asked: dict[str, Any] = {"estimator": "ip", "pessimism": 1, "metric": METRIC}
+    asked: dict[str, Any] = {"estimators": "ip", "pessimism": 1, "metrics": METRIC}
     best = fc.optimize(log, folds=3, judge="ip", **asked)
     total = 0.0
     for fold in range(3):
@@ -207,8 +207,8 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
     table = log_table(records, user=[f"u{i}" for i in rng.integers(0, 900, 6000)])
     best = fc.optimize(
         fc.read_log(table, **apart),
-        metric="clicks@3",
-        estimator="ip",
+        metrics="clicks@3",
+        estimators="ip",
         pessimism=0,
         fallback=False,
         judge="ip",
@@ -216,7 +216,7 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
     (row,) = best.to_dicts()
     assert best.naive > best.production + 0.2
     assert row["low"] < 0.9 < row["high"]
-    careful = fc.optimize(fc.read_log(table, **apart), metric="clicks@3", folds=1)
+    careful = fc.optimize(fc.read_log(table, **apart), metrics="clicks@3", folds=1)
     assert careful["changed"][0] <= 5
 
 
@@ -258,7 +258,7 @@ def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
     )
     best = fc.optimize(
         log,
-        estimator=estimator,
+        estimators=estimator,
         clip=clip,
         pinned={"context": ["q0"], "item": [pinned], "position": [2]},
         banned={"context": ["q0"], "item": [banned]},
@@ -267,14 +267,14 @@ def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
     for items in rows_of(best)["q0"]:
         assert items[1] == pinned
         assert banned not in items
-    nowhere = fc.optimize(log, estimator=LADDER, banned=[4], **PLAIN)
+    nowhere = fc.optimize(log, estimators=LADDER, banned=[4], **PLAIN)
     assert not any(4 in items for lists in rows_of(nowhere).values() for items in lists)
 
 
 @pytest.mark.parametrize("estimator", [LADDER, "ip", "item"])
 def test_groups_get_their_share(log: fc.Log, estimator: Any):  # noqa: ANN401
-    best = fc.optimize(log, estimator=estimator, at_least=[([3, 4], 0.5)], **PLAIN)
-    free = fc.optimize(log, estimator=estimator, **PLAIN)
+    best = fc.optimize(log, estimators=estimator, at_least=[([3, 4], 0.5)], **PLAIN)
+    free = fc.optimize(log, estimators=estimator, **PLAIN)
     shares = [marginals(lists)[3:].sum() / K for lists in rows_of(best).values()]
     assert min(shares) >= 0.5 - 1e-8
     assert min(marginals(lists)[3:].sum() / K for lists in rows_of(free).values()) < 0.5
@@ -284,7 +284,7 @@ def test_groups_get_their_share(log: fc.Log, estimator: Any):  # noqa: ANN401
 @pytest.mark.parametrize("estimator", [LADDER, "ip", "item", "list"])
 @pytest.mark.parametrize("change", [0.0, 0.2])
 def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, change: float):  # noqa: ANN401
-    best = fc.optimize(log, estimator=estimator, max_change=change, **PLAIN)
+    best = fc.optimize(log, estimators=estimator, max_change=change, **PLAIN)
     records = some_records(11)
     for context, lists in rows_of(best).items():
         mine = [r for r in records if r.context == context]
@@ -299,10 +299,10 @@ def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, cha
 
 @pytest.mark.parametrize("estimator", ["ip", "item", "list"])
 def test_few_lists_or_one(log: fc.Log, estimator: str):
-    many = fc.optimize(log, estimator=estimator, clip=1.2, **PLAIN)
+    many = fc.optimize(log, estimators=estimator, clip=1.2, **PLAIN)
     assert max(len(lists) for lists in rows_of(many).values()) > 2
     for asked, most in (({"max_lists": 2}, 2), ({"deterministic": True}, 1)):
-        few = fc.optimize(log, estimator=estimator, clip=1.2, **asked, **PLAIN)
+        few = fc.optimize(log, estimators=estimator, clip=1.2, **asked, **PLAIN)
         lists = rows_of(few)
         assert max(len(some) for some in lists.values()) <= most
         assert all(close(sum(some.values()), 1.0, 1e-9) for some in lists.values())
@@ -311,12 +311,14 @@ def test_few_lists_or_one(log: fc.Log, estimator: str):
 
 
 def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
-    best = fc.optimize(log, estimator=LADDER, at_least=[([3, 4], 0.6)], deterministic=True, **PLAIN)
+    best = fc.optimize(
+        log, estimators=LADDER, at_least=[([3, 4], 0.6)], deterministic=True, **PLAIN
+    )
     for lists in rows_of(best).values():
         ((items, _),) = lists.items()
         assert sum(a in (3, 4) for a in items) == 2
     asked: dict[str, Any] = {"at_least": [([3, 4], 0.9)], **PLAIN}
-    never = fc.optimize(log, estimator=LADDER, **asked)
+    never = fc.optimize(log, estimators=LADDER, **asked)
     assert never["kept"] == [3]
     assert any("no policy keeps to the constraints" in note for note in never.notes)
 
@@ -332,7 +334,7 @@ def test_what_a_bound_tells_is_what_the_program_would(
         {"max_change": 0.2, "clip": 1.5},
         {"at_least": [([3, 4], 0.3)]},
     ]
-    asked: dict[str, Any] = {"estimator": estimator, "metric": METRIC, "folds": 1}
+    asked: dict[str, Any] = {"estimators": estimator, "metrics": METRIC, "folds": 1}
     solved = Mock(side_effect=program)
     monkeypatch.setattr("foreclick.optimization.context.program", solved)
     calls, bounded = [], []
@@ -356,13 +358,13 @@ def test_production_stays_where_nothing_is_sure():
         for i in range(400)
     ]
     log = fc.read_log(log_table(sure + unsure))
-    best = fc.optimize(log, metric="clicks@1")
+    best = fc.optimize(log, metrics="clicks@1")
     rows = {row["context"]: row for row in best.contexts.to_pylist()}
     assert (rows["sure"]["why"], rows["unsure"]["why"]) == ("changed", "nothing sure")
     assert best["changed"] == [1]
     assert rows_of(best)["sure"] == {(2,): 1.0}
     assert rows_of(best)["unsure"] == {(1,): 0.5, (2,): 0.5}
-    assert fc.optimize(log, metric="clicks@1", fallback=False, folds=1)["changed"] == [2]
+    assert fc.optimize(log, metrics="clicks@1", fallback=False, folds=1)["changed"] == [2]
 
 
 def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
@@ -370,7 +372,7 @@ def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
     lists = [(1, 2), (2, 1)]
     records = [Record("q", lists[i % 2], (float(i % 20 in (1, 3, 5, 2)), 0.0)) for i in range(200)]
     log = fc.read_log(log_table(records))
-    best = fc.optimize(log, metric="clicks@1", pessimism=1.0)
+    best = fc.optimize(log, metrics="clicks@1", pessimism=1.0)
     assert best["changed"] == [1]
     assert best.evaluation is None
     assert best.value == best.production < best.naive
@@ -382,11 +384,11 @@ def test_only_what_was_seen_often_enough_is_shown():
     often = [Record("q", (1, 2), (0.0, 0.0))] * 50 + [Record("q", (2, 1), (0.0, 1.0))] * 50
     rare = [Record("q", (3, 1), (1.0, 0.0))] * 3
     log = fc.read_log(log_table(often + rare))
-    free = fc.optimize(log, estimator="ip", **{**PLAIN, "metric": "clicks@2"})
+    free = fc.optimize(log, estimators="ip", **{**PLAIN, "metrics": "clicks@2"})
     assert set(rows_of(free)["q"]) == {(3, 1)}
     for estimator in ("ip", LADDER):
         careful = fc.optimize(
-            log, estimator=estimator, min_shown=10, **{**PLAIN, "metric": "clicks@2"}
+            log, estimators=estimator, min_shown=10, **{**PLAIN, "metrics": "clicks@2"}
         )
         assert not any(3 in items for items in rows_of(careful)["q"])
 
@@ -395,26 +397,26 @@ def test_exploring_mixes_production_in_and_says_what_it_tells():
     log = fc.read_log(
         log_table([Record("q", (1, 2), (0.0, 0.0)), Record("q", (2, 1), (1.0, 0.0))] * 200)
     )
-    best = fc.optimize(log, metric="clicks@1", explore=0.2, folds=1)
+    best = fc.optimize(log, metrics="clicks@1", explore=0.2, folds=1)
     assert rows_of(best)["q"] == pytest.approx({(2,): 0.9, (1,): 0.1})
     assert close(best.naive, 0.8 * best.contexts["naive"][0].as_py() + 0.2 * 0.5, 1e-9)
     (row,) = best.contexts.to_pylist()
     assert row["se_next"] < row["se"]
     assert any("20% of the time" in note for note in best.notes)
     # The more production is shown, the less is learnt of the new list; but something always is.
-    wholly = fc.optimize(log, metric="clicks@1", explore=1, folds=1)
+    wholly = fc.optimize(log, metrics="clicks@1", explore=1, folds=1)
     (other,) = wholly.contexts.to_pylist()
     assert row["se_next"] < other["se_next"] < 0.8 * other["se"]
 
 
 def test_lists_can_be_given(log: fc.Log):
     records = some_records(11)
-    logged = fc.optimize(log, estimator=LADDER, lists="logged", **PLAIN)
+    logged = fc.optimize(log, estimators=LADDER, lists="logged", **PLAIN)
     seen = {(r.context, r.items) for r in records}
     assert all((c, a) in seen for c, lists in rows_of(logged).items() for a in lists)
     new = [a for a in itertools.permutations(range(ITEMS), K) if ("q0", a) not in seen][:3]
     given = {"context": ["q0"] * 3, "items": [list(a) for a in new]}
-    asked: dict[str, Any] = {"estimator": LADDER, "metric": METRIC, "folds": 1, "pessimism": 0}
+    asked: dict[str, Any] = {"estimators": LADDER, "metrics": METRIC, "folds": 1, "pessimism": 0}
     best = fc.optimize(log, lists=given, fallback=False, **asked)
     worth = {
         a: answer(log, {"context": ["q0"], "items": [list(a)]}, LADDER, METRIC, missing="drop")
@@ -433,7 +435,7 @@ def test_what_breaks_a_constraint_does_not_stay():
         for _ in range(300)
     ]
     log = fc.read_log(log_table(records))
-    asked: dict[str, Any] = {"metric": "clicks@2", "folds": 1, "pessimism": 5}
+    asked: dict[str, Any] = {"metrics": "clicks@2", "folds": 1, "pessimism": 5}
     assert fc.optimize(log, **asked)["changed"] == [0]
     constraints: list[dict[str, Any]] = [
         {"banned": ["2"]},
@@ -454,7 +456,7 @@ def test_it_is_the_same_on_every_engine(engine: Engine):
     table = log_table(records, day=days)
     # That evaluations are the same everywhere is known, and on Spark it takes a minute to see.
     folds = 1 if engine.name == "spark" else 2
-    asked: dict[str, Any] = {"metric": METRIC, "folds": folds, "judge": "ip"}
+    asked: dict[str, Any] = {"metrics": METRIC, "folds": folds, "judge": "ip"}
     here = fc.optimize(fc.read_log(table, period="day"), **asked)
     there = fc.optimize(fc.read_log(engine.load(table), period="day"), **asked)
     assert rows_of(there) == rows_of(here)
@@ -519,11 +521,11 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
 ):
     """Its folds are made again for each pass, in portions; the answer is the same."""
     table = log_table(some_records(15, records=80))
-    first = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
+    first = fc.optimize(fc.read_log(table), metrics=METRIC, judge=judge)
     for keep, slots in ((0, 500_000), (10**9, 8), (0, 8)):
         monkeypatch.setattr(verb, "KEPT", keep)
         monkeypatch.setattr(counts, "SLOTS", slots)
-        again = fc.optimize(fc.read_log(table), metric=METRIC, judge=judge)
+        again = fc.optimize(fc.read_log(table), metrics=METRIC, judge=judge)
         assert first["low"][0] is not None
         (one,), (other,) = first.to_dicts(), again.to_dicts()
         assert same(one, other)
@@ -533,10 +535,10 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
 def test_a_policy_that_lies_in_a_file_is_the_same(explore: float, monkeypatch: pytest.MonkeyPatch):
     """Written in several parts, and mapped rather than read."""
     table = log_table(some_records(15, contexts=7, records=80))
-    first = fc.optimize(fc.read_log(table), metric=METRIC, explore=explore)
+    first = fc.optimize(fc.read_log(table), metrics=METRIC, explore=explore)
     monkeypatch.setattr(filed, "HELD", 0)
     monkeypatch.setattr(counts, "SLOTS", 8)
-    again = fc.optimize(fc.read_log(table), metric=METRIC, explore=explore)
+    again = fc.optimize(fc.read_log(table), metrics=METRIC, explore=explore)
     assert again.policy.table.column("context").num_chunks > 3
     assert again.policy.table.equals(first.policy.table)
     assert again.contexts.equals(first.contexts)
@@ -550,8 +552,8 @@ def test_a_policy_that_lies_in_a_file_is_the_same(explore: float, monkeypatch: p
 def test_probabilities_of_a_chosen_policy_sum_to_1():
     """`Lists` would refuse it otherwise, but does not look at what was chosen here."""
     log = fc.read_log(log_table(some_records(15, contexts=7, records=80)))
-    for more in ({}, {"explore": 0.1}, {"estimator": "ip", "clip": 2.0}, {"max_change": 0.3}):
-        found = fc.optimize(log, **({"metric": METRIC} | more)).policy
+    for more in ({}, {"explore": 0.1}, {"estimators": "ip", "clip": 2.0}, {"max_change": 0.3}):
+        found = fc.optimize(log, **({"metrics": METRIC} | more)).policy
         assert len(fc.Lists(found.table)._rows.stored.columns) == K + 2
 
 
@@ -571,7 +573,7 @@ def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyP
     log = fc.read_log(log_table(some_records(15, records=80)))
     gc.disable()
     try:
-        fc.optimize(log, metric=METRIC)
+        fc.optimize(log, metrics=METRIC)
         assert len(made) > 3
         assert not any(batch() for batch in made)
     finally:
@@ -605,7 +607,7 @@ def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
 def test_neither_processes_nor_the_size_of_their_portions_matter(
     log: fc.Log, monkeypatch: pytest.MonkeyPatch
 ):
-    asked: dict[str, Any] = {"metric": METRIC, "judge": "ip"}
+    asked: dict[str, Any] = {"metrics": METRIC, "judge": "ip"}
     one = fc.optimize(log, **asked)
     monkeypatch.setattr(counts, "SLOTS", 7)
     several = fc.optimize(log, workers=2, **asked)
@@ -614,7 +616,7 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
 
 
 def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
-    best = fc.optimize(log, metric=METRIC, folds=1)
+    best = fc.optimize(log, metrics=METRIC, folds=1)
     assert fc.evaluate(log, best.policy, metrics=METRIC, estimators="ip", clusters=None)["value"][0]
     picker = best.policy.serving()
     items, propensity = picker("request 1", "q0")
@@ -628,14 +630,14 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
 @pytest.mark.parametrize(
     ("asked", "kind", "said"),
     [
-        ({"metric": "success@2"}, ModelError, "first clicks"),
-        ({"estimator": "rctr"}, ModelError, "cannot choose a policy"),
+        ({"metrics": "success@2"}, ModelError, "first clicks"),
+        ({"estimators": "rctr"}, ModelError, "cannot choose a policy"),
         (
-            {"estimator": fc.ClickModel("mine", cell=lambda slot: [slot.item])},
+            {"estimators": fc.ClickModel("mine", cell=lambda slot: [slot.item])},
             ModelError,
             "cannot choose a policy",
         ),
-        ({"estimator": ["ip", "item"]}, ModelError, "one of them"),
+        ({"estimators": ["ip", "item"]}, ModelError, "one of them"),
         ({"max_change": 1.5}, OptionError, "from 0 to 1"),
         ({"explore": -0.1}, OptionError, "from 0 to 1"),
         ({"max_lists": 0}, OptionError, "from 1 on"),

@@ -49,7 +49,7 @@ class World:
 @pytest.mark.parametrize("seed", [88_001, 88_002])
 def test_it_harms_no_context_of_a_log_that_hardly_explored(seed: int, noise: float, swaps: float):
     world = World(seed, noise=noise, swaps=swaps)
-    best = fc.optimize(world.log, metric=f"dcg@{K}")
+    best = fc.optimize(world.log, metrics=f"dcg@{K}")
     value = world.value(best)
     assert (value >= 0.98 * world.production).all()
     assert best["verdict"][0] != "better" or value.mean() > world.production.mean()
@@ -58,13 +58,13 @@ def test_it_harms_no_context_of_a_log_that_hardly_explored(seed: int, noise: flo
 
 
 def test_nothing_is_changed_where_no_item_ever_moved():
-    best = fc.optimize(World(88_003, noise=0.5, swaps=0.0).log, metric=f"dcg@{K}")
+    best = fc.optimize(World(88_003, noise=0.5, swaps=0.0).log, metrics=f"dcg@{K}")
     assert best["changed"] == [0]
 
 
 def test_a_log_that_explored_is_still_optimised():
     world = World(88_004, noise=0.5, swaps=0.1)
-    best = fc.optimize(world.log, metric=f"dcg@{K}")
+    best = fc.optimize(world.log, metrics=f"dcg@{K}")
     value = world.value(best)
     assert best["verdict"] == ["better"]
     assert value.mean() > 1.02 * world.production.mean()
@@ -75,7 +75,7 @@ def test_a_known_examination_has_no_errors():
     world = World(88_004, noise=0.5, swaps=0.005)
     known = fc.Ladder("ip", examination=tuple(EXAMINED))
     learnt, given = (
-        fc.optimize(world.log, metric=f"dcg@{K}", estimator=e, folds=1)
+        fc.optimize(world.log, metrics=f"dcg@{K}", estimators=e, folds=1)
         for e in ("ladder-ip", known)
     )
     assert given["changed"][0] > learnt["changed"][0]

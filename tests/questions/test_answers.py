@@ -143,7 +143,7 @@ class TestEvaluation:
         assert "times as many" not in str(e)
 
     def test_an_optimised_policy_says_so_on_its_log(self, tally, tmp_path):
-        best = fc.optimize(tally, metric="clicks@3")
+        best = fc.optimize(tally, metrics="clicks@3")
         best.write(tmp_path / "policy.parquet")
         read = fc.Lists(tmp_path / "policy.parquet")
         for policy in (best.policy, read):

@@ -55,7 +55,7 @@ def compared(log):
             "items": [[1000 * ((x + 1) % CONTEXTS), -2] for x in range(CONTEXTS)],
         },
     }
-    return fc.compare(log, candidates, metric="clicks@4", estimator="ip")
+    return fc.compare(log, candidates, metrics="clicks@4", estimators="ip")
 
 
 def row_of(result, candidate, against):
@@ -124,7 +124,7 @@ def test_a_candidate_and_itself_do_not_differ(log, estimator, metric):
         "items": [[1000 * x, 99, 1000 * x + 1] for x in range(CONTEXTS)],
     }
     both = {"one": one, "same": one, "other": ranking([3])}
-    result = fc.compare(log, both, metric=metric, estimator=estimator)
+    result = fc.compare(log, both, metrics=metric, estimators=estimator)
     row = row_of(result, "one", "same")
     assert (row["change"], row["se"]) == (0, 0)
     assert row_of(result, "same", "other")["se"] > 0
@@ -144,9 +144,9 @@ def test_refusals(log, simulation):
 
 def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
     both = {"a": ranking(), "b": ranking(range(CONTEXTS // 5))}
-    found = fc.compare(log, both, estimator="ladder", metric="clicks@4")
+    found = fc.compare(log, both, estimators="ladder", metrics="clicks@4")
     for name, policy in both.items():
-        alone = fc.evaluate(log, policy, metric="clicks@4")
+        alone = fc.evaluate(log, policy, metrics="clicks@4")
         row = row_of(found, name, "production")
         # One prior serves both, so that what both show cancels: each has heard the other, too.
         assert alone["estimator"][0] == "ladder"
@@ -170,7 +170,7 @@ def test_a_baseline_is_paired_as_a_comparison_is(estimator):
     one = {"context": list(range(20)), "items": [[0, 1, 2]] * 20}
     other = one | {"items": [[1, 0, 2]] * 4 + [[0, 1, 2]] * 16}
     mine = fc.evaluate(log, one, metrics="clicks@3", estimators=estimator, baseline=other)
-    compared = fc.compare(log, {"a": one, "b": other}, estimator=estimator)
+    compared = fc.compare(log, {"a": one, "b": other}, estimators=estimator)
     pair = next(r for r in compared if r["against"] == "b")
     assert mine["change_low"] == [pytest.approx(pair["low"], rel=1e-9)]
     assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]
@@ -179,18 +179,18 @@ def test_a_baseline_is_paired_as_a_comparison_is(estimator):
 def test_it_asks_for_one_of_each_and_for_what_it_knows(log):
     one: dict[str, Any] = {"candidates": {"a": ranking()}}
     with pytest.raises(ModelError, match="one estimator, and was given 2: ip, list"):
-        fc.compare(log, estimator=["ip", "list"], **one)
+        fc.compare(log, estimators=["ip", "list"], **one)
     with pytest.raises(ModelError, match="one metric, and was given 2"):
-        fc.compare(log, metric=["clicks@1", "clicks@4"], **one)
+        fc.compare(log, metrics=["clicks@1", "clicks@4"], **one)
     with pytest.raises(ModelError, match="one clip, and was given 2"):
-        fc.compare(log, estimator=fc.Weighted("ip", clip=[3, 5]), **one)
+        fc.compare(log, estimators=fc.Weighted("ip", clip=[3, 5]), **one)
 
 
 def test_contexts_may_be_compared_a_few_at_a_time(log, monkeypatch):
     """Of hundreds of candidates, all columns of a batch at once would fill the memory."""
     candidates = {"plain": ranking(), "one": ranking([0]), "most": ranking(range(9), (0, 3))}
     for estimator in ("ip", "ladder"):
-        asked: dict[str, Any] = {"metric": "clicks@4", "estimator": estimator}
+        asked: dict[str, Any] = {"metrics": "clicks@4", "estimators": estimator}
         whole = fc.compare(log, candidates, **asked).to_dicts()
         with monkeypatch.context() as patch:
             patch.setattr("foreclick.estimate.work.BLOCK", 4)

@@ -134,10 +134,10 @@ def value(log, estimator):
 
 ASKED = {
     "evaluate": value,
-    "compare": lambda log, by: fc.compare(log, {"a": TURNED}, metric="dcg@4", estimator=by)["se"],
+    "compare": lambda log, by: fc.compare(log, {"a": TURNED}, metrics="dcg@4", estimators=by)["se"],
     "backtest": lambda log, by: fc.backtest(log, metrics="dcg@4", estimators=by)["rmse"],
     "support": lambda log, by: fc.support(log, TURNED, metrics="dcg@4", estimators=by)["lowest"],
-    "optimize": lambda log, by: fc.optimize(log, metric="dcg@4", estimator=by, folds=1)["value"],
+    "optimize": lambda log, by: fc.optimize(log, metrics="dcg@4", estimators=by, folds=1)["value"],
 }
 
 
@@ -200,7 +200,7 @@ def test_candidates_are_off_together(log):
     wide, narrow = (
         {
             (r["candidate"], r["against"]): r["se"]
-            for r in fc.compare(log, candidates, metric="mrr@4", estimator=e).to_dicts()
+            for r in fc.compare(log, candidates, metrics="mrr@4", estimators=e).to_dicts()
         }
         for e in (by, given)
     )

@@ -51,7 +51,7 @@ class Drifting:
 def test_optimize_says_how_click_rates_change():
     for each, said in ((True, "each its own way"), (False, "all items alike")):
         world = Drifting(61_003, each=each, follows=False)
-        best = fc.optimize(world.log, metric=f"dcg@{K}")
+        best = fc.optimize(world.log, metrics=f"dcg@{K}")
         assert sum(said in note for note in best.notes) == 1
 
 
@@ -138,7 +138,7 @@ def test_an_evaluation_says_that_items_change():
     found = fc.evaluate(world.log, LISTS, metrics=f"dcg@{K}", estimators="ladder")
     (note,) = [note for note in found.notes if "each its own way" in note]
     assert "the intervals do not allow for what it may be at the end of the log" in note
-    compared = fc.compare(world.log, {"new": LISTS}, metric=f"dcg@{K}", estimator="ladder")
+    compared = fc.compare(world.log, {"new": LISTS}, metrics=f"dcg@{K}", estimators="ladder")
     assert note in compared.notes
     assert compared["low"] == pytest.approx(found["change_low"], rel=1e-9)
     plain = fc.evaluate(world.log, LISTS, metrics=f"dcg@{K}", estimators="ip")

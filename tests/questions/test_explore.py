@@ -221,7 +221,7 @@ def test_only_positions_that_count_need_exploring(site, log):
     plan = fc.explore(
         log,
         {"context": np.arange(CONTEXTS), "items": alike.tolist()},
-        metric="clicks@1",
+        metrics="clicks@1",
         production={"context": np.arange(CONTEXTS), "items": site.production.tolist()},
     )
     assert "nothing to explore" in plan.title
@@ -271,7 +271,7 @@ def test_options_that_make_no_sense(site, log, options):
 
 def test_what_cannot_be_planned(site, log):
     with pytest.raises(MetricError, match="one by one"):
-        fc.explore(log, site.policy, metric="ctr@3")
+        fc.explore(log, site.policy, metrics="ctr@3")
     scores = {"context": [0], "item": [1], "position": [1], "probability": [1.0]}
     with pytest.raises(PolicyError, match="stand together"):
         fc.explore(log, fc.Marginals(scores))

@@ -131,12 +131,12 @@ class TestContradiction:
         log = fc.read_log(self.table(), period="day")
         both = {"new": self.LISTS, "old": self.LISTS | {"items": [[1, 2]] * 40}}
         metric = fc.Metric([1, 0.5])
-        alone = fc.compare(log, both, metric=metric, estimator=AS_ITEM)
+        alone = fc.compare(log, both, metrics=metric, estimators=AS_ITEM)
         words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
         assert words["new", "production"] == words["new", "old"] == "worse"
         usual = "foreclick.questions.compare.usual_estimators"
         monkeypatch.setattr(usual, lambda *_: (AS_ITEM, "ip"))
-        found = fc.compare(log, both, metric=metric)
+        found = fc.compare(log, both, metrics=metric)
         assert found["estimator"] == ["ladder-ip"] * 3
         assert found["verdict"] == ["cannot tell"] * 3
         assert found.notes[0].startswith("Click models disagree ('ladder-ip' and 'ip') on new ")

@@ -79,7 +79,7 @@ def test_the_other_verbs_refuse_with_a_remedy():
     log = read(shop())
     for verb in (
         lambda m: fc.backtest(log, metrics=m),
-        lambda m: fc.optimize(log, metric=m),
+        lambda m: fc.optimize(log, metrics=m),
         lambda m: fc.support(log, NEW, metrics=m),
     ):
         with pytest.raises(MetricError, match="one by one"):
@@ -183,7 +183,7 @@ def test_a_guardrail_on_a_ratio(tmp_path):
 def test_compare_agrees_with_evaluate():
     log, metric = read(shop()), "revenue@2/clicks@2"
     old = {"context": ["q"], "items": [[1, 2]]}
-    both = fc.compare(log, {"new": NEW, "old": old}, metric=metric)
+    both = fc.compare(log, {"new": NEW, "old": old}, metrics=metric)
     one = fc.evaluate(log, NEW, metrics=metric, estimators="ip")
     assert both["change"][0] == pytest.approx(one["change"][0], rel=1e-12)
     assert both["low"][0] == pytest.approx(one["change_low"][0], rel=1e-9)

@@ -47,7 +47,7 @@ def test_a_candidate_may_call_its_columns_as_the_log_does(log, kept):
 
 
 def test_every_verb_takes_it(kept):
-    asked: Any = {"metric": "clicks@1"}
+    asked: Any = {"metrics": "clicks@1"}
     assert fc.support(kept, CANDIDATE, **asked)["covered"] == [1.0] * 4
     daily = fc.read_log(LOG, period="day", **ROLES)
     assert fc.compare(daily, {"a": CANDIDATE}, **asked)["candidate"] == ["a"]

@@ -81,7 +81,7 @@ def answers() -> dict[str, Result]:
     asked: Any = {"metrics": "clicks@2", "estimators": ["item", "rctr"]}
     return {
         "evaluate": fc.evaluate(log, candidate, by=segment, **asked),
-        "compare": fc.compare(log, dict.fromkeys(HOSTILE[:9:4], candidate), metric="clicks@2"),
+        "compare": fc.compare(log, dict.fromkeys(HOSTILE[:9:4], candidate), metrics="clicks@2"),
         "contexts": fc.contexts(log),
         "check": fc.check(log),
         "report": fc.report(log, candidate, title=HOSTILE[0], metrics="clicks@2"),

@@ -111,7 +111,7 @@ def test_many_candidates_are_announced(monkeypatch):
     both = {"a": RANKING, "b": RANKING}
 
     def ask(say):
-        fc.compare(tally, both, estimator="item", metric="clicks@1", progress=say)
+        fc.compare(tally, both, estimators="item", metrics="clicks@1", progress=say)
 
     (line,) = _announced(monkeypatch, ask, SLOW=0.0)
     assert "2 candidates are 3 pairs. Compare the best ten by fc.evaluate." in line

@@ -137,13 +137,13 @@ def test_values_are_the_same_after_pickling():
 def test_results_are_the_same_after_pickling(tally):
     results = [
         fc.evaluate(tally, CANDIDATE, **ASKED),
-        fc.compare(tally, {"a": CANDIDATE, "b": CANDIDATE}, metric="clicks@2"),
+        fc.compare(tally, {"a": CANDIDATE, "b": CANDIDATE}, metrics="clicks@2"),
         fc.support(tally, CANDIDATE),
         fc.backtest(tally, metrics="clicks@2"),
         fc.check(tally),
         fc.contexts(tally),
         fc.judgments(tally, examination=[1.0, 0.5]),
-        fc.optimize(tally, metric="clicks@2", fallback=False),
+        fc.optimize(tally, metrics="clicks@2", fallback=False),
         fc.report(tally, CANDIDATE),
     ]
     for result, again in zip(results, pickle.loads(pickle.dumps(results)), strict=True):  # noqa: S301
@@ -152,7 +152,7 @@ def test_results_are_the_same_after_pickling(tally):
 
 def test_policies_and_tallies_answer_after_pickling(tally, tmp_path):
     """Without the engine of the process that pickled them."""
-    best = fc.optimize(tally, metric="clicks@2", fallback=False)
+    best = fc.optimize(tally, metrics="clicks@2", fallback=False)
     ids = {"context": ["q", "q", "r", "r"], "item": [1, 2, 1, 2]}
     policies = [
         fc.Ranking(CANDIDATE),

@@ -218,7 +218,6 @@ class Compare(Candidates, Question, Missing, Clip, Confidence, MinEffect, Writte
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.cli.inputs import read_candidates, with_names
 
-        one = {"metrics": "metric", "estimators": "estimator", "clip": "clip"}
         asked = self.given(Question, Clip)
         if any(len(value) > 1 for value in asked.values()):
             raise SourceError(
@@ -228,7 +227,7 @@ class Compare(Candidates, Question, Missing, Clip, Confidence, MinEffect, Writte
         if not self.candidates:
             raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
         options = self.given(Missing, Confidence, MinEffect)
-        options |= {one[name]: value for name, (value,) in asked.items()}
+        options |= {name: value for name, (value,) in asked.items()}
         say("Reading the candidates")
         candidates = read_candidates(with_names(self, files))
         say("Reading the log")

@@ -146,9 +146,9 @@ class Protocol:
 class Choice:
     """By what a policy is the best."""
 
-    metric: Annotated[str | None, Parameter(name=["--metric", "-m"], metavar="METRIC")] = None
+    metrics: Annotated[str | None, Parameter(name=["--metric", "-m"], metavar="METRIC")] = None
     """clicks@K, dcg@K, REWARD@K"""
-    estimator: Annotated[str | None, Parameter(name=["--estimator", "-e"], metavar="NAME")] = None
+    estimators: Annotated[str | None, Parameter(name=["--estimator", "-e"], metavar="NAME")] = None
     """ladder-ip, ip, item, pbm, list or prefix"""
     clip: Annotated[float | None, one(above_zero, "M")] = None
     """of the paper's estimators"""
@@ -204,7 +204,7 @@ class Judgement:
 class Exploring:
     """How an experiment is planned."""
 
-    metric: Annotated[str | None, Parameter(name=["--metric", "-m"], metavar="METRIC")] = None
+    metrics: Annotated[str | None, Parameter(name=["--metric", "-m"], metavar="METRIC")] = None
     """clicks@K, dcg@K, REWARD@K"""
     min_effect: Share = None
     """the change to be told from none, as a share of production: 2% or 0.02"""

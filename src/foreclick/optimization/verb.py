@@ -42,8 +42,8 @@ KEPT = 4_000_000
 def optimize(
     log: LogLike,
     *,
-    metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
-    estimator: EstimatorLike | Sequence[EstimatorLike] = "ladder-ip",
+    metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
+    estimators: EstimatorLike | Sequence[EstimatorLike] = "ladder-ip",
     pessimism: float = 1.0,
     clip: float = math.inf,
     min_shown: float = 0,
@@ -60,8 +60,6 @@ def optimize(
     folds: int = 2,
     confidence: float = 0.95,
     workers: int = 1,
-    metrics: str | Metric | Sequence[str | Metric] | None = None,
-    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Optimized:
     """The ranking policy that would earn most, as far as the log can tell.
@@ -75,8 +73,8 @@ def optimize(
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        metric: what is to be large. Lists are as long as it counts, or as those of the log.
-        estimator: "ladder-ip" (which other ladders stand for too: the best list is found by what
+        metrics: what is to be large. Lists are as long as it counts, or as those of the log.
+        estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
             an item earns at a position), or one of the paper's with a cell of items, positions or
             lists: "ip", "item", "pbm", "list", "prefix", or a `ClickModel` of that kind.
         pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
@@ -105,8 +103,6 @@ def optimize(
         confidence: of the intervals.
         workers: how many processes solve at a time. In a script, more than one need the usual
             ``if __name__ == "__main__":``.
-        metrics: the same as `metric`.
-        estimators: the same as `estimator`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -115,17 +111,13 @@ def optimize(
         ...     "items": [[1, 2], [2, 1]] * 200,
         ...     "clicks": [[0, 1], [1, 0]] * 100 + [[0, 0], [1, 0]] * 100,
         ... }
-        >>> best = optimize(log, metric="clicks@1")
+        >>> best = optimize(log, metrics="clicks@1")
         >>> best.policy.table.to_pylist()
         [{'context': 'q', 'item_1': 2, 'probability': 1.0, 'changed': True}]
         >>> best.production, round(best.value, 2)
         (0.5, 1.0)
     """
-    what, by = _chosen_by(
-        metric if metrics is None else metrics,
-        estimator if estimators is None else estimators,
-        clip,
-    )
+    what, by = _chosen_by(metrics, estimators, clip)
     groups = tuple(at_least)
     if explore and (pinned is not None or banned is not None or groups):
         raise PolicyError(
@@ -190,19 +182,20 @@ def optimize(
     )
 
 
-def _chosen_by(metric: object, estimator: object, clip: float) -> tuple[Metric, Weighted | Ladder]:
+def _chosen_by(
+    metrics: object, estimators: object, clip: float
+) -> tuple[Metric, Weighted | Ladder]:
     """The metric and the one estimator, if a policy can be chosen by them."""
-    what = only_metric(metric, "a policy is the best by")
+    what = only_metric(metrics, "a policy is the best by")
     if what.first:
         raise ModelError(
             f"{what.name} counts first clicks, which depend on all that stands above, so that the "
             "best list is not found slot by slot. Optimise clicks@K or dcg@K, and evaluate the "
             f"policy by {what.name}."
         )
-    estimators = parse_estimators(estimator, clip)
-    if len(estimators) > 1:
-        raise ModelError(f"estimator={estimator!r}: a policy is the best by one of them.")
-    by = estimators[0]
+    by, *others = parse_estimators(estimators, clip)
+    if others:
+        raise ModelError(f"estimators={estimators!r}: a policy is the best by one of them.")
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
         return what, by if by.top == "ip" else Ladder("ip", by.examination)
     if callable(by.model.cell) or not by.model.sees_items or len(by.clip or ()) > 1:

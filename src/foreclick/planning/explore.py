@@ -97,7 +97,7 @@ def explore(
     log: LogLike,
     candidate: PolicyLike,
     *,
-    metric: str | Metric | Sequence[str | Metric] = USUAL_METRICS[0],
+    metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS[0],
     min_effect: float = 0.02,
     share: float | None = None,
     days: float | None = None,
@@ -108,7 +108,6 @@ def explore(
     production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
     contexts: int = 10,
-    metrics: str | Metric | Sequence[str | Metric] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Explored:
     """How much traffic, in which contexts and for how long, until a candidate's change is told.
@@ -126,7 +125,7 @@ def explore(
     Args:
         log: a Log or Tally.
         candidate: a policy of whole lists.
-        metric: what is counted.
+        metrics: what is counted, one metric.
         min_effect: the change to be told from none, as a share of production: 0.02 is 2 %.
         share: of all traffic that may be shown the candidate. By default a tenth; with `days`, as
             much as it takes.
@@ -139,7 +138,6 @@ def explore(
             it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".
         contexts: how many rows the table has, the others are summed up.
-        metrics: the same as `metric`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -149,14 +147,14 @@ def explore(
         ...     "clicks": [[1, 0], [0, 0]] * 200,
         ... }
         >>> plan = explore(
-        ...     log, {"context": ["q"], "items": [[2, 1]]}, metric="clicks@2", min_effect=0.1
+        ...     log, {"context": ["q"], "items": [[2, 1]]}, metrics="clicks@2", min_effect=0.1
         ... )
         >>> round(plan.share, 3), plan.days is None
         (0.1, True)
         >>> print(plan.policy.serving())
         Picker(1 context, seed=0)
     """
-    what = only_metric(metric if metrics is None else metrics, "traffic is planned for")
+    what = only_metric(metrics, "traffic is planned for")
     counted, notes = settle(log)
     policy = as_policy(candidate, counted.names)
     if not policy.complete:

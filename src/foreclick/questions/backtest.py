@@ -125,8 +125,6 @@ def backtest(
     block: Block = None,
     forward: bool = False,
     weight: Weight = "pairs",
-    metric: str | Metric | Sequence[str | Metric] | None = None,
-    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Backtest:
     """Which estimator, and which M, would have been right on this log.
@@ -152,8 +150,6 @@ def backtest(
         forward: predict a period from earlier ones only, as production would have to.
         weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
             held-out records.
-        metric: the same as `metrics`.
-        estimator: the same as `estimators`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -171,8 +167,6 @@ def backtest(
         >>> [round(error, 3) for error in b["rmse"]]
         [0.354, 0.354]
     """
-    metrics = metrics if metric is None else metric
-    estimators = estimators if estimator is None else estimator
     counted, where = settle(log)
     if not counted.shape.period:
         raise BacktestError(

@@ -100,14 +100,12 @@ def compare(
     log: LogLike,
     candidates: Mapping[str, PolicyLike],
     *,
-    metric: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS[0],
-    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS[0],
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
     min_effect: float = 0.0,
-    metrics: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
-    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Comparison:
     """Several candidates against production and against each other, from one log.
@@ -119,8 +117,8 @@ def compare(
     Args:
         log: a Log or Tally; with a period or a unit, or else nothing can be paired.
         candidates: policies, or tables of rankings, by name.
-        metric: what is counted.
-        estimator: one estimator. By default the ladder answers and `ip` checks it, as in
+        metrics: what is counted, one metric.
+        estimators: one estimator. By default the ladder answers and `ip` checks it, as in
             `evaluate`: where the two contradict each other, the verdict is that nobody can tell.
             With a clip, `ip` answers.
         clip: its M.
@@ -128,12 +126,8 @@ def compare(
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production; the verdict is
             then about changes of this size. 0.01 is 1 % of production.
-        metrics: the same as `metric`.
-        estimators: the same as `estimator`.
         progress: called with what is being done; by default it is shown on a terminal.
     """
-    metric = metric if metrics is None else metrics
-    estimator = estimator if estimators is None else estimators
     _check_names(candidates)
     counted, notes = settle(log)
     kinds, doubts = clusters_of(counted, "auto")
@@ -143,7 +137,7 @@ def compare(
             "the log has no period and no unit, so differences cannot be paired. Read it with "
             "period= or unit=; or compare one candidate with production by fc.evaluate."
         )
-    asked = parse_any(metric)
+    asked = parse_any(metrics)
     _check_one("metric", [m.name for m in asked])
     parts = [part for each in asked for part in each.parts]
     check_metrics(counted.shape, parts)
@@ -151,12 +145,12 @@ def compare(
         as_policy(policy, counted.names, f"candidate {name!r}")
         for name, policy in candidates.items()
     ]
-    if estimator is None and clip == math.inf:
+    if estimators is None and clip == math.inf:
         incomplete = [policy for policy in policies if not policy.complete]
         first = [*incomplete, *policies][0]
         wanted = parse_estimators(usual_estimators(counted, first, "frequency", parts))
     else:
-        wanted = parse_estimators("ip" if estimator is None else estimator, clip)
+        wanted = parse_estimators("ip" if estimators is None else estimators, clip)
         _check_one("estimator", [e.name for e in wanted])
         _check_one("clip", list(wanted[0].clip or ()))
     by, assumed = with_curves(counted, wanted, asked)

@@ -175,8 +175,6 @@ def evaluate(
     interval: IntervalKind = "sampling",
     backtest: Hindsight | None = None,
     workers: int = 1,
-    metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
-    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
@@ -230,8 +228,6 @@ def evaluate(
             past A/B tests: it then allows for how much larger errors were than intervals said.
         workers: how many processes work on a log too large for memory. In a script, more than one
             need the usual ``if __name__ == "__main__":``.
-        metric: the same as `metrics`.
-        estimator: the same as `estimators`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -249,8 +245,6 @@ def evaluate(
         >>> [round(v, 3) for v in e["value"]], [round(v, 3) for v in e["production"]]
         ([0.667, 0.667], [0.5, 0.5])
     """
-    metrics = metrics if metric is None else metric
-    asked_for = estimators if estimator is None else estimator
     protected = parse_guardrails(guardrails)
     counted, notes = settle(log)
     if trained_until is not None:
@@ -269,12 +263,12 @@ def evaluate(
     asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
     parts = [part for each in asked for part in each.parts]
     check_metrics(counted.shape, parts)
-    if asked_for is None or asked_for in (ALL, [ALL], (ALL,)):
-        usual = usual_estimators(counted, policy, logging, parts, every=asked_for is not None)
+    if estimators is None or estimators in (ALL, [ALL], (ALL,)):
+        usual = usual_estimators(counted, policy, logging, parts, every=estimators is not None)
         wanted = parse_estimators(usual, clip)
         answering = wanted[0].name
     else:
-        wanted = parse_estimators(asked_for, clip)
+        wanted = parse_estimators(estimators, clip)
         answering = answering_of([e.name for e in wanted])
     policies = [policy]
     if baseline is not None:

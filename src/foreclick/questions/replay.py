@@ -68,7 +68,6 @@ def replay(
     control: object = None,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
     confidence: float = 0.95,
-    metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Replay:
     """What would have been predicted of past A/B tests, beside what they measured.
@@ -88,7 +87,6 @@ def replay(
             else that with most records.
         metrics: spellings such as "clicks@3" and "dcg@10".
         confidence: of the intervals.
-        metric: the same as `metrics`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -102,7 +100,7 @@ def replay(
         >>> [round(found[c][1], 3) for c in ("predicted", "measured")]  # by `ip`
         [0.333, 0.333]
     """
-    asked = parse_any(metrics if metric is None else metric)
+    asked = parse_any(metrics)
     names = [name for name in (experiment, variant) if name is not None]
     if not isinstance(log, Log | Tally):
         log = read_log(log, segments=names)

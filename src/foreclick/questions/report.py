@@ -129,7 +129,6 @@ def report(
     past: Replay | None = None,
     contexts: int = TOP,
     command: str | None = None,
-    metric: str | AnyMetric | Sequence[str | AnyMetric] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Report:
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
@@ -156,7 +155,6 @@ def report(
         past: what `replay` returned: the page shows it, and the verdict allows for its errors.
         contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
         command: what was typed to make the report, to be printed in it.
-        metric: the same as `metrics`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -174,7 +172,7 @@ def report(
     policy = as_policy(candidate, counted.names)
     if isinstance(logging, Policy):
         logging = as_policy(logging, counted.names, "logging")
-    asked = tuple(parse_any(metrics if metric is None else metric))
+    asked = tuple(parse_any(metrics))
     options: dict[str, Any] = {
         "metrics": asked,
         "missing": missing,

@@ -108,8 +108,6 @@ def support(
     estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
     by: str | Sequence[str] | None = None,
-    metric: str | Metric | Sequence[str | Metric] | None = None,
-    estimator: EstimatorLike | Sequence[EstimatorLike] | None = None,
     progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Support:
     """How much of what a candidate would show was ever shown, for every model of the lattice.
@@ -129,8 +127,6 @@ def support(
         estimators: the click models whose cells are looked for.
         missing: as for `evaluate`.
         by: segment columns (or "period") to split by.
-        metric: the same as `metrics`.
-        estimator: the same as `estimators`.
         progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
@@ -141,8 +137,6 @@ def support(
         >>> s["lowest"], s["highest"]
         ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
     """
-    metrics = metrics if metric is None else metric
-    estimators = estimators if estimator is None else estimator
     counted, notes = settle(log)
     policy = as_policy(candidate, counted.names)
     wanted, skipped = _answerable(policy, parse_estimators(estimators))
