@@ -88,8 +88,7 @@ def test_an_option_has_one_default(option):
 @pytest.mark.parametrize(
     "verb", ["evaluate", "compare", "support", "explore", "examination", "judgments"]
 )
-def test_confidence_and_progress_are_everywhere(verb):
-    assert "progress" in options_of(VERBS[verb])
+def test_confidence_is_everywhere(verb):
     assert verb == "support" or "confidence" in options_of(VERBS[verb])
 
 
@@ -156,13 +155,15 @@ class TestProgress:
     @pytest.mark.parametrize("verb", ["evaluate", "support", "backtest", "compare", "optimize"])
     def test_is_said_to_whoever_asked(self, verb):
         said: list[str] = []
-        ASK[verb](fc.read_log(LOG, period="day"), metrics="clicks@1", progress=said.append)
+        with working(said.append):
+            ASK[verb](fc.read_log(LOG, period="day"), metrics="clicks@1")
         assert said
         assert all(line[0].isupper() and not line.endswith(".") for line in said)
 
     def test_a_verb_that_uses_another_says_it_in_the_same_place(self):
         said: list[str] = []
-        fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, min_effect=0.5, progress=said.append)
+        with working(said.append):
+            fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, min_effect=0.5)
         assert "Estimating by ladder, ip" in said
 
     def test_nothing_is_said_before_and_after(self):

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import foreclick as fc
+from foreclick.errors import OptionError
 from foreclick.progress import silent, working
 
 
@@ -72,3 +74,21 @@ def test_a_terminal_shows_a_bar(clock, monkeypatch):
     assert "Counting" in shown
     assert "50%" in shown
     assert "10 s left" in shown
+
+
+def test_one_switch_says_where_all_verbs_show_it(clock, capsys):
+    said: list[str] = []
+    log = {"context": ["q"] * 2, "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2}
+    try:
+        fc.show_progress(said.append)
+        fc.check(log)
+        assert said
+        fc.show_progress("never")
+        with working() as say:
+            clock[0] = 1e6
+            say("Counting")
+    finally:
+        fc.show_progress()
+    assert capsys.readouterr().err == ""
+    with pytest.raises(OptionError, match="give a function of one line of text"):
+        fc.show_progress(False)  # type: ignore[arg-type]

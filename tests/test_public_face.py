@@ -38,6 +38,7 @@ NAMES = {
     "read_tally",
     "replay",
     "report",
+    "show_progress",
     "simulate",
     "support",
     "tally",

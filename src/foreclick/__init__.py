@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from foreclick.optimization.verb import optimize
     from foreclick.planning.explore import Explored, explore
     from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
+    from foreclick.progress import show_progress
     from foreclick.questions.backtest import Backtest, backtest
     from foreclick.questions.check import Check, check
     from foreclick.questions.compare import Comparison, compare
@@ -77,6 +78,7 @@ __all__ = [
     "read_tally",
     "replay",
     "report",
+    "show_progress",
     "simulate",
     "support",
     "tally",
@@ -91,6 +93,7 @@ _HOMES = {
     "optimization.result": "Optimized",
     "optimization.verb": "optimize",
     "policies": "Lists Marginals Observed Picker Policy Ranking",
+    "progress": "show_progress",
     "questions.backtest": "Backtest backtest",
     "questions.check": "Check check",
     "questions.compare": "Comparison compare",

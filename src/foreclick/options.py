@@ -160,12 +160,6 @@ def column(name: str, value: Any) -> None:  # noqa: ANN401
         raise OptionError(f"{name}={value!r}: give the name of a column, or None.")
 
 
-def function(name: str, value: Any) -> None:  # noqa: ANN401
-    """A function, if any."""
-    if value is not None and not callable(value):
-        raise OptionError(f"{name}={value!r}: give a function of one line of text, such as print.")
-
-
 def guardrails(name: str, value: Any) -> None:  # noqa: ANN401
     """Metrics that must not fall, each with the share that it may lose, if any."""
     if value is None:
@@ -261,7 +255,6 @@ OPTIONS: dict[str, Rule] = {
     "most": _share("0.5"),
     "pessimism": _from_zero("a number of standard errors", "1"),
     "power": _share("0.8"),
-    "progress": function,
     "read_only": flag,
     "records_per_day": _above("a number of records", optional=True),
     "seed": whole(0, "the seed"),
@@ -279,30 +272,41 @@ def check(**given: Any) -> None:  # noqa: ANN401
         OPTIONS[name](name, value)
 
 
-def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a verb refuse options that make no sense, before it does any work.
+def verb(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function a verb: as `checked`, and while it works it shows its progress."""
 
-    Its option `progress` is heeded too: while the verb works, `progress.say` reaches whoever it is.
+    def wear(function: Callable[P, R]) -> Callable[P, R]:
+        asked = checked(**others)(function)
+
+        @wraps(function)
+        def working_verb(*args: P.args, **kwargs: P.kwargs) -> R:
+            with working():
+                return asked(*args, **kwargs)
+
+        return working_verb
+
+    return wear
+
+
+def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a function refuse options that make no sense, before it does any work.
 
     Args:
-        others: rules of options that mean something else, or less, in this verb.
+        others: rules of options that mean something else, or less, in this function.
     """
     rules = OPTIONS | others
 
-    def wear(verb: Callable[P, R]) -> Callable[P, R]:
-        known = list(inspect.signature(verb).parameters)
+    def wear(function: Callable[P, R]) -> Callable[P, R]:
+        known = list(inspect.signature(function).parameters)
 
-        @wraps(verb)
+        @wraps(function)
         def checking(*args: P.args, **kwargs: P.kwargs) -> R:
             for name, value in kwargs.items():
                 if name not in known:
-                    raise OptionError(_unknown(verb.__name__, name, known))
+                    raise OptionError(_unknown(function.__name__, name, known))
                 if name in rules:
                     rules[name](name, value)
-            if "progress" not in known:
-                return verb(*args, **kwargs)
-            with working(kwargs.get("progress")):  # type: ignore[arg-type]
-                return verb(*args, **kwargs)
+            return function(*args, **kwargs)
 
         return checking
 

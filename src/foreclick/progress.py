@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import Literal, TypeAlias
+
+from foreclick.errors import OptionError
 
 from foreclick.secrets import printable
 
@@ -86,6 +88,26 @@ def duration(seconds: float) -> str:
 
 
 _voice: ContextVar[Voice | None] = ContextVar("voice", default=None)
+_shown: list[Say | str] = ["auto"]  # what `show_progress` was last told
+
+
+def show_progress(to: Say | Literal["auto", "never"] = "auto") -> None:
+    """Say where all verbs show how far they are, from now on.
+
+    Args:
+        to: "auto": a bar on a terminal, few lines elsewhere, and nothing of short work. "never":
+            nowhere. A function, such as ``print``: it is called with each line.
+
+    Examples:
+        >>> show_progress("never")
+        >>> show_progress()
+    """
+    if to not in ("auto", "never") and not callable(to):
+        raise OptionError(
+            f"to={to!r}: say 'auto' or 'never', or give a function of one line of text, such as "
+            "print."
+        )
+    _shown[0] = to
 
 
 @contextmanager
@@ -95,9 +117,11 @@ def working(progress: Say | None = None) -> Iterator[Voice]:
     A verb that is called by another one says it where that one does.
 
     Args:
-        progress: who is told; None: a bar on a terminal, lines on another stderr.
+        progress: who is told; None: as `show_progress` was told.
     """
-    outer = _voice.get()
+    outer, shown = _voice.get(), _shown[0]
+    if progress is None and outer is None and shown != "auto":
+        progress = silent() if isinstance(shown, str) else shown
     if progress is None and outer is not None:
         yield outer
     elif progress is not None:

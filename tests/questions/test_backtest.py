@@ -11,6 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import BacktestError, MetricError, OptionError
+from foreclick.progress import working
 from tests.answers import same
 from tests.batches.sizes import in_batches
 
@@ -125,7 +126,8 @@ class TestBatches:
 
     def test_are_told_of(self, log):
         said: list[str] = []
-        backtest(in_batches(log, 200), progress=said.append)
+        with working(said.append):
+            backtest(in_batches(log, 200))
         step = "Predicting each period from the others"
         assert said[0] == step
         assert re.fullmatch(rf"{step}, \d+% of the log", said[1])

@@ -16,6 +16,7 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
+from foreclick.progress import working
 from foreclick.question import Question
 from foreclick.questions.contexts import context_changes
 from foreclick.tallies.base import settle
@@ -244,7 +245,8 @@ def test_a_baseline_in_a_data_frame_is_told_too(log):
 
 def test_progress_is_told(log):
     said: list[str] = []
-    made(log, CANDIDATE, progress=said.append)
+    with working(said.append):
+        made(log, CANDIDATE)
     assert said[0] == "evaluating"
     assert "backtesting" in said
 

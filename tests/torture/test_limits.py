@@ -96,7 +96,8 @@ def test_slow_work_is_announced_with_its_cause_and_a_remedy(monkeypatch, period,
     tally = fc.tally(fc.read_log(SEVERAL, period=period))
 
     def ask(say):
-        fc.evaluate(tally, RANKING, estimators=estimator, metrics="clicks@1", progress=say)
+        with working(say):
+            fc.evaluate(tally, RANKING, estimators=estimator, metrics="clicks@1")
 
     assert not _announced(monkeypatch, ask)
     (line,) = _announced(monkeypatch, ask, SLOW=0.0)
@@ -111,7 +112,8 @@ def test_many_candidates_are_announced(monkeypatch):
     both = {"a": RANKING, "b": RANKING}
 
     def ask(say):
-        fc.compare(tally, both, estimators="item", metrics="clicks@1", progress=say)
+        with working(say):
+            fc.compare(tally, both, estimators="item", metrics="clicks@1")
 
     (line,) = _announced(monkeypatch, ask, SLOW=0.0)
     assert "2 candidates are 3 pairs. Compare the best ten by fc.evaluate." in line

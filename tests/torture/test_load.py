@@ -16,6 +16,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine
+from foreclick.progress import working
 from tests.torture.asked import ASKED, CANDIDATE, LOG, answer, values
 from tests.tries import tries
 
@@ -106,7 +107,8 @@ def test_interrupted_in_the_middle_it_goes_on(tally):
     expected = answer(tally)
     fresh = fc.tally(fc.read_log(LOG, period="day"))
     heard: list[str] = []
-    fc.evaluate(tally, CANDIDATE, **ASKED, progress=heard.append)
+    with working(heard.append):
+        fc.evaluate(tally, CANDIDATE, **ASKED)
     for moment in range(len(heard)):
         said = iter(range(moment))
 
@@ -114,8 +116,8 @@ def test_interrupted_in_the_middle_it_goes_on(tally):
             if next(said, None) is None:
                 raise KeyboardInterrupt
 
-        with pytest.raises(KeyboardInterrupt):
-            fc.evaluate(fresh, CANDIDATE, **ASKED, progress=stop)
+        with pytest.raises(KeyboardInterrupt), working(stop):
+            fc.evaluate(fresh, CANDIDATE, **ASKED)
     assert heard
     assert answer(fresh) == expected
 

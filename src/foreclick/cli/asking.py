@@ -79,7 +79,7 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
                 "--backtest and --replay: a verdict allows for one. Give one of them."
             )
         if self.replay:
-            options["backtest"] = _replayed(self.replay, options, guardrails, say)
+            options["backtest"] = _replayed(self.replay, options, guardrails)
         if self.backtest:
             log = fc.tally(log)
             options["backtest"] = _backtested(log, options, guardrails, say)
@@ -98,14 +98,12 @@ def usual_metrics() -> "Sequence[str]":
     return found
 
 
-def _replayed(
-    file: str, options: dict[str, Any], guardrails: dict[str, float], say: "Say"
-) -> "fc.Replay":
+def _replayed(file: str, options: dict[str, Any], guardrails: dict[str, float]) -> "fc.Replay":
     """Past A/B tests by the metrics that an evaluation is about."""
     tests = fc.read_tally(file)
     test = "experiment" if "experiment" in tests.shape.segments else None
     metrics = [*options.get("metrics", usual_metrics()), *guardrails]
-    return fc.replay(tests, experiment=test, metrics=metrics, progress=say)
+    return fc.replay(tests, experiment=test, metrics=metrics)
 
 
 def _backtested(
@@ -119,7 +117,7 @@ def _backtested(
     same |= {k: v for k, v in options.items() if k in ("estimators", "clip")}
     asked = parse_any([*options.get("metrics", usual_metrics()), *guardrails])
     parts = [part for metric in asked for part in metric.parts if not part.shown]
-    return fc.backtest(log, metrics=list(dict.fromkeys(parts)), **same, progress=say)
+    return fc.backtest(log, metrics=list(dict.fromkeys(parts)), **same)
 
 
 @command("LOG… CANDIDATE")
@@ -196,9 +194,9 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
             options["backtest"] = False
         if self.replay:
             rails = options.get("guardrails", {})
-            options["past"] = _replayed(self.replay, options, rails, say)
+            options["past"] = _replayed(self.replay, options, rails)
         options["command"] = f"foreclick {shlex.join(map(masked, typed))}"
-        found = fc.report(log, candidate, **options, progress=say)
+        found = fc.report(log, candidate, **options)
         say(f"Writing {target}")
         found.save(target)
         return found
@@ -299,7 +297,7 @@ class Backtest(Log, Question, Clip, Protocol, Written):
         options = self.given(Question, Clip, Protocol)
         if self.count_by is not None:  # --weight is a column of the log
             options["weight"] = self.count_by
-        return fc.backtest(log, **options, progress=say)
+        return fc.backtest(log, **options)
 
 
 @command("LOG…")
@@ -330,7 +328,7 @@ class Replay(Log, Metrics, Confidence, Written):
         segments = list(dict.fromkeys([*(self.segments or ()), *names])) if raw else self.segments
         log = replace(self, segments=segments).read(files)
         asked = {k: v for k in ("variant", "experiment", "control") if (v := getattr(self, k))}
-        return fc.replay(log, **asked, **self.given(Metrics, Confidence), progress=say)
+        return fc.replay(log, **asked, **self.given(Metrics, Confidence))
 
 
 @command("LOG…")

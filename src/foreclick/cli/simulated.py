@@ -30,7 +30,7 @@ def write_simulation(args: Simulate, target: str, say: Say) -> Result:
     sizes = {"records": args.records, "queries": args.queries}
     given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
     simulation = PRESETS[args.world or "yandex-like"](**given, seed=seed)
-    simulation.write_parquet(out, seed=seed, progress=say)
+    simulation.write_parquet(out, seed=seed)
     files = sorted(out.glob("*.parquet")) if out.is_dir() else [out]
     row: dict[str, Any] = {
         "log": target,

@@ -25,9 +25,9 @@ from foreclick.optimization.counts import Folds, counts_of
 from foreclick.optimization.rates import LadderRates
 from foreclick.optimization.result import Chosen, Optimized, gains, summary
 from foreclick.optimization.tables import PartResult, Solving, joined
-from foreclick.options import PART, checked
+from foreclick.options import PART, verb
 from foreclick.policies import Observed, Policy
-from foreclick.progress import Say, working
+from foreclick.progress import working
 from foreclick.question import check_metrics
 from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.tallies import LogLike
@@ -38,7 +38,7 @@ from foreclick.words import did_you_mean
 KEPT = 4_000_000
 
 
-@checked()
+@verb()
 def optimize(
     log: LogLike,
     *,
@@ -60,7 +60,6 @@ def optimize(
     folds: int = 2,
     confidence: float = 0.95,
     workers: int = 1,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Optimized:
     """The ranking policy that would earn most, as far as the log can tell.
 
@@ -103,7 +102,6 @@ def optimize(
         confidence: of the intervals.
         workers: how many processes solve at a time. In a script, more than one need the usual
             ``if __name__ == "__main__":``.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {

@@ -19,10 +19,9 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.options import Number, checked, choice, whole
+from foreclick.options import Number, choice, verb, whole
 from foreclick.planning.plan import Arms, Traffic, margins, read_arms, sample_size
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
-from foreclick.progress import Say
 from foreclick.question import Clusters, Question
 from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.results import Result, Value
@@ -86,7 +85,7 @@ class Explored(Result):
         write_readable(self.policy.table, path)
 
 
-@checked(
+@verb(
     missing=choice("error", "production"),
     contexts=whole(1, "how many rows the table has", "10"),
     min_effect=Number(
@@ -108,7 +107,6 @@ def explore(
     production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
     contexts: int = 10,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Explored:
     """How much traffic, in which contexts and for how long, until a candidate's change is told.
 
@@ -138,7 +136,6 @@ def explore(
             it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".
         contexts: how many rows the table has, the others are summed up.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {

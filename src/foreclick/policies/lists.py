@@ -111,6 +111,8 @@ class Lists(ListPolicy):
 
     @property
     def _lacks(self) -> list[str]:
+        if "_arrow" in self.__dict__:  # read already, perhaps in another process
+            return []
         roles: dict[str, Any] = {CONTEXT: self.context}
         if not isinstance(self.table, Scores):
             roles[ITEMS] = listed_in(self._columns, self.items)

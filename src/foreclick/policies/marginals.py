@@ -62,6 +62,8 @@ class Marginals(Policy):
 
     @property
     def _lacks(self) -> list[str]:
+        if "_arrow" in self.__dict__:  # read already, perhaps in another process
+            return []
         return lacking(self._source.columns, {CONTEXT: self.context, ITEM: self.item})
 
     def named(self, names: Names) -> Marginals:

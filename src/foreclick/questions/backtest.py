@@ -21,8 +21,7 @@ from foreclick.inference import student
 from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
-from foreclick.options import checked, choice
-from foreclick.progress import Say
+from foreclick.options import choice, verb
 from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
@@ -111,7 +110,7 @@ class Backtest(Hindsight):
         )
 
 
-@checked(weight=choice("pairs", "records"))
+@verb(weight=choice("pairs", "records"))
 def backtest(
     log: LogLike,
     *,
@@ -125,7 +124,6 @@ def backtest(
     block: Block = None,
     forward: bool = False,
     weight: Weight = "pairs",
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Backtest:
     """Which estimator, and which M, would have been right on this log.
 
@@ -150,7 +148,6 @@ def backtest(
         forward: predict a period from earlier ones only, as production would have to.
         weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
             held-out records.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> from foreclick import read_log

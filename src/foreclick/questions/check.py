@@ -13,8 +13,8 @@ from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, sums
 from foreclick.estimate.sums import whole_number
 from foreclick.logs import Log, N
 from foreclick.logs.units import unit_counts
-from foreclick.options import checked
-from foreclick.progress import Say, say
+from foreclick.options import verb
+from foreclick.progress import say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import tally
@@ -57,13 +57,12 @@ class Check(Result):
         return Headline("What is in this log", tuple(lines))
 
 
-@checked()
-def check(log: LogLike, *, progress: Say | None = None) -> Check:  # noqa: ARG001 - see `checked`
+@verb()
+def check(log: LogLike) -> Check:
     """What is in this log, and what can be evaluated with it.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})

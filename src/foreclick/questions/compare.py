@@ -21,9 +21,8 @@ from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any
-from foreclick.options import checked, choice
+from foreclick.options import choice, verb
 from foreclick.policies import PolicyLike, as_policy
-from foreclick.progress import Say
 from foreclick.question import Question, check_metrics
 from foreclick.questions.answers import prior_notes
 from foreclick.questions.evaluate import usual_estimators
@@ -95,7 +94,7 @@ class Comparison(Result):
         return f"{best} {' and '.join(parts)}."
 
 
-@checked(missing=choice("error", "production"))
+@verb(missing=choice("error", "production"))
 def compare(
     log: LogLike,
     candidates: Mapping[str, PolicyLike],
@@ -106,7 +105,6 @@ def compare(
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
     min_effect: float = 0.0,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Comparison:
     """Several candidates against production and against each other, from one log.
 
@@ -126,7 +124,6 @@ def compare(
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production; the verdict is
             then about changes of this size. 0.01 is 1 % of production.
-        progress: called with what is being done; by default it is shown on a terminal.
     """
     _check_names(candidates)
     counted, notes = settle(log)

@@ -15,9 +15,9 @@ from foreclick.batches import EMPTY, Batch, Candidate, Coding, Floats, Ints, bat
 from foreclick.engines import checked_file, ending, write_rows
 from foreclick.estimate.work import context_values, estimate
 from foreclick.logs import N
-from foreclick.options import checked, whole
+from foreclick.options import verb, whole
 from foreclick.policies import Policy
-from foreclick.progress import Say, say
+from foreclick.progress import say
 from foreclick.question import Question
 from foreclick.questions.verdicts import Pair
 from foreclick.results import Result, format_value
@@ -77,19 +77,17 @@ class Contexts(Result):
         write_rows(rows, path)
 
 
-@checked(most=whole(1, "the number of contexts", "1000", optional=True))
+@verb(most=whole(1, "the number of contexts", "1000", optional=True))
 def contexts(
     log: LogLike,
     *,
     most: int | None = None,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Contexts:
     """Contexts by traffic, with their logged items: what a new ranker should be asked to rank.
 
     Args:
         log: a log or a tally.
         most: only so many contexts, those with most records.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> rows = {"context": ["r", "q", "q"], "items": [[4, 5], [1, 3], [1, 2]]}

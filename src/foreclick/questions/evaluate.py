@@ -18,9 +18,8 @@ from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.logs import PERIOD
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import Choice, checked, made_by
+from foreclick.options import Choice, made_by, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
-from foreclick.progress import Say
 from foreclick.question import (
     Logging,
     Missing,
@@ -155,7 +154,7 @@ LOGGING = Choice(
 """Where logging probabilities may come from."""
 
 
-@checked(backtest=made_by("fc.backtest or fc.replay", Hindsight), logging=LOGGING)
+@verb(backtest=made_by("fc.backtest or fc.replay", Hindsight), logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
@@ -175,7 +174,6 @@ def evaluate(
     interval: IntervalKind = "sampling",
     backtest: Hindsight | None = None,
     workers: int = 1,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -228,7 +226,6 @@ def evaluate(
             past A/B tests: it then allows for how much larger errors were than intervals said.
         workers: how many processes work on a log too large for memory. In a script, more than one
             need the usual ``if __name__ == "__main__":``.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {

@@ -14,8 +14,8 @@ from foreclick.batches import Bools, batches_of
 from foreclick.errors import ModelError
 from foreclick.learn.curves import WORTH, learn_curves, listed
 from foreclick.learn.examination import DIFFER, Examined
-from foreclick.options import checked, choice
-from foreclick.progress import Say, say
+from foreclick.options import choice, verb
+from foreclick.progress import say
 from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
@@ -73,7 +73,7 @@ class Examination(Result):
         return found
 
 
-@checked(clusters=choice("auto", "period", "unit", "record"))
+@verb(clusters=choice("auto", "period", "unit", "record"))
 def examination(
     log: LogLike,
     *,
@@ -84,7 +84,6 @@ def examination(
     reward: str = "clicks",
     confidence: float = 0.95,
     clusters: Literal["auto", "record"] = "auto",
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.
 
@@ -113,7 +112,6 @@ def examination(
         confidence: of the intervals.
         clusters: whose records vary together: those of a "period", of a "unit" (user), or none
             ("record"). By default periods and units if the log has them, whichever is wider.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         Both items get half as many clicks at position 2:

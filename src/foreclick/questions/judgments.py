@@ -23,8 +23,8 @@ from foreclick.estimate.sums import whole_number
 from foreclick.learn.curves import learn_curves
 from foreclick.learn.examination import CurveError
 from foreclick.models import ClickModel
-from foreclick.options import checked, choice
-from foreclick.progress import Say, say
+from foreclick.options import choice, verb
+from foreclick.progress import say
 from foreclick.question import check_columns
 from foreclick.questions.examination import curve_notes
 from foreclick.results import Result
@@ -83,7 +83,7 @@ class Judgments(Result):
         _write(self.items, path, checked_format(path, format))
 
 
-@checked(clusters=choice("auto", "period", "unit", "record"))
+@verb(clusters=choice("auto", "period", "unit", "record"))
 def judgments(
     log: LogLike,
     *,
@@ -92,7 +92,6 @@ def judgments(
     max_error: float = 1.0,
     confidence: float = 0.95,
     clusters: Literal["auto", "record"] = "auto",
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.
 
@@ -114,7 +113,6 @@ def judgments(
         max_error: how many grades an item with a grade may be off, by its interval.
         confidence: of the intervals.
         clusters: whose records vary together, for the errors of p.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         The second position is examined half as much, and item 2 is as good as item 1:

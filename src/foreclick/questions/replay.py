@@ -26,9 +26,9 @@ from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, Log, N, read_log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
-from foreclick.options import checked, column
+from foreclick.options import column, verb
 from foreclick.policies import Lists, Observed
-from foreclick.progress import Say, say
+from foreclick.progress import say
 from foreclick.question import Question, check_metrics
 from foreclick.questions.evaluate import loggings_of, usual_estimators
 from foreclick.questions.replayed import Replay, named
@@ -59,7 +59,7 @@ class _Arms(NamedTuple):
     arm: Tally
 
 
-@checked(variant=column, experiment=column)
+@verb(variant=column, experiment=column)
 def replay(
     log: LogLike,
     *,
@@ -68,7 +68,6 @@ def replay(
     control: object = None,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
     confidence: float = 0.95,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Replay:
     """What would have been predicted of past A/B tests, beside what they measured.
 
@@ -87,7 +86,6 @@ def replay(
             else that with most records.
         metrics: spellings such as "clicks@3" and "dcg@10".
         confidence: of the intervals.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {

@@ -18,9 +18,9 @@ from foreclick.estimators import parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import checked, flag, made_by, whole
+from foreclick.options import flag, made_by, verb, whole
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.progress import Say, say
+from foreclick.progress import say
 from foreclick.question import Missing, Question
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
@@ -106,7 +106,7 @@ class Report(Result):
         )
 
 
-@checked(
+@verb(
     backtest=flag,
     past=made_by("fc.replay", Replay),
     contexts=whole(0, "how many contexts are listed", "5"),
@@ -129,7 +129,6 @@ def report(
     past: Replay | None = None,
     contexts: int = TOP,
     command: str | None = None,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Report:
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
 
@@ -155,7 +154,6 @@ def report(
         past: what `replay` returned: the page shows it, and the verdict allows for its errors.
         contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
         command: what was typed to make the report, to be printed in it.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {

@@ -11,9 +11,8 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import Estimator, EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.learn.curves import with_curves
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
-from foreclick.options import checked
+from foreclick.options import verb
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.progress import Say
 from foreclick.question import Missing, Question, check_metrics
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
@@ -99,7 +98,7 @@ class Support(Result):
         return tuple(column for column in self.columns if not idle(column))
 
 
-@checked()
+@verb()
 def support(
     log: LogLike,
     candidate: PolicyLike,
@@ -108,7 +107,6 @@ def support(
     estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
     by: str | Sequence[str] | None = None,
-    progress: Say | None = None,  # noqa: ARG001 - `checked` heeds it
 ) -> Support:
     """How much of what a candidate would show was ever shown, for every model of the lattice.
 
@@ -127,7 +125,6 @@ def support(
         estimators: the click models whose cells are looked for.
         missing: as for `evaluate`.
         by: segment columns (or "period") to split by.
-        progress: called with what is being done; by default it is shown on a terminal.
 
     Examples:
         >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}

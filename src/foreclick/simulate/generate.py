@@ -173,8 +173,6 @@ class Simulation:
         path: str | os.PathLike[str],
         records: int | None = None,
         seed: int = 0,
-        *,
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         """Stream a log to Parquet: the rows of `sample`, in memory that does not grow with them.
 
@@ -183,7 +181,6 @@ class Simulation:
                 (`day-01.parquet`, …). It is there completely or not at all.
             records: how many; by default those of the simulation.
             seed: the same seed gives the same log, another one another.
-            progress: called with how much is written; by default it is shown on a terminal.
         """
         target = local_path(path)
         single = target.suffix == ".parquet"
@@ -193,7 +190,7 @@ class Simulation:
         digits = len(str(self.production.days))
         every = self.records if records is None else records
         complete = whole_file if single else whole_directory
-        with working(progress) as say, complete(target) as partial, ExitStack() as files:
+        with working() as say, complete(target) as partial, ExitStack() as files:
             writer, file, done = None, None, 0
             for day, batch in self._batches(records, seed):
                 wanted = partial if single else partial / f"day-{day:0{digits}}.parquet"
