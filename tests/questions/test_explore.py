@@ -165,19 +165,20 @@ def test_days_and_shares_are_two_ways_to_ask(site, log):
 
 
 def test_the_answer_comes_first(site, log):
-    plan = fc.explore(log, site.policy, min_effect=0.1, contexts=4)
+    plan = fc.explore(log, site.policy, min_effect=0.1)
     said = str(plan)
     assert said.startswith("Show the candidate to 10.0% of the traffic for ")
     assert f"{math.ceil(plan.records):,} records" in plan.title
     assert "A/B test" in said
-    assert plan["context"][-1] == "8 others"
+    assert plan["context"][-1] == "2 others"
     assert sum(plan["part"]) == pytest.approx(1)
     assert sum(plan["records"]) == 20_000
     assert plan.chart().axes
 
 
-def test_the_policy_is_production_with_a_little_of_the_candidate(site, log):
-    plan = fc.explore(log, site.policy, min_effect=0.1, contexts=CONTEXTS)
+def test_the_policy_is_production_with_a_little_of_the_candidate(site, log, monkeypatch):
+    monkeypatch.setattr("foreclick.planning.explore.ROWS", CONTEXTS)
+    plan = fc.explore(log, site.policy, min_effect=0.1)
     share = dict(zip(plan["context"], plan["share"], strict=True))
     rows = plan.policy.table.to_pylist()
     assert len({row["context"] for row in rows}) == CONTEXTS
@@ -205,11 +206,12 @@ def test_a_production_of_your_own(site, log):
     assert same.share == 0
 
 
-def test_contexts_without_a_list_stay_as_they_are(site, log):
+def test_contexts_without_a_list_stay_as_they_are(site, log, monkeypatch):
+    monkeypatch.setattr("foreclick.planning.explore.ROWS", CONTEXTS)
     some = {"context": np.arange(4), "items": site.candidate[:4].tolist()}
     with pytest.raises(PolicyError, match="missing='production'"):
         fc.explore(log, some)
-    plan = fc.explore(log, some, missing="production", contexts=CONTEXTS)
+    plan = fc.explore(log, some, missing="production")
     share = dict(zip(plan["context"], plan["share"], strict=True))
     assert {x for x, part in share.items() if part > 0} <= {"0", "1", "2", "3"}
     assert len({row["context"] for row in plan.policy.table.to_pylist()}) == CONTEXTS
@@ -285,10 +287,10 @@ def test_the_command(site, tmp_path, capsys):
     pq.write_table(site.log(5000, 1), tmp_path / "log.parquet")
     pq.write_table(pa.table(site.policy), tmp_path / "new.parquet")
     words = ["explore", str(tmp_path / "log.parquet"), str(tmp_path / "new.parquet")]
-    words += ["--period", "day", "--min-effect", "0.1", "--share", "0.2", "--rows", "3"]
+    words += ["--period", "day", "--min-effect", "0.1", "--share", "20%"]
     assert main([*words, "-o", str(tmp_path / "show.parquet"), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["title"].startswith("Show the candidate to 20.0% of the traffic")
-    assert len(found["rows"]) == 4
+    assert len(found["rows"]) == 11
     items, _ = fc.Lists(str(tmp_path / "show.parquet")).serving()("a", 0)
     assert len(items or ()) == K

@@ -227,13 +227,12 @@ def test_segments_are_those_of_evaluate(log):
 
 
 def test_how_it_was_made_is_told(log):
-    found = made(log, CANDIDATE, missing="drop", backtest=False, command="foreclick report x")
+    found = made(log, CANDIDATE, missing="drop", backtest=False)
     facts = dict(found.made)
     assert facts["Columns"] == "context=context, period=day, items=items, clicks=clicks"
     assert facts["Call"].startswith(
         "fc.report(log, candidate, metrics=['clicks@3', 'dcg@10'], missing="
     )
-    assert facts["Command"] == "foreclick report x"
     assert f"foreclick {fc.__version__}" in facts["Versions"]
 
 

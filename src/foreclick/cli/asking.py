@@ -195,8 +195,9 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
         if self.replay:
             rails = options.get("guardrails", {})
             options["past"] = _replayed(self.replay, options, rails)
-        options["command"] = f"foreclick {shlex.join(map(masked, typed))}"
         found = fc.report(log, candidate, **options)
+        command = "Command", f"foreclick {shlex.join(map(masked, typed))}"
+        found = replace(found, made=(*found.made, command))
         say(f"Writing {target}")
         found.save(target)
         return found

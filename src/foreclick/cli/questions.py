@@ -214,12 +214,10 @@ class Exploring:
     """how long it may take"""
     power: Share = None
     """how often it is told"""
-    most: Share = None
-    """of a single context"""
+    max_share: Share = None
+    """of a single context's traffic"""
     records_per_day: Positive = None
     """of all contexts; by default those of the log over its periods"""
-    contexts: Annotated[int | None, one(count, "N"), Parameter(name="--rows")] = None
-    """contexts that are named"""
     confidence: Share = None
     """of the interval"""
 

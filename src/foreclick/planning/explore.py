@@ -19,7 +19,7 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.options import Number, choice, verb, whole
+from foreclick.options import Number, choice, verb
 from foreclick.planning.plan import Arms, Traffic, margins, read_arms, sample_size
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.question import Clusters, Question
@@ -31,6 +31,9 @@ from foreclick.words import number_of
 
 SHARE = 0.1
 """Of all traffic, that is shown the candidate unless another is asked for."""
+
+ROWS = 10
+"""Contexts that have a row of their own; the others are summed up."""
 
 _MORE = 1 + 1e-6  # beyond rounding
 _FEW = 5  # records of the candidate that a context needs, for its own mean to be used
@@ -87,7 +90,6 @@ class Explored(Result):
 
 @verb(
     missing=choice("error", "production"),
-    contexts=whole(1, "how many rows the table has", "10"),
     min_effect=Number(
         "a share of production above 0 and up to 1", lambda v: 0 < v <= 1, "0.02", share=True
     ),
@@ -102,11 +104,10 @@ def explore(
     days: float | None = None,
     power: float = 0.8,
     confidence: float = 0.95,
-    most: float = 0.5,
+    max_share: float = 0.5,
     records_per_day: float | None = None,
     production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
-    contexts: int = 10,
 ) -> Explored:
     """How much traffic, in which contexts and for how long, until a candidate's change is told.
 
@@ -130,12 +131,11 @@ def explore(
         days: how long it may take. By default, as long as it takes.
         power: how often such a change is told.
         confidence: of the interval that tells it.
-        most: the share of a single context's traffic that may be shown the candidate.
+        max_share: the share of a single context's traffic that may be shown the candidate.
         records_per_day: of all contexts; by default those of the log over its periods.
         production: the policy that is in production; by default, the lists of the log, as often as
             it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".
-        contexts: how many rows the table has, the others are summed up.
 
     Examples:
         >>> log = {
@@ -174,7 +174,11 @@ def explore(
                 "period. Read it with period=, or give records_per_day=."
             )
         allowed = days * per_day
-    traffic, goal, margin = arms.traffic(most), min_effect * arms.mean, margins(confidence, power)
+    traffic, goal, margin = (
+        arms.traffic(max_share),
+        min_effect * arms.mean,
+        margins(confidence, power),
+    )
     q = traffic.weight
     change = np.where(traffic.differs > 0, arms.candidate - arms.production, 0.0)
     between = float(q @ (change - q @ change) ** 2)
@@ -186,7 +190,7 @@ def explore(
     if allowed is None or share is not None:
         dealt = traffic.best(SHARE if share is None else share)
     else:  # the least traffic that is enough
-        low, high = 0.0, most
+        low, high = 0.0, max_share
         for _ in range(_STEPS):
             middle = (low + high) / 2
             enough = sample_size(variance(traffic.best(middle)), goal, margin) <= allowed
@@ -198,7 +202,7 @@ def explore(
     took = None if per_day is None else records / per_day
     test = _ab_test(arms, goal, margin, _users_grow(counted, policy, what), per_day)
     predicted = {CONTEXT: arms.contexts, "production": arms.production, "candidate": arms.candidate}
-    rows = _rows(arms, traffic, change, dealt, records, contexts)
+    rows = _rows(arms, traffic, change, dealt, records, ROWS)
     if not traffic.differs.any():
         title = "The candidate shows what production shows: there is nothing to explore."
     elif not goal:

@@ -73,7 +73,7 @@ class Examination(Result):
         return found
 
 
-@verb(clusters=choice("auto", "period", "unit", "record"))
+@verb(clusters=choice("auto", "record"))
 def examination(
     log: LogLike,
     *,
@@ -110,8 +110,8 @@ def examination(
             much, those within a context.
         reward: what is counted as a click.
         confidence: of the intervals.
-        clusters: whose records vary together: those of a "period", of a "unit" (user), or none
-            ("record"). By default periods and units if the log has them, whichever is wider.
+        clusters: "auto": records of a period vary together, and so do those of a unit (user), if
+            the log has them. "record": every record varies on its own.
 
     Examples:
         Both items get half as many clicks at position 2:

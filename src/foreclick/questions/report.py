@@ -128,7 +128,6 @@ def report(
     backtest: bool = True,
     past: Replay | None = None,
     contexts: int = TOP,
-    command: str | None = None,
 ) -> Report:
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
 
@@ -153,7 +152,6 @@ def report(
         backtest: whether to run one, if the log has two periods or more.
         past: what `replay` returned: the page shows it, and the verdict allows for its errors.
         contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
-        command: what was typed to make the report, to be printed in it.
 
     Examples:
         >>> log = {
@@ -237,14 +235,12 @@ def report(
         **parts,
         past=past,
         confidence=confidence,
-        made=tuple(_made(log, counted, {"by": by or None, **options}, command)),
+        made=tuple(_made(log, counted, {"by": by or None, **options})),
         date=dt.datetime.now(dt.UTC),
     )
 
 
-def _made(
-    log: LogLike, counted: Tally, options: Mapping[str, Any], command: str | None
-) -> Iterator[tuple[str, str]]:
+def _made(log: LogLike, counted: Tally, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Versions, columns, counts and the call, for whoever wants to repeat it."""
     if isinstance(log, Log):
         yield "Log", f"{log.rows:,} rows in {log.source.name}"
@@ -264,8 +260,6 @@ def _made(
         plain = name == "by" or isinstance(value, str | float | int)
         said.append(f"{name}={value!r}" if plain else f"{name}=…")
     yield "Call", f"fc.report(log, candidate, {', '.join(said)})"
-    if command:
-        yield "Command", command
     versions = [f"Python {platform.python_version()}"]
     for package in ("foreclick", "numpy", "scipy", "duckdb"):
         try:
