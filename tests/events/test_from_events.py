@@ -408,3 +408,18 @@ def test_a_tally_of_events_equals_that_of_the_log():
 def test_what_is_wrong_is_said(options, said):
     with pytest.raises((SourceError, InvalidLogError), match=said):
         from_events(SHOWN, CLICKS, **options)
+
+
+def test_a_candidate_may_call_its_columns_as_the_events_do():
+    shown = {
+        "list_id": [1, 1, 2, 2],
+        "query": ["q"] * 4,
+        "sku": [7, 8, 8, 7],
+        "position": [0, 1, 0, 1],
+    }
+    did = {"list_id": [1, 2], "sku": [7, 7], "action": ["click"] * 2}
+    log = fc.from_events(shown, did, context="query", item="sku")
+    scores = {"query": ["q", "q"], "item": [7, 8], "score": [2.0, 1.0]}
+    candidate = fc.Ranking.from_scores(scores)
+    seen = fc.support(log, candidate, metrics="clicks@1", estimators="item")["covered"]
+    assert seen == [1.0]

@@ -145,7 +145,10 @@ def from_events(
     hits = match(did, lists, parts, wanted, lasts, entries)
     log = _log(lists, hits, wanted, entries, invalid, depth)
     entries.count("records", log.rows)
-    return replace(log, ledger=entries.closed())
+    called: dict[str, str | None] = {"context": context, "item": in_shown(parts.item)}
+    if items is not None:
+        called["items"] = in_shown(items)
+    return replace(log, ledger=entries.closed(), called=called)
 
 
 def _segments(segments: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:

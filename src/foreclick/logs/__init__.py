@@ -87,6 +87,7 @@ class Log:
         inflation: for how many records a row was kept; 1 unless the log is down-sampled.
         notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
+        called: what the tables of events call the context and the items; a candidate may too.
         kept: what was computed of the log and is needed again, such as its tally.
     """
 
@@ -102,6 +103,7 @@ class Log:
     inflation: float = 1.0
     notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
+    called: dict[str, str | None] = field(default_factory=dict, compare=False)
     kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
 
     def __reduce__(self) -> str:

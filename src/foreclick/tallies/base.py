@@ -359,7 +359,7 @@ def tally(log: LogLike) -> Tally:
             log.dropped_rows,
             inflation=log.inflation,
             source=None if log.source == log.engine else log.source.name,
-            names=log.roles.single(),
+            names=log.roles.single() | log.called,
             notes=log.notes,
         )
     return cast("Tally", log.kept[_TALLY])
