@@ -140,9 +140,9 @@ class TestSimulate:
         world = fc.simulate.yandex_like(records=10, queries=30, seed=4)
         shown = world.production.on(world.production.days)
         for row in world.candidate(seed=1).table.to_pylist():
-            mine = shown.contexts == row["context"]
+            mine = shown.contexts == row["query"]
             base = shown.lists[mine][shown.probabilities[mine].argmax()]
-            before = (row["context"] * 1000 + base).tolist()
+            before = (row["query"] * 1000 + base).tolist()
             assert sorted(before) == sorted(row["items"])
             moves = [before.index(item) - k for k, item in enumerate(row["items"])]
             assert max(moves) <= 1

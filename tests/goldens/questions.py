@@ -498,7 +498,7 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"share": 0.05, "power": 0.9},
         {"production": "@last-day"},
         {"records_per_day": 5_000, "days": 3},
-        {"contexts": 5, "confidence": 0.9},
+        {"max_share": 0.3, "confidence": 0.9},
     )
     yield about.other("optimize", fc.optimize, **best[number])
     yield about.other("backtest otherwise", fc.backtest, **weighted, **backtests[number])
