@@ -15,7 +15,6 @@ from contextvars import ContextVar
 from typing import Literal, TypeAlias
 
 from foreclick.errors import OptionError
-
 from foreclick.secrets import printable
 
 Say: TypeAlias = Callable[[str], None]
