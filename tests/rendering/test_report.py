@@ -7,6 +7,7 @@ import hashlib
 import html
 import itertools
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -152,9 +153,9 @@ def hostile_report() -> fc.Report:
         "items": [[HOSTILE[i] for i in items] for items in CANDIDATE["items"]],
     }
     log = log_of(named, segments=["device"])
-    options = {"title": HOSTILE[3], "by": "device", "backtest": False, "command": HOSTILE[0]}
+    options = {"title": HOSTILE[3], "by": "device", "backtest": False}
     report: fc.Report = made(log, candidate, **options)
-    return report
+    return replace(report, made=(*report.made, ("Command", HOSTILE[0])))
 
 
 def test_what_comes_from_data_is_escaped():

@@ -278,7 +278,7 @@ def repetition_note(counted: Tally, question: Question) -> list[str]:
         f"{', '.join(weighing)} weigh by its frequencies. Use a coarser context (a query class, or "
         "context=None), read the log with propensity=, or give the logging policy with logging=."
     )
-    warnings.warn(message, ForeclickWarning, stacklevel=4)
+    warnings.warn(message, ForeclickWarning, stacklevel=5)
     return [message[0].upper() + message[1:]]
 
 
