@@ -61,6 +61,9 @@ def random_case(
         context: random_lists(context, pool, records, rng, deterministic=deterministic)
         for context in [contexts[0], *known]
     }
+    shown = {item for record in records for item in record.items}
+    if not any(shown & set(items) for items in candidate[contexts[0]]):
+        candidate[contexts[0]] = {records[0].items: 1.0}  # one that shows no item is refused
     order = rng.permutation(len(records))
     return Case(name, [records[i] for i in order], candidate)
 
