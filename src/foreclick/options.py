@@ -255,7 +255,6 @@ OPTIONS: dict[str, Rule] = {
     "missing": choice("error", "production", "drop"),
     "pessimism": _from_zero("a number of standard errors", "1"),
     "power": _share("0.8"),
-    "read_only": flag,
     "records_per_day": _above("a number of records", optional=True),
     "seed": whole(0, "the seed"),
     "share": _share("0.1", optional=True),

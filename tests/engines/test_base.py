@@ -25,7 +25,7 @@ def home(engine):
 
 def opened(engine, table):
     """A table of the engine, as foreclick sees it."""
-    return engines.open_source(engine.load(table))[1]
+    return engines.open_source(engine.load(table))
 
 
 def ask(table, order="row", **columns):
@@ -269,8 +269,8 @@ def test_two_connections_to_a_session_are_one_engine(engine, home):
 def test_a_native_frame_leaves_no_view(engine):
     gc.collect()
     before = kept(engine)
-    home, table = engines.open_source(engine.load_native(ONE_ROW))
-    assert home.rows(table) == [{"one": 1}]
+    table = engines.open_source(engine.load_native(ONE_ROW))
+    assert table.engine.rows(table) == [{"one": 1}]
     del table
     gc.collect()
     assert kept(engine) == before

@@ -141,7 +141,7 @@ def test_events_come_home_to_become_a_log(loaders):
 def test_names_and_text_are_what_they_are(loaders, name, odd):
     if name == "bigquery" and odd in ("a`b", "$1"):
         pytest.skip("no column may be called so there, and sqlglot cannot read it")
-    _, table = engines.open_source(loaders(name)(pa.table({"one": [1]})))
+    table = engines.open_source(loaders(name)(pa.table({"one": [1]})))
     say, kinds = table.engine.say, pa.schema({"found": pa.string()})
     inner = f"SELECT {say.literal(odd)} AS {say.name(odd)} FROM {table.rows} AS s"
     found = table.engine.ask(f"SELECT s.{say.name(odd)} AS found FROM ({inner}) AS s", kinds)
@@ -206,14 +206,14 @@ def test_an_unknown_engine_is_read_row_by_row():
     """Its texts may be equal where ours are not, as in MySQL."""
     connection = ibis.sqlite.connect()
     table = connection.create_table("log", pa.table({"context": ["q"], "item": [1]}))
-    home, rows = engines.open_source(table)
-    assert home is default_engine()
+    rows = engines.open_source(table)
+    assert rows.engine is default_engine()
     assert rows.to_pyarrow().to_pylist() == [{"context": "q", "item": 1}]
 
 
 def test_frames_that_are_opened_where_nothing_may_be_created_stay_at_home():
     connection = ibis.sqlite.connect()
-    home, table = engines.open_source({"a": [1]}, connection)
-    assert home is default_engine()
-    assert home.rows(table) == [{"a": 1}]
+    table = engines.open_source({"a": [1]}, connection)
+    assert table.engine is default_engine()
+    assert table.engine.rows(table) == [{"a": 1}]
     assert connection.list_tables() == []

@@ -13,7 +13,7 @@ import foreclick as fc
 from foreclick.engines import default_engine, open_source
 from foreclick.errors import InvalidLogError
 from tests import servers
-from tests.engines.random_roles import ALL, LOGS, WITHOUT_ARRAYS, log_of
+from tests.engines.random_roles import LOGS, WITHOUT_ARRAYS, log_of
 
 pytestmark = pytest.mark.postgres
 
@@ -47,7 +47,7 @@ def rows_of(log: fc.Log) -> pa.Table:
 
 def test_the_role_may_create_nothing(reader):
     """Else the other tests say less than they seem to."""
-    connection = open_source(reader(log_of(20)))[0].connection
+    connection = open_source(reader(log_of(20))).engine.connection
     with pytest.raises(psycopg.Error, match="permission denied to create temporary tables"):
         connection.execute("CREATE TEMPORARY TABLE t (n int)")
     connection.rollback()
@@ -58,7 +58,7 @@ def test_the_role_may_create_nothing(reader):
 )
 def test_the_tally_is_the_same_to_the_last_bit(reader, log, monkeypatch):
     monkeypatch.setattr("foreclick.engines.base.BATCH", 7)
-    there = fc.read_log(reader(log.table), **log.roles, read_only=True)
+    there = fc.read_log(reader(log.table), **log.roles)
     here = fc.read_log(log.table, **log.roles)
     assert (there.shape, there.dropped) == (here.shape, here.dropped)
     assert rows_of(there).equals(rows_of(here))
@@ -81,13 +81,4 @@ def test_a_candidate_of_the_same_connection_is_read_alike(reader):
 def test_invalid_rows_are_reported_as_elsewhere(reader):
     log = pa.table({"context": ["q", None], "items": [[1], [2]], "clicks": [[1], [0]]})
     with pytest.raises(InvalidLogError, match="context is null: 1 row"):
-        fc.read_log(reader(log), read_only=True)
-
-
-def test_duckdb_can_be_read_only_too():
-    connection = ibis.duckdb.connect()
-    table = connection.create_table("log", log_of(20))
-    there = fc.read_log(table, **ALL, read_only=True)
-    assert rows_of(there).equals(rows_of(fc.read_log(log_of(20), **ALL)))
-    made = connection.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    assert made == [("log",)]
+        fc.read_log(reader(log))

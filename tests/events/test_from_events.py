@@ -235,20 +235,6 @@ SHOWN = {
 CLICKS = {"list_id": [1, 2], "item": ["b", "d"], "action": ["click"] * 2}
 
 
-def test_pages_of_a_search_are_put_together():
-    shown = SHOWN | {"position": [0, 1, 0, 0, 1], "page": [1, 1, 2, 1, 1]}
-    log = from_events(shown, CLICKS, page="page")
-    assert records(log) == bag(
-        [
-            ("shoe", {1: "a", 2: "b", 3: "c"}, {("b", "clicks"): 1}),
-            ("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1}),
-        ],
-        3,
-    )
-    assert any("count from 0" in note for note in log.ledger.notes)
-    assert from_events(shown, CLICKS, page="page", page_size=5).shape.depth == 6
-
-
 def test_scrolled_lists_are_put_together():
     shown = {
         "user": ["u"] * 6,
@@ -363,20 +349,14 @@ def test_one_row_a_list_with_fields_and_two_names():
     assert records(plain) == bag([("q", {1: "x", 2: "y"}, {("y", "clicks"): 1})], 2)
 
 
-class TestExclude:
-    SHOWN = SHOWN | {"agent": ["crawler"] * 3 + [None] * 2}
-
-    @pytest.mark.parametrize("rule", ["agent = 'crawler'", lambda t: t.agent == "crawler"])
-    def test_by_a_filter(self, rule):
-        shown: Any = self.SHOWN
-        if not isinstance(rule, str):  # of an Ibis table
-            shown = ibis.duckdb.connect().create_table("shown", pa.table(shown))
-        log = from_events(shown, CLICKS, exclude=rule)
-        assert records(log) == bag([("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1})], 2)
-        assert log.ledger.losses == {
-            "impressions that are excluded": 3,
-            "clicks on lists that are excluded": 1,
-        }
+@pytest.mark.parametrize("rule", ["agent = 'person'", lambda t: t.agent == "person"])
+def test_where_leaves_lists_out(rule):
+    shown: Any = SHOWN | {"agent": ["crawler"] * 3 + ["person"] * 2}
+    if not isinstance(rule, str):  # of an Ibis table
+        shown = ibis.duckdb.connect().create_table("shown", pa.table(shown))
+    log = from_events(shown, CLICKS, where=rule)
+    assert records(log) == bag([("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1})], 2)
+    assert log.ledger.losses == {"clicks without a list": 1}
 
 
 def test_a_tally_of_events_equals_that_of_the_log():

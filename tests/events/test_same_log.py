@@ -47,7 +47,7 @@ OPTIONS: dict[str, Any] = {
     "rewards": {"clicks": "click", "orders": "order", "revenue": "order"},
     "values": {"revenue": "price"},
     "window": 30,
-    "exclude": "q = 'q2' AND rank > 7",
+    "where": "q <> 'q2' OR rank <= 7",
 }
 BY: list[dict[str, Any]] = [{"list_id": "id"}, {"list_id": None, "session": "user", "together": 3}]
 

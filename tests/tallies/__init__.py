@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
-def unsealed(path: Any, **changes: Any) -> pa.Table:  # noqa: ANN401
-    """The rows of a tally's file of version 2, which has no digest; with other metadata."""
+def altered(path: Any, **changes: Any) -> pa.Table:  # noqa: ANN401
+    """The rows of a tally's file with other metadata, under the old digest."""
     meta = json.loads(pq.read_metadata(path).metadata[b"foreclick"])
-    kept = {name: value for name, value in meta.items() if name not in ("rows", "digest")}
-    text = json.dumps(kept | {"version": 2} | changes)
+    text = json.dumps(meta | changes)
     return pq.read_table(path).replace_schema_metadata({"foreclick": text})

@@ -14,7 +14,7 @@ import foreclick as fc
 from foreclick.errors import EngineError, TallyError
 from tests.engines.looking import kept, without_spark
 from tests.logs.samples import LISTS, Row, counted, reference, table
-from tests.tallies import unsealed
+from tests.tallies import altered
 
 
 def rows(count: int, deep: int, seed: int = 0) -> list[Row]:
@@ -234,7 +234,7 @@ def test_the_file_is_ordinary_parquet_with_its_version(tmp_path):
     file = pq.read_table(path)
     assert sum(file["n"].to_pylist()) == len(LISTS)
     meta = json.loads(pq.read_metadata(path).metadata[b"foreclick"])
-    assert (meta["version"], meta["sorted"], meta["shape"]["depth"]) == (3, True, 3)
+    assert (meta["version"], meta["shape"]["depth"]) == (3, 3)
     assert (meta["rows"], meta["records"]) == (len(file), len(LISTS))
     assert meta["shape"]["masks"] == ["clicks"]
     assert file.column_names == ["context", "item_1", "item_2", "item_3", "clicks", "n"]
@@ -292,7 +292,7 @@ def test_a_directory_is_no_tally(tmp_path):
 def test_a_tally_of_another_version_is_refused(tmp_path):
     path = tmp_path / "t.parquet"
     fc.tally(LISTS).write_parquet(path)
-    pq.write_table(unsealed(path, version=99), path)
+    pq.write_table(altered(path, version=99), path)
     with pytest.raises(
         TallyError, match=r"t\.parquet' has the tally schema 99.*Tally the log again"
     ):

@@ -10,7 +10,6 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import SourceError
-from tests.tallies import unsealed
 
 LOG: dict[str, Any] = {
     "query": ["q", "q", "r", "r"] * 5,
@@ -120,10 +119,3 @@ def test_tallies_of_different_names_forget_them(kept):
     assert answer(whole, {"context": ["q", "r"], "ranking": [[2, 1], [4, 3]]})
     with pytest.raises(SourceError, match=r"^candidate: .*Did you mean context='query'\?"):
         answer(whole, CANDIDATE)
-
-
-def test_files_of_before_have_no_names(kept, tmp_path):
-    pq.write_table(unsealed(tmp_path / "tally.parquet", names={}), tmp_path / "old.parquet")
-    old = fc.read_tally(tmp_path / "old.parquet")
-    assert old.names == {}
-    assert answer(old, PLAIN) == answer(kept, CANDIDATE)

@@ -35,7 +35,7 @@ from foreclick.errors import (
     SourceError,
     TallyError,
 )
-from tests.tallies import unsealed
+from tests.tallies import altered
 
 LOG: dict[str, list[Any]] = {
     "context": [1, 1, 2, 2] * 5,
@@ -211,78 +211,37 @@ class TestDamagedFiles:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"version": 99}, "has the tally schema 99, this foreclick reads 1 to 3"),
-            ({"version": "2"}, "'version' in its metadata is '2'"),
-            ({"version": None}, "'version' in its metadata is None"),
-            ({"shape": None}, "'shape' in its metadata is None"),
-            ({"shape": {"depth": 10**9}}, "has 'depth': 1000000000"),
-            ({"shape": {"depth": True}}, "has 'depth': True"),
-            ({"shape": {}}, "has no 'depth'"),
-            ({"shape": {"depth": 2, "more": 1}}, "has 'more': 1"),
-            ({"shape": {"depth": 3}}, "has no column 'item_3'"),
-            ({"shape": {"depth": 2, "rewards": "clicks"}}, "has 'rewards': 'clicks'"),
-            ({"shape": {"depth": 2, "masks": ["x"]}}, "which are no rewards"),
-            ({"dropped_rows": -1}, "'dropped_rows' in its metadata is -1"),
-            ({"dropped": {"a": "b"}}, "'dropped' in its metadata"),
-            ({"inflation": 0}, "'inflation' in its metadata is 0"),
-            ({"inflation": 1e30}, "'inflation' in its metadata is 1e+30"),
-            ({"inflation": 21.5}, "'inflation' in its metadata is 21.5, of 20 records"),
-            ({"version": 3}, "its metadata has no 'rows'"),
-            ({"digest": "0" * 32}, "is not as it was written: its digest is another"),
-            ({"rows": 3}, "has 4 rows, and was written with 3"),
-            ({"inflation": "x" * 10**6}, "xxx…"),
-            ({"names": ["context"]}, "'names' in its metadata"),
-            ({"periods": "1"}, "'periods' in its metadata is '1'"),
+            ({"version": 99}, "has the tally schema 99, this foreclick reads 3"),
+            ({"version": "x" * 10**6}, "has the tally schema 'xxx"),
+            ({"version": None}, "has the tally schema None"),
+            ({"shape": None}, "is not as it was written: its digest is another"),
+            ({"inflation": 1e30}, "is not as it was written"),
+            ({"digest": "0" * 32}, "is not as it was written"),
+            ({"digest": 7}, "is not as it was written"),
         ],
     )
-    def test_a_strangers_metadata_is_checked(self, folder, change, message):
-        pq.write_table(unsealed("tally.parquet", **change), "s.parquet")
+    def test_altered_metadata_are_noticed(self, folder, change, message):
+        pq.write_table(altered("tally.parquet", **change), "s.parquet")
         with pytest.raises(TallyError) as caught:
             fc.read_tally("s.parquet")
         assert message in str(caught.value)
         assert len(str(caught.value)) < 300
 
-    def test_metadata_that_is_no_json_and_columns_of_other_types(self, folder):
-        table = unsealed("tally.parquet")
+    def test_metadata_that_is_no_json(self, folder):
+        table = altered("tally.parquet")
         for text in ("", "{", "[1]", "[" * 10**5):
             pq.write_table(table.replace_schema_metadata({"foreclick": text}), "s.parquet")
-            with pytest.raises(TallyError, match="no tally that can be read"):
+            with pytest.raises(TallyError, match="has the tally schema None"):
                 fc.read_tally("s.parquet")
-        at = table.schema.get_field_index("n")
-        odd = table.set_column(at, "n", pa.array(["many"] * len(table)))
-        pq.write_table(odd, "s.parquet")
-        with pytest.raises(TallyError, match="column 'n' holds string, not numbers"):
-            fc.read_tally("s.parquet")
 
-    def test_rows_that_no_tally_has_are_refused(self, folder):
-        table = unsealed("tally.parquet")
+    def test_altered_rows_are_noticed(self, folder):
+        table = altered("tally.parquet")
         at = table.schema.get_field_index("n")
-        least = table.set_column(at, "n", pa.array([-1, *[1] * (len(table) - 1)], pa.int32()))
-        twice = pa.concat_tables([table, table])
-        lists = table.take([1, 0, *range(2, len(table))])
-        masks = table.set_column(
-            table.schema.get_field_index("clicks"),
-            "clicks",
-            pa.array([-1] * len(table), pa.int32()),
-        )
-        for altered, message in (
-            (least, "n is not above 0"),
-            (twice, "not in order"),
-            (lists, "not in order"),
-            (masks, "whose clicks are -1, which is no mask of 2 positions"),
-            (table.slice(0, 0), "a tally without rows"),
-        ):
-            pq.write_table(altered, "s.parquet")
-            with pytest.raises(TallyError, match=message):
-                fc.evaluate(fc.read_tally("s.parquet"), CANDIDATE, **ASKED)
-
-    def test_half_of_the_rows_and_every_row_twice(self, folder):
-        meta = pq.read_metadata("tally.parquet").metadata
-        table = pq.read_table("tally.parquet").replace_schema_metadata(meta)
-        half, twice = table.slice(0, 2), table.take([0, 0, 1, 1, 2, 2, 3, 3])
-        for altered, rows in ((half, 2), (twice, 8)):
-            pq.write_table(altered, "s.parquet")
-            with pytest.raises(TallyError, match=f"has {rows} rows, and was written with 4"):
+        least = table.set_column(at, "n", pa.array([-1, *[1] * (len(table) - 1)], pa.int64()))
+        half, twice = table.slice(0, 2), pa.concat_tables([table, table])
+        for other in (least, half, twice, table.slice(0, 0)):
+            pq.write_table(other, "s.parquet")
+            with pytest.raises(TallyError, match="not as it was written"):
                 fc.read_tally("s.parquet")
 
     def test_every_flipped_byte_is_noticed(self, content):
@@ -317,12 +276,6 @@ class TestGivenTwice:
         read: Any = fc.read_log if name == "log" else fc.read_tally
         with pytest.raises(ForeclickError, match=rf"{one}' and '{other}' are the same file"):
             read([one, other])
-
-    def test_old_tallies_too(self, folder):
-        for name in ("1", "2"):
-            pq.write_table(unsealed("tally.parquet"), f"old{name}.parquet")
-        with pytest.raises(TallyError, match=r"old1\.parquet' and 'old2\.parquet' are the same"):
-            fc.read_tally("old*.parquet")
 
     def test_files_without_rows_may_be_alike(self, folder):
         for hour in "123":

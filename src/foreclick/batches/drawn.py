@@ -21,7 +21,7 @@ from foreclick.batches.batch import EMPTY, Batch
 from foreclick.batches.encode import Codebook, Codes
 from foreclick.batches.source import Batches
 from foreclick.engines import HASHES, hashed_here
-from foreclick.engines.mixing import GOLDEN, mixed
+from foreclick.engines.base import GOLDEN, mixed
 
 _FINE = 64  # parts of a record that are told apart, where records have weights
 _RATIO = (np.sqrt(5.0) - 1) / 2

@@ -17,13 +17,7 @@ import pyarrow.compute as pc
 from foreclick.batches.arrays import Bools, Floats, Ints
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward, paired
 from foreclick.engines import BUCKETS
-from foreclick.errors import TallyError
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, N, Shape
-
-_DISORDER = (
-    "the rows of the tally are not in order, so its file was altered since it was written. To put "
-    "tallies together, add them: fc.read_tally reads a directory as their sum."
-)
 
 _SAFE = 2**29  # a quarter of the largest 32-bit integer: candidates add cells of their own
 
@@ -92,8 +86,6 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
     if shape.unit:
         clusters["unit"] = _numbers(rows[BUCKET]).astype(np.int32)
     contexts = _taken(rows[CONTEXT], np.flatnonzero(new_context))
-    n = _numbers(rows[N])
-    _refuse_strange(contexts, shown, context[first], n, clusters.get("unit"))
     return Batch(
         depth=shape.depth,
         contexts=contexts,
@@ -105,7 +97,7 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         list_context=context[first],
         row_list=np.cumsum(new_list, dtype=np.int32) - 1,
         # What was seen is what can be relied on; for values, only the proportions matter.
-        n=n.astype(np.float64) / codebook.inflation,
+        n=_numbers(rows[N]).astype(np.float64) / codebook.inflation,
         rewards={name: _reward(rows, shape, name) for name in shape.rewards},
         clusters=clusters,
         cluster_count={
@@ -115,42 +107,6 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         propensity=_propensity(rows, shape),
         stratum=np.zeros(len(contexts), dtype=np.int32),
     )
-
-
-def _refuse_strange(
-    contexts: pa.Array,
-    shown: Ints,
-    list_context: Ints,
-    n: Any,  # noqa: ANN401 - integers or doubles
-    bucket: Ints | None,
-) -> None:
-    """Refuse rows that no tally has: a file may have been altered, or put together by hand.
-
-    Args:
-        contexts: shape (C,).
-        shown: shape (L, K), the numbers of items, which rise with the items.
-        list_context: shape (L,).
-        n: shape (R,).
-        bucket: shape (R,).
-    """
-    if not np.all((n > 0) & (n < np.inf)):
-        raise TallyError("the tally has rows whose n is not above 0. Tally the log again.")
-    if bucket is not None and not np.all((bucket >= 0) & (bucket < BUCKETS)):
-        raise TallyError(
-            f"the tally has rows whose bucket is not one of {BUCKETS}. Tally it again."
-        )
-    step = np.diff(shown, axis=0)
-    first = np.take_along_axis(step, (step != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
-    if np.any((first <= 0) & (np.diff(list_context) == 0)):
-        raise TallyError(_DISORDER)
-    refuse_falling(contexts)
-
-
-def refuse_falling(contexts: pa.Array) -> None:
-    """Refuse contexts that do not rise; NULL, if any, comes first."""
-    there = contexts.drop_null()
-    if pc.any(pc.less_equal(there[1:], there[:-1])).as_py():
-        raise TallyError(_DISORDER)
 
 
 def wide(count: int, others: int) -> int:
@@ -216,11 +172,6 @@ def _reward(rows: pa.Table, shape: Shape, name: str) -> Reward:
     depth = shape.depth
     if name in shape.masks:
         mask = _numbers(rows[name]).astype(np.int64)
-        if np.any(mask >> depth):
-            raise TallyError(
-                f"the tally has rows whose {name} are {mask[mask >> depth != 0][0]}, which is no "
-                f"mask of {depth} positions. Tally the log again."
-            )
         some = np.flatnonzero(mask)
         bits = (mask[some, None] >> np.arange(depth)) & 1 == 1
         at = np.flatnonzero(bits)

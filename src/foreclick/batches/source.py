@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch
-from foreclick.batches.encode import Codebook, Codes, encode, refuse_falling
+from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.workers import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
@@ -141,13 +140,8 @@ class _Rows:
         self.limit = _limit(slots, tally, self.codebook)
 
     def __iter__(self) -> Iterator[Batch]:
-        before: pa.Array | None = None  # the last context of the batch before
         for rows in whole_contexts(self.tally.sorted_batches(), self.limit):
-            batch = encode(rows, self.shape, self.codebook)
-            if before is not None:
-                refuse_falling(pa.concat_arrays([before, batch.contexts[:1]]))
-            yield batch
-            before = batch.contexts[-1:]
+            yield encode(rows, self.shape, self.codebook)
 
     def _codebook(self) -> Codebook:
         """What occurs in the whole log, asked of the engine: it reads these columns alone."""
@@ -182,7 +176,7 @@ def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
         source: the batches.
         keep: rows times positions up to which they stay in memory.
     """
-    found = replace(tally, engine=engine, files=(), in_order=False, learnt=dict(tally.learnt))
+    found = replace(tally, engine=engine, files=(), learnt=dict(tally.learnt))
     found.learnt[_key(found)] = Batches(found, source=source, keep=keep)
     return found
 

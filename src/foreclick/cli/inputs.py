@@ -66,7 +66,7 @@ def _refuse_roles(args: Log, path: str) -> None:
 
 def _stacked(paths: list[str], engine: Engine | None) -> Table:
     """The rows of all files, which must have the same columns."""
-    tables = [open_source(path, engine)[1] for path in paths]
+    tables = [open_source(path, engine) for path in paths]
     kinds = [{field.name: called(field.type) for field in table.kinds} for table in tables]
     first = kinds[0]
     for path, other in zip(paths, kinds, strict=True):
@@ -127,7 +127,7 @@ def _candidate(path: str, args: Candidate) -> fc.Policy:
         if args.candidate_type not in (None, "ranking"):
             raise PolicyError(f"a TREC run is a 'ranking', not {args.candidate_type!r}.")
         return fc.Ranking.from_trec(path, depth=args.k)
-    table = filter_by(open_source(path, engine)[1], args.candidate_where)
+    table = filter_by(open_source(path, engine), args.candidate_where)
     kind = args.candidate_type or _guess(args, table)
     scored = kind == "ranking" and _scored(args, table)
     if args.k is not None and not scored:
@@ -227,7 +227,7 @@ def _constraint(option: str, args: Optimize, *needed: str, path: str | None = No
     """A table whose columns are called by their roles; those not needed may be there too."""
     path = path or getattr(args, option)
     try:
-        table = open_source(path)[1]
+        table = open_source(path)
     except SourceError as error:
         raise SourceError(f"--{option.replace('_', '-')}: {error}") from error
     for role in ("context", "item", "position", "items"):

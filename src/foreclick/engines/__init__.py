@@ -3,37 +3,33 @@
 from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here, whole_sum
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.files import (
-    Fetched,
     ScratchFile,
     checked_file,
     ending,
-    has_place,
-    local_path,
-    whole_directory,
-    whole_file,
-    write_rows,
-)
-from foreclick.engines.readable import write_readable
-from foreclick.engines.sources import (
-    TableLike,
-    bring,
-    engine_of,
-    filter_by,
-    flag_by,
-    open_source,
-    read_schemas,
-    unchanged,
-)
-from foreclick.engines.spelling import DUCKDB, SPELLINGS, Spelling
-from foreclick.engines.stores import (
+    fetched,
     given_twice,
+    has_place,
     is_remote,
+    local_path,
     located,
     no_file,
     opened,
     same_files,
     state,
+    whole_directory,
+    whole_file,
 )
+from foreclick.engines.sources import (
+    TableLike,
+    bring,
+    engine_of,
+    filter_by,
+    open_source,
+    read_schemas,
+    unchanged,
+    write_rows,
+)
+from foreclick.engines.spelling import DUCKDB, SPELLINGS, Spelling
 
 __all__ = [
     "BUCKETS",
@@ -41,7 +37,6 @@ __all__ = [
     "HASHES",
     "SPELLINGS",
     "Engine",
-    "Fetched",
     "ScratchFile",
     "Spelling",
     "Table",
@@ -52,8 +47,8 @@ __all__ = [
     "default_engine",
     "ending",
     "engine_of",
+    "fetched",
     "filter_by",
-    "flag_by",
     "given_twice",
     "has_place",
     "hashed_here",
@@ -71,6 +66,5 @@ __all__ = [
     "whole_directory",
     "whole_file",
     "whole_sum",
-    "write_readable",
     "write_rows",
 ]

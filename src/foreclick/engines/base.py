@@ -14,11 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from foreclick.engines.files import brief, harmless
 from foreclick.engines.kinds import loose
 from foreclick.engines.spelling import DIGITS, SPELLINGS, Spelling
-from foreclick.engines.stores import brief, harmless
 from foreclick.errors import STATEMENT, EngineError
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ BUCKETS = 30
 
 HASHES = 16**DIGITS
 """How many numbers `Spelling.hashed` can give."""
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2**64 over the golden ratio, odd: its multiples are far apart."""
 
 _numbers = itertools.count(1)
 _TOO_LARGE = re.compile(
@@ -148,7 +153,7 @@ class Engine:
     maps: ClassVar[bool] = False
     hashes: ClassVar[bool] = False
     tables: ClassVar[bool] = False
-    keeps: bool = False
+    keeps: ClassVar[bool] = False
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401
         self.connection = connection
@@ -397,3 +402,14 @@ def fetched(cursor: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa
 def hashed_here(text: str) -> int:
     """What `Spelling.hashed` gives for a text, with its salt in front."""
     return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:DIGITS], 16)
+
+
+def mixed(z: NDArray[Any]) -> NDArray[np.uint64]:
+    """A hash of each number of 64 bits without sign, the same on every machine.
+
+    No two numbers have the same. It is the finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood,
+    "Fast splittable pseudorandom number generators", OOPSLA 2014).
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(z ^ (z >> np.uint64(31)), dtype=np.uint64)

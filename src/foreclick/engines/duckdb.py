@@ -17,9 +17,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foreclick.engines import stores
 from foreclick.engines.base import BATCH, Engine, Table
-from foreclick.engines.files import ScratchFile, abandoned, machine
+from foreclick.engines.files import ScratchFile, abandoned, machine, scanned, scheme_of
 from foreclick.engines.spelling import DUCKDB
 
 if TYPE_CHECKING:
@@ -49,17 +48,17 @@ class DuckDB(Engine):
 
     Args:
         connection: of DuckDB.
-        keeps: whether tables may be kept in it.
         limit: of its memory, if we gave it one.
     """
 
     dialect = "duckdb"
     far = False
     hashes = True
+    keeps = True
 
-    def __init__(self, connection: Any, *, keeps: bool = True, limit: str | None = None) -> None:  # noqa: ANN401
+    def __init__(self, connection: Any, *, limit: str | None = None) -> None:  # noqa: ANN401
         super().__init__(connection)
-        self.keeps, self._limit = keeps, limit
+        self._limit = limit
 
     def arrow(self, sql: str, schema: pa.Schema | None = None) -> pa.RecordBatchReader:  # noqa: ARG002 - Arrow has its types
         """The rows of a SELECT in batches."""
@@ -73,8 +72,6 @@ class DuckDB(Engine):
 
     def keep(self, step: str, table: Table) -> Table:
         """In a temporary table, of exactly these types."""
-        if not self.keeps:
-            return super().keep(step, table)
         name = self.unique(step)
         sql = f"SELECT {cast_to(table.kinds)} FROM {table.rows} AS s"
 
@@ -86,8 +83,6 @@ class DuckDB(Engine):
 
     def show(self, table: pa.Table | ArrowDataset) -> Table:
         """DuckDB scans an Arrow table, or a dataset, where it lies, without a copy."""
-        if not self.keeps:
-            return super().show(table)
         name = self.unique("source")
         with self.alone():
             owner = self.owned(name, lambda: self.connection.register(name, table))
@@ -111,8 +106,8 @@ class DuckDB(Engine):
 
         A view finds out once what the columns of a CSV file are.
         """
-        for scheme in {found for file in files if (found := stores.scheme_of(file))}:
-            self._reach(scheme, next(file for file in files if stores.scheme_of(file) == scheme))
+        for scheme in {found for file in files if (found := scheme_of(file))}:
+            self._reach(scheme, next(file for file in files if scheme_of(file) == scheme))
         header = ", header = true" if reader == "read_csv" else ""
         name = self.unique("files")
         scan = f"SELECT * FROM {reader}({_listed(files)}{header})"
@@ -136,7 +131,7 @@ class DuckDB(Engine):
         """Read files of a store through fsspec, unless DuckDB has an extension for it."""
         con = self.connection
         if not self.reaches([file]):
-            store = stores.scanned(file)
+            store = scanned(file)
             # DuckDB knows a store by the first of its schemes: https by http.
             names = [store.protocol] if isinstance(store.protocol, str) else store.protocol
             if not any(map(con.filesystem_is_registered, {scheme, *names})):
@@ -144,7 +139,7 @@ class DuckDB(Engine):
 
     def reaches(self, paths: Sequence[str]) -> bool:
         """Whether the extension for these URLs is loaded, as it is by a secret of the user's."""
-        needed = {_EXTENSIONS.get(stores.scheme_of(path) or "") for path in paths}
+        needed = {_EXTENSIONS.get(scheme_of(path) or "") for path in paths}
         if None in needed:
             return False
         loaded = "SELECT extension_name FROM duckdb_extensions() WHERE loaded"

@@ -1,33 +1,244 @@
-"""Files that appear only when they are whole, and what killed processes leave behind."""
+"""Files by path or by URL, on a disk or in an object store through fsspec; written whole or not.
+
+Credentials come from where each store's own tools look for them (environment, profile, role). They
+are never part of a path, so no message can show them.
+"""
 
 from __future__ import annotations
 
 import errno
+import glob
+import hashlib
 import os
 import platform
 import re
 import shutil
 import tempfile
+import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from glob import escape
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
-import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
-
-from foreclick.engines import stores
-from foreclick.errors import SourceError
+from foreclick.errors import ForeclickError, SourceError, optional
+from foreclick.secrets import masked
+from foreclick.words import did_you_mean
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from fsspec import AbstractFileSystem
 
+_URL = re.compile(r"([a-z][a-z0-9]+)://", re.IGNORECASE)
+_QUERY = re.compile(r"\?.*=.*")  # without = it is a glob
+_SQUEEZED = re.compile(r"(s3a?|gs|gcs|az|abfss?|https?):/(?!/)", re.IGNORECASE)
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
+_EXTRAS |= {"abfss": "az", "http": "s3", "https": "s3"}
+_WEB = ("http", "https")
+_FRESH = 10  # seconds for which an answer about a file is not asked for again
+_ACCOUNTS = ("abfs", "abfss", "az")  # whose URLs may name container@account
 _PARTIAL = ".partial"
 _TABLES = (".parquet", ".csv")
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def located(path: str | Path) -> str:
+    """A path or URL as text. `Path("s3://…")` has lost a slash, which it gets back."""
+    text = _SQUEEZED.sub(r"\1://", str(path), count=1)
+    scheme = scheme_of(text)
+    if scheme is None or scheme in _ACCOUNTS:
+        return text
+    if urlsplit(text).username is not None:
+        raise SourceError(
+            f"a URL of {scheme}:// with a name or a key in it is not read, because it would end "
+            "up in messages and files. Set the credentials in the environment "
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for instance) or in a DuckDB secret."
+        )
+    return text.removeprefix("file://") if scheme == "file" else text
+
+
+def scheme_of(path: str) -> str | None:
+    """What stands before :// in a URL; None for a path."""
+    found = _URL.match(path)
+    return found[1].lower() if found else None
+
+
+def on_web(path: str) -> bool:
+    """Whether it is the URL of a web server, which lists no files."""
+    return scheme_of(path) in _WEB
+
+
+def is_remote(path: str) -> bool:
+    """Whether it is the URL of an object store or of the web."""
+    return scheme_of(path) is not None
+
+
+def shown(path: str) -> str:
+    """A path as messages show it: a URL without its query, which may be a signature."""
+    return _QUERY.sub("", masked(path)) if is_remote(path) else path
+
+
+def filesystem(path: str) -> AbstractFileSystem:
+    """The fsspec filesystem of a URL."""
+    scheme = scheme_of(path) or "file"
+    extra = _EXTRAS.get(scheme)
+    if extra is None:
+        known = ", ".join(f"{name}://" for name in _EXTRAS)
+        raise SourceError(f"{scheme}:// is not read: give a path, or a URL of {known}.")
+    remedy = f'pip install "foreclick[{extra}]"'
+    spec = optional("fsspec", remedy)
+    optional({"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}[extra], remedy)
+    options = {} if scheme in _WEB else {"use_listings_cache": False}  # others write there too
+    found: AbstractFileSystem = spec.filesystem(scheme, **options)
+    return found
+
+
+def scanned(path: str) -> AbstractFileSystem:
+    """The same for a scan of files that are opened now: what was known of them is forgotten."""
+    store = filesystem(path)
+    kind: Any = type(store)
+    once = _asking_once(kind)
+    once.known.clear()
+    found: AbstractFileSystem = once(**store.storage_options)
+    return found
+
+
+@cache
+def _asking_once(kind: Any) -> Any:  # noqa: ANN401 - a class of fsspec's
+    """DuckDB asks eight times about a file that it opens, and stores take their time to answer."""
+
+    class Once(kind):  # type: ignore[misc]
+        known: ClassVar[dict[Any, tuple[float, Any]]] = {}
+
+        async def _info(self, path: str, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+            asked = (self._strip_protocol(path), *options.items())
+            at, found = self.known.get(asked, (-_FRESH, None))
+            if time.monotonic() - at >= _FRESH:
+                found = await super()._info(path, *args, **options)
+                self.known[asked] = time.monotonic(), found
+            return found
+
+    return Once
+
+
+def matches(path: str) -> list[str]:
+    """The files that a path, a glob or a URL names, in order."""
+    if not is_remote(path):
+        found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
+        for file in found:
+            if not Path(file).exists():
+                raise SourceError(f"{file!r} is a link to nothing, or to itself. Check the path.")
+        return found
+    if on_web(path):
+        return [path]
+    store, (folder, _, name) = filesystem(path), path.rpartition("/")
+    with explained(path):
+        if not glob.has_magic(path):
+            listed = [path] * store.isfile(path)
+        elif glob.has_magic(folder) or "**" in name:
+            listed = store.glob(path)
+        else:  # by one listing, which fsspec's glob does not do
+            try:
+                found = store.ls(folder, detail=False)
+            except FileNotFoundError:
+                found = []
+            listed = [file for file in found if fnmatchcase(file.rpartition("/")[2], name)]
+        return sorted(store.unstrip_protocol(file) for file in listed)
+
+
+def no_file(path: str) -> str:
+    """That there is no such file, and which one may be meant."""
+    said = f"no file matches {shown(path)!r}."
+    if is_remote(path) or glob.has_magic(path):
+        return f"{said} Check the path."
+    folder = Path(path).parent
+    if not folder.is_dir():
+        return f"{said} There is no directory {str(folder)!r}."
+    hint = did_you_mean(Path(path).name, (file.name for file in folder.iterdir()))
+    return said + (hint or " Check the path.")
+
+
+def opened(path: str) -> IO[bytes]:
+    """A file to read bytes from."""
+    if not is_remote(path):
+        return Path(path).open("rb")
+    with explained(path):
+        found: IO[bytes] = filesystem(path).open(path, "rb")
+        return found
+
+
+def state(path: str) -> dict[str, Any]:
+    """What tells whether a file of this machine has changed."""
+    found = Path(path).stat()
+    return {"bytes": found.st_size, "changed": found.st_mtime_ns}
+
+
+def same_files(files: Sequence[str]) -> tuple[str, str] | None:
+    """Two of the files that are the same: one given twice, a link, or a copy; None if all differ.
+
+    Only files of one size are read; of those in a store, the URLs are compared.
+    """
+    sizes = [file if is_remote(file) else Path(file).stat().st_size for file in files]
+    often, known = Counter(sizes), dict[object, str]()
+    for file, size in zip(files, sizes, strict=True):
+        key: object = size
+        if often[size] > 1 and not is_remote(file):
+            with Path(file).open("rb") as opened:
+                key = hashlib.file_digest(opened, "blake2b").digest()
+        if key in known:
+            return known[key], file
+        known[key] = file
+    return None
+
+
+def given_twice(one: str, other: str) -> str:
+    """That two files are the same."""
+    return (
+        f"{shown(one)!r} and {shown(other)!r} are the same file, or a copy of it: its records "
+        "would count twice. Name one of them."
+    )
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn a store's failure into one error that names the file, and no credentials."""
+    try:
+        yield
+    except ForeclickError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
+        said = str(error) or type(error).__name__
+        if isinstance(error, FileNotFoundError) or said == path:
+            said = "there is no such file, or nobody answers"
+        raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Turn the failure of a package into one error that names what was read."""
+    try:
+        yield
+    except ForeclickError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each package has errors of its own
+        raise SourceError(f"{what} cannot be read: {brief(error)}") from harmless(error)
+
+
+def brief(error: Exception) -> str:
+    """What an error says first; advice for people who write SQL is left out."""
+    return (str(error) or type(error).__name__).split("\n\n")[0]
+
+
+def harmless(error: Exception) -> Exception | None:
+    """The cause of an error, unless its own text would show what is masked."""
+    return error if masked(str(error)) == str(error) else None
+
+
+# --- writing --------------------------------------------------------------------------------------
 
 
 def machine() -> str:
@@ -49,12 +260,13 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     A file of an object store is written here and sent when it is whole. Where `path` is a link, the
     file that it points to is replaced.
     """
-    target = stores.located(path)
-    if stores.is_remote(target):
+    target = located(path)
+    if is_remote(target):
         scratch = ScratchFile(PurePosixPath(target).name)
         try:
             yield Path(scratch.path)
-            stores.send(scratch.path, target)
+            with explained(target):
+                filesystem(target).put_file(scratch.path, target)
         finally:
             scratch.remove()
         return
@@ -88,13 +300,14 @@ def whole_directory(path: str | Path) -> Iterator[Path]:
 @contextmanager
 def _partial(final: Path) -> Iterator[Path]:
     """A name beside `final` that no other writer uses; what was written to it is removed again."""
-    _sweep(abandoned(final.parent, f".{machine()}.", _PARTIAL, final.name))
+    for left in abandoned(final.parent, f".{machine()}.", _PARTIAL, final.name):
+        _remove(left)
     own = f"{token_hex(4)}.{machine()}.{os.getpid()}{_PARTIAL}"
     partial = final.with_name(f"{final.name}.{own}")
     try:
         yield partial
     finally:
-        _sweep([partial])
+        _remove(partial)
 
 
 @contextmanager
@@ -118,20 +331,19 @@ def _replaceable(path: str) -> Path:
     return final
 
 
-def _sweep(paths: Iterable[Path]) -> None:
-    """Remove what can be removed; on a read-only disk, what failed is more worth saying."""
-    for path in paths:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+def _remove(path: Path) -> None:
+    """If that is possible; on a read-only disk, what failed is more worth saying."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def abandoned(directory: Path, before: str, after: str = "", start: str = "") -> Iterator[Path]:
     """Whose name is `start`, anything, `before`, the number of a process that is gone, `after`."""
     name = re.compile(rf"{re.escape(start)}.*{re.escape(before)}(\d+){re.escape(after)}")
-    for path in directory.glob(f"{escape(start)}*{after}"):
+    for path in directory.glob(f"{glob.escape(start)}*{after}"):
         found = name.fullmatch(path.name)
         if found and not _alive(int(found[1])):
             yield path
@@ -146,7 +358,7 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:  # somebody else's
-        return True
+        pass
     return True
 
 
@@ -168,23 +380,9 @@ class ScratchFile:
         self._removed()
 
 
-def write_rows(rows: pa.Table, path: str | Path) -> None:
-    """Write rows to one file, Parquet or CSV by its ending."""
-    with whole_file(checked_file(path)) as file:
-        write_file(rows, path, file)
-
-
-def write_file(rows: pa.Table, path: str | Path, file: Path) -> None:
-    """Write rows to the file that becomes `path`, by whose ending it is Parquet or CSV."""
-    if ending(str(path)) == ".csv":
-        write_csv(rows, file)
-    else:
-        pq.write_table(rows, file, compression="zstd")
-
-
 def checked_file(path: str | Path) -> str:
     """A path that a table can be written to; to be known before the work, not after."""
-    target = stores.located(path)
+    target = located(path)
     if ending(target) not in _TABLES or not has_place(target):
         raise SourceError(
             f"a table cannot be written to {str(path)!r}: give a file that ends in "
@@ -203,8 +401,8 @@ def has_place(path: str) -> bool:
 
     A directory in which nothing can be written is an error that says so.
     """
-    if stores.is_remote(path):
-        return stores.filesystem(path) is not None  # else it says what is missing
+    if is_remote(path):
+        return filesystem(path) is not None  # else it says what is missing
     place = _replaceable(path).parent
     if place.is_dir() and not os.access(place, os.W_OK):
         raise SourceError(f"{path!r} cannot be written: nothing may be written in {str(place)!r}.")
@@ -213,29 +411,20 @@ def has_place(path: str) -> bool:
 
 def local_path(path: str | os.PathLike[str]) -> Path:
     """A path on this machine; a URL is refused, rather than taken for a directory called s3:."""
-    target = stores.located(os.fspath(path))
-    if stores.is_remote(target):
+    target = located(os.fspath(path))
+    if is_remote(target):
         raise SourceError(
-            f"{stores.shown(target)!r} is in an object store, and this is written to this machine "
+            f"{shown(target)!r} is in an object store, and this is written to this machine "
             "only. Give a path, and copy the files there."
         )
     return Path(target)
 
 
-class Fetched:
-    """Files of an object store, copied to this machine for as long as this object is there.
-
-    Attributes:
-        files: where the copies are.
-    """
-
-    def __init__(self, files: Sequence[str]) -> None:
-        self._scratch = [ScratchFile(PurePosixPath(file).name) for file in files]
-        self.files = [scratch.path for scratch in self._scratch]
-        for file, copy in zip(files, self.files, strict=True):
-            stores.fetch(file, copy)
-
-    def remove(self) -> None:
-        """Remove the copies now."""
-        for scratch in self._scratch:
-            scratch.remove()
+def fetched(files: Sequence[str]) -> tuple[list[str], ScratchFile]:
+    """Copies of files of an object store, which are there as long as the second object."""
+    scratch = ScratchFile("files")
+    copies = [f"{scratch.path}-{i}.parquet" for i in range(len(files))]
+    for file, copy in zip(files, copies, strict=True):
+        with explained(file):
+            filesystem(file).get_file(file, copy)
+    return copies, scratch

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import has_magic
 from pathlib import Path
@@ -12,9 +11,11 @@ from typing import Any, Protocol, TypeAlias
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.csv import write_csv
 
-from foreclick.engines import lakes, stores
+from foreclick.engines import files, lakes
 from foreclick.engines.base import Engine, Table
 from foreclick.engines.duckdb import DuckDB, default_engine
 from foreclick.engines.kinds import is_list
@@ -66,14 +67,11 @@ _READERS = {
     ".jsonl": "read_json",
     ".ndjson": "read_json",
 }
-_read_only: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""Connections in which nothing may be created, because the user said so; by their id."""
-
 _NO_COLUMN = re.compile(r'Referenced column "(.*?)" not found')
 _ACCEPTED = (
-    "a path, a glob, a URL or a list of them (Parquet, CSV or JSON files, a Delta or Iceberg "
-    "table), a pandas or Polars frame, an Arrow table, dataset or stream, a DuckDB relation, a "
-    "Spark DataFrame or an Ibis table"
+    "a path, a glob, a URL or a list of them (Parquet, CSV or JSON files, a Delta table), "
+    "a pandas or Polars frame, an Arrow table, dataset or stream, a pyiceberg table, a DuckDB "
+    "relation, a Spark DataFrame or an Ibis table"
 )
 
 
@@ -82,48 +80,21 @@ def engine_of(connection: Any) -> Engine:  # noqa: ANN401
     if isinstance(connection, Engine):
         return connection
     if isinstance(connection, duckdb.DuckDBPyConnection):
-        found: Engine = DuckDB(connection)
-    elif _comes_from(connection, "psycopg"):
-        found = Postgres(connection)
-    elif _comes_from(connection, "pyspark"):
-        found = Spark(connection)
-    elif _comes_from(connection, "pymysql"):
-        found = MariaDB(connection)
-    else:
-        from foreclick.engines import ibis  # noqa: PLC0415 - an extra
+        return DuckDB(connection)
+    for package, kind in (("psycopg", Postgres), ("pyspark", Spark), ("pymysql", MariaDB)):
+        if _comes_from(connection, package):
+            return kind(connection)
+    from foreclick.engines import ibis  # noqa: PLC0415 - an extra
 
-        found = ibis.engine_of(connection)
-    return _remembered(found)
+    return ibis.engine_of(connection)
 
 
-def _remembered(engine: Engine) -> Engine:
-    """An engine that keeps no tables, if the user said so of its connection."""
-    if _read_only.get(id(engine.connection)) is engine.connection:
-        engine.keeps = False
-    return engine
-
-
-def open_source(
-    source: Any,  # noqa: ANN401
-    engine: Any = None,  # noqa: ANN401
-    *,
-    read_only: bool = False,
-) -> tuple[Engine, Table]:
-    """The table that `source` is, and the engine it lives in.
+def open_source(source: Any, engine: Any = None) -> Table:  # noqa: ANN401
+    """The table that `source` is, in the engine where it lives.
 
     A source that lives nowhere yet (a path, a frame) is opened in `engine`, by default in the
-    DuckDB of this process. With `read_only`, nothing is ever created in that engine; this is kept
-    in mind for its connection, whose other tables (candidates, for instance) are read alike.
+    DuckDB of this process.
     """
-    table = _opened(source, engine)
-    home = _remembered(table.engine)
-    if read_only and home.keeps and home != default_engine():
-        home.keeps = False
-        _read_only[id(home.connection)] = home.connection
-    return home, table
-
-
-def _opened(source: Any, engine: Any) -> Table:  # noqa: ANN401
     if isinstance(source, Table):
         return source
     if _comes_from(source, "ibis"):
@@ -137,8 +108,12 @@ def _opened(source: Any, engine: Any) -> Table:  # noqa: ANN401
     paths = paths_of(source)
     if paths:
         return _open_paths(paths, engine)
-    if not _is_frame(source):
-        rows = _rows_of(source)
+    in_memory = isinstance(source, pa.Table) or any(
+        _comes_from(source, package) for package in ("duckdb", "pandas", "polars")
+    )
+    if not in_memory:  # whose way to Arrow is better than as a stream
+        with files.readable(f"the {type(source).__name__}"):
+            rows = lakes.rows_of(source)
         if rows is not None:
             return _show_rows(rows, engine)
     return _place(engine).show(_to_arrow(source))
@@ -152,9 +127,9 @@ def _place(engine: Any) -> Engine:  # noqa: ANN401
 def paths_of(source: Any) -> list[str]:  # noqa: ANN401
     """The paths and URLs that a source is; none if it is something else."""
     if isinstance(source, str | Path):
-        return [stores.located(source)]
+        return [files.located(source)]
     if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
-        return [stores.located(one) for one in source]
+        return [files.located(one) for one in source]
     return []
 
 
@@ -167,22 +142,18 @@ def filter_by(table: Table, where: Any) -> Table:  # noqa: ANN401
     """Keep the rows for which `where` holds: the engine's SQL; of an Ibis table, a function."""
     if where is None:
         return table
-    if not isinstance(where, str):
-        return _of_ibis(table, where, lambda expr: expr.filter(where))
-    condition = condition_of(table, where)
-    return table.query(f"SELECT * FROM {table.rows} AS s WHERE {condition}")
-
-
-def flag_by(table: Table, where: Any, name: str) -> Table:  # noqa: ANN401
-    """The table with a further column, 1 where `where` holds and 0 elsewhere; see `filter_by`."""
     if isinstance(where, str):
-        flag = f"CASE WHEN {condition_of(table, where)} THEN 1 ELSE 0 END"
-        return table.with_column(name, flag, pa.int64())
-    return _of_ibis(
-        table,
-        where,
-        lambda expr: expr.mutate(**{name: where(expr).fill_null(False).cast("int64")}),
-    )
+        condition = condition_of(table, where)
+        return table.query(f"SELECT * FROM {table.rows} AS s WHERE {condition}")
+    held: Any = table.held
+    if not _comes_from(held, "ibis"):
+        raise _no_condition(table, where, "a function is for Ibis tables")
+    from foreclick.engines import ibis  # noqa: PLC0415 - an extra
+
+    try:
+        return ibis.open_table(held.filter(where))
+    except Exception as error:  # noqa: BLE001 - whatever a user's function or Ibis may raise
+        raise _no_condition(table, where, str(error)) from files.harmless(error)
 
 
 def condition_of(table: Table, where: str) -> str:
@@ -202,21 +173,9 @@ def condition_of(table: Table, where: str) -> str:
                 f"where={where!r}: there is no column {missing[1]!r}."
                 f"{did_you_mean(missing[1], table.columns)} The source has "
                 f"{', '.join(table.columns)}."
-            ) from stores.harmless(error)
-        raise _no_condition(table, where, str(error)) from stores.harmless(error)
+            ) from files.harmless(error)
+        raise _no_condition(table, where, str(error)) from files.harmless(error)
     return f"({where}\n)"
-
-
-def _of_ibis(table: Table, where: Any, change: Callable[[Any], Any]) -> Table:  # noqa: ANN401
-    """What a function of the user's makes of an Ibis table."""
-    if not _comes_from(table.held, "ibis"):
-        raise _no_condition(table, where, "a function is for Ibis tables")
-    from foreclick.engines import ibis  # noqa: PLC0415 - an extra
-
-    try:
-        return ibis.open_table(change(table.held))
-    except Exception as error:  # noqa: BLE001 - whatever a user's function or Ibis may raise
-        raise _no_condition(table, where, str(error)) from stores.harmless(error)
 
 
 def _no_condition(table: Table, where: Any, said: str) -> SourceError:  # noqa: ANN401
@@ -229,27 +188,27 @@ def _no_condition(table: Table, where: Any, said: str) -> SourceError:  # noqa: 
 
 def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
     """The columns and metadata of each Parquet file that `path` (a file, a glob, a list) names."""
-    files = files_of(path) if isinstance(path, str) else list(path)
-    if not files:
-        raise SourceError(stores.no_file(str(path)))
-    if len(set(files)) < len(files):
-        raise SourceError(stores.given_twice(*(max(files, key=files.count),) * 2))
+    named = files_of(path) if isinstance(path, str) else list(path)
+    if not named:
+        raise SourceError(files.no_file(str(path)))
+    if len(set(named)) < len(named):
+        raise SourceError(files.given_twice(*(max(named, key=named.count),) * 2))
     found = {}
     try:
-        for file in files:
-            with stores.opened(file) as opened:
+        for file in named:
+            with files.opened(file) as opened:
                 footer = pq.read_metadata(opened)
                 found[file] = footer.schema.to_arrow_schema().with_metadata(footer.metadata)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         said = " ".join(str(error).split())
-        raise SourceError(f"not all of {path!r} is Parquet: {said}") from stores.harmless(error)
+        raise SourceError(f"not all of {path!r} is Parquet: {said}") from files.harmless(error)
     return found
 
 
 def files_of(source: Any) -> list[str]:  # noqa: ANN401
     """The files that paths, directories or globs name, in order; a table of a lake has none."""
     paths = [path for path in paths_of(source) if lakes.kind_of(path) is None]
-    return [file for path in paths for file in stores.matches(_whole(path))]
+    return [file for path in paths for file in files.matches(_whole(path))]
 
 
 @contextmanager
@@ -270,15 +229,15 @@ def unchanged(source: Any) -> Iterator[None]:  # noqa: ANN401
 
 
 def _states(source: Any) -> dict[str, Any]:  # noqa: ANN401
-    here = [path for path in paths_of(source) if not stores.is_remote(path)]
-    return {file: stores.state(file) for file in files_of(here) if Path(file).is_file()}
+    here = [path for path in paths_of(source) if not files.is_remote(path)]
+    return {file: files.state(file) for file in files_of(here) if Path(file).is_file()}
 
 
-def _whole(path: str, look: lakes.Look = stores.matches) -> str:
+def _whole(path: str, look: lakes.Look = files.matches) -> str:
     """A directory as the glob of the Parquet files in it."""
-    if stores.is_remote(path):
+    if files.is_remote(path):
         is_directory = (
-            not stores.on_web(path)
+            not files.on_web(path)
             and not has_magic(path)
             and (_reader_of(path) is None or not look(path))
         )
@@ -289,24 +248,6 @@ def _whole(path: str, look: lakes.Look = stores.matches) -> str:
 
 def _comes_from(source: object, package: str) -> bool:
     return any(c.__module__.split(".")[0] in (package, f"_{package}") for c in type(source).__mro__)
-
-
-def _is_frame(source: object) -> bool:
-    """Whether it is a table in memory, which has a better way to Arrow than as a stream."""
-    return isinstance(source, pa.Table) or any(
-        _comes_from(source, package) for package in ("duckdb", "pandas", "polars")
-    )
-
-
-def _rows_of(source: Any) -> lakes.Rows | None:  # noqa: ANN401
-    try:
-        return lakes.rows_of(source)
-    except ForeclickError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = stores.brief(error)
-        what = type(source).__name__
-        raise SourceError(f"the {what} cannot be read: {said}") from stores.harmless(error)
 
 
 def _show_rows(rows: lakes.Rows, engine: Any) -> Table:  # noqa: ANN401
@@ -323,72 +264,57 @@ def _show_rows(rows: lakes.Rows, engine: Any) -> Table:  # noqa: ANN401
 
 def _open_paths(paths: list[str], engine: Any) -> Table:  # noqa: ANN401
     home = default_engine() if engine is None else engine_of(engine)
-    if home.far and all(stores.is_remote(path) for path in paths):  # it reads them by itself
+    if home.far and all(files.is_remote(path) for path in paths):  # it reads them by itself
         return _read(home, paths, paths)
-    look = home.matches if home.reaches(paths) else stores.matches
+    look = home.matches if home.reaches(paths) else files.matches
     if len(paths) == 1:
         table = lakes.open_table(paths[0], look)
+        if table is not None and home.far:
+            raise SourceError(
+                f"{files.shown(paths[0])!r} is a Delta table, which is not read into {home.name}. "
+                'Open it there and give that table, spark.read.format("delta").load(…), or leave '
+                "engine= out."
+            )
         if table is not None:
-            return _open_table(table, paths[0], home)
-    whole = [_whole(path, look) for path in paths]
-    found = [look(path) for path in whole]
-    for path, files in zip(whole, found, strict=True):
-        if not files:
-            raise SourceError(stores.no_file(path))
-        lakes.refuse_files_of_tables(files, look)
-    _refuse_copies(home, whole, [file for files in found for file in files])
-    # What a store has is listed once, so that every scan reads the same files.
-    named = [
-        file
-        for path, files in zip(whole, found, strict=True)
-        for file in (files if stores.is_remote(path) else [path])
-    ]
-    return _read(home, whole, named)
-
-
-def _refuse_copies(home: Engine, paths: list[str], files: list[str]) -> None:
-    """Refuse a file that is given twice; those without rows, of quiet hours, may be alike."""
-    copies = stores.same_files(files)
-    if copies is not None:
+            with files.readable(f"the Delta table {files.shown(paths[0])!r}"):
+                rows = lakes.rows_of(table)
+            return _show_rows(rows, home)
+    paths = [_whole(path, look) for path in paths]
+    found = [look(path) for path in paths]
+    for path, mine in zip(paths, found, strict=True):
+        if not mine:
+            raise SourceError(files.no_file(path))
+        lakes.refuse_files_of_tables(mine, look)
+    copies = files.same_files([file for mine in found for file in mine])
+    if copies is not None:  # those without rows, of quiet hours, may be alike
         one = _read(home, paths, [copies[0]])
         if home.rows(one.query(f"SELECT * FROM {one.rows} AS s LIMIT 1")):
-            raise SourceError(stores.given_twice(*copies))
+            raise SourceError(files.given_twice(*copies))
+    named: list[str] = []
+    for path, mine in zip(paths, found, strict=True):
+        # What a store has is listed once, so that every scan reads the same files.
+        named += mine if files.is_remote(path) else [path]
+    return _read(home, paths, named)
 
 
-def _open_table(table: Any, path: str, home: Engine) -> Table:  # noqa: ANN401
-    if home.far:
-        raise SourceError(
-            f"{stores.shown(path)!r} is a {type(table).__module__.split('.')[0]} table, which is "
-            f"not read into {home.name}. Open it there and give that table, for instance "
-            'spark.read.format("delta").load(…), or leave engine= out.'
-        )
-    return _show_rows(_rows_of(table), home)
-
-
-def _read(home: Engine, paths: list[str], files: list[str]) -> Table:
+def _read(home: Engine, paths: list[str], named: list[str]) -> Table:
     """Files of one format as one table."""
     readers = {_reader_of(path): path for path in paths}
     if None in readers:
         raise SourceError(
-            f"{stores.shown(readers[None])!r} does not end in one of {', '.join(_READERS)}. Rename "
+            f"{files.shown(readers[None])!r} does not end in one of {', '.join(_READERS)}. Rename "
             "it, or read it yourself and hand over a data frame or an Ibis table."
         )
     if len(readers) > 1:
         one, other = list(readers.values())[:2]
         raise SourceError(f"{one!r} and {other!r} have different formats; read them one by one.")
-    try:
-        return home.read_files(str(*readers), files)
-    except ForeclickError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = stores.brief(error)
-        where = stores.shown(paths[0])
-        raise SourceError(f"{where!r} cannot be read: {said}") from stores.harmless(error)
+    with files.readable(repr(files.shown(paths[0]))):
+        return home.read_files(str(*readers), named)
 
 
 def _reader_of(path: str) -> str | None:
     """The function that reads a file, by its ending."""
-    name = Path(stores.shown(path))
+    name = Path(files.shown(path))
     suffixes = [s.lower() for s in name.suffixes if s.lower() not in (".gz", ".zst", "")]
     return _READERS.get(suffixes[-1]) if suffixes else None
 
@@ -452,3 +378,29 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_null(kind):  # a column of nothing but None
         return pa.int64()
     return kind
+
+
+def write_rows(rows: pa.Table, path: str | Path) -> None:
+    """Write rows to one file, Parquet or CSV by its ending.
+
+    Whoever reads a CSV file guesses types, and takes an empty text for nothing. Text that would
+    come back as another is refused, and no file is left behind.
+    """
+    with files.whole_file(files.checked_file(path)) as file:
+        if files.ending(str(path)) != ".csv":
+            pq.write_table(rows, file, compression="zstd")
+            return
+        write_csv(rows, file)
+        read = default_engine().read_files("read_csv", [str(file)]).to_pyarrow()
+        for name in rows.column_names:
+            if not pa.types.is_string(rows.schema.field(name).type):
+                continue
+            wrote, found = rows[name].unique(), read[name].unique()
+            if pa.types.is_string(found.type) or pa.types.is_integer(found.type):
+                there = pc.is_in(wrote, value_set=found.cast(pa.string()))
+                wrote = wrote.filter(pc.invert(there))
+            if len(wrote):
+                raise SourceError(
+                    f"{str(path)!r}: {name}={wrote[0].as_py()!r} would not be read again as it is, "
+                    "because a CSV file has no types and no empty text. Write a .parquet file."
+                )

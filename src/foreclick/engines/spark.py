@@ -35,8 +35,6 @@ class Spark(Engine):
 
         It can be recomputed from its lineage if an executor is lost.
         """
-        if not self.keeps:
-            return super().keep(step, table)
         name = self.unique(step)
         sql = f"SELECT * FROM {table.rows} AS s"
 
@@ -52,8 +50,6 @@ class Spark(Engine):
 
     def show(self, table: pa.Table) -> Table:
         """A view of rows that are sent there."""
-        if not self.keeps:
-            return super().show(table)
         return self.opened(self.connection.createDataFrame(table))
 
     def read_parquet(self, files: Sequence[str]) -> Table:

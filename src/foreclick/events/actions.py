@@ -21,19 +21,18 @@ from foreclick.events.columns import (
     real_sum,
 )
 from foreclick.events.ledger import Entries
-from foreclick.events.shown import ITEM, KEY, OUT, START, TIME, Parts, Shown, unnested
+from foreclick.events.shown import ITEM, KEY, START, TIME, Parts, Shown, unnested
 
 _COUNT, _SUM, _STATE = "__count_", "__sum_", "__state"
-_SEEN, _WHEN, _OUT, _OTHER = "__seen", "__when", "__excluded", "__other"
+_SEEN, _WHEN = "__seen", "__when"
 
-USED, NO_KEY, NOT_SHOWN, EARLY, LATE, LEFT_OUT, NO_LIST = range(7)
+USED, NO_KEY, NOT_SHOWN, EARLY, LATE, NO_LIST = range(6)
 _CAUSES = {
     NO_KEY: "without a list or an item",
     NO_LIST: "without a list",
     NOT_SHOWN: "on items that their list did not show",
     EARLY: "before their list",
     LATE: "outside the window",
-    LEFT_OUT: "on lists that are excluded",
 }
 
 
@@ -129,7 +128,7 @@ def _found(actions: Table, shown: Shown, window: int | None) -> Table:
     """The actions with the list that each belongs to, and what became of it (`_STATE`)."""
     judged, say = _lists_of(actions, shown), actions.engine.say
     unknown = any_null([f"s.{say.name(name)}" for name in (*shown.keys, ITEM)])
-    states = [(unknown, NO_KEY), (f"s.{_SEEN} = 0", NOT_SHOWN), (f"s.{_OUT} = 1", LEFT_OUT)]
+    states = [(unknown, NO_KEY), (f"s.{_SEEN} = 0", NOT_SHOWN)]
     if shown.timed:
         waited = f"s.{TIME} - s.{_WHEN}"
         states.append((f"s.{_WHEN} IS NULL" if shown.by_time else f"{waited} < 0", EARLY))
@@ -149,20 +148,14 @@ def _lists_of(actions: Table, shown: Shown) -> Table:
     rows, say = shown.table, actions.engine.say
     columns = actions.own(actions.columns)
     groups = ", ".join(value.text for value in columns.values())
-    there = f"o.{ITEM} IS NOT NULL"
-    columns[_SEEN] = Value(f"max(CASE WHEN {there} THEN 1 ELSE 0 END)", pa.int64())
+    there = f"CASE WHEN o.{ITEM} IS NOT NULL THEN 1 ELSE 0 END"
+    columns[_SEEN] = Value(f"max({there})", pa.int64())
     if shown.by_time:
-        there = f"o.{TIME} <= s.{TIME}"
-    usable = f"{there} AND o.{OUT} = 0" if OUT in rows.columns else there
-    if shown.by_time:
-        columns[_WHEN] = Value(f"max(CASE WHEN {usable} THEN o.{TIME} END)", pa.int64())
-        columns[START] = Value(f"max(CASE WHEN {usable} THEN o.{START} END)", pa.int64())
+        for name, own in ((_WHEN, TIME), (START, START)):
+            last = f"max(CASE WHEN o.{TIME} <= s.{TIME} THEN o.{own} END)"
+            columns[name] = Value(last, pa.int64())
     elif shown.timed:
         columns[_WHEN] = Value(f"min(o.{TIME})", pa.int64())
-    any_there, any_usable = (
-        f"max(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in (there, usable)
-    )
-    columns[_OUT] = Value(f"{any_there} - {any_usable}", pa.int64())
     on = equal((*shown.keys, ITEM), say)
     return actions.made(columns, f"LEFT JOIN {rows.rows} AS o ON {on} GROUP BY {groups}")
 
@@ -238,10 +231,9 @@ def account_lost(
 def earned(shown: Shown, hits: Table, names: Sequence[str]) -> Table:
     """The impressions with what they earned: 0 where nothing happened."""
     rows, say = shown.table, shown.table.engine.say
-    columns = rows.own([name for name in rows.columns if name != OUT])
+    columns = rows.own(rows.columns)
     for name in names:
         columns[name] = Value(f"coalesce(o.{say.name(name)}, 0)", hits.kinds.field(name).type)
     on = equal((*shown.lists, ITEM), say)
-    kept = f" WHERE s.{OUT} = 0" if OUT in rows.columns else ""
-    joined = rows.made(columns, f"LEFT JOIN {hits.rows} AS o ON {on}{kept}")
+    joined = rows.made(columns, f"LEFT JOIN {hits.rows} AS o ON {on}")
     return replace(joined, held=(rows, hits))

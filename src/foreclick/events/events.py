@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from foreclick.engines import Table, TableLike, bring, open_source
+from foreclick.engines import Table, TableLike, bring, filter_by, open_source
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.actions import Rewards, account_lost, earned, match
 from foreclick.events.columns import Name, in_shown, microseconds
@@ -47,13 +47,11 @@ def from_events(
     list_name: Name | None = None,
     window: float | timedelta | None = HALF_AN_HOUR,
     together: float | timedelta | None = None,
-    page: str | None = None,
-    page_size: int | None = None,
     period: str | None = None,
     unit: str | None = None,
     segments: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
-    exclude: Any = None,  # noqa: ANN401 - SQL text, a function of an Ibis table, or several
+    where: Any = None,  # noqa: ANN401 - SQL text or a function of an Ibis table
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
     engine: Any = None,  # noqa: ANN401 - a connection
@@ -88,13 +86,11 @@ def from_events(
         window: how long after its list an action may come: seconds, or a timedelta; None: ever.
         together: lists without an id that follow each other within this time, further and further
             down, are one list: its pages, or what a user scrolled to.
-        page: the number of a page, where positions count anew on each.
-        page_size: how many positions a page has; by default as many as any page of the log.
         period: as in `read_log`; by default the day of `time`.
         unit: the user or session of `shown`, as in `read_log`; by default the `session`.
         segments: as in `read_log`; or a mapping from names to columns.
         propensity: the probability of an item at its position.
-        exclude: as `where` in `read_log`, which rows of `shown` to leave out; or several of them.
+        where: as in `read_log`, which rows of `shown` count.
         invalid: as in `read_log`.
         depth: as in `read_log`.
         engine: as in `read_log`.
@@ -114,7 +110,6 @@ def from_events(
         >>> log.ledger.losses
         {'clicks without a list': 1}
     """
-    rules = exclude if isinstance(exclude, list | tuple) else [exclude]
     one_row_an_item = "item" if items is None else items
     parts = Parts(
         list_id=list_id,
@@ -126,20 +121,18 @@ def from_events(
         session=session,
         list_name=list_name,
         together=None if together is None else microseconds(together, "together"),
-        page=page,
-        page_size=page_size,
         period=period,
         unit=in_shown(session) if unit is None and session is not None else unit,
         segments=_segments(segments),
         propensity=propensity,
-        exclude=tuple(rule for rule in rules if rule is not None),
     )
     wanted = _rewards(action, rewards, values)
     lasts = None if window is None else microseconds(window, "window")
-    home, table = open_source(shown, engine)
-    _, did = open_source(actions, engine or home)
-    if did.engine != home:
-        table, did = (bring(one, home.workplace) for one in (table, did))
+    table = filter_by(open_source(shown, engine), where)
+    did = open_source(actions, engine or table.engine)
+    if did.engine != table.engine:
+        home = table.engine.workplace
+        table, did = bring(table, home), bring(did, home)
     entries = Entries()
     lists = open_shown(table, parts, entries)
     hits = match(did, lists, parts, wanted, lasts, entries)

@@ -165,7 +165,7 @@ def algolia(
 
 def _plain(source: TableLike, engine: Any) -> Table:  # noqa: ANN401 - a connection
     """A tracker's table in the words of its documentation: not in `_source`, not in capitals."""
-    _, table = open_source(source, engine)
+    table = open_source(source, engine)
     say, source_of = table.engine.say, "_source"
     if source_of in table.columns and kind_of(table.kinds.field(source_of).type) == STRUCT:
         fields = table.kinds.field(source_of).type

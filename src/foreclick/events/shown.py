@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Table, Value, flag_by, whole_sum
+from foreclick.engines import Table, Value, whole_sum
 from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, is_numeric, kind_of
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
@@ -27,9 +26,9 @@ from foreclick.events.columns import (
 from foreclick.events.ledger import Entries
 from foreclick.words import number_of
 
-KEY, START, TIME, PLACE, ITEM, OUT = "__key_", "__start", "__time", "__place", "__item", "__out"
+KEY, START, TIME, PLACE, ITEM = "__key_", "__start", "__time", "__place", "__item"
 CONTEXT, PERIOD, UNIT, PROPENSITY = "__context", "__period", "__unit", "__propensity"
-_PAGE, _OFFSET, _ROWS, _PLACES, _TURN = "__page", "__offset", "__rows", "__places", "__turn"
+_OFFSET, _ROWS, _PLACES, _TURN = "__offset", "__rows", "__places", "__turn"
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,10 @@ class Parts:
     session: Name | None
     list_name: Name | None
     together: int | None
-    page: str | None
-    page_size: int | None
     period: str | None
     unit: str | None
     segments: Mapping[str, str]
     propensity: str | None
-    exclude: tuple[Any, ...]
 
     @property
     def keys(self) -> dict[str, Name]:
@@ -104,39 +100,50 @@ class Shown:
 def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
     """The impressions of a table, one row an item or one row a list."""
     say = table.engine.say
-    for i, rule in enumerate(parts.exclude):
-        table = flag_by(table, rule, f"{OUT}_{i}")
     if parts.items is not None:
         table = unnested(table, in_shown(parts.items), offset=True)
     columns = _columns(table, parts)
     keys = tuple(name for name in columns if name.startswith(KEY))
-    by_gaps = parts.list_id is None and parts.together is not None
-    facts = _facts(columns, table, by_gaps=by_gaps)
+    missing = any_null([columns[n].text for n in (*keys, ITEM, PLACE)])
+    wanted = {
+        "rows": Value("count(*)", pa.int64()),
+        "missing": count_of(missing),
+        "first": Value(f"min({columns[PLACE].text})", pa.int64()),
+        "last": Value(f"max({columns[PLACE].text})", pa.int64()),
+    }
+    if parts.list_id is None and parts.together is not None and TIME in columns:
+        # Where lists are known by gaps between times, an impression without has none.
+        wanted["untimed"] = count_of(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
+    if TIME in columns and is_numeric(columns[TIME].kind):
+        wanted["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
+    facts = table.asked(wanted)
     entries.count("impressions", facts["rows"])
     done = "left out"
     entries.odd("impressions without a list, an item or a position", facts["missing"], done)
     entries.odd(
         "impressions without a time, which their list is known by", facts.get("untimed", 0), done
     )
-    entries.odd("impressions that are excluded", facts.get("excluded", 0), done)
-    there = " AND ".join(f"{columns[name].text} IS NOT NULL" for name in (*keys, ITEM, PLACE))
     if facts["rows"] and facts["missing"] == facts["rows"]:
         raise InvalidLogError(
             f"none of {number_of(facts['rows'], 'impression')} has a list, an item and a position: "
             f"{', '.join(f'{role}={name!r}' for role, name in parts.named().items())}. Check these "
             "columns; without positions, give position=None for the places in items=."
         )
-    columns[PLACE] = _from_one(table, columns, facts, parts, entries)
+    place, first = say.cast(columns[PLACE].text, "whole"), facts["first"]
+    if first is not None and first not in (0, 1):
+        entries.note(f"The lowest position is {first}: positions above were never logged.")
+    if first == 0 and parts.position is not None:
+        entries.note("Positions count from 0 in the source; in the log they count from 1.")
+    columns[PLACE] = Value(f"{place} + 1" if first == 0 else place, pa.int64())
     if parts.time is not None:
         raw = columns[TIME]
         columns[TIME] = instant(raw, facts.get("latest"), say)
         if parts.period is None:
             columns[PERIOD] = day(raw, columns[TIME], say)
-    columns.pop(_PAGE, None)
-    rows = table.made(columns, f"WHERE {there}")
+    rows = table.made(columns, f"WHERE NOT ({missing})")
     listed = tuple(n for n in (CONTEXT, PERIOD, UNIT, *parts.segments) if n in columns)
     deepest = facts["last"] + (facts["first"] == 0) if facts["rows"] > facts["missing"] else None
-    found = Shown(rows, keys, keys, listed, None if parts.page or parts.exclude else deepest)
+    found = Shown(rows, keys, keys, listed, deepest)
     return found if parts.list_id is not None else _by_time(found, parts.together)
 
 
@@ -173,8 +180,6 @@ def _columns(table: Table, parts: Parts) -> dict[str, Value]:
     if kind_of(columns[PLACE].kind) != WHOLE:
         kind = called(columns[PLACE].kind)
         raise SourceError(f"position={parts.position!r} must hold integers, not {kind}.")
-    if parts.page is not None:
-        columns[_PAGE] = column_of(table, parts.page, "page")
     if parts.time is not None:
         columns[TIME] = column_of(table, in_shown(parts.time), "time")
     named = {CONTEXT: parts.context, PERIOD: parts.period, UNIT: parts.unit}
@@ -182,61 +187,7 @@ def _columns(table: Table, parts: Parts) -> dict[str, Value]:
     for name, column in named.items():
         if column is not None:
             columns[name] = column_of(table, column, name.strip("_"))
-    if parts.exclude:
-        out = " OR ".join(f"s.{OUT}_{i} = 1" for i in range(len(parts.exclude)))
-        columns[OUT] = Value(f"CASE WHEN {out} THEN 1 ELSE 0 END", pa.int64())
     return columns
-
-
-def _facts(columns: Mapping[str, Value], table: Table, *, by_gaps: bool) -> dict[str, Any]:
-    """What must be known of all impressions before they can be read.
-
-    Args:
-        columns: the parts of impressions.
-        table: where they are.
-        by_gaps: whether lists are known by gaps between times, so that one without has none.
-    """
-    needed = [columns[n].text for n in columns if n in (PLACE, ITEM) or n.startswith(KEY)]
-    missing, place = any_null(needed), columns[PLACE].text
-    wanted = {
-        "rows": Value("count(*)", pa.int64()),
-        "missing": count_of(missing),
-        "first": Value(f"min({place})", pa.int64()),
-        "last": Value(f"max({place})", pa.int64()),
-    }
-    if by_gaps and TIME in columns:
-        wanted["untimed"] = count_of(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
-    if _PAGE in columns:
-        wanted["first_page"] = Value(f"min({columns[_PAGE].text})", pa.int64())
-    if OUT in columns:
-        wanted["excluded"] = whole_sum(columns[OUT].text, table.engine.say)
-    if TIME in columns and is_numeric(columns[TIME].kind):
-        wanted["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
-    return table.asked(wanted)
-
-
-def _from_one(
-    table: Table,
-    columns: Mapping[str, Value],
-    facts: Mapping[str, Any],
-    parts: Parts,
-    entries: Entries,
-) -> Value:
-    """Places that count from 1, over all pages of a search."""
-    first, last, say = facts["first"], facts["last"], table.engine.say
-    place = say.cast(columns[PLACE].text, "whole")
-    if first is not None and first not in (0, 1):
-        entries.note(f"The lowest position is {first}: positions above were never logged.")
-    if first == 0:
-        place = f"{place} + 1"
-        if parts.position is not None:
-            entries.note("Positions count from 0 in the source; in the log they count from 1.")
-    if _PAGE in columns:
-        size = parts.page_size or (last or 0) + (first == 0)
-        entries.note(f"Pages have {size} positions; those of one list are put together.")
-        page = say.cast(columns[_PAGE].text, "whole")
-        place = f"{place} + ({page} - {facts['first_page'] or 0}) * {size}"
-    return Value(place, pa.int64())
 
 
 def _by_time(shown: Shown, together: int | None) -> Shown:
@@ -276,10 +227,8 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
     columns = rows.own(names)
     groups = ", ".join(value.text for value in columns.values())
     for name in rows.columns:
-        if name not in names:  # an item that was excluded once is excluded
-            pick = "max" if name == OUT else "min"
-            kind = rows.kinds.field(name).type
-            columns[name] = Value(f"{pick}(s.{say.name(name)})", kind)
+        if name not in names:
+            columns[name] = Value(f"min(s.{say.name(name)})", rows.kinds.field(name).type)
     columns[_ROWS] = Value("count(*)", pa.int64())
     columns[_PLACES] = Value(f"count(DISTINCT s.{PLACE})", pa.int64())
     once = rows.made(columns, f"GROUP BY {groups}")

@@ -170,7 +170,6 @@ def read_log(
     item: str | None = None,
     click: str | None = None,
     engine: Any = None,  # noqa: ANN401 - an Ibis connection
-    read_only: bool = False,
 ) -> Log:
     """Read a click log where it lives, check it, and compress it in one pass.
 
@@ -205,10 +204,6 @@ def read_log(
         click: see `layout`.
         engine: the connection (of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark) to open
             the source in; by default DuckDB in this process.
-        read_only: create nothing where the log lives. Only Spark, and a connection of DuckDB of
-            your own, would otherwise hold the tally, in temporary views and tables; everywhere else
-            it is one SELECT, fetched in batches and kept here. It stays so for other tables of the
-            same connection, such as a candidate's.
 
     Raises:
         InvalidLogError: rows break the rules of a log, or there are none.
@@ -248,7 +243,7 @@ def read_log(
         position=(position or "position") if long else None,
         item=(item or "item") if long else None,
     )
-    _, table = open_source(source, engine, read_only=read_only)
+    table = open_source(source, engine)
     table = with_segments(filter_by(table, where), segments)
     roles = expanded(roles, table.columns)
     with unchanged(source):

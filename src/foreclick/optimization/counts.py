@@ -28,7 +28,7 @@ from foreclick.batches import (
 )
 from foreclick.batches.batch import paired
 from foreclick.engines import HASHES, hashed_here
-from foreclick.engines.mixing import GOLDEN, mixed
+from foreclick.engines.base import GOLDEN, mixed
 from foreclick.logs import N
 from foreclick.optimization.rates import SlotCounts
 from foreclick.policies import Policy

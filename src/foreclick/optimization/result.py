@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import sums
-from foreclick.engines import write_readable
+from foreclick.engines import write_rows
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
 from foreclick.policies import Lists
 from foreclick.questions.answers import line_of
@@ -111,7 +111,7 @@ class Optimized(Result):
         The columns are `context`, `item_1` …, `probability`, and whether the context is `changed`;
         the lists of a context stand together, the likeliest first.
         """
-        write_readable(self.policy.table, path)
+        write_rows(self.policy.table, path)
 
 
 _HALF = 0.5

@@ -267,14 +267,14 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of a small table of constraints."""
     if source is None:
         return []
-    engine, table = open_source(source)
+    table = open_source(source)
     missing = [c for c in columns if c not in table.columns]
     if missing:
         raise PolicyError(
             f"the table needs the columns {', '.join(columns)}, and {missing[0]!r} is not there."
             f"{did_you_mean(missing[0], table.columns)} It has {', '.join(table.columns)}."
         )
-    return engine.rows(table.select(*columns))
+    return table.engine.rows(table.select(*columns))
 
 
 def _judged(

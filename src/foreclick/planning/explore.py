@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from foreclick import inference
 from foreclick.batches import Floats, count_periods, sums
-from foreclick.engines import write_readable
+from foreclick.engines import write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
@@ -85,7 +85,7 @@ class Explored(Result):
 
     def write(self, path: str | Path) -> None:
         """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it."""
-        write_readable(self.policy.table, path)
+        write_rows(self.policy.table, path)
 
 
 @verb(

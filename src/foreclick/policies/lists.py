@@ -102,7 +102,7 @@ class Lists(ListPolicy):
     def _source(self) -> Table:
         if isinstance(self.table, Scores):
             return self.table.ranked(self.context)
-        return open_source(self.table)[1]
+        return open_source(self.table)
 
     @property
     def _columns(self) -> Sequence[str]:
@@ -331,7 +331,7 @@ class Ranking(Lists):
             >>> Ranking.from_scores(scores, k=10)
             Ranking(1 context, lists of up to 2 items)
         """
-        return cls(Scores(open_source(table)[1], item, score, k), context)
+        return cls(Scores(open_source(table), item, score, k), context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,7 +437,7 @@ def as_policy(candidate: PolicyLike, names: Names | None = None, name: str = "ca
             return candidate.named(called)
         if is_run(candidate) or _is_listed(candidate, called.get(CONTEXT)):
             return Ranking(candidate)
-        table = open_source(candidate)[1]
+        table = open_source(candidate)
         return Ranking(table, **named_as(table.columns, (CONTEXT, ITEMS), called)).named(called)
     except (SourceError, PolicyError, InvalidLogError) as error:
         remedy = " Name them: fc.Ranking(table, context=…, items=…)." * (

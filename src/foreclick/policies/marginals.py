@@ -58,7 +58,7 @@ class Marginals(Policy):
 
     @cached_property
     def _source(self) -> Table:
-        return open_source(self.table)[1]
+        return open_source(self.table)
 
     @property
     def _lacks(self) -> list[str]:

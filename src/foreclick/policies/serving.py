@@ -163,7 +163,7 @@ def _number_at(parts: str) -> str:
 
 def _asked(requests: TableLike, request: str, context: str | None, salt: str) -> Table:
     """The requests in this process, each with its number."""
-    _, table = open_source(requests)
+    table = open_source(requests)
     for role, column in ((REQUEST, request), (CONTEXT, context)):
         if column is not None and column not in table.columns:
             raise SourceError(

@@ -35,8 +35,7 @@ from foreclick.questions.replayed import Replay, named
 from foreclick.questions.traffic import traffic_notes
 from foreclick.questions.verdicts import Claims, Pair, evidence_of, judged
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, settle
-from foreclick.tallies.parts import counts, part, with_text
+from foreclick.tallies.base import Tally, counts, part, settle, with_text
 from foreclick.words import few, number_of, one_of
 
 CONTROLS = ("control", "a", "off", "baseline", "base", "production", "0", "false")

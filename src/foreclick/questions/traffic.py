@@ -13,8 +13,7 @@ from foreclick.batches import Floats, Ints
 from foreclick.engines import BUCKETS
 from foreclick.inference import student
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, N
-from foreclick.tallies.base import Tally
-from foreclick.tallies.parts import counts
+from foreclick.tallies.base import Tally, counts
 from foreclick.words import few, number_of
 
 PLANNED = sorted({n / 20 for n in range(1, 20)} | {1 / 3, 2 / 3, 0.01, 0.02, 0.98, 0.99})

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foreclick.engines.mixing import GOLDEN, mixed
+from foreclick.engines.base import GOLDEN, mixed
 from foreclick.errors import SimulationError
 from foreclick.policies import PolicyLike
 from foreclick.simulate.truth import value_of

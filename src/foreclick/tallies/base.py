@@ -7,14 +7,17 @@ the day where its logs are, and everything else works on the small tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from foreclick.engines import (
     DUCKDB,
@@ -25,38 +28,24 @@ from foreclick.engines import (
     Value,
     bring,
     default_engine,
+    opened,
     state,
 )
 from foreclick.engines.kinds import loose
 from foreclick.errors import TallyError
 from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
-from foreclick.tallies.files import (
-    GROUP_ROWS,
-    count_rows,
-    fits,
-    in_batches,
-    integer_columns,
-    narrowed,
-    read_sorted,
-    widened,
-    write_sorted,
-)
-from foreclick.tallies.metadata import SCHEMA_VERSION
+from foreclick.tallies.files import GROUP_ROWS, read_sorted, write_sorted
 from foreclick.tallies.sums import sum_of
-from foreclick.tallies.weights import weights_of
 from foreclick.words import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
-_OF, _WEIGHT = "of", "weight"
 _TALLY, _HOME, _SORTED = "tally", "home", "sorted"
 
 
@@ -77,8 +66,7 @@ class Tally:
         brought: the compact rows that these are a copy of, if those lie in another engine.
         learnt: what estimators have learnt of it, so that they need not look again; by its table,
             because a tally that was altered shares it.
-        files: the Parquet files that hold exactly these rows, if they lie in files.
-        in_order: whether each file is sorted by `Shape.order`.
+        files: the Parquet files that hold exactly these rows, each sorted, if they lie in files.
         names: what the log's own columns are called, by their roles; the context's is None if it
             has none. A candidate's table may call them alike.
         notes: what the reader of an answer should know of how the log was read.
@@ -96,7 +84,6 @@ class Tally:
     brought: Table | None = None
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
-    in_order: bool = field(default=False, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
     states: tuple[dict[str, Any], ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -139,13 +126,16 @@ class Tally:
     def row_count(self) -> int:
         """The number of rows: of a tally in files by their footers, else by a query."""
         if self.files:
-            return count_rows(self.files)
+            rows = 0
+            for file in self.files:
+                with opened(file) as found:
+                    rows += pq.read_metadata(found).num_rows
+            return rows
         return int(self.stored.asked({"n": Value("count(*)", pa.int64())})["n"])
 
     def counts(self) -> dict[str, Any]:
         """How many records and rows there are."""
-        kind = self._schema.field(N).type
-        records = Value(f"coalesce({self.stored.total(N)}, 0)", kind)
+        records = Value(f"coalesce({self.stored.total(N)}, 0)", self.stored.kinds.field(N).type)
         return self.stored.asked({"records": records, "rows": Value("count(*)", pa.int64())})
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
@@ -160,18 +150,16 @@ class Tally:
         Args:
             rows: the most that a batch holds.
         """
-        schema = self._schema
-        file = self._sorted_file()
-        if file is not None:
-            yield from read_sorted(file, schema, rows)
+        schema = loose(self.stored.kinds)
+        if len(self.files) == 1:
+            yield from read_sorted(self.files[0], schema, rows)
             self._refuse_changed()
-            return
-        if self.row_count() <= SORT_ROWS:
-            ordered = _ordered(self._here(), self.shape.order).to_pyarrow()
+        elif self.row_count() <= SORT_ROWS:
+            ordered = _ordered(self._here(), self.shape.order).to_pyarrow().cast(schema)
             self._refuse_changed()
-            yield from in_batches(ordered.cast(schema), rows)
-            return
-        yield from read_sorted(self._sorted_scratch().path, schema, rows)
+            yield from ordered.combine_chunks().to_batches(max_chunksize=rows)
+        else:
+            yield from read_sorted(self._sorted_scratch().path, schema, rows)
 
     def _refuse_changed(self) -> None:
         """Refuse rows of files that have changed meanwhile: passes would not be of the same log."""
@@ -191,15 +179,6 @@ class Tally:
         found: ScratchFile = self.learnt[key][1]
         return found
 
-    @property
-    def _schema(self) -> pa.Schema:
-        """The columns of the compact rows in Arrow, none of them marked as never NULL."""
-        return widened(loose(self.stored.kinds), self.shape)
-
-    def _sorted_file(self) -> str | None:
-        """The file that holds exactly these rows in order, if there is one."""
-        return self.files[0] if self.in_order and len(self.files) == 1 else None
-
     def _here(self) -> Table:
         """The compact rows where they can be put in order: in DuckDB.
 
@@ -207,76 +186,72 @@ class Tally:
         """
         return bring(self.stored, default_engine()) if self.stored.engine.far else self.stored
 
-    def _with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
+    def with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
         """This tally with other compact rows of the same shape."""
-        return replace(self, stored=table, files=(), in_order=False, **changes)
-
-    def _at_home(self) -> Tally:
-        """A copy in the DuckDB of this process."""
-        home = default_engine()
-        here = bring(self.stored, home)
-        return self._with_rows(here, engine=home, source=self.engine.name, brought=self.stored)
+        return replace(self, stored=table, files=(), states=(), **changes)
 
     @checked()
-    def weigh(
-        self, *, half_life: float | None = None, weights: Mapping[Any, float] | None = None
-    ) -> Tally:
-        """The same tally with the records of a period counted as much as it weighs.
+    def weigh(self, *, half_life: float) -> Tally:
+        """The same tally with the records of earlier periods counted less.
 
         Args:
             half_life: how many days (or steps of a numbered period) make a record count half as
                 much as one of the latest period.
-            weights: how much the records of a period count, by period; 1 for those not named, and
-                0 leaves one out.
         """
-        if not self.shape.period:
-            raise TallyError(
-                "half_life= and weights= are about periods, and the tally was made without. Read "
-                "the log with period=…."
-            )
         stored, say = self.stored, self.stored.engine.say
-        periods = [period for period in distinct(stored, PERIOD).to_pylist() if period is not None]
-        weight = weights_of(periods, half_life, weights or {})
-        kind = pa.schema({_OF: stored.kinds.field(PERIOD).type, _WEIGHT: pa.float64()})
-        by_period = pa.table({_OF: list(weight), _WEIGHT: list(weight.values())}, schema=kind)
+        periods = self._known_periods("half_life= is about periods, and the tally has none.")
+        weight = {}
+        for period in periods.drop_null().to_pylist():
+            try:
+                age = pc.max(periods).as_py() - period
+                steps = age.total_seconds() / 86_400 if isinstance(age, timedelta) else float(age)
+            except TypeError as error:
+                raise TallyError(
+                    f"half_life= needs periods that are dates or numbers, not {period!r}."
+                ) from error
+            weight[period] = float(0.5 ** (steps / half_life))
+        kind = pa.schema({"of": periods.type, "weight": pa.float64()})
+        by_period = pa.table({"of": list(weight), "weight": list(weight.values())}, schema=kind)
         weighing = stored.engine.show(by_period)
         columns = stored.own(stored.columns)
         less = f"{say.cast(columns[N].text, 'real')} * coalesce(w.weight, {say.number_of(1)})"
-        on = f"{weighing.rows} AS w ON s.{PERIOD} = w.{say.name(_OF)}"
+        on = f"{weighing.rows} AS w ON s.{PERIOD} = w.{say.name('of')}"
         joined = stored.made(columns | {N: Value(less, pa.float64())}, f"LEFT JOIN {on}")
-        kept = joined.query(f"SELECT * FROM {joined.rows} AS s WHERE s.n > 0")
-        return self._with_rows(replace(kept, held=(stored, weighing)), decayed=True)
+        return self.with_rows(replace(joined, held=(stored, weighing)), decayed=True)
 
     def after(self, period: object) -> Tally:
-        """The records of later periods."""
-        if not self.shape.period:
-            raise TallyError(
-                "the tally was made without periods, so that nothing is later. Read the log with "
-                "period=…."
-            )
-        periods = distinct(self.stored, PERIOD)
+        """The records of later periods, and those without one."""
+        periods = self._known_periods("the tally was made without periods, so nothing is later.")
         try:
             until = pa.scalar(period).cast(periods.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise TallyError(f"{period!r} is no period of a log of {periods.type}.") from error
-        known = [one for one in periods.to_pylist() if one is not None]
-        early = [one for one in known if one <= until.as_py()]
-        if len(early) == len(known):
+        early = periods.filter(pc.less_equal(periods, until))
+        if len(early) == len(periods.drop_null()):
             raise TallyError(f"no record of the log is later than {period!r}.")
-        kept = self.weigh(weights=dict.fromkeys(early, 0.0)) if early else self
-        return replace(kept, decayed=self.decayed)
+        if not len(early):
+            return self
+        stored = self.stored
+        leave = stored.engine.show(pa.table({"of": early}))
+        on = f"{leave.rows} AS o ON s.{PERIOD} = o.{stored.engine.say.name('of')}"
+        later = stored.made(
+            stored.own(stored.columns),
+            f"LEFT JOIN {on} WHERE o.{stored.engine.say.name('of')} IS NULL",
+        )
+        return self.with_rows(replace(later, held=(stored, leave)))
+
+    def _known_periods(self, said: str) -> pa.ChunkedArray:
+        if not self.shape.period:
+            raise TallyError(f"{said} Read the log with period=….")
+        return distinct(self.stored, PERIOD)
 
     def write_parquet(self, path: str | Path) -> None:
         """Write the compact rows in order to one Parquet file, with its schema version.
-
-        Integers are written as 32 bits where all of a column fit.
 
         Args:
             path: of the file, or its URL. It is there completely or not at all.
         """
         meta = {
-            "version": SCHEMA_VERSION,
-            "sorted": True,
             "shape": self.shape.to_dict(),
             "dropped": self.dropped,
             "dropped_rows": self.dropped_rows,
@@ -291,21 +266,8 @@ class Tally:
     def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
         """The compact rows in order, to a file that is there completely or not at all."""
         here = self._here()
-        schema = narrowed(self._schema, self._narrow_columns(here))
-        ordered = _ordered(here, self.shape.order)
-        write_sorted(here.engine.batches(ordered), schema, path, meta, quick=quick)
-
-    def _narrow_columns(self, table: Table) -> list[str]:
-        """Columns whose values all fit in 32 bits."""
-        together = integer_columns(self._schema, self.shape)
-        names = [name for some in together for name in some]
-        if not names:
-            return []
-        bounds = [f"{f}({DUCKDB.name(name)})" for name in names for f in ("min", "max")]
-        sql = f"SELECT {', '.join(f'{b} AS b{i}' for i, b in enumerate(bounds))} FROM {table.rows}"
-        found = list(table.engine.ask(sql).to_pylist()[0].values())
-        narrow = {name: fits(*found[2 * i : 2 * i + 2]) for i, name in enumerate(names)}
-        return [name for some in together if all(narrow[c] for c in some) for name in some]
+        ordered = here.engine.batches(_ordered(here, self.shape.order))
+        write_sorted(ordered, loose(self.stored.kinds), path, meta, quick=quick)
 
     def _periods(self) -> list[str] | None:
         """The periods as text, if they are few: tallies of different ones need no adding up."""
@@ -394,9 +356,13 @@ def settle(log: LogLike) -> tuple[Tally, list[str]]:
         return counted, [*notes, said]
     key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
     if key not in counted.learnt:
-        counted.learnt[key] = counted._at_home()  # noqa: SLF001 - a part of Tally
-    here: Tally = counted.learnt[key]
-    return here, [*notes, _came_home(here)]
+        home = default_engine()
+        here = bring(counted.stored, home)
+        counted.learnt[key] = counted.with_rows(
+            here, engine=home, source=counted.engine.name, brought=counted.stored
+        )
+    brought: Tally = counted.learnt[key]
+    return brought, [*notes, _came_home(brought)]
 
 
 def _came_home(tally: Tally) -> str:
@@ -406,3 +372,28 @@ def _came_home(tally: Tally) -> str:
 
 FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
+
+
+def with_text(tally: Tally, names: Sequence[str]) -> Tally:
+    """The same tally with some columns as text."""
+    table, say = tally.stored, tally.stored.engine.say
+    for name in names:
+        table = table.with_column(name, say.cast(say.column(name), "text"), pa.string())
+    return tally.with_rows(table.select(*tally.shape.stored), learnt={})
+
+
+def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
+    """The records that have one of these texts in a column."""
+    stored, say = tally.stored, tally.stored.engine.say
+    some = " OR ".join(f"{say.column(column)} = {say.literal(text)}" for text in texts)
+    rows = f"SELECT * FROM {stored.rows} AS s WHERE {some}"
+    return tally.with_rows(stored.query(rows), learnt={})
+
+
+def counts(tally: Tally, columns: Sequence[str]) -> pa.Table:
+    """How many records have each combination of values, as the column `n`."""
+    stored = tally.stored
+    keys = ", ".join(map(stored.engine.say.name, columns))
+    sql = f"SELECT {keys}, {stored.total(N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
+    kinds = pa.schema([stored.kinds.field(name) for name in (*columns, N)])
+    return stored.engine.ask(sql, kinds)

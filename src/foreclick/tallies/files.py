@@ -1,60 +1,98 @@
 """Files of tallies: Parquet, with the rows in order, written and read part by part.
 
 The rows of a file are sorted by `Shape.order`, and a row group ends where a context does, so a
-reader that holds one row group in memory sees whole contexts.
+reader that holds one row group in memory sees whole contexts. A file's metadata have a digest of
+all its bytes; while it is computed, zeros stand in its place. What has the right digest is as it
+was written, so nothing else of it is checked.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from foreclick.engines import given_twice, opened, read_schemas, same_files, whole_file
-from foreclick.errors import SourceError, TallyError
-from foreclick.logs import CONTEXT, N, Shape
+from foreclick.engines import opened, whole_file
+from foreclick.errors import TallyError
+from foreclick.logs import CONTEXT, N
 from foreclick.secrets import printable
-from foreclick.tallies.metadata import KEY, checked_metadata
-from foreclick.tallies.seal import BLANK, DIGEST, seal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GROUP_ROWS = 250_000
 """Rows of a row group, about."""
 
-_INT32 = range(-(2**31), 2**31)
+VERSION = 3
+"""Of the format; files of others are not read."""
+
+_KEY, _DIGEST = b"foreclick", "digest"
+_BLANK = "0" * 32
+_MARK = f'"{_DIGEST}": "'.encode()
+_CHUNK = 1 << 20
 
 
-def described(path: str | list[str]) -> dict[str, tuple[dict[str, Any], pa.Schema]]:
-    """What each tally says of itself, and its columns, by file."""
+def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
+    """What a tally's file says of itself; None if it is the file of something else."""
+    text = (schema.metadata or {}).get(_KEY)
+    if text is None:
+        return None
     try:
-        schemas = read_schemas(path)
-    except SourceError as error:
-        raise TallyError(f"no tally: {error}") from error
-    found, copies = {}, same_files(list(schemas))
-    known: dict[str, str] = {}
-    for file, schema in schemas.items():
-        meta = checked_metadata(file, schema)
-        other = known.setdefault(meta.get(DIGEST, file), file)
-        copies = copies or (None if other == file else (other, file))  # in a store, for instance
-        found[file] = (meta, schema.remove_metadata())
-    if copies:
-        raise TallyError(given_twice(*copies))
-    return found
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
 
 
-def count_rows(files: Iterable[str]) -> int:
-    """How many rows some Parquet files have, by their footers."""
-    rows = 0
-    for file in files:
-        with opened(file) as found:
-            rows += pq.read_metadata(found).num_rows
-    return rows
+def checked_metadata(file: str, schema: pa.Schema) -> dict[str, Any]:
+    """The same of a file that must be a tally of this version."""
+    meta = metadata_of(schema)
+    if meta is None:
+        raise TallyError(f"{file!r} is not a tally. Make one with fc.tally(log).write_parquet.")
+    if meta.get("version") != VERSION:
+        version = repr(meta.get("version"))[:60]
+        raise TallyError(
+            f"{file!r} has the tally schema {version}, this foreclick reads {VERSION}. Tally the "
+            "log again with this version."
+        )
+    return meta
+
+
+def check_digest(path: str, meta: dict[str, Any], name: str) -> None:
+    """Refuse a file that is not as it was written, or without rows.
+
+    Args:
+        path: of the file, on this machine.
+        meta: what it says of itself.
+        name: what the user calls it.
+    """
+    with Path(path).open("rb") as file:
+        written = meta.get(_DIGEST)
+        if not isinstance(written, str) or _digest(file, written)[0] != written:
+            raise TallyError(
+                f"{name!r} is not as it was written: its digest is another. Copy it again, or "
+                "tally the log again."
+            )
+    if not meta["rows"]:
+        raise TallyError(f"{name!r} is a tally without rows. Tally the log again.")
+
+
+def _digest(file: IO[bytes], written: str) -> tuple[str, int]:
+    """The digest of a Parquet file that has this one in it, and where its footer begins."""
+    file.seek(-8, 2)
+    end = file.tell()
+    start = max(end - int.from_bytes(file.read(4), "little"), 0)
+    found, left = blake2b(digest_size=len(_BLANK) // 2), start
+    file.seek(0)
+    while left:
+        chunk = file.read(min(left, _CHUNK))
+        found.update(chunk)
+        left -= len(chunk)
+    found.update(file.read().replace(written.encode(), _BLANK.encode()))
+    return found.hexdigest(), start
 
 
 def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
@@ -70,12 +108,7 @@ def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBa
                 raise TallyError(
                     f"{file!r} is damaged: {said}. Copy it again, or tally the log again."
                 ) from error
-            yield from in_batches(whole, rows)
-
-
-def in_batches(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """A table in batches of at most so many rows."""
-    yield from table.combine_chunks().to_batches(max_chunksize=rows)
+            yield from whole.combine_chunks().to_batches(max_chunksize=rows)
 
 
 def write_sorted(
@@ -107,10 +140,14 @@ def write_sorted(
                 writer.write_table(group.cast(schema), row_group_size=group.num_rows)
                 rows += group.num_rows
                 records += pc.sum(group[N]).as_py()
-            counts = {"rows": rows, "records": records, DIGEST: BLANK}
-            writer.add_key_value_metadata({KEY: json.dumps(meta | counts)})
+            counts = {"version": VERSION, "rows": rows, "records": records, _DIGEST: _BLANK}
+            writer.add_key_value_metadata({_KEY: json.dumps(meta | counts)})
         if not quick:
-            seal(partial)
+            with partial.open("rb+") as file:
+                digest, start = _digest(file, _BLANK)
+                file.seek(start)
+                file.seek(start + file.read().rindex(_MARK) + len(_MARK))
+                file.write(digest.encode())
 
 
 def whole_contexts(
@@ -130,7 +167,11 @@ def whole_contexts(
         count += batch.num_rows
         while count > rows:
             table = pa.Table.from_batches(held)
-            end = _end(table[CONTEXT], rows) or (rows if cut else 0)
+            here = table[CONTEXT][rows]
+            end = pc.index(table[CONTEXT], here).as_py()  # before the context that goes on there
+            if not end:  # or behind it
+                end = max(pc.index(pc.not_equal(table[CONTEXT], here), True).as_py(), 0)
+            end = end or (rows if cut else 0)
             if not end:  # the context may go on in the next batch
                 held = table.combine_chunks().to_batches()
                 break
@@ -138,41 +179,3 @@ def whole_contexts(
             held, count = table.slice(end).to_batches(), count - end
     if count:
         yield pa.Table.from_batches(held)
-
-
-def _end(context: pa.ChunkedArray, rows: int) -> int:
-    """Where to cut: before the context that goes on at `rows`, or behind it; 0 for nowhere."""
-    here = context[rows]
-    before = pc.index(context, here).as_py()
-    if before:
-        return int(before)
-    others = pc.index(pc.not_equal(context, here), True).as_py()
-    return max(int(others), 0)
-
-
-def integer_columns(schema: pa.Schema, shape: Shape) -> list[list[str]]:
-    """Columns that are 64-bit integers in memory and may be narrower in a file; items together."""
-    together = [[CONTEXT], shape.items, *([name] for name in shape.masks), [N]]
-    return [names for names in together if pa.types.is_integer(schema.field(names[0]).type)]
-
-
-def narrowed(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """The schema with 32-bit integers for these columns."""
-    return _typed(schema, columns, pa.int32())
-
-
-def widened(schema: pa.Schema, shape: Shape) -> pa.Schema:
-    """The schema with 64-bit integers for columns that a file may have narrowed."""
-    columns = [name for names in integer_columns(schema, shape) for name in names]
-    return _typed(schema, columns, pa.int64())
-
-
-def fits(least: int | None, greatest: int | None) -> bool:
-    """Whether numbers in these bounds are 32-bit integers; bounds of nothing are None."""
-    return all(bound is None or bound in _INT32 for bound in (least, greatest))
-
-
-def _typed(schema: pa.Schema, columns: Sequence[str], kind: pa.DataType) -> pa.Schema:
-    return pa.schema(
-        [field.with_type(kind) if field.name in columns else field for field in schema]
-    )

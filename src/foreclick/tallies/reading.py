@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from foreclick.engines import (
-    Engine,
-    Fetched,
-    Table,
-    Value,
     default_engine,
     engine_of,
+    fetched,
+    given_twice,
     is_remote,
     located,
     read_schemas,
     state,
 )
-from foreclick.errors import ForeclickError
+from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import Shape
 from foreclick.options import checked
 from foreclick.tallies.base import Tally
-from foreclick.tallies.files import described, integer_columns
-from foreclick.tallies.metadata import metadata_of
-from foreclick.tallies.seal import check_seal
-from foreclick.tallies.sums import all_causes, all_notes, common_names, sum_of
+from foreclick.tallies.files import check_digest, checked_metadata, metadata_of
+from foreclick.tallies.sums import sum_of, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +32,6 @@ def read_tally(
     path: str | Path | Sequence[str | Path],
     *,
     half_life: float | None = None,
-    weights: Mapping[Any, float] | None = None,
     engine: Any = None,  # noqa: ANN401 - an Ibis connection
 ) -> Tally:
     """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
@@ -52,79 +44,54 @@ def read_tally(
             files, or a list of them; paths or URLs.
         half_life: how many days (or steps of a numbered period) make a record count half as much
             as one of the latest period.
-        weights: how much the records of a period count, by period; 1 for those not named, and 0
-            leaves one out.
         engine: the connection to read it in; by default DuckDB in this process.
     """
-    files = described(located(path) if isinstance(path, str | Path) else [located(p) for p in path])
+    try:
+        schemas = read_schemas(
+            located(path) if isinstance(path, str | Path) else [located(p) for p in path]
+        )
+    except SourceError as error:
+        raise TallyError(f"no tally: {error}") from error
+    metas = {file: checked_metadata(file, schema) for file, schema in schemas.items()}
+    digests: dict[str, str] = {}
+    for file, meta in metas.items():
+        other = digests.setdefault(str(meta.get("digest")), file)
+        if other != file:
+            raise TallyError(given_twice(other, file))
     home = engine_of(engine).workplace if engine is not None else default_engine()
+    copies, names = None, list(metas)
+    if not home.far and any(map(is_remote, names)):  # copied once: every question reads all
+        names, copies = fetched(names)
+    here = dict(zip(metas, names, strict=True))
+    for file, name in here.items():
+        if not is_remote(name):  # else only a cluster can reach it
+            check_digest(name, metas[file], file)
     alike: dict[tuple[Shape, float, str], list[str]] = {}
-    for file, (meta, schema) in files.items():
-        kind = Shape.from_dict(meta["shape"]), float(meta.get("inflation", 1.0)), str(schema)
+    for file, meta in metas.items():
+        kind = Shape.from_dict(meta["shape"]), meta["inflation"], str(schemas[file].types)
         alike.setdefault(kind, []).append(file)
     found = []
     for (shape, inflation, _), mine in alike.items():
-        metas = [files[file][0] for file in mine]
-        here, rows = _read_rows(home, dict(zip(mine, metas, strict=True)), shape)
+        files = [here[file] for file in mine]
+        table = home.read_parquet(files)
         found.append(
             Tally(
                 home,
                 shape,
-                rows,
-                all_causes(meta["dropped"] for meta in metas),
-                sum(meta["dropped_rows"] for meta in metas),
-                decayed=any(meta.get("decayed") for meta in metas),
+                # Copies stay for as long as the rows are needed.
+                replace(table.select(*shape.stored), held=(table, copies)),
                 inflation=inflation,
-                files=tuple(here),
-                states=tuple(state(file) for file in here if not is_remote(file)),
-                in_order=all(meta.get("sorted") for meta in metas),
-                notes=all_notes(meta.get("notes", ()) for meta in metas),
-                names=common_names(meta.get("names") or {} for meta in metas),
+                files=tuple(files),
+                states=tuple(state(file) for file in files if not is_remote(file)),
+                **together([metas[file] for file in mine]),
             )
         )
-    apart = _apart([meta for meta, _ in files.values()])
-    whole = found[0] if len(found) == 1 and apart else sum_of(found, apart=apart)
-    if half_life is None and weights is None:
-        return whole
-    return whole.weigh(half_life=half_life, weights=weights)
-
-
-def _read_rows(
-    home: Engine, metas: dict[str, dict[str, Any]], shape: Shape
-) -> tuple[Sequence[str], Table]:
-    """The compact rows of files of the same columns, with integers of 64 bits again.
-
-    Files of an object store are copied here once: every question reads all of them. Files that only
-    a cluster can reach are not compared with their digests.
-
-    Args:
-        home: where they are read.
-        metas: what each file says of itself.
-        shape: what their columns are.
-    """
-    fetched, files = None, list(metas)
-    if not home.far and any(map(is_remote, files)):
-        fetched = Fetched(files)
-        files = fetched.files
-    for file, (name, meta) in zip(files, metas.items(), strict=True):
-        if not is_remote(file):
-            check_seal(file, meta, name)
-    table = home.read_parquet(files)
-    say = home.say
-    whole = {name for names in integer_columns(table.kinds, shape) for name in names}
-    columns = table.own(shape.stored)
-    columns |= {c: Value(say.cast(columns[c].text, "whole"), pa.int64()) for c in whole}
-    # Copies stay for as long as the rows are needed.
-    return files, replace(table.made(columns), held=(table, fetched))
-
-
-def _apart(metas: list[dict[str, Any]]) -> bool:
-    """Whether no two tallies can have a row in common: they are of different periods."""
-    if len(metas) == 1:
-        return True
-    periods = [meta.get("periods") for meta in metas]
+    # Tallies of different periods have no row in common.
+    periods = [meta["periods"] for meta in metas.values()]
     named = [period for some in periods if some for period in some]
-    return None not in periods and len(set(named)) == len(named)
+    apart = len(metas) == 1 or (None not in periods and len(set(named)) == len(named))
+    whole = found[0] if len(found) == 1 and apart else sum_of(found, apart=apart)
+    return whole if half_life is None else whole.weigh(half_life=half_life)
 
 
 def is_tally(path: str) -> bool:
