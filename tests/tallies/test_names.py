@@ -81,9 +81,9 @@ def test_policies_take_the_names_of_the_log(log):
 
 
 def test_a_column_that_nobody_knows_is_an_error(log):
-    waiting = fc.Ranking(pa.table({"qeury": ["q", "r"], "items": PLAIN["items"]}))
-    assert repr(waiting) == "Ranking(columns qeury, items)"
-    with pytest.raises(SourceError, match=r"^candidate: .*context='context'.* qeury, items"):
+    waiting = fc.Ranking(pa.table({"quest": ["q", "r"], "items": PLAIN["items"]}))
+    assert repr(waiting) == "Ranking(columns quest, items)"
+    with pytest.raises(SourceError, match=r"^candidate: .*context='context'.* quest, items"):
         answer(log, waiting)
     with pytest.raises(SourceError, match="context='context'"):
         waiting.serving()
