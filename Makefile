@@ -71,7 +71,7 @@ bench-events: ## From events to a log, beside SQL by hand
 spark-cluster: ## Start a Spark master and two workers on this machine, until Ctrl-C
 	$(VENV)/bin/python -m benchmarks.spark_cluster
 
-engines: ## Try every engine and write the table of docs/guide/engines.md
+engines: ## Try every engine and write the table of docs/engines.md
 	$(VENV)/bin/python -m tests.engines.world --write
 
 coverage: ## How often intervals hold the truth, in simulated worlds (an hour; ARGS="--parts single")
@@ -128,8 +128,8 @@ audit: ## Known vulnerabilities of what is locked (asks a public service), and a
 	$(VENV)/bin/python .ci/sbom.py requirements.lock sbom.json
 	$(VENV)/bin/uv tool run pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
-reproduce: ## The paper's experiments on a simulated log, drawn into docs/images/paper
-	$(VENV)/bin/python -m experiments.reproduce -o docs/images/paper --seed 700
+reproduce: ## The paper's experiments on a simulated log, drawn into experiments/notes/images
+	$(VENV)/bin/python -m experiments.reproduce -o experiments/notes/images --seed 700
 
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA

@@ -44,17 +44,71 @@ def _notebook_of(page: Path) -> str:
 _INTRODUCTION = """\
 # The command line
 
-What `foreclick COMMAND --help` prints, on one page. `python -m tests.docs --write` makes it again.
+Every command with its examples, then every option once. `foreclick COMMAND --help` prints the
+options of one command. `python -m tests.docs --write` makes this page.
 
 """
+_OPTIONS = """
+## Options
+
+Where an option belongs to one or two commands, they stand in brackets. Messages spell options as in
+Python: `context='query'` is `--context query` here.
+"""
+_BOX = re.compile(r"^╭─ (?P<title>[^─]+) ─+╮\n(?P<rows>.*?)^╰─+╯$", re.MULTILINE | re.DOTALL)
+_FEW = 2  # commands that are named beside an option
 
 
 def command_line() -> str:
-    """A page of all commands: their help, as a terminal of 80 columns shows it."""
+    """A page of all commands: what each is for, with examples; and every option once."""
     overview = helped()
+    names = command_names(overview)
     parts = [_INTRODUCTION, _block(overview)]
-    parts += [f"\n## {name}\n\n{_block(helped(name))}" for name in command_names(overview)]
+    parts += [f"\n## {name}\n\n{_block(_prose(helped(name)))}" for name in names]
+    found: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for name in names:
+        for title, option, meaning in options(_all_help(name)):
+            found.setdefault((title, option), (meaning, []))[1].append(name)
+    parts.append(_OPTIONS)
+    for title in dict.fromkeys(title for title, _ in found):
+        parts.append(f"\n### {title}\n\n| option | meaning |\n|---|---|\n")
+        for (panel, option), (meaning, users) in found.items():
+            if panel == title:
+                alone = f" ({', '.join(users)})" if len(users) <= _FEW else ""
+                spelt = option.replace("|", "\\|")
+                parts.append(f"| `{spelt}` | {meaning.replace('|', chr(92) + '|')}{alone} |\n")
     return "".join(parts)
+
+
+def _prose(text: str) -> str:
+    """What a help says before its options."""
+    return text.partition("╭─")[0].rstrip() + "\n"
+
+
+def _all_help(name: str) -> str:
+    """The help of a command with all of its options."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(docs.Differs):
+        return helped(name, "--help-all")
+    return helped(name)
+
+
+def options(text: str) -> Iterator[tuple[str, str, str]]:
+    """The options of a help: in which box they stand, how they are spelt, and what they mean."""
+    for box in _BOX.finditer(text):
+        option, meaning = "", [""]
+        for line in [*box["rows"].splitlines(), "│ --"]:
+            row = line.strip("│")
+            start = re.match(r"^ (?:\*  | {3})?(--\S*(?: \S+)*)(?: {2,}(\S.*))?$", row.rstrip())
+            if start:
+                if option:
+                    yield box["title"].strip(), option, _short(" ".join(meaning))
+                option, meaning = start[1], [start[2] or ""]
+            elif option:
+                meaning.append(row.strip())
+
+
+def _short(meaning: str) -> str:
+    """A meaning without its choices and defaults, which `--help` has."""
+    return re.sub(r" ?\[(?:choices|default|required)[^]]*\]", "", " ".join(meaning.split())).strip()
 
 
 def command_names(overview: str) -> list[str]:
@@ -75,8 +129,9 @@ def helped(*words: str) -> str:
     """What ``foreclick … --help`` prints."""
     plain = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
     out = io.StringIO()
+    asked = words if words[-1:] == ("--help-all",) else (*words, "--help")
     with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(out):
-        code = docs.called(main, [*words, "--help"])
+        code = docs.called(main, list(asked))
     if code:
         raise docs.Differs(f"foreclick {' '.join(words)} --help exits with {code}")
     return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines()) + "\n"

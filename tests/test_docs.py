@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGES = {str(page.relative_to(docs.ROOT)): page for page in docs.pages()}
+NOTES = [*(docs.ROOT / "experiments").rglob("*.md"), docs.ROOT / "CONTRIBUTING.md"]
+WORDS = 25_000
 TEXTS = {name: page.read_text() for name, page in PAGES.items()}
 ENGINES = ("bigquery", "postgres", "spark")
 
@@ -106,14 +108,21 @@ def anchors(text: str) -> set[str]:
     return made.union(re.findall(r"^#+ .+ \{ #([\w-]+) \}$", bare, re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_internal_links_lead_somewhere(name: str) -> None:
-    for target in links(TEXTS[name]):
+@pytest.mark.parametrize(
+    "page", [*PAGES.values(), *NOTES], ids=lambda page: str(page.relative_to(docs.ROOT))
+)
+def test_internal_links_lead_somewhere(page: Path) -> None:
+    for target in links(page.read_text()):
         file, _, anchor = target.partition("#")
-        path = (PAGES[name].parent / file).resolve() if file else PAGES[name]
+        path = (page.parent / file).resolve() if file else page
         assert path.exists(), target
         if anchor:
             assert anchor in anchors(path.read_text()), target
+
+
+def test_the_documentation_can_be_read_in_an_afternoon() -> None:
+    counts = {name: len(text.split()) for name, text in TEXTS.items()}
+    assert sum(counts.values()) <= WORDS, sorted(counts.items(), key=lambda one: -one[1])[:5]
 
 
 def test_every_page_is_in_the_navigation() -> None:

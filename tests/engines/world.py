@@ -1,4 +1,4 @@
-"""Which engines do what, found by trying: the table of docs/guide/engines.md comes from here.
+"""Which engines do what, found by trying: the table of docs/engines.md comes from here.
 
     python -m tests.engines.world          prints it
     python -m tests.engines.world --write  writes it into the page
@@ -24,7 +24,7 @@ from foreclick.engines import SPELLINGS, default_engine
 from foreclick.logs.text import Select
 from tests.engines import elsewhere
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "engines.md"
+PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
 WRITTEN = ("snowflake", "databricks", "trino", "athena")
 """Warehouses that no test can start."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with Theorems 1 and 2 in print, and what holds (docs/evidence/theorems.md)."""
+"""What is wrong with Theorems 1 and 2 in print, and what holds (experiments/notes/theorems.md)."""
 
 import math
 

@@ -18,7 +18,7 @@ HUGE_CONTEXT = 20_000_000
 # Seconds of one core. To read a position of a row of the tally; then, for an estimator with
 # intervals: for a position of a row, for one of an item in a context, for a context in a period;
 # for the examination of 100 positions, and for a pair of candidates. Rough: each from one or two
-# runs (docs/evidence/torture.md), so expect half as much or twice as much.
+# runs (experiments/notes/torture.md), so expect half as much or twice as much.
 _READ, _ROW, _PAIR, _SUM = 0.08e-6, 0.04e-6, 0.3e-6, 0.08e-6
 _EXAMINED, _COMPARED = 25.0, 1e-3
 _SLOT_BYTES = 100
