@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from foreclick.questions.evaluate import Evaluation, evaluate
     from foreclick.questions.examination import Examination, examination
     from foreclick.questions.judgments import Judgments, judgments
-    from foreclick.questions.replay import replay
-    from foreclick.questions.replayed import Replay
+    from foreclick.questions.replay import Replay, replay
     from foreclick.questions.report import Report, report
     from foreclick.questions.support import Support, support
     from foreclick.tallies.base import Tally, tally
@@ -102,8 +101,7 @@ _HOMES = {
     "questions.examination": "Examination examination",
     "planning.explore": "Explored explore",
     "questions.judgments": "Judgments judgments",
-    "questions.replay": "replay",
-    "questions.replayed": "Replay",
+    "questions.replay": "Replay replay",
     "questions.report": "Report report",
     "questions.support": "Support support",
     "tallies.base": "Tally tally",

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from foreclick.inference import benjamini_hochberg, contrasts, holm, quantile
+from foreclick.inference import contrasts, quantile
 
 COVARIANCE = np.array([[4.0, 3.0, 1.0], [3.0, 4.0, 1.0], [1.0, 1.0, 2.0]])
 
@@ -15,14 +15,13 @@ def test_by_hand():
     found = contrasts([1.0, 3.0, 2.0], COVARIANCE, [(0, 2), (0, 1)], 0.95, math.inf)
     assert found.change == pytest.approx([-1.0, -2.0])
     assert found.se == pytest.approx([2.0, math.sqrt(2)])  # 4 + 2 − 2·1, 4 + 4 − 2·3
-    assert found.p == pytest.approx([0.617075, 0.157299], abs=1e-6)
     assert found.reach == pytest.approx(1.959964, abs=1e-6)
 
 
 def test_equal_estimates_differ_by_nothing():
     same = np.full((2, 2), 0.7)
     found = contrasts([1.0, 1.0], same, [(0, 1)], 0.95, 10)
-    assert (found.change[0], found.se[0], found.p[0]) == (0, 0, 1)
+    assert (found.change[0], found.se[0]) == (0, 0)
 
 
 @pytest.mark.parametrize("freedom", [8, math.inf])
@@ -57,13 +56,3 @@ def test_estimates_of_different_sizes_keep_their_differences():
     found = contrasts([0.0] * 3, whole, [(0, 1), (0, 2)], 0.95, math.inf)
     assert found.se[0] == pytest.approx(math.sqrt(2e-9), rel=1e-6)
     assert found.joint == pytest.approx(2.2365, abs=0.03)  # Šidák: two independent ones
-
-
-def test_corrections_keep_the_order_and_stay_below_one():
-    p = np.array([0.5, 0.001, 0.9, 0.02])
-    for corrected in (holm(p), benjamini_hochberg(p)):
-        assert (np.argsort(corrected, kind="stable") == np.argsort(p)).all()
-        assert (corrected >= p).all()
-        assert corrected.max() <= 1
-    assert holm(p)[1] == pytest.approx(0.004)
-    assert benjamini_hochberg(p)[3] == pytest.approx(0.04)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from foreclick.inference.rates import rate_intervals
+from foreclick.inference import rate_intervals
 
 CLICKS = np.array([0.0, 0.5, 1.0, 3.0, 40.0])
 EXPOSURE = np.array([10.0, 20.0, 5.0, 50.0, 400.0])

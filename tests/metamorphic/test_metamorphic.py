@@ -5,7 +5,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of, context_draws
-from foreclick.inference.contrasts import contrasts
+from foreclick.inference import contrasts
 from tests.metamorphic.changes import CHANGES
 from tests.metamorphic.judge import compared, contradictions
 from tests.tries import tries

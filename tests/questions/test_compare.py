@@ -99,7 +99,7 @@ def test_all_together_are_wider_than_one(compared):
     for row in compared:
         if row["se"] is not None:
             assert row["all_low"] <= row["low"] <= row["change"] <= row["high"] <= row["all_high"]
-            assert row["p"] <= row["bh"] <= row["holm"]
+            assert row["lift_low"] <= row["lift"] <= row["lift_high"]
 
 
 def test_a_candidate_never_shown_is_not_judged(compared):

@@ -456,8 +456,7 @@ class TestNothingInCommon:
     def test_it_is_said_in_plain_words(self, log):
         found = fc.evaluate(log, self.STRANGER, estimators=["ip", "rctr", "rcm"], metrics="dcg@2")
         (note,) = found.notes
-        assert note.startswith("No answer by ip, rctr, rcm: nothing of what the candidate would")
-        assert "the log cannot tell its value" in note
+        assert note.startswith("No answer by ip: nothing of what the candidate would")
         assert "spelt as in the log" in note
         assert note in " ".join(str(found).split())
 

@@ -8,7 +8,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import OptionError
-from foreclick.inference import BETTER, BROKEN, HELD, UNKNOWN, WORSE, Verdict, guarded
+from foreclick.questions.verdicts import BETTER, BROKEN, HELD, UNKNOWN, WORSE, Verdict, guarded
 
 
 def shop(orders, *, records=8000, seed=3):

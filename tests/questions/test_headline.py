@@ -112,7 +112,7 @@ class TestContradiction:
         assert alone["verdict"] == ["worse"]  # if a click rate went with its item, as it does not
         found = self.ask(estimators=[AS_ITEM, "ip"])
         assert found["verdict"] == ["cannot tell", "cannot tell"]
-        assert found.notes[0].startswith("Cannot tell: click models disagree: by 'ladder-ip'")
+        assert found.notes[0].startswith("Cannot tell: the ladder and its cautious check disagree on ")
 
     def test_is_none_where_one_of_them_has_not_seen_enough(self):
         rows = {"context": [f"q{i // 2}" for i in range(80)], "items": [[2, 1], [3, 1]] * 40}
@@ -139,7 +139,7 @@ class TestContradiction:
         found = fc.compare(log, both, metrics=metric)
         assert found["estimator"] == ["ladder-ip"] * 3
         assert found["verdict"] == ["cannot tell"] * 3
-        assert found.notes[0].startswith("Click models disagree ('ladder-ip' and 'ip') on new ")
+        assert found.notes[0].startswith("The ladder and its cautious check disagree on new ")
 
     def test_of_a_guardrail_is_no_answer_either(self):
         """Whether clicks fall is disputed, so what should rise beside them is open too."""
@@ -153,4 +153,4 @@ class TestContradiction:
             log, self.LISTS, metrics="likes@1", estimators=both, guardrails={"clicks@1": 0.01}
         )
         assert found["verdict"] == ["cannot tell"] * 4
-        assert "click models disagree" in found.notes[0]
+        assert "the ladder and its cautious check disagree" in found.notes[0]

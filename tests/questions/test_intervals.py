@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError, OptionError
-from foreclick.inference import anytime, student
+from foreclick.inference import anytime, t_quantile
 from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 
 METRIC = fc.Metric([1, 0.5])
@@ -104,7 +104,7 @@ class TestTwoWay:
         covariance, freedom, _ = self.by_hand(log)
         row = ask(log, read={"period": "day", "unit": "user"})
         wide = math.sqrt(covariance[0, 0] - 2 * covariance[0, 1] + covariance[1, 1])
-        t = student.quantile(0.975, freedom)
+        t = t_quantile(0.975, freedom)
         assert (row["change_high"] - row["change_low"]) / 2 == pytest.approx(t * wide)
         assert row["se"] == pytest.approx(math.sqrt(covariance[0, 0]))
 
@@ -117,6 +117,6 @@ class TestTwoWay:
         centred = days - days.mean()
         lasting = centred @ np.maximum(1 - lag / 5, 0) @ centred * 12 / 11 / (1 - 2 / 3 * 5 / 12)
         variance = covariance[0, 0] - days @ days * 12 / 11 + lasting
-        t = student.quantile(0.975, 1.5 * 12 / 5 - 1)
+        t = t_quantile(0.975, 1.5 * 12 / 5 - 1)
         assert row["se"] == pytest.approx(math.sqrt(variance))
         assert row["high"] - row["value"] == pytest.approx(t * math.sqrt(variance))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from foreclick.planning.plan import Traffic, margins, sample_size
+from foreclick.inference import margins, sample_size
+from foreclick.planning.plan import Traffic
 
 
 def apart(candidate, production, weight, most=0.5):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from foreclick.inference import BETTER, UNKNOWN
+from foreclick.questions.verdicts import BETTER, UNKNOWN
 from foreclick.results import format_value
 from foreclick.secrets import printable
 

@@ -115,6 +115,6 @@ def _checked(given: Any) -> list[str]:  # noqa: ANN401 - any command
 
 def _verdict(result: Result) -> int:
     """What a gate exits with: no is what is neither better nor unknown."""
-    from foreclick.inference import BETTER, UNKNOWN
+    from foreclick.questions.verdicts import BETTER, UNKNOWN
 
     return {BETTER: DONE, UNKNOWN: CANNOT_TELL}.get(result["verdict"][0], NO)

@@ -11,19 +11,20 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from foreclick import inference
 from foreclick.batches import Floats, count_periods, sums
 from foreclick.engines import write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
+from foreclick.inference import margins, sample_size
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.options import Number, choice, verb
-from foreclick.planning.plan import Arms, Traffic, margins, read_arms, sample_size
+from foreclick.planning.plan import Arms, Traffic, read_arms
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.question import Clusters, Question
 from foreclick.questions.evaluate import Evaluation, evaluate
+from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -307,7 +308,7 @@ def _notes(
     now: Evaluation, q: Floats, dealt: Floats, records: float, test: Result
 ) -> Iterator[str]:
     """What else should be known."""
-    if now["verdict"][0] in (inference.BETTER, inference.WORSE):
+    if now["verdict"][0] in (BETTER, WORSE):
         yield f"The log tells already, if its click model holds. {now.verdicts[0]}"
     used = dealt > 0
     if used.any():

@@ -40,8 +40,6 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior
 from foreclick.estimate.prior import score_prior
 from foreclick.estimators import LADDERS
-from foreclick.inference import student
-from foreclick.inference.intervals import quantile
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.policies import Policy
@@ -263,23 +261,3 @@ class Traffic:
             powers, start * (stop / start) ** part, start + part * (stop - start)
         )
         return shares
-
-
-def margins(confidence: float, power: float) -> float:
-    """How many standard errors a change must have, to be told from none with this power.
-
-    Examples:
-        >>> round(margins(0.95, 0.8), 3)
-        2.802
-    """
-    return quantile(confidence, math.inf) + student.quantile(power, math.inf)
-
-
-def sample_size(variance: float, effect: float, margin: float) -> float:
-    """The number of records n at which `margin` times √(variance / n) is the effect.
-
-    Examples:
-        >>> round(sample_size(0.25 + 0.25, 0.02, margins(0.95, 0.8)))  # of each half of an A/B test
-        9811
-    """
-    return variance * (margin / effect) ** 2 if effect else math.inf

@@ -17,7 +17,6 @@ from foreclick.batches import Batches, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimate.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators import EstimatorLike, parse_estimators
-from foreclick.inference import student
 from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
@@ -465,7 +464,7 @@ def _by_chance(a: FoldErrors, b: FoldErrors, found: Folds) -> float | None:
     error = math.sqrt(count / (count - 1) * float(np.sum(spread**2))) / weight.sum()
     if error == 0:
         return 0.0 if mean else 1.0
-    return float(2 * student.beyond(abs(mean) / error, count - 1))
+    return float(2 * inference.t_tail(abs(mean) / error, count - 1))
 
 
 def _skipped(found: Folds, folds: int, undated: float, *, forward: bool) -> list[str]:

@@ -13,29 +13,37 @@ import numpy as np
 from foreclick import inference
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.sums import Unseen
 from foreclick.estimate.work import estimate
 from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.logs import CONTEXT
-from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, Ratio, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import choice, verb
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.question import Question, check_metrics
-from foreclick.questions.answers import prior_notes
-from foreclick.questions.evaluate import usual_estimators
-from foreclick.questions.verdicts import beyond, contradicts, largest_slots
-from foreclick.results import Headline, Result, Value, format_value, span
+from foreclick.questions.answers import lift_words
+from foreclick.questions.evaluate import largest_slots, prior_notes, usual_estimators
+from foreclick.questions.verdicts import (
+    BETTER,
+    DISAGREE,
+    NEXT_BACKTEST,
+    OPPOSITE,
+    SEEN,
+    UNKNOWN,
+    beyond,
+    contradicts,
+    evidence_for,
+    judge,
+)
+from foreclick.results import Headline, Result, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 from foreclick.words import few
 
 PRODUCTION = "production"
 _LINES = 20  # candidates that an answer lists; the table has them all
-_TURNED = {inference.WORSE: inference.BETTER, inference.BETTER: inference.WORSE}
-_NOTHING = Unseen(0.0, 0.0)  # of production, all was seen
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +57,8 @@ class Comparison(Result):
     | value, other | the estimate of each |
     | change, se | value − other, and its standard error, paired |
     | low, high | its interval, for chance and for what the log cannot see of either |
-    | all_low, all_high | intervals that hold all together, at the confidence |
-    | p, holm, bh | how rare by chance; corrected for one false alarm; for the share of them |
+    | all_low, all_high | intervals of the change that hold all together, at the confidence |
+    | lift, lift_low, lift_high | the change over `other`, and such an interval of it |
     | covered | the share of the candidate's exposure that was ever logged |
     | verdict | better, worse, no difference (worth having), or cannot tell; by the joint ends |
 
@@ -62,36 +70,41 @@ class Comparison(Result):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Without what is the same in all rows, which is the title."""
-        return tuple(c for c in self.columns if c not in {"estimator", "metric"})
+        """Without what is the same in all rows, which is the title, and what follows from lifts."""
+        dull = {"estimator", "metric", "change", "se", "low", "high", "all_low", "all_high"}
+        return tuple(c for c in self.columns if c not in dull)
 
     @property
     def headline(self) -> Headline:
         """Every candidate against production, the best first, and who is better than whom."""
-        mine = [row for row in self.rows if row["against"] == PRODUCTION]
-        mine.sort(key=lambda row: math.inf if row["value"] is None else -float(row["value"]))
-        lines = [_line(row) for row in mine[:_LINES]]
-        said = [] if len(mine) <= _LINES else [f"The best {_LINES} of {len(mine):,}."]
-        best = mine[0]
-        if best["value"] is not None and len(mine) > 1:
-            said.append(self._against_others(str(best["candidate"])))
+        ranked = [row for row in self.rows if row["against"] == PRODUCTION]
+        ranked.sort(key=lambda row: math.inf if row["value"] is None else -float(row["value"]))
+        lines: list[tuple[str, ...]] = []
+        for row in ranked[:_LINES]:
+            name, verdict = str(row["candidate"]), str(row["verdict"])
+            if row["value"] is None:
+                lines.append((name, verdict, "no number: nothing of it was ever shown"))
+                continue
+            seen = f"{format_value('covered', row['covered'])} of it seen"
+            lines.append((name, verdict, *lift_words(row, "other"), seen))
+        said = [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
+        best = str(ranked[0]["candidate"])
+        if ranked[0]["value"] is not None and len(ranked) > 1:
+            words = {
+                row["against"]: row["verdict"] for row in self.rows if row["candidate"] == best
+            }
+            words |= {
+                row["candidate"]: OPPOSITE.get(str(row["verdict"]))
+                for row in self.rows
+                if row["against"] == best
+            }
+            words.pop(PRODUCTION, None)
+            above = [str(name) for name, word in words.items() if word == BETTER]
+            open_ = [str(name) for name in words if name not in above]
+            parts = [f"is better than {few(above)}"] if above else []
+            parts += [f"cannot be told from {few(open_)}"] if open_ else []
+            said.append(f"{best} {' and '.join(parts)}.")
         return Headline(f"Candidates against production: {self.title}", tuple(lines), tuple(said))
-
-    def _against_others(self, best: str) -> str:
-        """Which of the others the best of them is better than."""
-        words = {
-            row["against"]: row["verdict"] for row in self.rows if row["candidate"] == best
-        } | {
-            row["candidate"]: _TURNED.get(str(row["verdict"]))
-            for row in self.rows
-            if row["against"] == best
-        }
-        words.pop(PRODUCTION, None)
-        above = [str(name) for name, word in words.items() if word == inference.BETTER]
-        open_ = [str(name) for name in words if name not in above]
-        parts = [f"is better than {few(above)}"] if above else []
-        parts += [f"cannot be told from {few(open_)}"] if open_ else []
-        return f"{best} {' and '.join(parts)}."
 
 
 @verb(missing=choice("error", "production"))
@@ -109,8 +122,8 @@ def compare(
     """Several candidates against production and against each other, from one log.
 
     Differences are paired: two candidates that share most of their lists share most of their
-    noise, and the interval of their difference knows it. With m pairs, `holm` and the joint
-    intervals keep the chance of any false alarm at what one pair would have.
+    noise, and the interval of their difference knows it. The intervals of all pairs hold together,
+    so that the chance of any false alarm is what one pair would have.
 
     Args:
         log: a Log or Tally; with a period or a unit, or else nothing can be paired.
@@ -153,50 +166,33 @@ def compare(
     by, assumed = with_curves(counted, wanted, asked)
     question = Question(policies, by, asked, missing=missing, clusters=kinds)
     announce_effort(counted, by, len(policies))
-    found = estimate(counted, question)
-    each = [found.of_candidate(c) for c in range(len(policies))]
-    notes += prior_notes(counted, found) + assumed
-    views = []
-    for estimates in zip(*each, strict=True):
-        named = dict(zip(candidates, estimates, strict=True))
-        views.append(_View(named, largest_slots(counted, estimates), confidence))
-    rows = views[0].judged(min_effect)
-    for view in views[1:]:
-        notes += views[0].checked(rows, view, min_effect)
-    one = views[0].one
-    p = np.array([row["p"] for row in rows])
-    for row, h, q in zip(rows, inference.holm(p), inference.benjamini_hochberg(p), strict=True):
-        row |= {"holm": float(h), "bh": float(q)}
-    if unseen := [name for name, other in views[0].found.items() if other.value is None]:
-        empty = dict.fromkeys(
-            ("change", "se", "low", "high", "all_low", "all_high", "p", "holm", "bh")
-        )
-        rows += [
-            {
-                "candidate": name,
-                "against": PRODUCTION,
-                "value": None,
-                "other": one.production or 0.0,
-                **empty,
-                "covered": views[0].found[name].covered,
-                "verdict": inference.UNKNOWN,
-            }
-            for name in unseen
-        ]
+    estimates = estimate(counted, question)
+    each = [estimates.of_candidate(c) for c in range(len(policies))]
+    notes += prior_notes(counted, estimates) + assumed
+    named = [dict(zip(candidates, of, strict=True)) for of in zip(*each, strict=True)]
+    largest = largest_slots(counted, [one for of in named for one in of.values()])
+    tables = [_pairs(of, largest, confidence, min_effect) for of in named]
+    rows = tables[0]
+    for other, checks in zip(named[1:], tables[1:], strict=True):
+        words = {(row["candidate"], row["against"]): row["verdict"] for row in checks}
+        disputed = []
+        for row in rows:
+            pair = row["candidate"], row["against"]
+            word = words.get(pair, row["verdict"])
+            if word == row["verdict"]:
+                continue
+            both = [[of[name] for name in pair if name != PRODUCTION] for of in (named[0], other)]
+            if OPPOSITE.get(word) == row["verdict"] or contradicts(both[0], both[1]):
+                row["verdict"] = UNKNOWN
+                disputed.append(f"{pair[0]} against {pair[1]}")
+        if disputed:
+            notes.append(f"{DISAGREE.capitalize()} on {few(disputed)}. {NEXT_BACKTEST}")
+    if unseen := [name for name, one in named[0].items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
-    told = [{"estimator": one.estimator, "metric": one.metric.name} | row for row in rows]
-    title = f"{one.metric.name} by {one.estimator} ({100 * confidence:g}% confidence for all pairs)"
-    return Comparison(tuple(told), tuple(told[0]), tuple(notes), title, confidence=confidence)
-
-
-def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
-    """Who, verdict, by how much, from where to where."""
-    name, verdict = str(row["candidate"]), str(row["verdict"])
-    if row["value"] is None:
-        return name, verdict, "no number: nothing of it was ever shown"
-    ends = span("change", row["all_low"], row["all_high"])
-    start, end = (format_value("value", row[c]) for c in ("other", "value"))
-    return name, verdict, format_value("change", row["change"]), f"({ends})", f"{start} → {end}"
+    of_all = {"estimator": by[0].name, "metric": asked[0].name}
+    rows = [of_all | row for row in rows]
+    title = f"{asked[0].name} by {by[0].name} ({100 * confidence:g}% confidence for all pairs)"
+    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
 
 
 def _check_names(candidates: object) -> None:
@@ -221,92 +217,80 @@ def _check_one(option: str, given: Sequence[object]) -> None:
         )
 
 
-class _View:
-    """All candidates and production as one estimator sees them.
+def _pairs(
+    named: Mapping[str, Estimate],
+    largest: Mapping[Metric, float],
+    confidence: float,
+    min_effect: float,
+) -> list[dict[str, Any]]:
+    """One row per pair: every candidate with production, then with every other.
 
     Args:
-        found: what it says of each candidate.
-        most: the largest reward of a slot, by metric.
+        named: what one estimator says of each candidate.
+        largest: the most that a slot can earn, by metric, where something was never shown.
         confidence: of the intervals.
+        min_effect: the smallest change worth having, as a share of production.
     """
-
-    def __init__(
-        self, found: Mapping[str, Estimate], most: dict[Metric, float], confidence: float
-    ) -> None:
-        self.found, self._most, self._confidence = found, most, confidence
-        self.one = next(iter(found.values()))
-
-    def judged(self, min_effect: float) -> list[dict[str, Any]]:
-        """One row per pair: every candidate with production, then with every other."""
-        seen = {name: one for name, one in self.found.items() if one.value is not None}
-        if not all(one.told for one in seen.values()):
-            raise ModelError("the log has too few periods or units to pair differences.")
-        names, production = [*seen, PRODUCTION], self.one.production or 0.0
-        values = [float(one.value or 0.0) for one in seen.values()] + [production]
-        last = len(seen)
-        pairs = [(i, last) for i in range(last)] + list(itertools.combinations(range(last), 2))
-        joint, freedom = np.zeros((1, 1)), 1.0
-        if seen:
-            joint = self.one.of.joint(list(seen.values()), production=True)
-            freedom = self.one.of.freedom(0)
-        paired = inference.contrasts(values, joint, pairs, self._confidence, freedom)
-        unseen = [*(one.unseen() for one in seen.values()), _NOTHING]
-        further = [*(beyond(one, self._most) for one in seen.values()), 0.0]
-        rows = []
-        for number, (i, j) in enumerate(pairs):
-            change, se = float(paired.change[number]), float(paired.se[number])
-            less, more = unseen[i].against(unseen[j])
-            one = seen[names[i]]
-            row: dict[str, Any] = {
-                "candidate": names[i],
-                "against": names[j],
-                "value": values[i],
-                "other": values[j],
-                "change": change,
-                "se": se,
-                "low": change - less - paired.reach * se,
-                "high": change + more + paired.reach * se,
-                "all_low": change - less - paired.joint * se,
-                "all_high": change + more + paired.joint * se,
-                "p": float(paired.p[number]),
-                "holm": 1.0,
-                "bh": 1.0,
-                "covered": one.covered,
-            }
-            evidence = inference.Evidence(
-                estimator=one.estimator,
-                metric=one.metric.name,
-                change=change,
-                low=row["all_low"] - further[j],
-                high=row["all_high"],
-                unseen=sum(unseen[i]) + sum(unseen[j]) + further[j],
-                beyond=further[i],
-                covered=one.covered,
-                production=production,
-                confidence=self._confidence,
-                records=one.stratum.records,
-                repeated=one.repeated,
-                assumes=not one.ladder,
-                unit="" if isinstance(one.metric, Ratio) else " a record",
+    seen = {name: one for name, one in named.items() if one.value is not None}
+    if not all(one.told for one in seen.values()):
+        raise ModelError("the log has too few periods or units to pair differences.")
+    one, last = next(iter(named.values())), len(seen)
+    names, production = [*seen, PRODUCTION], one.production or 0.0
+    values = [float(one.value or 0.0) for one in seen.values()] + [production]
+    pairs = [(i, last) for i in range(last)] + list(itertools.combinations(range(last), 2))
+    joint, freedom = np.zeros((1, 1)), 1.0
+    if seen:
+        joint = one.of.joint(list(seen.values()), production=True)
+        freedom = one.of.freedom(0)
+    paired = inference.contrasts(values, joint, pairs, confidence, freedom)
+    unseen = [*(one.unseen() for one in seen.values()), SEEN]
+    further = [*(beyond(one, largest) for one in seen.values()), 0.0]
+    rows = []
+    for number, (i, j) in enumerate(pairs):
+        change, se = float(paired.change[number]), float(paired.se[number])
+        less, more = unseen[i].against(unseen[j])
+        row: dict[str, Any] = {
+            "candidate": names[i],
+            "against": names[j],
+            "value": values[i],
+            "other": values[j],
+            "change": change,
+            "se": se,
+            "low": change - less - paired.reach * se,
+            "high": change + more + paired.reach * se,
+            "all_low": change - less - paired.joint * se,
+            "all_high": change + more + paired.joint * se,
+            "lift": None,
+            "lift_low": None,
+            "lift_high": None,
+            "covered": seen[names[i]].covered,
+        }
+        low, high = row["all_low"], row["all_high"]
+        if values[j] > 0:
+            slopes = np.array([1.0, -values[i] / values[j]]) / values[j]
+            ends = inference.interval(
+                change / values[j], slopes, joint[np.ix_([i, j], [i, j])], paired.joint
             )
-            rows.append(row | {"verdict": inference.judge(evidence, min_effect).word})
-        return rows
-
-    def checked(self, rows: list[dict[str, Any]], other: _View, min_effect: float) -> list[str]:
-        """Notes on pairs that another estimator contradicts: nobody can tell, the rows then say."""
-        words = {(r["candidate"], r["against"]): r["verdict"] for r in other.judged(min_effect)}
-        disputed = []
-        for row in rows:
-            pair = row["candidate"], row["against"]
-            word = words.get(pair, row["verdict"])
-            if word == row["verdict"]:
-                continue
-            both = [[view.found[n] for n in pair if n != PRODUCTION] for view in (self, other)]
-            if _TURNED.get(word) == row["verdict"] or contradicts(both[0], both[1]):
-                row["verdict"] = inference.UNKNOWN
-                disputed.append(f"{pair[0]} against {pair[1]}")
-        if not disputed:
-            return []
-        mine, theirs = self.one.estimator, other.one.estimator
-        said = f"{inference.DISAGREE.capitalize()} ({mine!r} and {theirs!r}) on {few(disputed)}."
-        return [f"{said} A backtest says which of them predicts this log."]
+            row["lift"] = change / values[j]
+            row["lift_low"] = ends.low - less / values[j]
+            row["lift_high"] = ends.high + more / values[j]
+            low = min(low, row["lift_low"] * values[j])
+            high = max(high, row["lift_high"] * values[j])
+        evidence = evidence_for(
+            seen[names[i]],
+            largest,
+            change=change,
+            low=low - further[j],
+            high=high,
+            unseen=sum(unseen[i]) + sum(unseen[j]) + further[j],
+            beyond=further[i],
+            production=production,
+            confidence=confidence,
+        )
+        rows.append(row | {"verdict": judge(evidence, min_effect).word})
+    columns = [*("change", "se", "low", "high", "all_low", "all_high"), "lift"]
+    blank = dict.fromkeys([*columns, "lift_low", "lift_high"])
+    for name in (name for name in named if name not in seen):
+        pair = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
+        rows.append({**pair, **blank, "covered": named[name].covered, "verdict": UNKNOWN})
+    return rows

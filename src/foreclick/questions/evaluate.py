@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from foreclick import inference
-from foreclick.batches import FEW_RECORDS, contexts_repeat
+from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, largest_rewards
 from foreclick.errors import ModelError
-from foreclick.estimate.estimates import Estimate
+from foreclick.estimate.estimates import Estimate, Estimates
 from foreclick.estimate.work import estimate
-from foreclick.estimators import Estimator, EstimatorLike, parse_estimators
+from foreclick.estimators import Estimator, EstimatorLike, Ladder, parse_estimators
+from foreclick.learn.above import ALARM
 from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
+from foreclick.learn.trend import drift_of
 from foreclick.logs import PERIOD
-from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any, parse_metric
 from foreclick.options import Choice, made_by, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.question import (
@@ -30,26 +31,24 @@ from foreclick.question import (
 )
 from foreclick.questions.answers import (
     answering_of,
-    chosen_note,
     coverage_notes,
-    depth_note,
     flat_metrics,
     headline_of,
     is_blind,
-    prior_notes,
+    policy_notes,
     repetition_note,
-    rung_notes,
     verdict_notes,
     without_numbers,
 )
 from foreclick.questions.backtest import Backtest, Hindsight
 from foreclick.questions.verdicts import (
+    DISAGREE,
     Claims,
+    Evidence,
     IntervalKind,
     Pair,
-    evidence_of,
+    Verdict,
     judged,
-    parse_guardrails,
 )
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
@@ -92,8 +91,8 @@ class Evaluation(Result):
         whole: where it is split, the rows of the whole log, which the parts add up to.
     """
 
-    evidence: tuple[inference.Evidence, ...] = ()
-    verdicts: tuple[inference.Verdict, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     answering: str = ""
     against: str = "production"
     by: tuple[str, ...] = ()
@@ -105,7 +104,7 @@ class Evaluation(Result):
         disputed = {
             str(row["estimator"])
             for row, verdict in zip(self.rows, self.verdicts, strict=False)
-            if inference.DISAGREE in verdict.because
+            if DISAGREE in verdict.because
         }
         return headline_of(
             self.rows,
@@ -242,7 +241,7 @@ def evaluate(
         >>> [round(v, 3) for v in e["value"]], [round(v, 3) for v in e["production"]]
         ([0.667, 0.667], [0.5, 0.5])
     """
-    protected = parse_guardrails(guardrails)
+    protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
     counted, notes = settle(log)
     if trained_until is not None:
         counted = counted.after(trained_until)
@@ -282,9 +281,17 @@ def evaluate(
         clusters=kinds,
         workers=workers,
     )
-    if [metric.name for metric in asked] != list(USUAL_METRICS):
-        notes += depth_note(counted, asked)
-    notes += doubts + chosen_note(policy) + repetition_note(counted, question)
+    named = [] if [metric.name for metric in asked] == list(USUAL_METRICS) else asked
+    notes += policy_notes(policy, counted.shape.depth, named) + doubts
+    weighing = [
+        by.name
+        for number, by in enumerate(wanted)
+        if question.logging_of(number) is None
+        and by.model.sees_items
+        and not isinstance(by, Ladder)  # which knows what to do with few
+    ]
+    if weighing:
+        notes += repetition_note(weighing, *contexts_repeat(counted))
     announce_effort(counted, wanted, len(policies))
     found = estimate(counted, question)
     claims = Claims(confidence, interval, min_effect, protected)
@@ -297,14 +304,11 @@ def evaluate(
         rows = [_row(pair, counted, confidence, interval) for pair in pairs]
         if not kinds:
             return mine, rows, [], []
-        errors = [
-            0.0 if backtest is None else _error(one, backtest, row)
-            for one, row in zip(mine, rows, strict=True)
-        ]
-        evidence = evidence_of(counted, pairs, claims, errors)
+        largest, errors, past = largest_slots(counted, mine), None, ""
         if backtest is not None:
-            evidence = [replace(each, past=backtest.past) for each in evidence]
-        verdicts = judged(pairs, claims, evidence)
+            past = backtest.past
+            errors = [_error(one, backtest, row) for one, row in zip(mine, rows, strict=True)]
+        evidence, verdicts = judged(pairs, claims, largest, errors, past)
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
         return mine, rows, evidence, verdicts
 
@@ -315,8 +319,8 @@ def evaluate(
             notes.append(
                 "The intervals hold at every look together, however often the log is looked at."
             )
-    notes += assumed + rung_notes(estimates) + prior_notes(counted, found)
-    notes += coverage_notes(rows, estimates, found.ignored_contexts(0))
+    notes += assumed + prior_notes(counted, found)
+    notes += coverage_notes(rows, estimates, answering, found.ignored_contexts(0))
     return Evaluation(
         tuple(rows),
         tuple(rows[0]),
@@ -391,6 +395,36 @@ def loggings_of(
     if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
         return [None] * len(estimators)
     return ["propensity" if fits else None for fits in able]
+
+
+def prior_notes(counted: Tally, found: Estimates) -> list[str]:
+    """That production learns from its clicks, and that the rates of items change with time."""
+    notes = []
+    for prior in found.priors[:1] if found.question.clusters else ():
+        if prior.reacting > ALARM:
+            z = f"z = {prior.reacting:.0f}"
+            notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
+        if outside := max((one.outside for one in prior.alike), default=0.0):
+            notes.append(
+                f"Production seems unable to show about {outside:.0%} of what the candidate shows: "
+                "another retrieval, or new stock. These items are taken to be as good as others "
+                "that the candidate places so high, within a factor of two or three. If production "
+                "could have shown them, say estimators=Ladder(same_retrieval=True)."
+            )
+        if counted.shape.period:
+            notes += drift_of(batches_of(counted), prior.reward, prior.theta.p).of_items()
+    return notes
+
+
+def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, float]:
+    """The most that a slot can earn, by metric: 1 click, or the largest reward of the log.
+
+    Only of metrics for which something was never shown: to look for it takes a pass over the log.
+    """
+    unseen = {part.metric for e in estimates for part in e.parts if part.covered < part.mass}
+    binary = {m for m in unseen if m.first or m.shown or m.source in tally.shape.masks}
+    largest = largest_rewards(tally, sorted({m.source for m in unseen - binary}))
+    return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
 
 
 def _row(pair: Pair, counted: Tally, confidence: float, interval: IntervalKind) -> dict[str, Any]:

@@ -9,31 +9,34 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from foreclick import inference
+from foreclick.batches import Floats, Ints
+from foreclick.engines import BUCKETS
 from foreclick.errors import ForeclickWarning, PolicyError, SourceError
 from foreclick.estimate.estimates import Estimate
 from foreclick.estimate.paired import errors_of, minus, variance_of
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
-from foreclick.inference import BETTER, UNKNOWN, WORSE
 from foreclick.learn.above import ALARM
 from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
-from foreclick.logs import CONTEXT, Log, N, read_log
+from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, read_log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import column, verb
 from foreclick.policies import Lists, Observed
 from foreclick.progress import say
 from foreclick.question import Question, check_metrics
-from foreclick.questions.evaluate import loggings_of, usual_estimators
-from foreclick.questions.replayed import Replay, named
-from foreclick.questions.traffic import traffic_notes
-from foreclick.questions.verdicts import Claims, Pair, evidence_of, judged
+from foreclick.questions.backtest import Hindsight
+from foreclick.questions.evaluate import largest_slots, loggings_of, usual_estimators
+from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Claims, Pair, judged
+from foreclick.results import Headline, Result, format_value, span
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, part, settle, with_text
 from foreclick.words import few, number_of, one_of
@@ -44,7 +47,178 @@ CONTROLS = ("control", "a", "off", "baseline", "base", "production", "0", "false
 ENOUGH = 1_000
 """Records that an arm needs for the other one to be predicted from it."""
 
+PLANNED = sorted({n / 20 for n in range(1, 20)} | {1 / 3, 2 / 3, 0.01, 0.02, 0.98, 0.99})
+"""Shares of an arm that are planned; of others, the nearest of these is taken to be meant."""
+
+SURE = 1e-4
+"""The chance that an alarm about the traffic of two arms is false."""
+
+CLASSES = 100
+"""Contexts whose share of the traffic is looked at; the others count as one."""
+
 _SHARED = 0.9  # of the control's records, in contexts that both arms have
+_FEW = 5  # tests; of fewer, nobody can say how wide intervals should be
+_LINES = 20  # tests that an answer lists; the table has them all
+
+
+@dataclass(frozen=True, repr=False)
+class Replay(Hindsight):
+    """Past A/B tests: one row per test × direction × estimator × metric.
+
+    | column | meaning |
+    |---|---|
+    | experiment, log, arm | the test, the arm whose clicks were known, and the one predicted |
+    | predicted | the lift of the arm by the clicks of the log, with its interval and verdict |
+    | measured | the lift of the arm by its own clicks, with its interval, and what the test said |
+    | difference | predicted − measured, with its interval; `holds` is whether 0 is in it |
+    | forward | whether the control was the log |
+    | shared | the share of the log's records in contexts that both arms have |
+    | records, arm_records | of the log, and of the arm |
+
+    Each number has its standard error (`_se`) and the ends of its interval (`_low`, `_high`).
+    Replays add up: those of two logs are one of all their tests.
+
+    Attributes:
+        confidence: of the intervals.
+    """
+
+    confidence: float = 0.95
+    past = "past A/B tests"
+
+    def __add__(self, other: Replay) -> Replay:
+        """The tests of both."""
+        notes = dict.fromkeys((*self.notes, *other.notes))
+        return replace(self, rows=(*self.rows, *other.rows), notes=tuple(notes))
+
+    @property
+    def answering(self) -> str:
+        """The estimator whose verdicts count."""
+        return str(self["estimator"][0])
+
+    @cached_property
+    def summary(self) -> Result:
+        """A row per estimator × metric, over the tests that were predicted from the control.
+
+        How often 0 was held, bias and slope of measured on predicted, verdicts that came out right
+        and wrong, and how much larger errors were than intervals say (`widening`).
+        """
+        rows = [row for row in self.rows if row["forward"] and row["difference_se"] is not None]
+        of = dict.fromkeys((row["estimator"], row["metric"]) for row in rows)
+        each = [[r for r in rows if (r["estimator"], r["metric"]) == key] for key in of]
+        totals = [_total(some, self.confidence) for some in each]
+        return Result(tuple(totals), tuple(totals[0]) if totals else ())
+
+    @property
+    def headline(self) -> Headline:
+        """How many tests would have been called, and each of them."""
+        metric = self["metric"][0]
+        mine = [
+            row
+            for row in self.rows
+            if row["forward"] and (row["metric"], row["estimator"]) == (metric, self.answering)
+        ]
+        plain = len({row["experiment"] for row in mine}) == len(mine) > 1
+        lines = [
+            (
+                str(row["experiment"]) if plain else named(row),
+                f"predicted {format_value('lift', row['predicted'])}",
+                f"({span('lift', row['predicted_low'], row['predicted_high'])})",
+                str(row["verdict"]),
+                f"measured {format_value('lift', row['measured'])}",
+                f"({span('lift', row['measured_low'], row['measured_high'])})",
+            )
+            for row in mine[:_LINES]
+        ]
+        total = self.total(self.answering, metric)
+        if total is None:
+            return Headline(f"No A/B test could be predicted ({metric})", tuple(lines))
+        title = (
+            f"Of {number_of(total['tests'], 'A/B test')}, {self.answering} would have called "
+            f"{total['called']}: {total['right']} right, {total['wrong']} wrong, "
+            f"{total['called'] - total['right'] - total['wrong']} left open by the test ({metric})"
+        )
+        ends = span("lift", total["bias_low"], total["bias_high"])
+        said = [
+            f"Predicted and measured agree within chance in {total['holds']} of {total['tests']}.",
+            f"On average, predictions were off by {format_value('lift', total['bias'])} ({ends}).",
+        ]
+        if total["slope_low"] is not None:
+            ends = f"{total['slope_low']:.2f} to {total['slope_high']:.2f}"
+            said.append(f"Where 1 was predicted, {total['slope']:.2f} came ({ends}).")
+        if total["widening"] is not None and total["tests"] >= _FEW:
+            low, high = total["widening_low"], total["widening_high"]
+            word = (
+                "too short" if low > 1 else "too wide" if high < 1 else "as wide as they should be"
+            )
+            said.append(
+                f"Intervals were {word}: errors were {low:.2f} to {high:.2f} times as large."
+            )
+        if len(mine) > _LINES:
+            said.insert(0, f"The first {_LINES} of {len(mine):,}; the table has them all.")
+        return Headline(title, tuple(lines), tuple(said))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what is the same everywhere."""
+        dull = {c for c in ("experiment", "shared") if len(set(self[c])) == 1}
+        dull |= {"forward", "records", *(c for c in self.columns if c.endswith("_se"))}
+        return tuple(c for c in self.columns if c not in dull)
+
+    def total(self, estimator: str, metric: str) -> Mapping[str, Any] | None:
+        """The row of the summary; None if there is none."""
+        of = (estimator, metric)
+        return next((r for r in self.summary.rows if (r["estimator"], r["metric"]) == of), None)
+
+    def error(self, estimator: str, metric: str, clip: float, reach: float) -> float:  # noqa: ARG002
+        """By how much more than its reach an interval ought to reach: (f − 1) reach, from 0 on."""
+        found = self.total(estimator, metric)
+        if found is None:
+            raise SourceError(
+                f"the replay has no test of {metric!r} by {estimator!r}. Ask it for the same "
+                "metrics, and evaluate by the default estimators."
+            )
+        return max(float(found["widening"] or 1.0) - 1.0, 0.0) * reach
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """A test and its arm, in a word or two."""
+    return f"{row['experiment']}, {row['arm']}" if row["experiment"] else str(row["arm"])
+
+
+def _total(rows: Sequence[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
+    """What tests say together, of one estimator and metric."""
+    predicted, measured, low, high = (
+        np.array([row[c] for row in rows])
+        for c in ("predicted", "measured", "predicted_low", "predicted_high")
+    )
+    own, other, joint = (
+        np.array([row[f"{c}_se"] for row in rows]) ** 2
+        for c in ("predicted", "measured", "difference")
+    )
+    difference, common = predicted - measured, (own + other - joint) / 2
+    printed = ((high - low) / 2 / inference.quantile(confidence, math.inf)) ** 2
+    told = {
+        "bias": inference.mean_difference(difference, joint, confidence),
+        "slope": inference.slope(predicted, measured, np.stack([own, other, common]), confidence),
+        "widening": inference.widening(difference, printed, np.maximum(joint - own, 0), confidence),
+    }
+    calls = [(row["verdict"], row["outcome"]) for row in rows if row["verdict"] in (BETTER, WORSE)]
+    found = {
+        "estimator": rows[0]["estimator"],
+        "metric": rows[0]["metric"],
+        "tests": len(rows),
+        "holds": sum(bool(row["holds"]) for row in rows),
+        "called": len(calls),
+        "right": sum(said == came for said, came in calls),
+        "wrong": sum({said, came} == {BETTER, WORSE} for said, came in calls),
+    }
+    for name, number in told.items():
+        keys = (name, f"{name}_low", f"{name}_high")
+        found |= dict(zip(keys, number or (None, None, None), strict=True))
+    return found
+
+
+# --- the verb -------------------------------------------------------------------------------------
 
 
 class _Arms(NamedTuple):
@@ -114,7 +288,7 @@ def replay(
         title = named({"experiment": arms.experiment, "arm": arms.names[1]})
         say(f"Predicting {title}")
         if arms.forward:
-            notes += [f"{title}: {said}" for said in traffic_notes(arms.both, variant, arms.names)]
+            notes += [f"{title}: {said}" for said in _traffic_notes(arms.both, variant, arms.names)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
             rows += _compared(arms, variant, asked, confidence, notes)
@@ -215,9 +389,8 @@ def _compared(
                 f"{named(row)}: the rankers learn from their clicks. If {arms.names[1]!r} learnt "
                 f"from those of {arms.names[0]!r} during the test, it is predicted too high."
             )
-        claims = Claims(confidence)
-        evidence = evidence_of(arms.log, pairs, claims, [0.0] * len(pairs))
-        words = judged(pairs, claims, evidence)
+        largest = largest_slots(arms.log, [pair.estimate for pair in pairs])
+        _, words = judged(pairs, Claims(confidence), largest)
     of = [(e.name, each) for e in wanted for each in asked]
     for (name, metric), pair, verdict in zip(of, pairs, words, strict=True):
         control, arm = (measured[each, metric] for each in arms.names)
@@ -257,7 +430,8 @@ def _numbers(
     lift = value / base - 1
     reach = inference.quantile(confidence, min(of.freedom(c), of.freedom(a)))
     row |= _around("measured", lift, math.sqrt(variance), reach)
-    row["outcome"] = _word(row["measured_low"], row["measured_high"])
+    low, high = row["measured_low"], row["measured_high"]
+    row["outcome"] = BETTER if low > 0 else WORSE if high < 0 else UNKNOWN
     if pair is None or pair.estimate.value is None or not pair.production:
         return row
     one, production, worth = pair.estimate, pair.production, pair.estimate.value
@@ -293,5 +467,76 @@ def _around(name: str, middle: float, se: float, reach: float) -> dict[str, floa
     return {name: middle, f"{name}_se": se, f"{name}_low": low, f"{name}_high": high}
 
 
-def _word(low: float, high: float) -> str:
-    return BETTER if low > 0 else WORSE if high < 0 else UNKNOWN
+# --- whether two arms can be compared -------------------------------------------------------------
+
+
+def _traffic_notes(both: Tally, variant: str, names: tuple[str, str]) -> list[str]:
+    """What is odd about two arms: their sizes, their days, their contexts.
+
+    Shares are compared by buckets of users, because records of one user vary together.
+    """
+    shape = both.shape
+    keys = [variant, CONTEXT, *[PERIOD] * shape.period, *[BUCKET] * shape.unit]
+    table = counts(both, keys)
+    n = table[N].to_numpy().astype(float)
+    arm = (table[variant].to_numpy(zero_copy_only=False) == names[1]).astype(np.int64)
+    bucket = table[BUCKET].to_numpy() if shape.unit else np.zeros(len(n), np.int64)
+    sizes = np.zeros((2, BUCKETS))
+    np.add.at(sizes, (arm, bucket), n)
+    total, share = sizes.sum(), sizes[1].sum() / sizes.sum()
+    planned = min(PLANNED, key=lambda each: abs(each - share))
+    spread = ((sizes[1] - share * sizes.sum(axis=0)) ** 2).sum() * BUCKETS / (BUCKETS - 1)
+    se = math.sqrt(max(spread * shape.unit, total * share * (1 - share))) / total
+    freedom = BUCKETS - 1 if shape.unit else math.inf
+    notes = []
+    if 2 * float(inference.t_tail(abs(share - planned) / se, freedom)) < SURE:
+        notes.append(
+            f"sample-ratio mismatch: {names[1]!r} has {share:.2%} of the records, "
+            f"{abs(share - planned) / se:.0f} standard errors from {planned:.3g}. Unless that was "
+            "planned, look at how users were assigned and which records are lost."
+        )
+    if shape.period:
+        days, day = np.unique(np.array(table[PERIOD].to_pylist(), str), return_inverse=True)
+        there = np.zeros((2, len(days)), bool)
+        there[arm, day] = True
+        if alone := [str(d) for d in days[there.sum(axis=0) == 1]]:
+            notes.append(
+                f"the arms were not shown on the same days: {number_of(len(alone), 'day')} have "
+                f"one of them alone ({few(alone)}). What days do is then taken for what the arm "
+                "does; leave these days out with where=."
+            )
+        elif odd := _odd(day, arm, bucket, n, freedom):
+            notes.append(
+                f"the share of {names[1]!r} changed from day to day, most on {days[odd[0]]} "
+                f"({odd[1]:.1%} of its records, {odd[2]:.1%} of those of {names[0]!r}). Compare "
+                "days on which the shares were alike."
+            )
+    contexts, context = np.unique(np.array(table[CONTEXT].to_pylist(), str), return_inverse=True)
+    order = np.argsort(-np.bincount(context, n), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.minimum(np.arange(len(order)), CLASSES)
+    if odd := _odd(place[context], arm, bucket, n, freedom):
+        which = "rare contexts" if odd[0] == CLASSES else repr(str(contexts[order[odd[0]]]))
+        notes.append(
+            f"the arms have other traffic: {which} is {odd[1]:.2%} of the records of "
+            f"{names[1]!r} and {odd[2]:.2%} of those of {names[0]!r}. Look at how users were "
+            "assigned."
+        )
+    return notes
+
+
+def _odd(
+    kind: Ints, arm: Ints, bucket: Ints, n: Floats, freedom: float
+) -> tuple[int, float, float] | None:
+    """The kind of record whose shares in both arms differ most, if by more than chance."""
+    sizes = np.zeros((2, int(kind.max()) + 1, BUCKETS))
+    np.add.at(sizes, (arm, kind, bucket), n)
+    records = sizes.sum(axis=1)  # (arm, bucket)
+    total = records.sum(axis=1)[:, None]
+    share = sizes.sum(axis=2) / total  # (arm, kind)
+    spread = ((sizes - share[:, :, None] * records[:, None]) ** 2).sum(axis=2)
+    spread = np.maximum(spread * (freedom < math.inf), total * share * (1 - share)) / total**2
+    z = np.abs(share[1] - share[0]) / np.sqrt(np.maximum(spread.sum(axis=0), 1e-300))
+    most = int(z.argmax())
+    chance = 2 * float(inference.t_tail(z[most], freedom)) * len(z)
+    return (most, float(share[1, most]), float(share[0, most])) if chance < SURE else None

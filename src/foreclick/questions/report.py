@@ -33,7 +33,7 @@ from foreclick.questions.evaluate import (
     loggings_of,
     usual_estimators,
 )
-from foreclick.questions.replayed import Replay
+from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike

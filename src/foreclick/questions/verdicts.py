@@ -1,4 +1,27 @@
-"""From estimates to intervals and verdicts: what may be said of a candidate."""
+"""From estimates to intervals and verdicts: what may be said of a candidate, in plain words.
+
+The rules, in this order; `reach` is the smallest change worth having, a share `min_effect` of
+production, and 0 unless one is given:
+
+| says | if |
+|---|---|
+| cannot tell | nothing of the candidate was ever shown, or there is no interval |
+| cannot tell | there are fewer than 30 records |
+| cannot tell | most of what was seen of it was seen in few periods only |
+| no difference | the candidate earns what production earns, because it shows the same |
+| better | the lower end of the change is above reach |
+| worse | its upper end, were all that is new clicked every time, is below −reach |
+| no difference | both ends are within ± reach, were all that is new clicked every time |
+| cannot tell | anything else, with what stands in the way, and one next step |
+
+Both ends hold whatever is true of what the log cannot see: at the lower one what was never shown
+earns nothing, at the upper one as much as the best position. That is no bound for something new
+that is better than all before, so a verdict from above does not rest on it.
+
+Where a backtest or a replay of past A/B tests is given, both ends are first moved out by how far
+the estimator was off in it, beyond the noise of clicks: what it got wrong there it may get wrong
+here. A verdict holds if the click model of its estimator does.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +33,11 @@ from typing import Any, Literal
 import numpy as np
 
 from foreclick import inference
-from foreclick.batches import largest_rewards
-from foreclick.estimate.estimates import Estimate
+from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
 from foreclick.estimate.sums import Unseen
-from foreclick.metrics import AnyMetric, Metric, Ratio, parse_metric
-from foreclick.results import format_value
-from foreclick.tallies.base import Tally
+from foreclick.metrics import AnyMetric, Metric, Ratio
+from foreclick.results import format_value, span
+from foreclick.words import number_of
 
 IntervalKind = Literal["sampling", "anytime"]
 """Whether an interval holds at one look at the log, or at all looks together."""
@@ -29,14 +51,33 @@ TUNED_RECORDS = 10_000
 HAS_A_SAY = 0.9
 """Of the candidate's exposure, for an estimator to agree or disagree with another."""
 
-Ends = dict[str, float | None]
+FEW_RECORDS = 30
+"""With fewer records than this, nothing is called better or worse."""
 
-_NOTHING = Unseen(0.0, 0.0)  # of production, all was seen
+REPEATED = 0.5
+"""The share of what was seen that must have been seen in several periods."""
+
+BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference", "cannot tell"
+HELD, BROKEN = "held", "broken"
+"""Of a guardrail; or it cannot be told."""
+
+OPPOSITE = {BETTER: WORSE, WORSE: BETTER, HELD: BROKEN, BROKEN: HELD}
+DISAGREE = "the ladder and its cautious check disagree"
+NEXT_BACKTEST = "Next: fc.backtest(log), which says which of the two predicts this log."
+
+SEEN = Unseen(0.0, 0.0)
+"""Of production, all was seen."""
+
 _CERTAIN = 0.99  # of a contradiction
-_ROUNDING = 1e-9  # of a value: what differs by less is the same
+_ROUNDING = 1e-9  # of a value, or of production: what differs by less is the same
 _LEAST = 1e-150  # of what a lift is over: its square is a number
-_NAMES = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
-_OPPOSITES = ({inference.BETTER, inference.WORSE}, {inference.HELD, inference.BROKEN})
+_SOME_MORE = 1.1  # times as many days; less is not worth saying
+_HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
+_EFFECT, _POWER = 0.02, 0.8  # the change that a trial should tell, and how often
+_ENDS = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
+
+
+# --- intervals ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -57,51 +98,52 @@ class Pair:
         value, production = self.estimate.value, self.production
         return None if value is None or production is None else value - production
 
-    def ends(self, confidence: float, kind: IntervalKind) -> Ends:
+    def ends(self, confidence: float, kind: IntervalKind) -> dict[str, float | None]:
         """The standard error of the estimate, and the ends of all intervals; None for no end.
 
         The ends hold for chance, and whatever is true of what the log cannot see of either side.
         """
-        one, found, production = self.estimate, dict.fromkeys(_NAMES), self.production
+        one, ends, production = self.estimate, dict.fromkeys(_ENDS), self.production
         value = one.value
         if not one.told or value is None:
-            return found
+            return ends
+
+        def reach(freedom: float) -> float:
+            """How many standard errors; an anytime interval's time is what the variance falls with.
+
+            That are days where days differ, and records otherwise: the buckets of users are always
+            as many, but hold more and more records.
+            """
+            if kind == "sampling":
+                return inference.quantile(confidence, freedom)
+            by, clusters = one.of.clusters(one.stratum.number)
+            time, tuned = one.stratum.records, TUNED_RECORDS
+            if by == "period":
+                time, tuned = clusters, TUNED_PERIODS
+            return inference.anytime(confidence, freedom, time, tuned)
+
         memory, freedom = one.memory()
         lasting = one.covariance + np.diag([memory, 0.0])
-        found |= inference.value(value, lasting, _reach(one, freedom, confidence, kind))._asdict()
-        own, other = one.unseen(), _NOTHING if self.baseline is None else self.baseline.unseen()
-        found["low"] = max(float(found["low"] or 0.0) - own.less, 0.0)  # rewards are not negative
-        found["high"] = float(found["high"] or 0.0) + own.more
+        own, other = one.unseen(), SEEN if self.baseline is None else self.baseline.unseen()
+        se, low, high = inference.interval(value, [1.0, 0.0], lasting, reach(freedom))
+        low = max(max(low, 0.0) - own.less, 0.0)  # rewards are not negative
+        ends |= {"se": se, "low": low, "high": high + own.more}
         if production is None or (self.baseline is not None and not self.baseline.told):
-            return found
-        joint = one.covariance
-        if self.baseline is not None:
-            joint = one.of.joint([one, self.baseline])
-        reach = _reach(one, one.of.freedom(one.stratum.number), confidence, kind)
-        unseen = own.against(other)
-        between = inference.change(value, production, joint, reach)
-        found["change_low"] = between.low - unseen.less
-        found["change_high"] = between.high + unseen.more
+            return ends
+        joint = one.covariance if self.baseline is None else one.of.joint([one, self.baseline])
+        wide, unseen = reach(one.of.freedom(one.stratum.number)), own.against(other)
+        _, low, high = inference.interval(value - production, [1.0, -1.0], joint, wide)
+        ends |= {"change_low": low - unseen.less, "change_high": high + unseen.more}
         if production > _LEAST:
-            relative = inference.lift(value, production, joint, reach)
-            found["lift_low"] = relative.low - unseen.less / production
-            found["lift_high"] = relative.high + unseen.more / production
-        return found
+            lift = value / production
+            slopes = np.array([1.0, -lift]) / production
+            _, low, high = inference.interval(lift - 1, slopes, joint, wide)
+            ends["lift_low"] = low - unseen.less / production
+            ends["lift_high"] = high + unseen.more / production
+        return ends
 
 
-def _reach(one: Estimate, freedom: float, confidence: float, kind: IntervalKind) -> float:
-    """How many standard errors an interval reaches.
-
-    The time of an anytime interval is what the variance falls with: days where days differ, and
-    records otherwise. The buckets of users are always as many, but hold more and more records.
-    """
-    if kind == "sampling":
-        return inference.quantile(confidence, freedom)
-    by, clusters = one.of.clusters(one.stratum.number)
-    time, tuned = one.stratum.records, TUNED_RECORDS
-    if by == "period":
-        time, tuned = clusters, TUNED_PERIODS
-    return inference.anytime(confidence, freedom, time, tuned)
+# --- what a verdict rests on ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,101 +163,148 @@ class Claims:
     guardrails: Mapping[AnyMetric, float] | None = None
 
 
-def parse_guardrails(asked: Mapping[Any, Any] | None) -> dict[AnyMetric, float]:
-    """Guardrails by metric."""
-    return {parse_metric(name): float(share) for name, share in (asked or {}).items()}
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict rests on.
 
-
-def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, float]:
-    """The most that a slot can earn, by metric: 1 click, or the largest reward of the log.
-
-    Only of metrics for which something was never shown: to look for it takes a pass over the log.
+    Attributes:
+        estimator: the click model that is assumed.
+        metric: what is counted.
+        change: candidate − production; None without an answer.
+        low: the lower end of its interval, None without one.
+        high: the upper end.
+        unseen: how much of the interval is what the log cannot see.
+        beyond: how much further up it would reach, were all that is new clicked every time.
+        covered: the share of the candidate's exposure that was ever shown.
+        production: what the change is against.
+        confidence: of the interval.
+        records: how many it rests on.
+        periods: how many it rests on, if it varies by them; None otherwise.
+        repeated: the share of what was covered that was seen in several periods; None if unknown.
+        error: by how much the estimator was off in a backtest; 0 without one.
+        assumes: whether the estimator is a click model, which holds or does not.
+        varies: the variance of a record's reward, at most; None if that is not known.
+        sighted: whether to the estimator it matters which items are shown.
+        past: where predictions were held against what came, in words.
+        leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
     """
-    unseen = {part.metric for e in estimates for part in e.parts if part.covered < part.mass}
-    binary = {m for m in unseen if m.first or m.shown or m.source in tally.shape.masks}
-    largest = largest_rewards(tally, sorted({m.source for m in unseen - binary}))
-    return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
+
+    estimator: str
+    metric: str
+    change: float | None
+    low: float | None
+    high: float | None
+    unseen: float
+    beyond: float
+    covered: float
+    production: float | None
+    confidence: float
+    records: float = math.inf
+    periods: float | None = None
+    repeated: float | None = None
+    error: float = 0.0
+    assumes: bool = True
+    varies: float | None = None
+    sighted: bool = True
+    leaking: float = 0.0
+    past: str = "the backtest"
 
 
-def beyond(estimate: Estimate, most: dict[Metric, float]) -> float:
-    """How much more it may be worth than the log suggests, were all that is new clicked always."""
-    if not any(part.metric in most for part in estimate.parts):
+def evidence_for(one: Estimate, largest: Mapping[Metric, float], **rest: Any) -> Evidence:  # noqa: ANN401
+    """The evidence of an estimate; the rest is its change, what that is against, and its ends."""
+    kind, count = one.of.clusters(one.stratum.number) if one.told else ("", 0)
+    # Of clicks, 0 or 1 at a position that counts at most once, the variance is below the mean.
+    simple = not isinstance(one.metric, Ratio) and largest.get(one.metric, 1.0) == 1.0
+    mean = rest["production"] if simple and max(one.parts[0].metric.theta) <= 1 else None
+    return Evidence(
+        estimator=one.estimator,
+        metric=one.metric.name,
+        covered=one.covered,
+        records=one.stratum.records,
+        periods=count if kind == "period" else None,
+        repeated=one.repeated,
+        assumes=not one.ladder,
+        varies=mean,
+        **rest,
+    )
+
+
+def beyond(estimate: Estimate, largest: Mapping[Metric, float]) -> float:
+    """How much more it may be worth than the log suggests, were all that is new clicked always.
+
+    Args:
+        estimate: what is said of the candidate.
+        largest: the most that a slot can earn, by metric, where something was never shown.
+    """
+    if not any(part.metric in largest for part in estimate.parts):
         return 0.0
-    return max(estimate.unseen(most).more - estimate.unseen().more, 0.0)
+    return max(estimate.unseen(dict(largest)).more - estimate.unseen().more, 0.0)
 
 
-def evidence_of(
-    tally: Tally, pairs: Sequence[Pair], claims: Claims, errors: Sequence[float]
-) -> list[inference.Evidence]:
-    """What the verdict on each pair rests on.
+def judged(
+    pairs: Sequence[Pair],
+    claims: Claims,
+    largest: Mapping[Metric, float],
+    errors: Sequence[float] | None = None,
+    past: str = "",
+) -> tuple[list[Evidence], list[Verdict]]:
+    """What the verdict on each pair rests on, and the verdict.
 
     A verdict is read off the printed intervals: off that of the change and that of the lift, so
     that it contradicts neither.
 
     Args:
-        tally: the log.
         pairs: estimates and what they are compared with.
         claims: what the verdicts are to hold for.
-        errors: how far each estimator was off in a backtest; 0 without one.
+        largest: the most that a slot can earn, by metric, where something was never shown.
+        errors: how far each estimator was off in a backtest, if there is one.
+        past: where it was off, in words.
     """
-    parts = len({pair.estimate.stratum.number for pair in pairs})
-    metrics = len({pair.estimate.metric for pair in pairs}) if claims.guardrails else 1
+    guardrails, estimates = claims.guardrails or {}, [pair.estimate for pair in pairs]
+    parts = len({one.stratum.number for one in estimates})
+    metrics = len({one.metric for one in estimates}) if guardrails else 1
     each = 1 - (1 - claims.confidence) / (parts * metrics)
-    most = largest_slots(tally, [pair.estimate for pair in pairs])
-    found = []
-    for pair, error in zip(pairs, errors, strict=True):
-        one, ends = pair.estimate, pair.ends(each, claims.interval)
-        low, high, production = ends["change_low"], ends["change_high"], pair.production
+    evidence, verdicts = [], []
+    shares = [guardrails.get(one.metric) for one in estimates]
+    for number, (pair, one) in enumerate(zip(pairs, estimates, strict=True)):
+        ends, production = pair.ends(each, claims.interval), pair.production
+        low, high = ends["change_low"], ends["change_high"]
         if ends["lift_low"] is not None and ends["lift_high"] is not None and production:
             low = min(low or 0.0, ends["lift_low"] * production)
             high = max(high or 0.0, ends["lift_high"] * production)
-        found.append(
-            inference.Evidence(
-                estimator=one.estimator,
-                metric=one.metric.name,
-                change=pair.change,
-                low=low,
-                high=high,
-                unseen=sum(one.unseen()),
-                beyond=beyond(one, most),
-                covered=one.covered,
-                production=production,
-                confidence=claims.confidence,
-                records=one.stratum.records,
-                repeated=one.repeated,
-                error=error,
-                assumes=not one.ladder,
-                unit="" if isinstance(one.metric, Ratio) else " a record",
-                sighted=one.sighted,
-                leaking=one.of.leaking if one.ladder else 0.0,
-            )
+        rests_on = evidence_for(
+            one,
+            largest,
+            change=pair.change,
+            low=low,
+            high=high,
+            unseen=sum(one.unseen()),
+            beyond=beyond(one, largest),
+            production=production,
+            confidence=claims.confidence,
+            error=errors[number] if errors else 0.0,
+            sighted=one.sighted,
+            leaking=one.of.leaking if one.ladder else 0.0,
+            **({"past": past} if past else {}),
         )
-    return found
-
-
-def judged(
-    pairs: Sequence[Pair], claims: Claims, evidence: Sequence[inference.Evidence]
-) -> list[inference.Verdict]:
-    """A verdict for each pair."""
-    guardrails = claims.guardrails or {}
-    shares = [guardrails.get(pair.estimate.metric) for pair in pairs]
-    found = [
-        inference.judge(e, claims.min_effect) if share is None else inference.guard(e, share)
-        for e, share in zip(evidence, shares, strict=True)
-    ]
-    _check([pair.estimate for pair in pairs], found)
-    whose = [(p.estimate.estimator, p.estimate.clip, p.estimate.stratum.number) for p in pairs]
-    guards: dict[object, list[inference.Verdict]] = {}
-    for of, verdict, share in zip(whose, found, shares, strict=True):
+        share = shares[number]
+        evidence.append(rests_on)
+        verdicts.append(
+            judge(rests_on, claims.min_effect) if share is None else guard(rests_on, share)
+        )
+    _cross_check(estimates, verdicts)
+    whose = [(one.estimator, one.clip, one.stratum.number) for one in estimates]
+    guards: dict[object, list[Verdict]] = {}
+    for of, verdict, share in zip(whose, verdicts, shares, strict=True):
         if share is not None:
             guards.setdefault(of, []).append(verdict)
-    return [
-        inference.guarded(verdict, guards.get(of, [])) if share is None else verdict
-        for of, verdict, share in zip(whose, found, shares, strict=True)
+    return evidence, [
+        guarded(verdict, guards.get(of, [])) if share is None else verdict
+        for of, verdict, share in zip(whose, verdicts, shares, strict=True)
     ]
 
 
-def _check(estimates: Sequence[Estimate], found: list[inference.Verdict]) -> None:
+def _cross_check(estimates: Sequence[Estimate], verdicts: list[Verdict]) -> None:
     """Where a ladder and `ip` contradict each other, the verdict of both is that nobody can tell.
 
     Of guardrails too, and before they count: a metric is not better by a guardrail that one of the
@@ -224,32 +313,17 @@ def _check(estimates: Sequence[Estimate], found: list[inference.Verdict]) -> Non
     answers: dict[object, int] = {}
     checks: dict[object, int] = {}
     for i, one in enumerate(estimates):
-        of: object = (one.metric, one.stratum.number)
-        if one.ladder:
-            answers.setdefault(of, i)
-        elif one.estimator == "ip":
-            checks.setdefault(of, i)
+        if one.ladder or one.estimator == "ip":
+            (answers if one.ladder else checks).setdefault((one.metric, one.stratum.number), i)
     for of in answers.keys() & checks.keys():
         i, j = answers[of], checks[of]
-        words, because = {found[i].word, found[j].word}, ""
-        if len(words) == 1:
-            continue  # both come to the same word
+        if verdicts[i].word == verdicts[j].word:
+            continue
         one, other = estimates[i], estimates[j]
-        if contradicts([one], [other]):
-            unit = "" if isinstance(one.metric, Ratio) else " a record"
-            because = (
-                f"{inference.DISAGREE}: by {one.estimator!r} {one.metric.name} is "
-                f"{format_value('value', one.value)}{unit}, by {other.estimator!r} "
-                f"{format_value('value', other.value)}, further apart than chance puts them. A "
-                "backtest says which of them predicts this log; or show the candidate to a few "
-                "users."
-            )
-        elif words in _OPPOSITES:
-            because = f"{inference.DISAGREE}: {found[i].because} {found[j].because}"
-        if because:
-            found[i] = found[j] = replace(
-                found[i], word=inference.UNKNOWN, because=because, plain=False
-            )
+        if contradicts([one], [other]) or OPPOSITE.get(verdicts[i].word) == verdicts[j].word:
+            values = " and ".join(format_value("value", each.value) for each in (one, other))
+            because = f"{DISAGREE} on {one.metric.name} ({values}). {NEXT_BACKTEST}"
+            verdicts[i] = verdicts[j] = Verdict(UNKNOWN, because)
 
 
 def contradicts(answer: Sequence[Estimate], check: Sequence[Estimate]) -> bool:
@@ -278,3 +352,200 @@ def contradicts(answer: Sequence[Estimate], check: Sequence[Estimate]) -> bool:
     less = sum(u.less if s > 0 else u.more for u, s in zip(unseen, sign, strict=True))
     more = sum(u.more if s > 0 else u.less for u, s in zip(unseen, sign, strict=True))
     return not apart - chance - less <= 0 <= apart + chance + more
+
+
+# --- the verdict ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word, and the sentence behind it.
+
+    Attributes:
+        word: better, worse, no difference, cannot tell; of a guardrail also held and broken.
+        because: the sentence.
+        plain: whether the sentence says no more than the word and the interval do.
+    """
+
+    word: str
+    because: str
+    plain: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.word[0].upper()}{self.word[1:]}: {self.because}"
+
+
+def judge(evidence: Evidence, min_effect: float = 0.0) -> Verdict:
+    """The verdict on a change.
+
+    Args:
+        evidence: what it rests on.
+        min_effect: the smallest change worth having, as a share of production.
+
+    Examples:
+        >>> seen = Evidence("ip", "clicks@3", 0.03, 0.01, 0.05, 0.0, 0.0, 1.0, 0.5, 0.95)
+        >>> judge(seen).word, judge(seen, min_effect=0.04).word, judge(seen, min_effect=0.2).word
+        ('better', 'cannot tell', 'no difference')
+    """
+    e, reach = evidence, min_effect * abs(evidence.production or 0.0)
+    unfit = _unfit(e)
+    if unfit or e.low is None or e.high is None:
+        return Verdict(UNKNOWN, unfit)
+    changes = f"{e.metric} changes by {_span(e)}"
+    if e.error > 0:
+        moved = replace(e, low=e.low - e.error, high=e.high + e.error, error=0.0)
+        wide, sure = (judge(each, min_effect) for each in (moved, replace(e, error=0.0)))
+        if wide.word == sure.word:
+            return sure
+        return Verdict(
+            UNKNOWN,
+            f"{changes}, which would be {sure.word!r}; but in {e.past} {e.estimator!r} was off by "
+            f"{_share(e, e.error)} beyond the noise of clicks. {_next_trial(e, min_effect)}",
+        )
+    top, nothing = e.high + e.beyond, _ROUNDING * abs(e.production or 0.0)
+    whose = f"if clicks follow {e.estimator!r}" if e.assumes else f"by {e.estimator!r}"
+    assumed = f"{whose}, {100 * e.confidence:g}% confidence"
+    if e.sighted and -nothing <= e.low and top <= nothing:
+        return Verdict(SAME, f"{e.metric} stays as it is ({assumed}).", plain=True)
+    if e.low > reach + nothing or top < -reach - nothing:
+        return Verdict(BETTER if e.low > 0 else WORSE, f"{changes} ({assumed}).", plain=True)
+    if reach > 0 and e.low > -reach and top < reach:
+        within = f"within ± {format_value('share', min_effect)} of production"
+        return Verdict(SAME, f"{changes}, {within} ({assumed}).")
+    return Verdict(UNKNOWN, _why_open(e, min_effect))
+
+
+def guard(evidence: Evidence, share: float) -> Verdict:
+    """Whether a metric that must not fall loses less than this share of production.
+
+    Examples:
+        >>> seen = Evidence("ip", "orders@3", -0.01, -0.03, 0.01, 0.0, 0.0, 1.0, 0.5, 0.95)
+        >>> guard(seen, 0.1).word, guard(seen, 0.01).word
+        ('held', 'cannot tell')
+    """
+    if evidence.low is None or evidence.high is None:
+        return Verdict(UNKNOWN, judge(evidence).because)
+    reach = share * abs(evidence.production or 0.0)
+    lost = replace(evidence, low=evidence.low + reach, high=evidence.high + reach)
+    word = {BETTER: HELD, WORSE: BROKEN}.get(judge(lost).word, UNKNOWN)
+    limit = f"{format_value('share', share)} of production"
+    return Verdict(word, f"{evidence.metric} changes by {_span(evidence)}; it may lose {limit}.")
+
+
+def guarded(verdict: Verdict, guards: Sequence[Verdict]) -> Verdict:
+    """A verdict with those of the guardrails: better if all hold, worse if one does not."""
+    broken = [g for g in guards if g.word == BROKEN]
+    unknown = [g for g in guards if g.word == UNKNOWN]
+    if broken:
+        return Verdict(WORSE, f"a guardrail breaks: {broken[0].because}")
+    if verdict.word == BETTER and unknown:
+        said = f"{verdict.because} That would be {BETTER!r}, but a guardrail is open: "
+        return Verdict(UNKNOWN, said + unknown[0].because)
+    if verdict.word == BETTER and guards:
+        held = " ".join(g.because for g in guards)
+        return Verdict(BETTER, f"{verdict.because} All guardrails hold: {held}")
+    return verdict
+
+
+# --- why nobody can tell, and one next step -------------------------------------------------------
+
+
+def _unfit(e: Evidence) -> str:
+    """Why nothing can be said whatever the numbers are; empty if something can."""
+    if e.change is None and e.covered > 0:
+        return f"{e.metric} divides by nothing: its denominator is 0 in this log. Next: log more."
+    if e.change is None or e.covered <= 0:
+        return (
+            "nothing of what the candidate would show was ever shown. Next: check that contexts "
+            "and items are spelt as in the log."
+        )
+    if e.records < FEW_RECORDS:
+        return (
+            f"{e.records:g} records are too few to call anything better or worse. Next: log "
+            f"{FEW_RECORDS - e.records:g} more at least."
+        )
+    if e.low is None or e.high is None:
+        return (
+            "the log has too few periods or users to see how much results vary. Next: log 2 "
+            "periods at least."
+        )
+    if e.repeated is not None and e.repeated < REPEATED:
+        return (
+            f"only {format_value('share', e.repeated)} of what was seen of the candidate was seen "
+            f"in {ENOUGH_PERIODS} periods or more, so its clicks may be those days' doing. Next: "
+            f"log {ENOUGH_PERIODS} more periods at least."
+        )
+    if e.leaking:
+        return (
+            "the candidate seems to have been trained on these clicks, for it predicts early ones "
+            f"better than later ones (z = {e.leaking:.0f}). Next: say until when, trained_until=…."
+        )
+    return ""
+
+
+def _why_open(e: Evidence, min_effect: float) -> str:
+    """What stands in the way, and what would help."""
+    changes, production = f"{e.metric} changes by {_span(e)}", abs(e.production or 0.0)
+    width = ((e.high or 0.0) - (e.low or 0.0) - e.unseen) / 2
+    missing = (
+        f"{format_value('share', 1 - e.covered)} of what the candidate would show was never shown"
+    )
+    if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), min_effect)).word != UNKNOWN:
+        return (
+            f"{changes}, which would be {without.word!r}; but {missing}, and something new may be "
+            f"clicked more often than anything in this log. {_next_trial(e, min_effect)}"
+        )
+    if not e.sighted:
+        return f"to {e.estimator!r} no ranking matters. Next: ask 'ladder' or 'ip'."
+    distance = abs(abs(e.change or 0.0) - min_effect * production)
+    left = distance - e.unseen  # for chance
+    if e.unseen > width or (e.unseen > 0 and left <= 0):
+        return f"{missing}, worth up to {_share(e, e.unseen)}. {_next_trial(e, min_effect)}"
+    if left > 0 and width < _HOPELESS * left:
+        times = max((width / left) ** 2, _SOME_MORE)
+        more, what = (times - 1) * (e.periods or e.records), "period" if e.periods else "record"
+        size = "more" if math.isinf(more) else f"about {number_of(_rounded(more), f'more {what}')}"
+        worth = f"whether that is {format_value('share', min_effect)} of production"
+        return (
+            f"{changes}, which leaves {worth if min_effect else 'it'} open. Next: log {size}; they "
+            "decide if the change is what it seems."
+        )
+    furthest = max(abs(e.low or 0.0), abs((e.high or 0.0) + e.beyond))
+    share = math.ceil(1000 * furthest / production * _SOME_MORE) / 1000 if production else 1.0
+    if share >= 1:
+        return f"{changes}: too close to call. {_next_trial(e, min_effect)}"
+    return (
+        f"{changes}: too close to call. Next: say which change matters; with min_effect={share:g} "
+        "this is 'no difference'."
+    )
+
+
+def _next_trial(e: Evidence, min_effect: float) -> str:
+    """To show the candidate to so many users that a change is told; `explore` plans it."""
+    effect = min_effect or _EFFECT
+    if e.varies is None or not e.production:
+        return "Next: show the candidate to some users; fc.explore says to how many."
+    margin = inference.margins(e.confidence, _POWER)
+    lists = _rounded(inference.sample_size(e.varies, effect * e.production, margin))
+    return (
+        f"Next: show the candidate in about {lists:,} lists, which tells a change of "
+        f"{format_value('share', effect)}; fc.explore plans it."
+    )
+
+
+def _rounded(count: float) -> int:
+    """A count up to two digits, from above."""
+    unit = int(10 ** max(math.floor(math.log10(max(count, 1.0))) - 1, 0))
+    return math.ceil(round(count / unit, 6)) * unit
+
+
+def _span(e: Evidence) -> str:
+    """The interval of the change, relative to production if that is anything."""
+    if e.low is None or e.high is None or not e.production:
+        return span("change", e.low, e.high)
+    return span("lift", e.low / e.production, e.high / e.production)
+
+
+def _share(e: Evidence, size: float) -> str:
+    """How much something is, relative to production if that is anything."""
+    return format_value("share", size / e.production) if e.production else f"{size:.4g}"

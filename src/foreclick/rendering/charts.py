@@ -15,7 +15,7 @@ from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
-from foreclick.questions.replayed import Replay
+from foreclick.questions.replay import Replay
 from foreclick.questions.support import Support
 from foreclick.rendering.curves import (
     Clips,

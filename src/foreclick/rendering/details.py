@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from foreclick.questions.contexts import Group, Sides
-from foreclick.questions.replayed import named
+from foreclick.questions.replay import named
 from foreclick.questions.report import Report
 from foreclick.rendering.figures import (
     Line,

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from foreclick.questions.replayed import Replay
+from foreclick.questions.replay import Replay
 from foreclick.rendering.style import GREY, SMALL, VERDICTS, Chart, head, panels
 
 

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.optimize import isotonic_regression
 
-from foreclick import inference
 from foreclick.errors import ReportError
+from foreclick.questions import verdicts
 from foreclick.secrets import printable
 
 INK = "#222222"
@@ -114,10 +114,10 @@ class Look:
 
 
 VERDICTS = {
-    inference.BETTER: Look(PALETTE["item"], "^"),
-    inference.WORSE: Look(PALETTE["pbm"], "v"),
-    inference.SAME: Look(GREY, "o"),
-    inference.UNKNOWN: Look("#a8a8a8", "d"),
+    verdicts.BETTER: Look(PALETTE["item"], "^"),
+    verdicts.WORSE: Look(PALETTE["pbm"], "v"),
+    verdicts.SAME: Look(GREY, "o"),
+    verdicts.UNKNOWN: Look("#a8a8a8", "d"),
 }
 PRODUCTION = Look(GREY, "o")
 NAIVE = Look(PALETTE["rcm"], "s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foreclick import inference
+from foreclick.questions import verdicts
 from foreclick.questions.answers import answering_of, is_blind
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
@@ -44,12 +44,12 @@ _ASSUMES = {
 }
 
 VERDICTS = {
-    inference.BETTER: ("▲", "better"),
-    inference.WORSE: ("▼", "worse"),
-    inference.SAME: ("●", "same"),
-    inference.UNKNOWN: ("◆", "unknown"),
-    inference.HELD: ("▲", "better"),
-    inference.BROKEN: ("▼", "worse"),
+    verdicts.BETTER: ("▲", "better"),
+    verdicts.WORSE: ("▼", "worse"),
+    verdicts.SAME: ("●", "same"),
+    verdicts.UNKNOWN: ("◆", "unknown"),
+    verdicts.HELD: ("▲", "better"),
+    verdicts.BROKEN: ("▼", "worse"),
 }
 """The sign of a verdict, and its class on the page."""
 
@@ -140,10 +140,10 @@ def verdict(report: Report) -> tuple[str, str]:
     said = f"{change}{sure}"
     against = report.evaluation.against
     sentences = {
-        inference.BETTER: f"The candidate would get more {metric} than {against}: {said}.",
-        inference.WORSE: f"The candidate would get less {metric} than {against}: {said}.",
-        inference.SAME: f"The candidate makes no difference worth having in {metric}: {said}.",
-        inference.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {said}.",
+        verdicts.BETTER: f"The candidate would get more {metric} than {against}: {said}.",
+        verdicts.WORSE: f"The candidate would get less {metric} than {against}: {said}.",
+        verdicts.SAME: f"The candidate makes no difference worth having in {metric}: {said}.",
+        verdicts.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {said}.",
     }
     return word, sentences.get(word, f"The estimate of the change in {metric}: {said}.")
 

@@ -44,8 +44,6 @@ KINDS: dict[str, Kind] = {
     "margin": Kind.VALUE,
     "other": Kind.VALUE,
     "p": Kind.VALUE,
-    "holm": Kind.VALUE,
-    "bh": Kind.VALUE,
     "all_low": Kind.CHANGE,
     "all_high": Kind.CHANGE,
     "production": Kind.VALUE,

@@ -4,8 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from foreclick.inference import BETTER, SAME, UNKNOWN, WORSE, Evidence, Verdict, judge
-from foreclick.inference.verdict import BROKEN, HELD, guard, guarded
+from foreclick.questions.verdicts import (
+    BETTER,
+    BROKEN,
+    HELD,
+    SAME,
+    UNKNOWN,
+    WORSE,
+    Evidence,
+    Verdict,
+    guard,
+    guarded,
+    judge,
+)
 
 
 def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=None, repeated=None):
@@ -93,16 +104,22 @@ def test_a_verdict_names_the_model_it_assumes():
 @pytest.mark.parametrize(
     ("evidence", "helps"),
     [
-        (seen(covered=0.0), "Show it to a few users"),
-        (seen(change=0.4), "Log more"),
+        (seen(covered=0.0), "Next: check that contexts and items are spelt as in the log."),
+        (seen(change=0.4), "Next: log 2 periods at least."),
         (seen(0.01, 0.03, repeated=0.2), "only 20.0% of what was seen"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
         (seen(-0.03, -0.01, beyond=0.2, covered=0.4), "something new may be clicked more often"),
-        (seen(-0.01, 0.03), "About 4 times as many days"),
-        (seen(0.0, 0.04), "About 1.1 times as many days"),
-        (seen(-0.04, 0.0), "About 1.1 times as many days"),
-        (seen(-0.01, 0.01001), "too close to call"),
-        (replace(seen(-0.01, 0.03), sighted=False), "does not matter which items"),
+        (replace(seen(-0.01, 0.03), periods=14), "Next: log about 42 more periods"),
+        (replace(seen(-0.01, 0.03), records=1000), "Next: log about 3,000 more records"),
+        (replace(seen(0.0, 0.04), records=1000), "Next: log about 100 more records"),
+        (replace(seen(-0.04, 0.0), records=1000), "Next: log about 100 more records"),
+        (seen(-0.01, 0.01001), "with min_effect=0.023 this is 'no difference'"),
+        (replace(seen(-0.01, 0.03), sighted=False), "no ranking matters"),
+        (seen(-0.03, -0.01, margin=0.2, covered=0.4), "fc.explore says to how many"),
+        (
+            replace(seen(-0.03, -0.01, margin=0.2, covered=0.4), varies=0.5),
+            "in about 40,000 lists, which tells a change of 2.0%",
+        ),
     ],
 )
 def test_what_would_help(evidence, helps):
