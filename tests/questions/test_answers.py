@@ -66,7 +66,10 @@ class TestEvaluation:
         assert told[3].split()[:2] == ["dcg@3", "better"]
         assert f"{100 * e['lift'][0]:+.1f}%" in told[2]
         assert "The log saw all that the candidate would show." in told
-        assert any(line.startswith("The cautious check (same item, same position) agrees: +") for line in told)
+        assert any(
+            line.startswith("The cautious check (same item, same position) agrees: +")
+            for line in told
+        )
         assert not wide(str(e))
 
     def test_several_clips_of_estimators_beside_a_ladder_that_has_none(self, tally):

@@ -112,7 +112,9 @@ class TestContradiction:
         assert alone["verdict"] == ["worse"]  # if a click rate went with its item, as it does not
         found = self.ask(estimators=[AS_ITEM, "ip"])
         assert found["verdict"] == ["cannot tell", "cannot tell"]
-        assert found.notes[0].startswith("Cannot tell: the ladder and its cautious check disagree on ")
+        assert found.notes[0].startswith(
+            "Cannot tell: the ladder and its cautious check disagree on "
+        )
 
     def test_is_none_where_one_of_them_has_not_seen_enough(self):
         rows = {"context": [f"q{i // 2}" for i in range(80)], "items": [[2, 1], [3, 1]] * 40}
