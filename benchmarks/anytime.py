@@ -53,8 +53,8 @@ def looks(clusters: str, name: str, replications: int, daily: int, seed: int = 1
         log = _grown(scene, clusters, _counts(scene, clusters, some, daily, rng))
         asked = {"metrics": METRIC, "estimators": ESTIMATORS, "by": ["replication", "look"]}
         each = in_each(policy, range(some * (DAYS + 1)))
-        kind = "auto" if clusters == "period" else "record"
-        answer = fc.evaluate(log, each, **asked, clusters=kind, interval="anytime")
+        sure = fc.Confidence(clusters="auto" if clusters == "period" else "record", anytime=True)
+        answer = fc.evaluate(log, each, **asked, confidence=sure)
         rows = sorted(answer, key=lambda r: (r["estimator"], r["replication"], r["look"]))
         for (estimator, _), grown in itertools.groupby(
             rows, key=lambda r: (r["estimator"], r["replication"])

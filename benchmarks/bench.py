@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.answers import clipped
+
 POSITIONS = range(1, 11)
 METRICS = ["clicks@2", "clicks@3", "dcg@10"]
 ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
@@ -77,13 +79,13 @@ def ours(path: str, layout: str, memory: str) -> dict[str, float]:
     with watch.step("write"):
         counted.write_parquet(_written(path))
     with watch.step("evaluate"):
-        answer = fc.evaluate(counted, candidate, **asked, clusters=None)
+        answer = fc.evaluate(counted, candidate, **asked, confidence=None)
     with watch.step("intervals"):
-        fc.evaluate(counted, candidate, **asked, clusters="auto")
+        fc.evaluate(counted, candidate, **asked, confidence=0.95)
     with watch.step("ladder"):
-        fc.evaluate(counted, candidate, **climbed, clusters=None)
+        fc.evaluate(counted, candidate, **climbed, confidence=None)
     with watch.step("ladder_intervals"):
-        fc.evaluate(counted, candidate, **climbed, clusters="auto")
+        fc.evaluate(counted, candidate, **climbed, confidence=0.95)
     rows = counted.row_count()
     return {**watch.seconds, "rows": rows, "answers": len(answer), "memory": peak()}
 
@@ -105,9 +107,9 @@ def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
     for kind, clusters in kinds:
         with watch.step(f"{kind} first"):
             counted = fc.read_tally(_written(path))
-            fc.evaluate(counted, first, **asked, clusters=clusters)
+            fc.evaluate(counted, first, **asked, confidence=fc.Confidence(clusters=clusters))
         with watch.step(f"{kind} second"):
-            fc.evaluate(counted, second, **asked, clusters=clusters)
+            fc.evaluate(counted, second, **asked, confidence=fc.Confidence(clusters=clusters))
     every = {str(i): policy for i, policy in enumerate([first, second, *others])}
     for name, some in (("compare one", {"0": first}), ("compare all", every)):
         with watch.step(name):
@@ -125,7 +127,7 @@ def held_out(path: str, layout: str, memory: str) -> dict[str, float]:
         log = _read(laptop(memory_limit=memory), path, layout)
     with watch.step("backtest"):
         answer = fc.backtest(
-            log, metrics=[*METRICS, "clicks@10"], estimators=ESTIMATORS, clip=list(CLIPS)
+            log, metrics=[*METRICS, "clicks@10"], estimators=clipped(ESTIMATORS, list(CLIPS))
         )
     return {
         **watch.seconds,

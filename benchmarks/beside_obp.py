@@ -120,7 +120,7 @@ def ours(folder: Path, model: str, *, interval: bool) -> dict[str, float]:
         estimators=model,
         metrics=f"clicks@{POSITIONS}",
         logging="propensity",
-        clusters="record" if interval else None,
+        confidence=fc.Confidence(clusters="record") if interval else None,
     ).to_dicts()[0]
     found = {**clock.read(), "value": row["value"]}
     return found | ({"low": row["low"], "high": row["high"]} if interval else {})

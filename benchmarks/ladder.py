@@ -189,7 +189,7 @@ def judge(name: str, seed: int, logs: int) -> None:
         log = fc.read_log(source.sample(seed=seed + number), context="query", period="day")
         right = source.value(policy(best), METRIC)
         found = fc.evaluate(
-            log, policy(best), metrics=METRIC, estimators=["ladder", PLAIN], clusters=None
+            log, policy(best), metrics=METRIC, estimators=["ladder", PLAIN], confidence=None
         )
         for row in found.to_dicts():
             wrong = (float(row["value"]) - right) / float(row["production"])  # type: ignore[arg-type]

@@ -79,7 +79,8 @@ def main() -> None:
         tallied = time.perf_counter() - start
         before, seconds = _peak(), _cpu()
         start = time.perf_counter()
-        best = fc.optimize(tally, metrics=METRIC, workers=arguments.workers)
+        fc.settings(workers=arguments.workers)
+        best = fc.optimize(tally, metrics=METRIC)
         took = time.perf_counter() - start
         print(best)
         print(

@@ -149,7 +149,7 @@ def main() -> None:
                     policy_of(world, mass),
                     metrics=METRICS,
                     estimators=ESTIMATORS,
-                    clusters="auto" if clusters == "period" else "record",
+                    confidence=fc.Confidence(clusters="auto" if clusters == "period" else "record"),
                 )
                 for row in e.rows:
                     metric = row["metric"]

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from experiments import datasets
+from tests.answers import clipped
 
 LADDERS = ["ladder", "ladder-ip"]
 ESTIMATORS = ["list", "prefix", "ip", "item", "pbm", "rctr", *LADDERS]
@@ -51,7 +52,7 @@ def one_list_at_a_time(data: Path) -> fc.Backtest:
     shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
     table = table.append_column("shown", pa.array(shown))
     log = fc.read_log(table, context="query", period="shown")
-    return fc.backtest(log, metrics=METRICS, estimators=BY, clip=CLIPS, min_held=SHOWN_AT_LEAST)
+    return fc.backtest(log, metrics=METRICS, estimators=clipped(BY, CLIPS), min_held=SHOWN_AT_LEAST)
 
 
 def one_day_at_a_time(data: Path) -> fc.Backtest:
@@ -60,8 +61,7 @@ def one_day_at_a_time(data: Path) -> fc.Backtest:
     return fc.backtest(
         naver(data),
         metrics=METRICS,
-        estimators=BY,
-        clip=CLIPS,
+        estimators=clipped(BY, CLIPS),
         weight="records",
         block=days,
     )

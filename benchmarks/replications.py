@@ -281,7 +281,7 @@ def measured(
 ) -> Iterator[Cell]:
     """One cell an estimator: its limit from the expected log, its intervals from all the others."""
     asked: dict[str, Any] = {"metrics": METRIC, "estimators": BY}
-    in_the_long_run = fc.evaluate(expected, policy, **asked, clusters=None)
+    in_the_long_run = fc.evaluate(expected, policy, **asked, confidence=None)
     limits = dict(zip(in_the_long_run["estimator"], in_the_long_run["value"], strict=True))
     asked["clusters"] = "record" if clusters == "record" else "auto"  # of what was read
     found: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}

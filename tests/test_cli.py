@@ -23,6 +23,7 @@ from foreclick.cli import asking, main  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.errors import SourceError
 from foreclick.results import Result
+from tests.answers import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +150,7 @@ def test_backtest_judges_the_estimators(run):
     rows = run("backtest", "log.parquet", *HELD_OUT, "-e", "ip,rctr", "--clip", "2", "--clip=inf")
     log = fc.read_log(pa.table(ROWS), context="query", period="day")
     names = ["ip", "rctr"]
-    found = fc.backtest(log, metrics="clicks@2", estimators=names, clip=[2, float("inf")])
+    found = fc.backtest(log, metrics="clicks@2", estimators=clipped(names, [2, float("inf")]))
     assert len(rows) == 4
     assert [row["rmse"] for row in rows] == pytest.approx(found["rmse"])
     assert [row["estimator"] for row in rows] == found["estimator"]
@@ -709,7 +710,9 @@ class TestGate:
         asked: dict[str, Any] = {"metrics": "clicks@2", "estimators": "item"}
         log = fc.read_log(rows, period="day")
         tested = fc.backtest(log, **asked)
-        found = fc.evaluate(log, fc.Ranking("new.parquet"), **asked, backtest=tested)
+        found = fc.evaluate(
+            log, fc.Ranking("new.parquet"), **asked, confidence=fc.Confidence(past=tested)
+        )
         main([*words, "-e", "item", "--backtest", "--format", "json"])
         assert json.loads(capsys.readouterr().out) == json.loads(found.to_json())
         main([*words, "--backtest", "-o", "gate.json"])  # by the usual estimators, to a file
@@ -749,8 +752,7 @@ class TestCompare:
                 for name, file in (("new", "candidate"), ("old", "old"))
             },
             metrics="clicks@2",
-            estimators="item",
-            clip=1.5,
+            estimators=clipped("item", 1.5),
             confidence=0.8,
         )
         assert rows == json.loads(found.to_json())["rows"]

@@ -174,7 +174,7 @@ class TestRewards:
             self.CANDIDATE,
             estimators="item",
             metrics=["clicks@2", "orders@2", "orders:dcg@2", Metric([0, 1], reward="orders")],
-            clusters=None,
+            confidence=None,
         )
         discount = 1 / math.log2(3)
         by_name = dict(zip(found["metric"], found["production"], strict=True))
@@ -190,7 +190,7 @@ class TestRewards:
 
     def test_a_reward_the_log_lacks_is_named_with_those_it_has(self):
         with pytest.raises(MetricError, match=r"no reward 'orders'.*read with clicks"):
-            fc.evaluate(self.LOG, self.CANDIDATE, metrics="orders@2", clusters=None)
+            fc.evaluate(self.LOG, self.CANDIDATE, metrics="orders@2", confidence=None)
 
     @pytest.mark.parametrize("name", ["success", "MRR", "dcg"])
     def test_a_reward_cannot_be_called_as_a_metric(self, name):
@@ -200,4 +200,4 @@ class TestRewards:
     def test_a_log_without_clicks_has_no_clicks_to_weigh(self):
         log = fc.read_log(self.LOG, clicks=None)
         with pytest.raises(MetricError, match="no rewards at all"):
-            fc.evaluate(log, self.CANDIDATE, metrics="clicks@2", clusters=None)
+            fc.evaluate(log, self.CANDIDATE, metrics="clicks@2", confidence=None)

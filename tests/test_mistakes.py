@@ -57,8 +57,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "confidence='95%': give a share above 0 and below 1. Did you mean 0.95?",
     ),
     "a confidence of nothing": (
-        evaluate(confidence=None),
-        "confidence=None: give a share above 0 and below 1, such as 0.95.",
+        evaluate(confidence="high"),
+        "confidence='high': give a share above 0 and below 1, such as 0.95.",
     ),
     "a confidence that is a flag": (
         evaluate(confidence=True),
@@ -78,12 +78,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "below 1. Did you mean 0.05?"
         ),
     ),
-    "a misspelt interval": (
-        evaluate(interval="anytme"),
-        "interval='anytme': say 'sampling' or 'anytime'. Did you mean 'anytime'?",
-    ),
     "a clip of 0": (
-        evaluate(clip=0),
+        lambda _: fc.Weighted("ip", clip=0),
         (
             "clip=0: give the largest weight, a number above 0 such as 100, or a list of such; "
             "math.inf for none."
@@ -94,14 +90,25 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         "missing='skip': say 'error', 'production' or 'drop'.",
     ),
     "clusters that there are not": (
-        evaluate(clusters="days"),
-        "clusters='days': say 'auto' or 'record', or None for no intervals.",
+        lambda _: fc.Confidence(clusters="days"),  # type: ignore[arg-type]
+        "clusters='days': say 'auto' or 'record'.",
     ),
     "a guardrail in per cent": (
         evaluate(guardrails={"clicks@2": 5}),
         (
             "guardrails['clicks@2']=5: give the share of production that it may lose, from 0 to "
             "below 1. Did you mean 0.05?"
+        ),
+    ),
+    "a clip for all estimators": (
+        evaluate(clip=10),
+        "evaluate has no option 'clip'. Use estimators=Weighted('ip', clip=100).",
+    ),
+    "an option by an older name": (
+        evaluate(practical=5),
+        (
+            "evaluate has no option 'practical'. Use min_effect=0.01: the smallest change worth "
+            "having, a share of production."
         ),
     ),
     "a misspelt option": (

@@ -13,6 +13,7 @@ from tests.answers import (
     SAME,
     answer,
     assert_as_oracle,
+    clipped,
     log_of,
     settled,
     value_by_cells,
@@ -118,7 +119,7 @@ class TestExamination:
                 ClickModel("scaled", "item", [10 * x for x in p]),
             ],
             metrics="clicks@3",
-            clusters=None,
+            confidence=None,
         )
         expected = oracle.value("pbm", RECORDS, CANDIDATE, (1, 1, 1), p=p)
         assert values(found) == pytest.approx(
@@ -167,10 +168,9 @@ def test_models_of_your_own_follow_the_formula(clip):
     found = fc.evaluate(
         log_of(RECORDS),
         CANDIDATE_TABLE,
-        estimators=[WINDOW, CATEGORY, FOLD, SINGLE],
+        estimators=clipped([WINDOW, CATEGORY, FOLD, SINGLE], clip),
         metrics="dcg@4",
-        clip=clip,
-        clusters=None,
+        confidence=None,
     )
     theta = oracle.dcg_at(4)
     by_hand = {
@@ -210,10 +210,9 @@ def test_cells_of_item_and_position_are_the_model_ip():
     found = fc.evaluate(
         log_of(RECORDS),
         CANDIDATE_TABLE,
-        estimators=["ip", *own],
+        estimators=clipped(["ip", *own], 2),
         metrics="clicks@3",
-        clip=2,
-        clusters=None,
+        confidence=None,
     )
     rows = [{**row, "estimator": "any"} for row in settled(found)]
     assert rows[1:] == rows[:1] * 3
@@ -225,7 +224,7 @@ def test_built_in_models_agree_with_the_oracle_here():
         CANDIDATE_TABLE,
         estimators=paper(["pbm", "prefix", "rctr"]),
         metrics="dcg@4",
-        clusters=None,
+        confidence=None,
     )
     assert_as_oracle(found, RECORDS, CANDIDATE)
 

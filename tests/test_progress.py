@@ -80,15 +80,15 @@ def test_one_switch_says_where_all_verbs_show_it(clock, capsys):
     said: list[str] = []
     log = {"context": ["q"] * 2, "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2}
     try:
-        fc.show_progress(said.append)
+        fc.settings(progress=said.append)
         fc.check(log)
         assert said
-        fc.show_progress("never")
+        fc.settings(progress="never")
         with working() as say:
             clock[0] = 1e6
             say("Counting")
     finally:
-        fc.show_progress()
+        fc.settings(progress="auto")
     assert capsys.readouterr().err == ""
     with pytest.raises(OptionError, match="give a function of one line of text"):
-        fc.show_progress(False)  # type: ignore[arg-type]
+        fc.settings(progress=False)

@@ -21,7 +21,11 @@ def main() -> None:
     answer()
     world = simulate.yandex_like(records=400_000, queries=50, seed=1)
     log = fc.tally(fc.read_log(world.sample(), context="query", period="day"))
-    result = fc.backtest(log, metrics=["clicks@2", "dcg@10"], clip=CLIPS)
+    result = fc.backtest(
+        log,
+        metrics=["clicks@2", "dcg@10"],
+        estimators=[fc.Weighted(name, CLIPS) for name in ("list", "ip", "item", "pbm", "rctr")],
+    )
     result.save(HERE / "backtest.png")
     result.save(HERE / "backtest-periods.png", by="period")
     examined().save(HERE / "examination.png")

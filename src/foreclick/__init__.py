@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from foreclick.models import ClickModel
     from foreclick.optimization.result import Optimized
     from foreclick.optimization.verb import optimize
+    from foreclick.options import Confidence, settings
     from foreclick.planning.explore import Explored, explore
     from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
-    from foreclick.progress import show_progress
     from foreclick.questions.backtest import Backtest, backtest
     from foreclick.questions.check import Check, check
     from foreclick.questions.compare import Comparison, compare
@@ -40,6 +40,7 @@ __all__ = [
     "Check",
     "ClickModel",
     "Comparison",
+    "Confidence",
     "Contexts",
     "Evaluation",
     "Examination",
@@ -77,7 +78,7 @@ __all__ = [
     "read_tally",
     "replay",
     "report",
-    "show_progress",
+    "settings",
     "simulate",
     "support",
     "tally",
@@ -92,7 +93,7 @@ _HOMES = {
     "optimization.result": "Optimized",
     "optimization.verb": "optimize",
     "policies": "Lists Marginals Observed Picker Policy Ranking",
-    "progress": "show_progress",
+    "options": "Confidence settings",
     "questions.backtest": "Backtest backtest",
     "questions.check": "Check check",
     "questions.compare": "Comparison compare",

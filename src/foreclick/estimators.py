@@ -21,7 +21,7 @@ class Weighted:
 
     Args:
         model: the name of a click model, or a `ClickModel`.
-        clip: M; a number, or several to see each. None: whatever `evaluate` was asked for.
+        clip: M; a number, or several to see each. None: weights are not bounded.
         examination: how much each position is looked at, for `pbm`: a number for each, a function
             of the position, "1/k", or "learnt", which `pbm` is without it.
 
@@ -185,9 +185,7 @@ def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     return tuple(dict.fromkeys(float(m) for m in listed))
 
 
-def parse_estimators(
-    estimators: object, clip: float | Sequence[float] = math.inf
-) -> list[Estimator]:
+def parse_estimators(estimators: object) -> list[Estimator]:
     """One estimator or several, in any accepted spelling, each with its clips filled in."""
     if isinstance(estimators, str | ClickModel | Weighted | Ladder):
         estimators = [estimators]
@@ -196,7 +194,6 @@ def parse_estimators(
             f"estimators={estimators!r}: give the name of an estimator, such as 'ladder' or 'ip', "
             "or a list of names."
         )
-    default = clips(clip)
     found: list[Estimator] = []
     for one in estimators:
         ladder = LADDERS.get(one) if isinstance(one, str) else one
@@ -217,7 +214,7 @@ def parse_estimators(
                 "Weighted('ip', clip=100) or Ladder()."
             )
         weighted = one if isinstance(one, Weighted) else Weighted(one)
-        found.append(Weighted(weighted.model, weighted.clip or default))
+        found.append(Weighted(weighted.model, weighted.clip or (math.inf,)))
     if not found:
         raise ModelError("estimators is empty. Name at least one, for instance 'ip'.")
     return found

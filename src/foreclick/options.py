@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 from foreclick.errors import OptionError
-from foreclick.progress import working
+from foreclick.progress import show_progress, working
 from foreclick.words import did_you_mean, one_of
 
 P = ParamSpec("P")
@@ -173,6 +173,45 @@ def guardrails(name: str, value: Any) -> None:  # noqa: ANN401
         _LOSS(f"{name}[{str(metric)!r}]", share)
 
 
+@dataclass(frozen=True)
+class Confidence:
+    """How sure intervals and verdicts are, where a number does not say it all.
+
+    Args:
+        level: how often an interval holds, such as 0.95.
+        clusters: "auto": records of a period vary together, and so do those of a unit (user), if
+            the log has them. "record": every record varies on its own.
+        anytime: whether intervals hold at every look together, of a log that is looked at again
+            and again as it grows.
+        past: what `backtest` or `replay` returned: verdicts then allow for how far off the same
+            estimators, by the same metrics, were there.
+
+    Examples:
+        >>> Confidence(0.9, anytime=True).level
+        0.9
+    """
+
+    level: float = 0.95
+    clusters: Literal["auto", "record"] = "auto"
+    anytime: bool = False
+    past: Any = None
+
+    def __post_init__(self) -> None:
+        _LEVEL("level", self.level)
+        choice("auto", "record")("clusters", self.clusters)
+        flag("anytime", self.anytime)
+        if self.past is not None and not hasattr(self.past, "error"):
+            raise OptionError(
+                f"past={self.past!r}: give what fc.backtest or fc.replay returned, or None."
+            )
+
+
+def sure(name: str, value: Any) -> None:  # noqa: ANN401
+    """A share, a `Confidence`, or None for no intervals."""
+    if value is not None and not isinstance(value, Confidence):
+        _LEVEL(name, value)
+
+
 def made_by(verb: str, kind: type) -> Rule:
     """What a verb returned, if anything."""
 
@@ -210,6 +249,7 @@ def whole(
     return Number(give, lambda v: least <= v <= most, such_as, optional, whole=True)
 
 
+_LEVEL = _share("0.95")
 PART = _part("0.1")
 """A share from 0 to 1."""
 
@@ -219,13 +259,9 @@ _LOSS = Number(
     "0.01",
     share=True,
 )
-_NO_INTERVALS = "for no intervals"
-
 OPTIONS: dict[str, Rule] = {
     "by": names,
-    "clip": clips,
-    "clusters": Choice(("auto", "record"), _NO_INTERVALS),
-    "confidence": _share("0.95"),
+    "confidence": _LEVEL,
     "days": _above("a number of days", "14", optional=True),
     "depth": whole(1, "the number of positions", optional=True),
     "deterministic": flag,
@@ -235,7 +271,6 @@ OPTIONS: dict[str, Rule] = {
     "forward": flag,
     "guardrails": guardrails,
     "half_life": _above("a number of days or steps", "30", optional=True),
-    "interval": choice("sampling", "anytime"),
     "invalid": choice("error", "drop"),
     "k": whole(1, "how many items a list shows", "10", optional=True),
     "layout": choice("lists", "long"),
@@ -263,6 +298,34 @@ OPTIONS: dict[str, Rule] = {
     "workers": whole(1, "the number of processes", most=AT_ONCE),
 }
 """What every option may be, by its name."""
+
+
+_workers = [1]
+
+
+def settings(*, progress: Any = None, workers: int | None = None) -> None:  # noqa: ANN401
+    """How all verbs work from now on.
+
+    Args:
+        progress: "auto": a bar on a terminal, few lines elsewhere, and nothing of short work.
+            "never": nothing. A function, such as ``print``: it is called with each line.
+        workers: how many processes work on a log too large for memory, and on `optimize`. In a
+            script, more than one need the usual ``if __name__ == "__main__":``.
+
+    Examples:
+        >>> settings(progress="never", workers=2)
+        >>> settings(progress="auto", workers=1)
+    """
+    if progress is not None:
+        show_progress(progress)
+    if workers is not None:
+        check(workers=workers)
+        _workers[0] = workers
+
+
+def worker_count() -> int:
+    """How many processes work, as `settings` was last told."""
+    return _workers[0]
 
 
 def check(**given: Any) -> None:  # noqa: ANN401
@@ -312,6 +375,19 @@ def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wear
 
 
+_INSTEAD = {
+    "clip": "estimators=Weighted('ip', clip=100)",
+    "clusters": "confidence=Confidence(clusters='record')",
+    "interval": "confidence=Confidence(anytime=True)",
+    "practical": "min_effect=0.01: the smallest change worth having, a share of production",
+    "progress": "fc.settings(progress='never')",
+    "workers": "fc.settings(workers=4)",
+}
+"""What to use in place of options that other verbs, other packages or drafts of this one have."""
+
+
 def _unknown(verb: str, name: str, known: list[str]) -> str:
+    if name in _INSTEAD:
+        return f"{verb} has no option {name!r}. Use {_INSTEAD[name]}."
     hint = did_you_mean(name, known) or f" It has {', '.join(known)}."
     return f"{verb} has no option {name!r}.{hint}"

@@ -87,24 +87,15 @@ def duration(seconds: float) -> str:
 
 
 _voice: ContextVar[Voice | None] = ContextVar("voice", default=None)
-_shown: list[Say | str] = ["auto"]  # what `show_progress` was last told
+_shown: list[Say | str] = ["auto"]  # what `settings` was last told
 
 
 def show_progress(to: Say | Literal["auto", "never"] = "auto") -> None:
-    """Say where all verbs show how far they are, from now on.
-
-    Args:
-        to: "auto": a bar on a terminal, few lines elsewhere, and nothing of short work. "never":
-            nowhere. A function, such as ``print``: it is called with each line.
-
-    Examples:
-        >>> show_progress("never")
-        >>> show_progress()
-    """
+    """Where all verbs show how far they are, from now on; see `options.settings`."""
     if to not in ("auto", "never") and not callable(to):
         raise OptionError(
-            f"to={to!r}: say 'auto' or 'never', or give a function of one line of text, such as "
-            "print."
+            f"progress={to!r}: say 'auto' or 'never', or give a function of one line of text, such "
+            "as print."
         )
     _shown[0] = to
 
@@ -116,7 +107,7 @@ def working(progress: Say | None = None) -> Iterator[Voice]:
     A verb that is called by another one says it where that one does.
 
     Args:
-        progress: who is told; None: as `show_progress` was told.
+        progress: who is told; None: as `settings` was told.
     """
     outer, shown = _voice.get(), _shown[0]
     if progress is None and outer is None and shown != "auto":

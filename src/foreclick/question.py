@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -15,6 +15,7 @@ from foreclick.estimators import Estimator, Ladder, LearntCurve
 from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import SHOWN, AnyMetric, Metric, meant
 from foreclick.models import MODELS, ClickModel
+from foreclick.options import worker_count
 from foreclick.policies import Policy
 from foreclick.words import did_you_mean
 
@@ -110,7 +111,7 @@ class Question:
     contexts: pa.Array | None = None
     clusters: tuple[Clusters, ...] = ()
     top: int = 0
-    workers: int = 1
+    workers: int = field(default_factory=worker_count)
 
     @cached_property
     def parts(self) -> tuple[Metric, ...]:
@@ -201,8 +202,7 @@ def check_clips(estimator: Estimator, metric: Metric) -> None:
     if finite:
         raise ModelError(
             f"{metric.name} by {estimator.name!r} is a product of click rates and has no weights "
-            f"that clip={finite[0]:g} could bound. Use clip=math.inf, or "
-            f"Weighted({estimator.name!r}, clip=math.inf) for it alone."
+            f"that clip={finite[0]:g} could bound. Use Weighted({estimator.name!r}) without it."
         )
 
 

@@ -11,7 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import source
 from foreclick.tallies import base
-from tests.answers import same
+from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 ASKED: dict[str, Any] = {
     "metrics": ["clicks@2", "dcg@3"],
-    "estimators": ["list", "prefix", "ip", "item", "pbm", "rctr", "ladder"],
-    "clip": [2.0, float("inf")],
+    "estimators": clipped(
+        ["list", "prefix", "ip", "item", "pbm", "rctr", "ladder"], [2.0, float("inf")]
+    ),
     "missing": "production",
 }
 ROLES: dict[str, Any] = {"period": "day", "unit": "user", "segments": "kind"}
@@ -65,7 +66,11 @@ def test_two_processes_answer_as_one_does(
     tally = fc.tally(log)
     batches = source.Batches(tally, slots=100)
     tally.learnt[source._key(tally)] = batches
-    found = fc.evaluate(tally, candidate(), by=by, workers=2, **ASKED).to_dicts()
+    fc.settings(workers=2)
+    try:
+        found = fc.evaluate(tally, candidate(), by=by, **ASKED).to_dicts()
+    finally:
+        fc.settings(workers=1)
     assert_same(found, alone)
     one = in_batches(fc.tally(fc.read_log(clicked(table), **ROLES)), 100)
     assert fc.evaluate(one, candidate(), by=by, **ASKED).to_dicts() == found  # to the last bit

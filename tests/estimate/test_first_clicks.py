@@ -8,7 +8,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import MetricError, ModelError
-from tests.answers import answer
+from tests.answers import answer, clipped
 from tests.truth import firsts, oracle
 from tests.truth.oracle import Record
 
@@ -51,10 +51,14 @@ def test_marginals_do_not_say_what_stands_above():
 
 def test_there_is_nothing_to_clip():
     with pytest.raises(ModelError, match=r"no weights that clip=10 could bound.*Weighted\('pbm'"):
-        answer(LOG, CANDIDATE, "pbm", "success@3", clip=10)
+        answer(LOG, CANDIDATE, clipped("pbm", 10), "success@3")
     alone = fc.Weighted("pbm", clip=math.inf)
     found = fc.evaluate(
-        LOG, CANDIDATE, estimators=["list", alone], metrics="success@3", clip=10, clusters=None
+        LOG,
+        CANDIDATE,
+        estimators=clipped(["list", alone], 10),
+        metrics="success@3",
+        confidence=None,
     )
     assert found["clip"] == [10, math.inf]
 
@@ -62,7 +66,7 @@ def test_there_is_nothing_to_clip():
 def test_nor_in_a_backtest():
     log = fc.read_log(LOG | {"day": DAYS}, period="day")
     with pytest.raises(ModelError, match="no weights that clip=3 could bound"):
-        fc.backtest(log, estimators="ip", metrics="mrr@3", clip=[3, math.inf])
+        fc.backtest(log, estimators=clipped("ip", [3, math.inf]), metrics="mrr@3")
 
 
 def test_a_known_logging_policy_is_of_no_use():
@@ -104,7 +108,7 @@ def test_propensities_are_not_chosen_for_it():
     )
     candidate = {"context": list(range(n)), "items": [[1, 2]] * n}
     found = fc.evaluate(
-        log, candidate, estimators=["ip", "prefix"], metrics=["success@2"], clusters=None
+        log, candidate, estimators=["ip", "prefix"], metrics=["success@2"], confidence=None
     )
     assert found["value"] == pytest.approx([1.0, 2.0])  # 1/π for prefix, rates for ip
 
@@ -135,7 +139,13 @@ def test_what_was_never_at_risk_counts_as_no_click_and_is_in_the_margin():
         "items": [[1, 3], [2, 1]] * 3,
         "clicks": [[1, 1], [0, 1], [1, 0], [1, 0], [1, 1], [0, 1]],
     }
-    row = answer(log, {"context": ["q"], "items": [[2, 3]]}, "ip", "success@2", clusters="record")
+    row = answer(
+        log,
+        {"context": ["q"], "items": [[2, 3]]},
+        "ip",
+        "success@2",
+        confidence=fc.Confidence(clusters="record"),
+    )
     assert row["covered"] == pytest.approx(1 / 2)
     assert row["value"] == pytest.approx(1 / 3)
     # The best position is the second: few get there, and all of them click; of the first, 4 of 6.
@@ -147,7 +157,13 @@ def test_what_was_never_at_risk_counts_as_no_click_and_is_in_the_margin():
 def test_certain_clicks_leave_nothing_open_and_are_an_answer():
     """All slopes but the last are 0 here, and still the log knows the candidate."""
     log = {"context": ["q"] * 6, "items": [[1, 2]] * 6, "clicks": [[1, 0], [1, 1]] * 3}
-    row = answer(log, {"context": ["q"], "items": [[1, 2]]}, "ip", "success@2", clusters="record")
+    row = answer(
+        log,
+        {"context": ["q"], "items": [[1, 2]]},
+        "ip",
+        "success@2",
+        confidence=fc.Confidence(clusters="record"),
+    )
     assert (row["value"], row["production"], row["change"]) == (1, 1, 0)
 
 
@@ -202,7 +218,11 @@ def test_a_candidate_that_was_sampled_adds_the_variance_of_what_its_lists_are_wo
             "probability": [count / of[x] for (x, _), count in shown.items()],
         }
     )
-    options = {"estimator": "ip", "metric": "success@2", "clusters": "record"}
+    options = {
+        "estimator": "ip",
+        "metric": "success@2",
+        "confidence": fc.Confidence(clusters="record"),
+    }
     sampled = answer(log, fc.Observed(fc.read_log(other, clicks=None)), **options)
     given = answer(log, exactly, **options)
     assert sampled["value"] == pytest.approx(given["value"])
@@ -220,6 +240,10 @@ def test_the_log_itself_as_a_candidate_is_no_second_sample():
     rows = [(x, list(a), p) for x, draws in lists.items() for a, p in draws.items()]
     context, items, probability = (list(c) for c in zip(*rows, strict=True))
     given = fc.Lists({"context": context, "items": items, "probability": probability})
-    options = {"estimator": "item", "metric": "mrr@2", "clusters": "record"}
+    options = {
+        "estimator": "item",
+        "metric": "mrr@2",
+        "confidence": fc.Confidence(clusters="record"),
+    }
     own, exact = (answer(log, c, **options) for c in (fc.Observed(log), given))
     assert own["se"] == pytest.approx(exact["se"], rel=1e-9)

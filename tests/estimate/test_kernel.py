@@ -18,7 +18,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from tests.answers import same
+from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
 from tests.tries import LONG
 
@@ -143,12 +143,15 @@ def assert_same(found: Rows, right: Rows, what: str = "") -> None:
 
 
 FIRST: dict[str, Any] = {"metrics": ["success@2", "mrr@4"], "estimators": (*EVERY, "ladder")}
-CLIPPED: dict[str, Any] = {"metrics": ["clicks@2", "price:dcg@4"], "clip": [0.8, math.inf]}
+CLIPPED: dict[str, Any] = {
+    "metrics": ["clicks@2", "price:dcg@4"],
+    "estimators": clipped(EVERY, [0.8, math.inf]),
+}
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "periods": ("period", {"estimators": EVERY, **CLIPPED}),
-    "units": ("unit", {"estimators": EVERY, **CLIPPED}),
-    "records": ("record", {"estimators": EVERY, **CLIPPED}),
-    "by half": ("both", {"estimators": EVERY, "by": "half", **CLIPPED}),
+    "periods": ("period", CLIPPED),
+    "units": ("unit", CLIPPED),
+    "records": ("record", CLIPPED),
+    "by half": ("both", {"by": "half", **CLIPPED}),
     "by two": ("both", {"estimators": ("ip", "ladder"), "by": ["half", "period"]}),
     "ladders": ("both", {"estimators": LADDERS, "metrics": ["clicks@2", "dcg@4"]}),
     "ladders by half": ("unit", {"estimators": LADDERS, "by": "half"}),
@@ -182,7 +185,11 @@ def some_of(stored: dict[str, fc.Tally], turn: int) -> list[str]:
     "asked",
     [
         {"missing": "drop", "baseline": True},
-        {"missing": "drop", "logging": True, "clip": [3, math.inf]},
+        {
+            "missing": "drop",
+            "logging": True,
+            "estimators": clipped(["ip", "list"], [3, math.inf]),
+        },
         {"observed": True},
     ],
 )

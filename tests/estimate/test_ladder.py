@@ -35,7 +35,7 @@ P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
 BETA = (-1.2, 0.4, 0.3, -0.2, 0.3, 0.2, 0.1, 0.05)
 BARE = (-0.9, 0.2, 0.4)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
-OPTIONS: dict[str, Any] = {"missing": "drop", "clusters": "record"}
+OPTIONS: dict[str, Any] = {"missing": "drop", "confidence": fc.Confidence(clusters="record")}
 
 
 def given_fit(
@@ -236,7 +236,7 @@ def test_marginals_say_all_that_the_top_ip_needs():
 def test_it_answers_for_what_was_never_shown_and_says_how():
     log, _ = covered_case()
     new = {"context": ["q"], "items": [[9, 1, 2]]}
-    found = fc.evaluate(log, new, estimators=["ip", "ladder"], metrics="clicks@3", clusters=None)
+    found = fc.evaluate(log, new, estimators=["ip", "ladder"], metrics="clicks@3", confidence=None)
     assert found["value"][1] > found["value"][0]
     assert any("ladder" in note and "never shown" in note for note in found.notes)
 
@@ -245,11 +245,11 @@ def test_records_that_nobody_counted_are_not_none_of_them():
     log, candidate = covered_case()
     options: dict[str, Any] = {"estimators": ["ip", "ladder"], "metrics": "clicks@3"}
     with_intervals = fc.evaluate(log, candidate, **options)
-    without = fc.evaluate(log, candidate, clusters=None, **options)
+    without = fc.evaluate(log, candidate, confidence=None, **options)
     assert with_intervals["ess"][1] > 0
     assert without["ess"] == [with_intervals["ess"][0], None]
     assert "ess" in without.shown
-    alone = fc.evaluate(log, candidate, clusters=None, **options | {"estimators": ["ladder"]})
+    alone = fc.evaluate(log, candidate, confidence=None, **options | {"estimators": ["ladder"]})
     assert alone["ess"] == [None]
     assert "ess" not in alone.shown
 
@@ -274,7 +274,7 @@ def test_segments_share_one_ladder_and_add_up_to_it():
     other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in known[::2]]
     table = log_table(known + other, half=["a"] * len(known) + ["b"] * len(other))
     lists: Policy = case.candidate
-    asked: dict[str, Any] = {"estimators": "ladder", "metrics": "clicks@2", "clusters": None}
+    asked: dict[str, Any] = {"estimators": "ladder", "metrics": "clicks@2", "confidence": None}
     log = fc.read_log(table, segments=("half",))
     found = fc.evaluate(log, fc.Lists(lists_table(lists)), missing="drop", by="half", **asked)
     whole = fc.evaluate(log, fc.Lists(lists_table(lists)), missing="drop", **asked)

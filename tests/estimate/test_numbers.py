@@ -14,7 +14,7 @@ from foreclick.errors import ModelError
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.question import Question, policy_depth
-from tests.answers import answer, log_of
+from tests.answers import answer, clipped, log_of
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.tries import tries
@@ -72,7 +72,7 @@ def test_values_are_those_of_exact_fractions(part):
         tally = tally_of(case, slots=case.slots)
         question = Question(
             [policy_of(case, tally)],
-            parse_estimators(case.models, case.clips),
+            parse_estimators(clipped(case.models, case.clips)),
             [fc.Metric(case.measures[0].spelling)],
             missing="production",
         )
@@ -104,7 +104,9 @@ def test_a_logging_probability_of_next_to_nothing_is_refused_unless_clipped(chan
     asked: dict[str, Any] = {"estimators": "list", "metrics": "clicks@2", "logging": "propensity"}
     with pytest.raises(ModelError, match=r"weigh a record .* times.*'q'.*clip=100"):
         fc.evaluate(log, ranking, **asked)
-    (row,) = fc.evaluate(log, ranking, clip=100, **asked).to_dicts()
+    (row,) = fc.evaluate(
+        log, ranking, **(asked | {"estimators": fc.Weighted("list", 100)})
+    ).to_dicts()
     assert row["value"] == pytest.approx((2 + 2 + 100) / 3, rel=1e-12)
     assert 0 < row["ess"] <= 3
 

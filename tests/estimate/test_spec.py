@@ -46,13 +46,9 @@ class TestClips:
 
 
 class TestSeveral:
-    def test_the_clip_of_the_call_fills_in_and_an_own_one_wins(self):
-        found = parse_estimators(["list", fc.Weighted("ip", clip=7), fc.Weighted("item")], [1, 2])
-        assert [(e.name, e.clip) for e in found] == [
-            ("list", (1.0, 2.0)),
-            ("ip", (7.0,)),
-            ("item", (1.0, 2.0)),
-        ]
+    def test_without_a_clip_weights_are_not_bounded(self):
+        found = parse_estimators(["list", fc.Weighted("ip", clip=7), fc.Weighted("item")])
+        assert [e.clip for e in found] == [(math.inf,), (7.0,), (math.inf,)]
 
     @pytest.mark.parametrize("one", ["ip", MODELS["ip"], fc.Weighted("ip")])
     def test_one_is_a_list_of_one(self, one):
@@ -60,7 +56,7 @@ class TestSeveral:
         assert found == fc.Weighted("ip", clip=math.inf)
 
     def test_a_model_of_your_own_is_an_estimator(self):
-        (found,) = parse_estimators(ClickModel("mine", cell="item"), 3)
+        (found,) = parse_estimators(fc.Weighted(ClickModel("mine", cell="item"), 3))
         assert (found.name, found.clip) == ("mine", (3.0,))
 
     @pytest.mark.parametrize(

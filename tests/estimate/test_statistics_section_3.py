@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError, OptionError
-from tests.answers import IBIS, SAME, answer, assert_as_oracle, log_of, repeated, values
+from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated, values
 from tests.truth import oracle, random_logs
 from tests.truth.paper import paper
 
@@ -28,7 +28,7 @@ class TestItem2ALoggedCellOfProbability0:
         return log_of(self.RECORDS)
 
     def test_weighs_m_where_m_is_finite(self, log):
-        row = answer(log, self.CANDIDATE, "list", clip=10, logging=self.LOGGING)
+        row = answer(log, self.CANDIDATE, clipped("list", 10), logging=self.LOGGING)
         # (1, 2) was logged 3 times with 1 click though it is called impossible: weight 10.
         # (2, 1) was logged 3 times with 2 clicks: weight .25 / .5.
         assert row["value"] == pytest.approx((3 * 1 * 10 + 3 * 2 * 0.5) / 6, rel=SAME)
@@ -40,7 +40,7 @@ class TestItem2ALoggedCellOfProbability0:
     def test_weighs_nothing_where_the_candidate_does_not_show_it_either(self, log):
         """0/0 = 0, whatever M is."""
         candidate = {"context": ["q"], "items": [[2, 1]]}
-        row = answer(log, candidate, "list", clip=10, logging=self.LOGGING)
+        row = answer(log, candidate, clipped("list", 10), logging=self.LOGGING)
         assert row["value"] == pytest.approx(3 * 2 * 2 / 6, rel=SAME)
 
     @pytest.mark.parametrize("clip", [10, math.inf])
@@ -48,11 +48,10 @@ class TestItem2ALoggedCellOfProbability0:
         found = fc.evaluate(
             log,
             self.CANDIDATE,
-            estimators="list",
+            estimators=clipped("list", clip),
             metrics="clicks@2",
-            clip=clip,
             logging=self.LOGGING,
-            clusters=None,
+            confidence=None,
         )
         (note,) = [note for note in found.notes if "probability 0" in note]
         assert ": list 3." in note
@@ -62,11 +61,10 @@ class TestItem2ALoggedCellOfProbability0:
         found = fc.evaluate(
             log,
             self.CANDIDATE,
-            estimators="list",
+            estimators=clipped("list", [10, math.inf]),
             metrics=["clicks@2", "dcg@2"],
-            clip=[10, math.inf],
             logging=self.LOGGING,
-            clusters=None,
+            confidence=None,
         )
         (note,) = [note for note in found.notes if "probability 0" in note]
         assert ": list 3." in note
@@ -77,7 +75,7 @@ class TestItem2ALoggedCellOfProbability0:
             self.CANDIDATE,
             estimators=["list", "ip", "item"],
             metrics="clicks@2",
-            clusters=None,
+            confidence=None,
         )
         assert not any("probability 0" in note for note in found.notes)
 
@@ -85,11 +83,10 @@ class TestItem2ALoggedCellOfProbability0:
         found = fc.evaluate(
             log,
             self.CANDIDATE,
-            estimators=["list", "prefix", "ip", "item"],
+            estimators=clipped(["list", "prefix", "ip", "item"], [10, math.inf]),
             metrics="clicks@2",
-            clip=[10, math.inf],
             logging=self.LOGGING,
-            clusters=None,
+            confidence=None,
         )
         assert_as_oracle(
             found,
@@ -111,7 +108,7 @@ class TestItem3MassOnUnloggedCells:
             candidate,
             estimators=paper(["list", "ip", "pbm"]),
             metrics="clicks@2",
-            clusters=None,
+            confidence=None,
         )
         covered = dict(zip(found["estimator"], found["covered"], strict=True))
         assert covered == pytest.approx({"list": 0, "ip": 1 / 2, "pbm": 2 / 3}, rel=SAME)
@@ -123,7 +120,7 @@ class TestItem3MassOnUnloggedCells:
             candidate,
             estimators=["ip", "rctr"],
             metrics="clicks@2",
-            clusters=None,
+            confidence=None,
         )
         (note,) = found.notes
         assert "only part of the candidate's exposure is covered (ip 50%)" in note
@@ -136,7 +133,7 @@ class TestItem3MassOnUnloggedCells:
             candidate,
             estimators=["list", "ip"],
             metrics="clicks@2",
-            clusters=None,
+            confidence=None,
         )
         assert found["value"] == [None, pytest.approx(1.0)]
         assert any(note.startswith("No answer by list:") for note in found.notes)
@@ -148,7 +145,7 @@ class TestItem3MassOnUnloggedCells:
             candidate,
             estimators=["ip", "item"],
             metrics="clicks@2",
-            clusters=None,
+            confidence=None,
         )
         assert found["covered"] == [1.0, 1.0]
         assert found.notes == ()
@@ -158,10 +155,9 @@ class TestItem3MassOnUnloggedCells:
         found = fc.evaluate(
             log_of(self.RECORDS),
             candidate,
-            estimators="ip",
+            estimators=clipped("ip", [1, 2, 3, math.inf]),
             metrics="clicks@2",
-            clip=[1, 2, 3, math.inf],
-            clusters=None,
+            confidence=None,
         )
         assert found["clipped"] == pytest.approx([2 / 3, 1 / 3, 0, 0], rel=SAME, abs=SAME)
         assert found["covered"] == [1.0] * 4
@@ -194,7 +190,7 @@ class TestItem4ThetaOf0:
             self.CANDIDATE,
             estimators="list",
             metrics=["clicks@1", "clicks@2", "clicks@3"],
-            clusters=None,
+            confidence=None,
         )
         assert found["covered"] == [1.0, 1.0, 0.0]
         assert found["value"] == [pytest.approx(0.5), pytest.approx(1.0), None]
@@ -271,11 +267,10 @@ class TestItem5FrequenciesOrPropensities:
         found = fc.evaluate(
             log,
             candidate,
-            estimators="list",
+            estimators=clipped("list", [2, math.inf]),
             metrics="clicks@2",
-            clip=[2, math.inf],
             logging=logging,
-            clusters=None,
+            confidence=None,
         )
         expected = [self.ips(self.whole, clip=clip, slots=False) for clip in (2, math.inf)]
         assert found["value"] == pytest.approx(expected, rel=SAME)
@@ -287,11 +282,10 @@ class TestItem5FrequenciesOrPropensities:
         found = fc.evaluate(
             log,
             candidate,
-            estimators=["ip", "prefix"],
+            estimators=clipped(["ip", "prefix"], [2, math.inf]),
             metrics="clicks@2",
-            clip=[2, math.inf],
             logging=logging,
-            clusters=None,
+            confidence=None,
         )
         expected = [
             self.ips(side, clip=clip, slots=True)
@@ -305,7 +299,7 @@ class TestItem5FrequenciesOrPropensities:
     def test_frequencies_are_used_where_contexts_repeat(self, candidate, propensity):
         log = propensity_log(self.OFTEN, propensity=propensity)
         found = fc.evaluate(
-            log, candidate, estimators=["list", "ip"], metrics="clicks@2", clusters=None
+            log, candidate, estimators=["list", "ip"], metrics="clicks@2", confidence=None
         )
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.OFTEN]
         assert_as_oracle(found, records, self.POLICY)
@@ -324,7 +318,7 @@ class TestItem5FrequenciesOrPropensities:
             estimators="list",
             metrics="clicks@2",
             logging="frequency",
-            clusters=None,
+            confidence=None,
         )
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.ONCE]
         assert_as_oracle(found, records, self.POLICY)
@@ -333,7 +327,7 @@ class TestItem5FrequenciesOrPropensities:
     def test_models_that_propensities_cannot_answer_for_use_frequencies(self, candidate):
         log = propensity_log(self.ONCE, propensity="of_list")
         found = fc.evaluate(
-            log, candidate, estimators=["item", "list"], metrics="clicks@2", clusters=None
+            log, candidate, estimators=["item", "list"], metrics="clicks@2", confidence=None
         )
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.ONCE]
         assert values(found) == pytest.approx(
@@ -351,7 +345,7 @@ class TestItem5FrequenciesOrPropensities:
     def test_frequencies_of_contexts_that_do_not_repeat_are_warned_of(self, candidate, asked):
         log = propensity_log(self.ONCE, propensity="of_list")
         with pytest.warns(fc.errors.ForeclickWarning, match="hardly repeat"):
-            fc.evaluate(log, candidate, metrics="clicks@2", **asked, clusters=None)
+            fc.evaluate(log, candidate, metrics="clicks@2", **asked, confidence=None)
 
     @pytest.mark.parametrize(
         ("propensity", "model"),
@@ -413,7 +407,7 @@ class TestItem5WithOnePosition:
         log = propensity_log(self.ROWS, propensity="of_list")
         models = ["list", "prefix", "ip", "item", "pbm"]
         found = fc.evaluate(
-            log, self.CANDIDATE, estimators=models, metrics="clicks@3", clusters=None
+            log, self.CANDIDATE, estimators=models, metrics="clicks@3", confidence=None
         )
         assert values(found) == pytest.approx(dict.fromkeys(models, self.EXPECTED), rel=SAME)
 
@@ -421,7 +415,7 @@ class TestItem5WithOnePosition:
         log = propensity_log(self.ROWS, propensity="of_slot")
         models = ["prefix", "ip", "item", "pbm"]
         found = fc.evaluate(
-            log, self.CANDIDATE, estimators=models, metrics="clicks@1", clusters=None
+            log, self.CANDIDATE, estimators=models, metrics="clicks@1", confidence=None
         )
         assert values(found) == pytest.approx(dict.fromkeys(models, self.EXPECTED), rel=SAME)
 

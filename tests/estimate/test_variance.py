@@ -54,7 +54,9 @@ def added(log, other):
 
 
 def se_of(log, candidate):
-    return fc.evaluate(log, candidate, metrics=METRIC, estimators="ip", clusters="record")["se"][0]
+    return fc.evaluate(
+        log, candidate, metrics=METRIC, estimators="ip", confidence=fc.Confidence(clusters="record")
+    )["se"][0]
 
 
 def exactly(log):
@@ -120,7 +122,7 @@ def test_a_cell_without_weight_hides_nothing():
             "items": [[1, 3]] * 20 + [[2, 1]] * 20,
             "clicks": [[c, 0] for c in clicks] + [[c, 0] for c in of_2],
         }
-        return answer(log, candidate, pbm, "clicks@2", clusters="record")
+        return answer(log, candidate, pbm, "clicks@2", confidence=fc.Confidence(clusters="record"))
 
     one, other = asked([0] * 20), asked([0, 1] * 10)
     assert one["se"] == other["se"] > 0

@@ -146,7 +146,7 @@ def test_naver_with_its_gaps_is_worth_what_it_was(convert):
         fc.Observed(log),
         metrics="clicks@10",
         estimators=["list", "ip", "item", "pbm"],
-        clusters=None,
+        confidence=None,
     )
     assert found["value"] == pytest.approx([9_328 / 31_564] * 4)
     assert found["covered"] == pytest.approx([1] * 4)
@@ -212,7 +212,7 @@ def test_open_bandit_click_rates_of_both_policies(convert):
         estimators="ip",
         by="policy",
         logging="frequency",
-        clusters=None,
+        confidence=None,
     )
     rates = dict(zip(found["policy"], found["production"], strict=True))
     assert rates == pytest.approx({"bts": 0.0069, "random": 0.0046})

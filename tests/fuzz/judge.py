@@ -20,6 +20,7 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import AnyMetric
 from foreclick.question import Question
+from tests.answers import clipped
 from tests.fuzz.arrays import lists_of, policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.truth import firsts, oracle, parts, propensities, spread
@@ -75,7 +76,7 @@ def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Qu
         logging = lists_of(fc.Lists, case.pi, tally)
     return Question(
         candidates=[policy_of(case, tally)],
-        estimators=parse_estimators(case.models, case.clips),
+        estimators=parse_estimators(clipped(case.models, case.clips)),
         metrics=metrics,
         missing=case.missing,  # type: ignore[arg-type]
         loggings=[logging] * len(case.models),

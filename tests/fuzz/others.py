@@ -17,6 +17,7 @@ from foreclick.estimate.work import _ladders, estimate
 from foreclick.estimators import Top
 from foreclick.logs import CONTEXT
 from foreclick.question import Question
+from tests.answers import clipped
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw
 from tests.fuzz.judge import (
@@ -71,8 +72,7 @@ def judge_backtest(case: Case) -> int:
         found = fc.backtest(
             tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times),
             metrics=[fc.Metric(measure.spelling) for measure in measures],
-            estimators=[told(model) for model in case.models],
-            clip=list(case.clips),
+            estimators=clipped([told(model) for model in case.models], list(case.clips)),
             forward=forward,
             weight="records" if by_records else "pairs",
         ).to_dicts()

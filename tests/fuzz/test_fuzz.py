@@ -43,7 +43,7 @@ def test_the_answer_to_a_metric_does_not_depend_on_others():
             {"context": ["q"], "items": [["z", "a"]]},
             metrics=metrics,
             estimators=models,
-            clusters=None,
+            confidence=None,
         )
         assert [row["value"] for row in found.to_dicts() if row["metric"] == "clicks@1"] == [
             None

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import foreclick as fc
+from tests.answers import clipped
 from tests.goldens import logs
 from tests.goldens.answers import LOOSE
 from tests.goldens.logs import Case
@@ -175,8 +176,8 @@ class About:
 
         def ask() -> Any:  # noqa: ANN401 - an Evaluation
             case = self.case()
-            backtest = fc.backtest(case.tally, **shared)
-            return fc.evaluate(case.tally, case.ranking, backtest=backtest, **shared)
+            sure = fc.Confidence(past=fc.backtest(case.tally, **shared))
+            return fc.evaluate(case.tally, case.ranking, confidence=sure, **shared)
 
         return Question(f"{self.name}: evaluate {name}", ask, "values", BACKTESTED)
 
@@ -292,8 +293,8 @@ def _third(about: About, draw: logs.Draw, number: int, missing: dict[str, Any]) 
             marginal = clicks | missing | {"candidate": "marginals"}
             return about.evaluate("marginals", estimators=BY_SLOT, **marginal)
         case 2:
-            clips = {"clip": [0.7, 1.5, 5, math.inf], **clicks, **missing}
-            return about.evaluate("clips", "mixed", estimators=["ip", "item", "list"], **clips)
+            bounded = clipped(["ip", "item", "list"], [0.7, 1.5, 5, math.inf])
+            return about.evaluate("clips", "mixed", estimators=bounded, **clicks, **missing)
         case 3:
             return about.other("judgments", fc.judgments)
         case 4:
@@ -349,7 +350,12 @@ def _docs() -> Iterator[Question]:
         yield chances.evaluate(f"by {how}", estimators="list", **asked)
     yield chances.evaluate("by the policy", metrics="clicks@1", logging="@logging")
     yield chances.evaluate("as usual", metrics="clicks@1")
-    yield chances.evaluate("by record", estimators="ip", clusters="record", metrics="clicks@2")
+    yield chances.evaluate(
+        "by record",
+        estimators="ip",
+        confidence=fc.Confidence(clusters="record"),
+        metrics="clicks@2",
+    )
     obp = About("docs/obp", logs.long_rows, unit=False, periods=0)
     for how in ("frequency", "propensity"):
         yield obp.evaluate(f"by {how}", metrics="clicks@2", estimators="ip", logging=how)
@@ -383,12 +389,13 @@ def _tutorial() -> Iterator[Question]:
     yield tutorial.evaluate("worth having", min_effect=0.2, **clicks)
     yield tutorial.evaluate("guarded", guardrails={"orders@6": 0.02}, **clicks)
     yield tutorial.evaluate("by device", estimators="ladder", by="device", **clicks)
-    yield tutorial.evaluate("anytime", interval="anytime", **clicks)
+    yield tutorial.evaluate("anytime", confidence=fc.Confidence(anytime=True), **clicks)
     yield tutorial.backtested("after a backtest", ["ladder", "ip"], "clicks@3")
     five = ["ladder", "ip", "item", "pbm", "rctr"]
     yield tutorial.other("backtest", fc.backtest, estimators=five, **clicks)
-    clips: dict[str, Any] = {"metrics": ["clicks@2", "dcg@10"], "clip": [1, 10, 100, math.inf]}
-    yield tutorial.other("backtest clips", fc.backtest, estimators=["ip", "item", "list"], **clips)
+    bounded = clipped(["ip", "item", "list"], [1, 10, 100, math.inf])
+    two: dict[str, Any] = {"metrics": ["clicks@2", "dcg@10"]}
+    yield tutorial.other("backtest clips", fc.backtest, estimators=bounded, **two)
     yield tutorial.compare("as usual", "ranking", "old", "middle", **clicks)
     yield tutorial.compare("by ladder", "ranking", "old", "middle", estimators="ladder", **clicks)
     yield tutorial.compare("by ip", "ranking", "old", estimators="ip", **clicks)
@@ -431,7 +438,7 @@ def _evaluated(about: About) -> Iterator[Question]:
     ladders = [fc.Ladder(examination="1/k"), fc.Ladder("ip", examination="1/k"), "ladder-ip"]
     yield about.evaluate("as usual", **both)
     yield about.evaluate("weighted", estimators=WEIGHTED, **both)
-    yield about.evaluate("clips", estimators=["ip", "item", "pbm"], clip=[1, 3, 10], **one)
+    yield about.evaluate("clips", estimators=clipped(["ip", "item", "pbm"], [1, 3, 10]), **one)
     yield about.evaluate("models", estimators=told, **both)
     yield about.evaluate("ladder told", estimators=fc.Ladder(examination=CURVE), **both)
     yield about.evaluate("other ladders", estimators=ladders[::2], **one)
@@ -444,7 +451,8 @@ def _evaluated(about: About) -> Iterator[Question]:
     against = {"estimators": WEIGHTED[:5], "baseline": "@observed", **one}
     yield about.evaluate("observed baseline", "first-day", **against)
     yield about.evaluate("logging", "last-day", logging="@logging", **both)
-    yield about.evaluate("anytime", interval="anytime", estimators=["ladder", "ip", "item"], **one)
+    anytime = fc.Confidence(anytime=True)
+    yield about.evaluate("anytime", confidence=anytime, estimators=["ladder", "ip", "item"], **one)
     yield about.evaluate("by class", by="class", **one)
     yield about.evaluate("guarded", guardrails={"clicks@1": 0.05, "success@3": 0.02}, **one)
     yield about.evaluate("worth having", "observed", min_effect=0.1, **one)
@@ -521,7 +529,9 @@ def _shop() -> Iterator[Question]:
         one: dict[str, Any] = {"metrics": "clicks@3"}
         yield about.evaluate("better", "better", **both)
         yield about.evaluate("tweak weighted", "tweak", estimators=WEIGHTED, **both)
-        yield about.evaluate("worse", "worse", estimators=["ip", "item", "pbm"], clip=10, **both)
+        yield about.evaluate(
+            "worse", "worse", estimators=clipped(["ip", "item", "pbm"], 10), **both
+        )
         yield about.evaluate("equal first clicks", "equal", metrics="success@3", estimators="ip")
         yield about.compare("by ladder", "better", "equal", "worse", estimators="ladder", **one)
         yield about.compare("by pbm", "better", "tweak", estimators="pbm", **one)

@@ -43,7 +43,7 @@ def half_and_half(days=(1, 1, 1, 1)):
 
 class TestIndependentRecords:
     def test_a_list_varies_as_the_mean_of_its_records(self):
-        row = ask(half_and_half(), clusters="record")
+        row = ask(half_and_half(), confidence=fc.Confidence(clusters="record"))
         # ψ = (h/π̂)(f − f̄_A) = 2 · (± ½) on four of eight records, 0 on the others.
         influence = 4 * 1 / (8 * 7)
         # S = 1 over four records, s² = ⅓: S̃ = 4 (1 + ⅔) / 5 = 4/3, times W² / n².
@@ -58,13 +58,17 @@ class TestIndependentRecords:
         """Var = Σ_A h(A)² s_A² / n_A."""
         rows = [(A, i % 5 == 0, 1) for i in range(2000)] + [(B, i % 2, 1) for i in range(4000)]
         both = fc.Lists({"context": ["q"] * 2, "items": [A, B], "probability": [0.7, 0.3]})
-        row = ask(shown(*((a, int(c), d) for a, c, d in rows)), both, clusters="record")
+        row = ask(
+            shown(*((a, int(c), d) for a, c, d in rows)),
+            both,
+            confidence=fc.Confidence(clusters="record"),
+        )
         variance = 0.7**2 * (0.2 * 0.8) / 1999 + 0.3**2 * (0.5 * 0.5) / 3999
         assert row["value"] == pytest.approx(0.7 * 0.2 + 0.3 * 0.5)
         assert row["se"] ** 2 == pytest.approx(variance, rel=1e-3)  # n / (n − 1) here and there
 
     def test_confidence_is_how_far_it_reaches(self):
-        rows = [ask(half_and_half(), clusters="record", confidence=c) for c in (0.5, 0.95)]
+        rows = [ask(half_and_half(), confidence=fc.Confidence(c, "record")) for c in (0.5, 0.95)]
         reach = [(row["high"] - row["value"]) / row["se"] for row in rows]
         assert reach == pytest.approx([0.6744897501960817, NORMAL])
 
@@ -132,6 +136,6 @@ class TestMargin:
     HALF = fc.Lists({"context": ["q"] * 2, "items": [A, [9, 8]], "probability": [0.5, 0.5]})
 
     def test_is_the_exposure_never_shown_times_the_best_rate(self):
-        row = ask(half_and_half(), self.HALF, clusters="record")
+        row = ask(half_and_half(), self.HALF, confidence=fc.Confidence(clusters="record"))
         assert row["covered"] == 0.5
         assert row["margin"] == pytest.approx(0.5 * 3 / 8)

@@ -442,7 +442,7 @@ def test_orders_are_valued_like_clicks_in_every_layout():
         assert fc.tally(other).to_arrow().equals(fc.tally(log).to_arrow())
     candidate = {"context": ["q"], "items": [[2, 1]]}
     answer = fc.evaluate(
-        log, candidate, metrics=["orders@2", "clicks@2"], estimators=["list"], clusters=None
+        log, candidate, metrics=["orders@2", "clicks@2"], estimators=["list"], confidence=None
     )
     found = {row["metric"]: (row["value"], row["production"]) for row in answer.to_dicts()}
     assert found == {"orders@2": (3.0, 1.5), "clicks@2": (1.0, 1.0)}

@@ -209,7 +209,7 @@ def test_the_evaluation_tells_what_was_dropped():
     table = pa.concat_tables([source(), source(), source({"items": [7, 7]})])
     log = fc.read_log(table, invalid="drop")
     ranking = {"context": ["fine"], "items": [[1, 2]]}
-    answer = fc.evaluate(log, ranking, metrics="clicks@2", estimators="list", clusters=None)
+    answer = fc.evaluate(log, ranking, metrics="clicks@2", estimators="list", confidence=None)
     row = answer.to_dicts()[0]
     assert (row["dropped"], row["records"], row["value"]) == (1, 9, 1.0)
 

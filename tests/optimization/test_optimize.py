@@ -29,7 +29,7 @@ from foreclick.optimization.constraints import program
 from foreclick.optimization.context import Solver
 from foreclick.optimization.counts import Folds, dealt_at_random
 from foreclick.policies import filed
-from tests.answers import answer, close, same
+from tests.answers import answer, clipped, close, same
 from tests.optimization.oracle import (
     Context,
     best_of_lists,
@@ -120,8 +120,8 @@ def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str,
     records = some_records(7)
     log = fc.read_log(log_table(records))
     (by,) = paper([model])
-    best = fc.optimize(log, estimators=by, clip=clip, **PLAIN)
-    told = answer(log, best.policy, by, METRIC, clip=clip)
+    best = fc.optimize(log, estimators=clipped(by, clip), **PLAIN)
+    told = answer(log, best.policy, clipped(by, clip), METRIC)
     assert close(best.naive, told["value"], 1e-9)
     if model != "prefix":
         assert close(best.naive, by_hand(records, model, clip), 1e-9)
@@ -130,13 +130,13 @@ def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str,
 def test_prefixes_are_chosen_among_the_lists_of_the_log():
     records = some_records(8, contexts=1)
     log = fc.read_log(log_table(records))
-    found = fc.optimize(log, estimators="prefix", clip=2, **PLAIN)
+    found = fc.optimize(log, estimators=clipped("prefix", 2), **PLAIN)
     seen = sorted({r.items for r in records})
     rng = np.random.default_rng(0)
     for _ in range(20):  # no mixture of them is worth more
         masses = rng.dirichlet(np.full(len(seen), 0.3))
         other = {"context": ["q0"] * len(seen), "items": seen, "probability": masses}
-        told = answer(log, fc.Lists(pa.table(other)), "prefix", METRIC, clip=2)
+        told = answer(log, fc.Lists(pa.table(other)), clipped("prefix", 2), METRIC)
         assert told["value"] <= found.naive + 1e-9
 
 
@@ -258,8 +258,7 @@ def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
     )
     best = fc.optimize(
         log,
-        estimators=estimator,
-        clip=clip,
+        estimators=clipped(estimator, clip),
         pinned={"context": ["q0"], "item": [pinned], "position": [2]},
         banned={"context": ["q0"], "item": [banned]},
         **PLAIN,
@@ -299,15 +298,17 @@ def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, cha
 
 @pytest.mark.parametrize("estimator", ["ip", "item", "list"])
 def test_few_lists_or_one(log: fc.Log, estimator: str):
-    many = fc.optimize(log, estimators=estimator, clip=1.2, **PLAIN)
+    many = fc.optimize(log, estimators=clipped(estimator, 1.2), **PLAIN)
     assert max(len(lists) for lists in rows_of(many).values()) > 2
     for asked, most in (({"max_lists": 2}, 2), ({"deterministic": True}, 1)):
-        few = fc.optimize(log, estimators=estimator, clip=1.2, **asked, **PLAIN)
+        few = fc.optimize(log, estimators=clipped(estimator, 1.2), **asked, **PLAIN)
         lists = rows_of(few)
         assert max(len(some) for some in lists.values()) <= most
         assert all(close(sum(some.values()), 1.0, 1e-9) for some in lists.values())
         assert few.naive <= many.naive + 1e-9
-        assert close(few.naive, answer(log, few.policy, estimator, METRIC, clip=1.2)["value"], 1e-9)
+        assert close(
+            few.naive, answer(log, few.policy, clipped(estimator, 1.2), METRIC)["value"], 1e-9
+        )
 
 
 def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
@@ -331,7 +332,7 @@ def test_what_a_bound_tells_is_what_the_program_would(
     constraints: list[dict[str, Any]] = [
         {"max_change": 0.2, "deterministic": True},
         {"max_change": 0.6, "deterministic": True},
-        {"max_change": 0.2, "clip": 1.5},
+        {"max_change": 0.2, "estimators": clipped(estimator, 1.5)},
         {"at_least": [([3, 4], 0.3)]},
     ]
     asked: dict[str, Any] = {"estimators": estimator, "metrics": METRIC, "folds": 1}
@@ -341,7 +342,7 @@ def test_what_a_bound_tells_is_what_the_program_would(
     for bound in (Solver._bound, lambda *_: math.inf):
         monkeypatch.setattr(Solver, "_bound", bound)
         solved.reset_mock()
-        bounded.append([fc.optimize(log, **asked, **more) for more in constraints])
+        bounded.append([fc.optimize(log, **(asked | more)) for more in constraints])
         calls.append(solved.call_count)
     for first, second in zip(*bounded, strict=True):
         assert first.contexts.equals(second.contexts)
@@ -552,7 +553,7 @@ def test_a_policy_that_lies_in_a_file_is_the_same(explore: float, monkeypatch: p
 def test_probabilities_of_a_chosen_policy_sum_to_1():
     """`Lists` would refuse it otherwise, but does not look at what was chosen here."""
     log = fc.read_log(log_table(some_records(15, contexts=7, records=80)))
-    for more in ({}, {"explore": 0.1}, {"estimators": "ip", "clip": 2.0}, {"max_change": 0.3}):
+    for more in ({}, {"explore": 0.1}, {"estimators": fc.Weighted("ip", 2.0)}, {"max_change": 0.3}):
         found = fc.optimize(log, **({"metrics": METRIC} | more)).policy
         assert len(fc.Lists(found.table)._rows.stored.columns) == K + 2
 
@@ -610,14 +611,20 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
     asked: dict[str, Any] = {"metrics": METRIC, "judge": "ip"}
     one = fc.optimize(log, **asked)
     monkeypatch.setattr(counts, "SLOTS", 7)
-    several = fc.optimize(log, workers=2, **asked)
+    fc.settings(workers=2)
+    try:
+        several = fc.optimize(log, **asked)
+    finally:
+        fc.settings(workers=1)
     assert rows_of(several) == rows_of(one)
     assert same(several.to_dicts()[0], one.to_dicts()[0])
 
 
 def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
     best = fc.optimize(log, metrics=METRIC, folds=1)
-    assert fc.evaluate(log, best.policy, metrics=METRIC, estimators="ip", clusters=None)["value"][0]
+    assert fc.evaluate(log, best.policy, metrics=METRIC, estimators="ip", confidence=None)["value"][
+        0
+    ]
     picker = best.policy.serving()
     items, propensity = picker("request 1", "q0")
     assert items is not None

@@ -34,7 +34,7 @@ def test_a_written_policy_is_read_again(best, tmp_path, ending):
     )
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     before, after = (
-        fc.evaluate(LOG, policy, metrics="clicks@3", estimators="ip", clusters=None)["value"]
+        fc.evaluate(LOG, policy, metrics="clicks@3", estimators="ip", confidence=None)["value"]
         for policy in (best.policy, fc.Lists(path))
     )
     assert after == pytest.approx(before, rel=1e-12)
@@ -87,7 +87,7 @@ def test_items_that_a_csv_file_would_change_are_refused(tmp_path, names, fits):
         path = tmp_path / "policy.parquet"
     best.write(path)
     before, after = (
-        fc.evaluate(log, policy, metrics="clicks@2", estimators="ip", clusters=None)["value"]
+        fc.evaluate(log, policy, metrics="clicks@2", estimators="ip", confidence=None)["value"]
         for policy in (best.policy, fc.Lists(path))
     )
     assert after == before

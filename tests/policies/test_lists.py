@@ -9,7 +9,7 @@ import pytest
 import foreclick as fc
 from foreclick.errors import InvalidLogError, OptionError, PolicyError, SourceError
 from foreclick.policies.base import number_in
-from tests.answers import SAME, answer, assert_as_oracle, log_of, repeated, settled
+from tests.answers import SAME, answer, assert_as_oracle, clipped, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
@@ -29,7 +29,11 @@ def log():
 class TestRanking:
     def test_is_one_list_a_context(self, log):
         found = fc.evaluate(
-            log, fc.Ranking(BOTH), estimators=["list", "ip", "item"], metrics="dcg@3", clusters=None
+            log,
+            fc.Ranking(BOTH),
+            estimators=["list", "ip", "item"],
+            metrics="dcg@3",
+            confidence=None,
         )
         assert_as_oracle(found, RECORDS, {"q": {(2, 1, 3): 1.0}, "r": {(1, 2, 3): 1.0}})
 
@@ -141,10 +145,9 @@ class TestLists:
         found = fc.evaluate(
             log,
             fc.Lists(random_logs.lists_table(policy)),
-            estimators=paper(["list", "prefix", "ip", "pbm"]),
+            estimators=clipped(paper(["list", "prefix", "ip", "pbm"]), [1, math.inf]),
             metrics="clicks@3",
-            clip=[1, math.inf],
-            clusters=None,
+            confidence=None,
         )
         assert_as_oracle(found, RECORDS, policy)
 
@@ -192,7 +195,7 @@ class TestLists:
         }
         policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.5, (1, 2, 3): 0.5}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(
-            log, fc.Lists(split), estimators=["list", "ip"], metrics="clicks@3", clusters=None
+            log, fc.Lists(split), estimators=["list", "ip"], metrics="clicks@3", confidence=None
         )
         assert_as_oracle(found, RECORDS, policy)
 
@@ -203,7 +206,7 @@ class TestLists:
             fc.Lists(random_logs.lists_table(policy)),
             estimators="list",
             metrics="clicks@2",
-            clusters=None,
+            confidence=None,
         )
         assert_as_oracle(found, RECORDS, policy)
         assert found["covered"] == [1.0]
@@ -238,7 +241,7 @@ class TestObserved:
             fc.Observed(yesterday),
             estimators=["list", "ip"],
             metrics="clicks@3",
-            clusters=None,
+            confidence=None,
         )
         assert_as_oracle(found, now, oracle.frequencies(past))
 
@@ -246,10 +249,9 @@ class TestObserved:
         found = fc.evaluate(
             log,
             fc.Observed(log),
-            estimators=paper(oracle.MODELS),
+            estimators=clipped(paper(oracle.MODELS), 1),
             metrics="dcg@3",
-            clip=1,
-            clusters=None,
+            confidence=None,
         )
         for row in settled(found):
             assert row["value"] == pytest.approx(oracle.production(RECORDS, oracle.dcg_at(3)))
@@ -270,7 +272,7 @@ class TestObserved:
             fc.Observed(requests),
             estimators=["list", "item"],
             metrics="clicks@3",
-            clusters=None,
+            confidence=None,
         )
         assert_as_oracle(found, RECORDS, policy)
 
@@ -291,7 +293,7 @@ class TestObserved:
         shown = fc.read_log(table, clicks=None, count="times")
         policy: dict[Any, Any] = {"q": {(2, 1, 3): 0.75, (1, 2, 3): 0.25}, "r": {(4, 5): 1.0}}
         found = fc.evaluate(
-            log, fc.Observed(shown), estimators="ip", metrics="clicks@3", clusters=None
+            log, fc.Observed(shown), estimators="ip", metrics="clicks@3", confidence=None
         )
         assert_as_oracle(found, RECORDS, policy)
 
@@ -318,7 +320,7 @@ class TestOneContextForAll:
     def test_works_for_every_policy(self, candidate):
         table = random_logs.log_table(self.RECORDS).drop_columns("context")
         log = fc.read_log(table, context=None)
-        found = fc.evaluate(log, candidate(), estimators="ip", metrics="clicks@2", clusters=None)
+        found = fc.evaluate(log, candidate(), estimators="ip", metrics="clicks@2", confidence=None)
         assert_as_oracle(found, self.RECORDS, {0: {(1, 2): 1.0}})
 
     def test_a_policy_without_contexts_must_say_so(self):

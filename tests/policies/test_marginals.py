@@ -8,7 +8,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, PolicyError
-from tests.answers import answer, assert_as_oracle, assert_same_rows, log_of, repeated
+from tests.answers import answer, assert_as_oracle, assert_same_rows, clipped, log_of, repeated
 from tests.truth import random_logs
 from tests.truth.paper import paper
 
@@ -36,13 +36,12 @@ def test_equal_the_lists_they_come_from_for_models_of_slots():
     log = log_of(RECORDS)
     marginals = fc.Marginals(random_logs.marginals_table(POLICY))
     asked: dict[Any, Any] = {
-        "estimators": MODELS,
+        "estimators": clipped(MODELS, [1, math.inf]),
         "metrics": ["clicks@2", "dcg@3"],
-        "clip": [1, math.inf],
     }
-    found = fc.evaluate(log, marginals, **asked, clusters=None)
+    found = fc.evaluate(log, marginals, **asked, confidence=None)
     assert_as_oracle(found, RECORDS, POLICY)
-    lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked, clusters=None)
+    lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked, confidence=None)
     assert_same_rows(found, lists)
 
 
@@ -125,7 +124,7 @@ def test_less_than_1_is_a_list_that_is_sometimes_shorter():
         fc.Marginals(table(probability=[1.0, 0.5])),
         estimators=["ip", "rctr"],
         metrics="dcg@2",
-        clusters=None,
+        confidence=None,
     )
     assert_as_oracle(found, repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))), short)
 

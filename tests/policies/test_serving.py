@@ -235,7 +235,7 @@ def test_what_was_shown_is_a_log_with_known_propensities():
     dropped = fc.read_log(clicked, propensity="propensity", invalid="drop")
     assert dropped.rows == 2_000
     found = fc.evaluate(
-        log, policy, estimators="list", metrics="clicks@1", logging="propensity", clusters=None
+        log, policy, estimators="list", metrics="clicks@1", logging="propensity", confidence=None
     )
     # every weight is 1: what is estimated is what was shown
     first = sum(i[0] == 1 for i in shown["items"].to_pylist() if i)

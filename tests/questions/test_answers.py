@@ -73,7 +73,12 @@ class TestEvaluation:
         assert not wide(str(e))
 
     def test_several_clips_of_estimators_beside_a_ladder_that_has_none(self, tally):
-        e = fc.evaluate(tally, ranking(2, 1, 3), metrics="clicks@3", clip=[5, math.inf])
+        e = fc.evaluate(
+            tally,
+            ranking(2, 1, 3),
+            metrics="clicks@3",
+            estimators=["ladder", fc.Weighted("ip", [5, math.inf])],
+        )
         assert e["estimator"] == ["ladder", "ip", "ip"]
         assert "The cautious check (same item, same position) agrees" in str(e)
 
@@ -85,7 +90,7 @@ class TestEvaluation:
         assert str(e.table) == repr(e.table)
 
     def test_without_intervals_nobody_agrees(self, tally):
-        text = str(fc.evaluate(tally, ranking(2, 1, 3), clusters=None))
+        text = str(fc.evaluate(tally, ranking(2, 1, 3), confidence=None))
         assert "Other click models: ip (" in text
         assert "agree" not in text
         assert "confidence" not in text
@@ -149,9 +154,9 @@ class TestEvaluation:
         best.write(tmp_path / "policy.parquet")
         read = fc.Lists(tmp_path / "policy.parquet")
         for policy in (best.policy, read):
-            e = fc.evaluate(tally, policy, metrics="clicks@3", estimators="ip", clusters=None)
+            e = fc.evaluate(tally, policy, metrics="clicks@3", estimators="ip", confidence=None)
             assert any("`optimize` chose this policy" in note for note in e.notes)
-        plain = fc.evaluate(tally, ranking(2, 1, 3), metrics="clicks@3", clusters=None)
+        plain = fc.evaluate(tally, ranking(2, 1, 3), metrics="clicks@3", confidence=None)
         assert not any("optimize" in note for note in plain.notes)
         assert not any("optimize" in note for note in best.notes)
         assert str(best).startswith("The policy chosen by ladder")

@@ -12,7 +12,7 @@ import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import BacktestError, MetricError, OptionError
 from foreclick.progress import working
-from tests.answers import same
+from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
@@ -108,7 +108,10 @@ class TestBatches:
     @pytest.mark.parametrize(
         "asked",
         [
-            {"estimators": EVERY, "metrics": ["clicks@2", "dcg@3"], "clip": [0.7, 1, math.inf]},
+            {
+                "estimators": clipped(EVERY, [0.7, 1, math.inf]),
+                "metrics": ["clicks@2", "dcg@3"],
+            },
             {"estimators": (*EVERY, *LADDERS), "metrics": ["success@2", "mrr@3"]},
             {"estimators": (*LADDERS, "ladder-ip"), "metrics": ["clicks@2", "dcg@3"]},
         ],
@@ -251,7 +254,7 @@ class TestWhatItSays:
         assert "nobody can say" in backtest(read([1, 2], seed=1)).notes[0]
 
     def test_nobody_to_compare_with(self):
-        note = backtest(read([1, 2, 3]), estimators="ip", clip=[2, math.inf]).notes[0]
+        note = backtest(read([1, 2, 3]), estimators=clipped("ip", [2, math.inf])).notes[0]
         assert note.startswith("clicks@2, levels of single contexts: ip")
         assert "below 'nothing changes'" in note
 
@@ -276,7 +279,9 @@ def test_the_papers_ordering_in_a_world_like_its_log():
         period="day",
     )
     rows = fc.backtest(
-        log, metrics=["clicks@2", "dcg@10"], estimators=["list", "ip", "rctr"], clip=[100, math.inf]
+        log,
+        metrics=["clicks@2", "dcg@10"],
+        estimators=clipped(["list", "ip", "rctr"], [100, math.inf]),
     )
     rmse = {(r["estimator"], r["metric"], r["clip"]): r["rmse"] for r in rows}
     for clip in (100, math.inf):

@@ -19,7 +19,7 @@ from foreclick.errors import (
     OptionError,
     PolicyError,
 )
-from tests.answers import IBIS, SAME, answer, assert_as_oracle, log_of, repeated, settled
+from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 from tests.truth.paper import paper
 
@@ -77,7 +77,7 @@ class TestColumns:
         assert found.columns == ("estimator", "metric", "clip", "country", "period", *COLUMNS)
 
     def test_hold_plain_values_in_spellings_that_can_be_used_again(self, log):
-        found = fc.evaluate(log, BOTH, estimators="dctr", metrics=fc.Metric([1, 0.5]), clip=3)
+        found = fc.evaluate(log, BOTH, estimators=clipped("dctr", 3), metrics=fc.Metric([1, 0.5]))
         (row,) = found.to_dicts()
         assert (row["estimator"], row["metric"], row["clip"]) == ("item", "theta[1,0.5]", 3.0)
         assert {type(v) for v in row.values()} <= {str, int, float}
@@ -90,7 +90,7 @@ class TestColumns:
 
     def test_one_row_an_estimator_metric_and_clip_in_the_order_asked(self, log):
         found = fc.evaluate(
-            log, BOTH, estimators=["rcm", "list"], metrics=["clicks@2", "clicks@1"], clip=[5, 1]
+            log, BOTH, estimators=clipped(["rcm", "list"], [5, 1]), metrics=["clicks@2", "clicks@1"]
         )
         asked = [(row["estimator"], row["metric"], row["clip"]) for row in settled(found)]
         assert asked == [
@@ -131,7 +131,7 @@ class TestMissingContexts:
     )
     def test_count_as_production_or_not_at_all(self, log, missing, contexts, records):
         found = fc.evaluate(
-            log, ONE, estimators=["list", "ip"], metrics="clicks@2", clip=1, missing=missing
+            log, ONE, estimators=clipped(["list", "ip"], 1), metrics="clicks@2", missing=missing
         )
         assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}}, missing=missing)
         for row in settled(found):
@@ -156,7 +156,7 @@ class TestMissingContexts:
 
     def test_contexts_only_the_candidate_has_are_ignored_and_counted(self, log):
         more = {"context": ["q", "r", "s", "t"], "items": [[2, 1], [1, 3], [7], [8]]}
-        asked: dict[Any, Any] = {"estimators": "ip", "metrics": "clicks@2", "clusters": None}
+        asked: dict[Any, Any] = {"estimators": "ip", "metrics": "clicks@2", "confidence": None}
         found, plain = fc.evaluate(log, more, **asked), fc.evaluate(log, BOTH, **asked)
         assert settled(found) == settled(plain)
         assert found.notes == ("Ignored: 2 contexts that only the candidate has.",)
@@ -247,7 +247,10 @@ class TestSegments:
         table = random_logs.log_table(records, day=days)
         log = fc.read_log(table, period="day")
         asked: dict[str, Any] = {"estimators": "ip", "metrics": "clicks@2", "by": "period"}
-        auto, by_record = (fc.evaluate(log, BOTH, clusters=c, **asked) for c in ("auto", "record"))
+        auto, by_record = (
+            fc.evaluate(log, BOTH, confidence=fc.Confidence(clusters=c), **asked)
+            for c in ("auto", "record")
+        )
         assert settled(auto) == settled(by_record)
         assert all(se > 0 for se in auto["se"])
 
@@ -338,7 +341,9 @@ class TestSegments:
 
 class TestClip:
     def test_a_sequence_is_a_row_each(self, log):
-        found = fc.evaluate(log, BOTH, estimators="ip", metrics="clicks@2", clip=(1, 1.5, np.inf))
+        found = fc.evaluate(
+            log, BOTH, estimators=clipped("ip", (1, 1.5, np.inf)), metrics="clicks@2"
+        )
         assert found["clip"] == [1.0, 1.5, math.inf]
         assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}, "r": {(1, 3): 1.0}})
         first, second, third = [row["value"] for row in settled(found)]
@@ -348,9 +353,10 @@ class TestClip:
         found = fc.evaluate(
             log,
             BOTH,
-            estimators=["ip", fc.Weighted("list", clip=1), fc.Weighted("item", clip=[1, 2])],
+            estimators=clipped(
+                ["ip", fc.Weighted("list", clip=1), fc.Weighted("item", clip=[1, 2])], 1.5
+            ),
             metrics="clicks@2",
-            clip=1.5,
         )
         clips = list(zip(found["estimator"], found["clip"], strict=True))
         assert clips == [("ip", 1.5), ("list", 1.0), ("item", 1.0), ("item", 2.0)]
@@ -358,7 +364,7 @@ class TestClip:
 
     def test_one_of_0_is_refused(self, log):
         with pytest.raises(OptionError, match="above 0"):
-            answer(log, BOTH, clip=0)
+            answer(log, BOTH, fc.Weighted("ip", 0))
 
 
 class TestBaseline:
@@ -445,7 +451,7 @@ class TestNothingInCommon:
         assert answer(log_of(TWO), half)["value"] is not None
 
     def test_no_item_in_common_is_no_answer_by_any_estimator(self, log):
-        found = fc.evaluate(log, self.STRANGER, estimators="all", clip=[10, math.inf])
+        found = fc.evaluate(log, self.STRANGER, estimators=clipped("all", [10, math.inf]))
         assert len(found) == 2 * (1 + 2 * 6)  # a ladder has no clip
         for row in settled(found):
             assert row["value"] is None, row
@@ -588,7 +594,9 @@ class TestDays:
     def test_what_many_days_saw_is(self):
         assert self.verdict(12, [1, 2])[0] == "worse"
 
-    @pytest.mark.parametrize(("days", "options"), [(4, {}), (12, {"clusters": "record"})])
+    @pytest.mark.parametrize(
+        ("days", "options"), [(4, {}), (12, {"confidence": fc.Confidence(clusters="record")})]
+    )
     def test_nor_is_it_said_where_days_are_not_told_apart(self, days, options):
         assert self.verdict(days, [2, 1], **options)[0] == "better"
 
@@ -616,7 +624,9 @@ class TestBacktest:
     def verdict(self, backtest):
         log = fc.read_log(self.LOG, period="day")
         new = {"context": ["q"], "items": [[1, 2]]}
-        return fc.evaluate(log, new, **self.ASKED, backtest=backtest)["verdict"]
+        return fc.evaluate(log, new, **self.ASKED, confidence=fc.Confidence(past=backtest))[
+            "verdict"
+        ]
 
     def test_by_as_much_as_it_was_off(self):
         tested = fc.backtest(fc.read_log(self.LOG, period="day"), **self.ASKED)

@@ -442,7 +442,7 @@ def test_pbm_with_the_found_curve_is_right_where_one_over_k_is_not():
         candidate,
         metrics="clicks@4",
         estimators=[fc.Weighted("pbm", examination=curve), "list", paper, "pbm"],
-        clusters=None,
+        confidence=None,
     )
     fitted, right, usual, named = found["value"]
     assert [fitted, named] == pytest.approx([right, right], rel=SAME)

@@ -186,8 +186,10 @@ def test_the_policy_is_production_with_a_little_of_the_candidate(site, log, monk
         (row["context"], *(row[f"item_{k}"] for k in (1, 2, 3))): row["probability"] for row in rows
     }
     counted = fc.Observed(log)
-    shown = fc.evaluate(log, counted, metrics="clicks@3", estimators="list", clusters=None)
-    again = fc.evaluate(log, plan.production, metrics="clicks@3", estimators="list", clusters=None)
+    shown = fc.evaluate(log, counted, metrics="clicks@3", estimators="list", confidence=None)
+    again = fc.evaluate(
+        log, plan.production, metrics="clicks@3", estimators="list", confidence=None
+    )
     assert again["value"] == pytest.approx(shown["value"], rel=1e-12)
     for x in range(CONTEXTS):
         own = (x, *site.candidate[x].tolist())

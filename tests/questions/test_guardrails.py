@@ -58,11 +58,11 @@ def test_the_verdicts_hold_together():
         "bought": [[1, 0], [0, 0]] * 1000,
         "day": [1] * 2000,
     }
-    alone = ask(table, clusters="record")
+    alone = ask(table, confidence=fc.Confidence(clusters="record"))
     assert alone["verdict"] == ["better"]
     errors = 1.96 * alone["change"][0] / (alone["change_high"][0] - alone["change"][0])
     assert 1.96 < errors < 2.24  # the reach at 97.5 %
-    found = ask(table, clusters="record", guardrails={"orders@1": 0.9})
+    found = ask(table, confidence=fc.Confidence(clusters="record"), guardrails={"orders@1": 0.9})
     assert found["verdict"] == ["cannot tell", "held"]
 
 

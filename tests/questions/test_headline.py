@@ -38,7 +38,6 @@ def test_the_ladder_answers_and_ip_checks_it():
     assert ask()["estimator"] == ["ladder", "ip"]
     log = fc.read_log(position_log(), period="day")
     assert fc.compare(log, {"new": LISTS})["estimator"] == ["ladder"]
-    assert fc.compare(log, {"new": LISTS}, clip=10)["estimator"] == ["ip"]
 
 
 @pytest.mark.parametrize("metrics", ["revenue@1", ["clicks@1", "revenue/clicks@1"]])

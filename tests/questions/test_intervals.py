@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError, OptionError
+from foreclick.errors import OptionError
 from foreclick.inference import anytime, t_quantile
 from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 
@@ -46,14 +46,9 @@ def ask(log, candidate=None, read=None, **options):
     return fc.evaluate(source, table(H) if candidate is None else candidate, **asked).to_dicts()[0]
 
 
-def test_an_interval_is_not_asked_for_together_with_none():
-    with pytest.raises(ModelError, match="no intervals"):
-        ask(records(), interval="anytime", clusters=None)
-
-
 def test_no_such_interval():
-    with pytest.raises(OptionError, match="'sampling' or 'anytime'"):
-        ask(records(), interval="bayes")
+    with pytest.raises(OptionError, match="anytime='bayes': say True or False"):
+        fc.Confidence(anytime="bayes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ def test_no_such_interval():
 )
 def test_the_time_of_an_anytime_interval(read, freedom, time, tuned):
     log = records()
-    row = ask(log, read=read, interval="anytime", logging=None)
+    row = ask(log, read=read, confidence=fc.Confidence(anytime=True), logging=None)
     if freedom is None:
         counted = fc.tally(fc.read_log(log, unit="user"))
         freedom = len(set(counted.to_arrow()["bucket"].to_pylist())) - 1

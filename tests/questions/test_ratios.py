@@ -148,7 +148,11 @@ def test_nothing_to_divide_by():
 
 def test_of_a_segment_it_is_the_ratio_of_its_parts():
     log = read(shop())
-    asked: dict[str, Any] = {"by": "country", "estimators": ["ip", "ladder"], "clusters": "record"}
+    asked: dict[str, Any] = {
+        "by": "country",
+        "estimators": ["ip", "ladder"],
+        "confidence": fc.Confidence(clusters="record"),
+    }
     by = fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", **asked)
     over, under = (fc.evaluate(log, NEW, metrics=m, **asked) for m in ("revenue@2", "clicks@2"))
     assert len(set(by["country"])) > 1
@@ -160,7 +164,13 @@ def test_of_a_segment_it_is_the_ratio_of_its_parts():
         apart = [n["se"] / n["value"], d["se"] / d["value"]]
         relative = row["se"] / row["value"]
         assert abs(apart[0] - apart[1]) <= relative <= sum(apart)
-    whole = fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", estimators="ip", clusters="record")
+    whole = fc.evaluate(
+        log,
+        NEW,
+        metrics="revenue@2/clicks@2",
+        estimators="ip",
+        confidence=fc.Confidence(clusters="record"),
+    )
     assert by.whole[0]["value"] == pytest.approx(whole["value"][0], rel=1e-12)
     assert by.whole[0]["se"] == pytest.approx(whole["se"][0], rel=1e-9)
 
@@ -197,7 +207,7 @@ def test_the_standard_error_is_the_jackknifes_over_days(estimator):
     asked: dict[str, Any] = {"metrics": "revenue@2/clicks@2", "estimators": estimator}
     table = shop(days=9)  # too few days for memory
     without = [
-        fc.evaluate(read(table, segments=(), where=f"day <> {day}"), NEW, clusters=None, **asked)
+        fc.evaluate(read(table, segments=(), where=f"day <> {day}"), NEW, confidence=None, **asked)
         for day in range(9)
     ]
     values = np.array([e["value"][0] for e in without])
@@ -218,9 +228,11 @@ def test_a_backtest_of_the_parts_tells_how_far_the_ratio_may_be_off():
     log = read(shop())
     checked = fc.backtest(log, metrics=["revenue@2", "clicks@2"], estimators="ip")
     asked: dict[str, Any] = {"metrics": "revenue@2/clicks@2", "estimators": "ip"}
-    e = fc.evaluate(log, NEW, backtest=checked, **asked)
+    e = fc.evaluate(log, NEW, confidence=fc.Confidence(past=checked), **asked)
     over, under = (checked.error("ip", m, math.inf) for m in ("revenue@2", "clicks@2"))
     clicks = fc.evaluate(log, NEW, metrics="clicks@2", estimators="ip")["value"][0]
     assert e.evidence[0].error == pytest.approx((over + e["value"][0] * under) / clicks)
     with pytest.raises(fc.errors.ForeclickError, match="no row for"):
-        fc.evaluate(log, NEW, backtest=fc.backtest(log, metrics="clicks@2"), **asked)
+        fc.evaluate(
+            log, NEW, confidence=fc.Confidence(past=fc.backtest(log, metrics="clicks@2")), **asked
+        )

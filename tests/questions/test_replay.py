@@ -151,10 +151,13 @@ class TestShop:
         assert before["verdict"][0] == "worse"
         rows = [row | {"predicted": row["measured"] + 0.9} for row in found.to_dicts()]
         past = fc.Replay(tuple(rows), found.columns)
-        after = fc.evaluate(log, candidate, backtest=past, **asked)
+        after = fc.evaluate(log, candidate, confidence=fc.Confidence(past=past), **asked)
         assert after["verdict"][0] == "cannot tell"
         assert "in past A/B tests 'ladder' was off by" in after.verdicts[0].because
-        assert fc.evaluate(log, candidate, backtest=found, **asked)["lift"] == before["lift"]
+        assert (
+            fc.evaluate(log, candidate, confidence=fc.Confidence(past=found), **asked)["lift"]
+            == before["lift"]
+        )
 
     def test_gate_allows_for_them_too(self, log, tmp_path, capsys):
         log.write_parquet(tmp_path / "tests.parquet")
@@ -173,7 +176,13 @@ class TestShop:
 
     def test_of_other_estimators_nothing_is_known(self, log, found):
         with pytest.raises(SourceError, match="the replay has no test of 'clicks@3' by 'item'"):
-            fc.evaluate(log, log, backtest=found, estimators="item", metrics="clicks@3")
+            fc.evaluate(
+                log,
+                log,
+                confidence=fc.Confidence(past=found),
+                estimators="item",
+                metrics="clicks@3",
+            )
 
 
 def draw_arm(log):
@@ -294,7 +303,7 @@ class TestRefusals:
     def test_evaluate_takes_no_other_result(self):
         log = arms(CONTROL, NEW)
         with pytest.raises(OptionError, match=r"give what fc\.backtest or fc\.replay returned"):
-            fc.evaluate(log, fc.Observed(log), backtest=fc.check(log))  # type: ignore[arg-type]
+            fc.Confidence(past=fc.check(log))
 
 
 def test_another_control_turns_the_test_around():
@@ -306,7 +315,9 @@ def test_another_control_turns_the_test_around():
 
 
 def test_a_report_shows_past_tests(log, found):
-    page = fc.report(log, log, metrics="clicks@3", backtest=False, contexts=0, past=found).page()
+    page = fc.report(
+        log, log, metrics="clicks@3", backtest=False, confidence=fc.Confidence(past=found)
+    ).page()
     assert "Past A/B tests" in page
     assert found.headline.title in page
 

@@ -174,7 +174,7 @@ def test_gainers_come_first_and_losers_after_them(report):
     adds = report.contexts["adds"]
     up, down = [a for a in adds if a > 0], [a for a in adds if a < 0]
     assert adds == sorted(up, reverse=True) + sorted(down)
-    assert made(log_of(ROWS), CANDIDATE, contexts=1).contexts["adds"] == [
+    assert made(log_of(ROWS), CANDIDATE).contexts["adds"] == [
         *up[:1],
         *down[:1],
     ]
@@ -221,7 +221,7 @@ def test_parts_that_a_log_cannot_give_are_left_out(log):
 
 
 def test_segments_are_those_of_evaluate(log):
-    found = made(log, CANDIDATE, by="period", backtest=False, contexts=0)
+    found = made(log, CANDIDATE, by="period", backtest=False)
     assert found.segments == fc.evaluate(log, CANDIDATE, by="period")
     assert found.contexts is None
 
@@ -238,7 +238,7 @@ def test_how_it_was_made_is_told(log):
 
 def test_a_baseline_in_a_data_frame_is_told_too(log):
     frame = pa.table({"context": ["a", "b", "c"], "items": [[1, 2, 3]] * 3}).to_pandas()
-    found = made(log, CANDIDATE, baseline=frame, by=[], backtest=False, contexts=0)
+    found = made(log, CANDIDATE, baseline=frame, by=[], backtest=False)
     assert dict(found.made)["Call"].endswith("metrics=['clicks@3', 'dcg@10'], baseline=…)")
 
 

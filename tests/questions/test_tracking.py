@@ -25,7 +25,13 @@ def test_keys_name_the_metric_and_other_estimators():
 
 
 def test_keys_are_what_mlflow_takes_and_values_are_numbers():
-    e = fc.evaluate(ROWS, BEST, metrics=["price@1/clicks@1", "dcg@2"], by="land", clip=[1, 5.5])
+    e = fc.evaluate(
+        ROWS,
+        BEST,
+        metrics=["price@1/clicks@1", "dcg@2"],
+        by="land",
+        estimators=[fc.Weighted("ip", [1, 5.5]), "ladder"],
+    )
     found = e.metrics()
     assert all(re.fullmatch(r"[\w .\-/]+", key) for key in found)
     assert all(type(value) is float for value in found.values())

@@ -10,7 +10,7 @@ import pytest
 
 import foreclick as fc
 from experiments import datasets
-from tests.answers import assert_as_oracle, settled
+from tests.answers import assert_as_oracle, clipped, settled
 from tests.real import DATA
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
@@ -84,7 +84,7 @@ def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
         fc.Ranking(random_logs.ranking_table(policy)),
         estimators=paper(oracle.MODELS),
         metrics="clicks@3",
-        clusters=None,
+        confidence=None,
     )
     assert_as_oracle(found, packed, policy, MANY)
     assert found["records"] == [35_064] * 7
@@ -96,10 +96,9 @@ def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
     found = fc.evaluate(
         log,
         fc.Ranking(random_logs.ranking_table(policy)),
-        estimators=["list", "ip"],
+        estimators=clipped(["list", "ip"], 2),
         metrics="dcg@10",
-        clip=2,
-        clusters=None,
+        confidence=None,
     )
     assert_as_oracle(found, packed, policy, MANY)
     assert 0 < settled(found)[0]["clipped"] < 1
@@ -107,7 +106,7 @@ def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
 
 def test_what_was_observed_is_production_by_every_model(packed, log):
     found = fc.evaluate(
-        log, fc.Observed(log), estimators=paper(oracle.MODELS), metrics="clicks@3", clusters=None
+        log, fc.Observed(log), estimators=paper(oracle.MODELS), metrics="clicks@3", confidence=None
     )
     for row in settled(found):
         assert row["value"] == pytest.approx(oracle.production(packed, (1, 1, 1)), rel=MANY)
@@ -120,6 +119,6 @@ def test_the_tally_is_smaller_and_says_the_same(packed, log):
     assert tally.to_arrow().num_rows == len(packed) < 35_064 / 4
     candidate = fc.Ranking(random_logs.ranking_table(most_frequent(packed)))
     asked: dict[Any, Any] = {"estimators": ["prefix", "item"], "metrics": "clicks@3"}
-    assert settled(fc.evaluate(tally, candidate, **asked, clusters=None)) == settled(
-        fc.evaluate(log, candidate, **asked, clusters=None)
+    assert settled(fc.evaluate(tally, candidate, **asked, confidence=None)) == settled(
+        fc.evaluate(log, candidate, **asked, confidence=None)
     )

@@ -16,6 +16,7 @@ import foreclick as fc
 from foreclick.errors import ReportError
 from foreclick.rendering.style import Chart
 from foreclick.results import Result
+from tests.answers import clipped
 from tests.rendering.samples import (
     CLIPS,
     DAYS,
@@ -197,7 +198,10 @@ class TestBacktest:
             "clicks": [[1, 0], [1, 0], [0, 1]] * 4,
             "day": [1, 1, 2, 2, 3, 3] * 2,
         }
-        result = fc.backtest(fc.read_log(rows, period="day"), clip=[1, 2, math.inf])
+        result = fc.backtest(
+            fc.read_log(rows, period="day"),
+            estimators=clipped(["ladder", "list", "ip", "item", "pbm", "rctr"], [1, 2, math.inf]),
+        )
         for chart in (result.chart(), result.chart(by="period")):
             chart.canvas.draw()
             assert len(chart.axes) == 2

@@ -186,9 +186,9 @@ def test_an_evaluation_alone_is_the_same_page_with_what_it_has(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"clusters": None},
+        {"confidence": None},
         {"by": "period"},
-        {"clip": [1, 10]},
+        {"estimators": fc.Weighted("ip", [1, 10])},
         {"metrics": "ctr@2"},
         {"metrics": fc.Metric([1, 0.5])},
         {"metrics": "clicks@2/shown@2"},

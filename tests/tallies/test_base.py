@@ -113,7 +113,7 @@ def test_a_tally_answers_as_its_log_does():
     half = fc.tally([*LISTS] * 2) + fc.tally([*LISTS] * 3)
     found, expected = (
         fc.evaluate(
-            source, ranking, estimators=["list", "ip"], metrics="clicks@3", clusters=None
+            source, ranking, estimators=["list", "ip"], metrics="clicks@3", confidence=None
         ).to_dicts()
         for source in (half, log)
     )

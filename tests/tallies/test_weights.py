@@ -91,6 +91,6 @@ class TestWeights:
         faded = fc.tally(fc.read_log(logs, **ROLES)).weigh(half_life=1)
         candidate = {"context": range(4), "items": [[0, 1, 2]] * 4}
         with pytest.raises(fc.errors.ModelError, match="do not vary alike"):
-            fc.evaluate(faded, candidate, clusters="record")
+            fc.evaluate(faded, candidate, confidence=fc.Confidence(clusters="record"))
         with pytest.raises(fc.errors.ModelError, match="do not count alike"):
             fc.evaluate(faded.after(0), candidate)

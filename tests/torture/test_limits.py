@@ -52,7 +52,10 @@ def test_millions_of_periods_are_refused_before_the_work():
     with pytest.raises(ModelError, match=r"20,001 periods; .* coarser one"):
         fc.evaluate(tally, {"context": [1], "items": [[1, 2]]})
     found = fc.evaluate(
-        tally, {"context": [1], "items": [[1, 2]]}, clusters="record", estimators="item"
+        tally,
+        {"context": [1], "items": [[1, 2]]},
+        confidence=fc.Confidence(clusters="record"),
+        estimators="item",
     )
     assert set(found["value"]) == {1.0}
 

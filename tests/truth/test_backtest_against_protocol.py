@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
+from tests.answers import clipped
 from tests.tries import tries
 from tests.truth import oracle, protocol, random_logs
 from tests.truth.paper import paper
@@ -51,7 +52,7 @@ def assert_same(found, expected, where):
 
 def assert_backtest(log, table, *, models=oracle.MODELS, clips=CLIPS, literal=None, **how):
     result = fc.backtest(
-        table, estimators=paper(models), metrics=list(METRICS), clip=list(clips), **how
+        table, estimators=clipped(paper(models), list(clips)), metrics=list(METRICS), **how
     )
     assert len(result) == len(models) * len(METRICS) * len(clips)
     for row in result:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from tests.answers import clipped
 from tests.tries import tries
 from tests.truth import oracle, parts, random_logs
 from tests.truth.oracle import Record
@@ -33,9 +34,8 @@ METRICS = {
 }
 CLIPS = (1, 5, 100, math.inf)
 EVERYTHING: Mapping[str, Any] = {
-    "estimators": paper(oracle.MODELS),
+    "estimators": clipped(paper(oracle.MODELS), list(CLIPS)),
     "metrics": list(METRICS),
-    "clip": list(CLIPS),
 }
 
 
@@ -81,7 +81,9 @@ def candidate_table(cases, *, deterministic):
 def assert_packed(cases, log, candidate, missing):
     """One call with `by`, held against the oracle log by log."""
     log = fc.read_log(log, segments=("log",))
-    evaluation = fc.evaluate(log, candidate, by="log", missing=missing, **EVERYTHING, clusters=None)
+    evaluation = fc.evaluate(
+        log, candidate, by="log", missing=missing, **EVERYTHING, confidence=None
+    )
     rows: dict[str, list[dict[str, Any]]] = {case.name: [] for case in cases}
     for row in evaluation.to_dicts():
         rows[row["log"]].append(row)
@@ -114,7 +116,12 @@ def test_a_candidate_in_memory_for_a_log_on_any_engine(engine):
     log = fc.read_log(engine.load(random_logs.log_table(case.records)))
     candidate = fc.Ranking(random_logs.ranking_table(case.candidate))
     found = fc.evaluate(
-        log, candidate, estimators=["ip"], metrics=["dcg@10"], clip=5, missing="drop", clusters=None
+        log,
+        candidate,
+        estimators=clipped(["ip"], 5),
+        metrics=["dcg@10"],
+        missing="drop",
+        confidence=None,
     )
     (row,) = found.to_dicts()
     expected = oracle.evaluate(
@@ -135,7 +142,7 @@ def test_a_log_of_its_own(seed):
     log = fc.read_log(random_logs.log_table(case.records))
     table = candidate_table([case], deterministic=deterministic)
     candidate = fc.Ranking(table) if deterministic else fc.Lists(table)
-    evaluation = fc.evaluate(log, candidate, missing=missing, **EVERYTHING, clusters=None)
+    evaluation = fc.evaluate(log, candidate, missing=missing, **EVERYTHING, confidence=None)
     assert_case(evaluation.to_dicts(), case, missing)
 
 
@@ -162,7 +169,7 @@ def test_segments_that_share_contexts_share_their_rates():
     }
     log = fc.read_log(random_logs.log_table(records, log=segments), segments=("log",))
     candidate = fc.Lists(random_logs.lists_table(policy))
-    found = fc.evaluate(log, candidate, by="log", missing="drop", **EVERYTHING, clusters=None)
+    found = fc.evaluate(log, candidate, by="log", missing="drop", **EVERYTHING, confidence=None)
     used = [(name, r) for name, r in zip(segments, records, strict=True) if r.context in policy]
     for row in found.to_dicts():
         if row["clip"] == 1:
@@ -179,7 +186,7 @@ def test_segments_that_share_contexts_share_their_rates():
             assert row[column] == pytest.approx(value, rel=1e-11, abs=1e-11), where
     whole = Case("both", records, dict(policy))
     assert_case([dict(row) for row in found.whole], whole, "drop")
-    rows = fc.evaluate(log, candidate, missing="drop", **EVERYTHING, clusters=None).to_dicts()
+    rows = fc.evaluate(log, candidate, missing="drop", **EVERYTHING, confidence=None).to_dicts()
     assert_case(rows, whole, "drop")
 
 
@@ -196,7 +203,7 @@ def test_a_known_logging_policy(seed, gaps):
         logging=fc.Lists(random_logs.lists_table(logging)),
         missing="drop",
         **EVERYTHING,
-        clusters=None,
+        confidence=None,
     )
     assert_case(evaluation.to_dicts(), case, "drop", logging=logging)
 
@@ -220,11 +227,10 @@ def test_weights_of_your_own(theta):
     rows = fc.evaluate(
         fc.read_log(random_logs.log_table(case.records)),
         fc.Lists(random_logs.lists_table(case.candidate)),
-        estimators=paper(oracle.MODELS),
+        estimators=clipped(paper(oracle.MODELS), [2, math.inf]),
         metrics=[fc.Metric(theta)],
-        clip=[2, math.inf],
         missing="production",
-        clusters=None,
+        confidence=None,
     ).to_dicts()
     assert len(rows) == 2 * len(oracle.MODELS)
     for row in rows:
@@ -242,11 +248,10 @@ def test_an_examination_of_your_own():
     (row,) = fc.evaluate(
         fc.read_log(random_logs.log_table(case.records)),
         fc.Lists(random_logs.lists_table(case.candidate)),
-        estimators=[fc.Weighted(mine)],
+        estimators=clipped([fc.Weighted(mine)], 3),
         metrics=["clicks@6"],
-        clip=3,
         missing="production",
-        clusters=None,
+        confidence=None,
     ).to_dicts()
     expected = oracle.evaluate("pbm", case.records, case.candidate, theta, 3, p=p)
     assert_row(row, expected, "an examination of your own")
@@ -263,7 +268,7 @@ def test_weighted_rows_count_as_often_as_they_stand_for():
         fc.Lists(random_logs.lists_table(case.candidate)),
         missing="production",
         **EVERYTHING,
-        clusters=None,
+        confidence=None,
     )
     assert_case(evaluation.to_dicts(), case, "production")
 
@@ -273,7 +278,7 @@ def test_a_log_without_clicks_is_worth_nothing_and_has_no_lift():
     candidate = fc.Ranking(pa.table({"context": ["q"], "items": [[2, 1]]}))
     log = fc.read_log(random_logs.log_table(records))
     rows = fc.evaluate(
-        log, candidate, estimators=["item", "rctr"], metrics="clicks@2", clusters=None
+        log, candidate, estimators=["item", "rctr"], metrics="clicks@2", confidence=None
     ).to_dicts()
     for row in rows:
         assert (row["value"], row["production"], row["change"]) == (0, 0, 0)

@@ -56,7 +56,7 @@ def assert_packed(cases, log, candidate, missing, models=oracle.MODELS, metrics=
         missing=missing,
         estimators=paper(models),
         metrics=list(metrics),
-        clusters=None,
+        confidence=None,
     )
     assert len(found) == len(cases) * len(models) * len(metrics)
     by_name = {case.name: case for case in cases}
@@ -102,7 +102,7 @@ def test_a_model_of_your_own_with_its_own_examination():
         estimators=own,
         metrics="mrr@5",
         missing="drop",
-        clusters=None,
+        confidence=None,
     ).to_dicts()
     kept = [r for r in firsts.only_first(case.records) if r.context in case.candidate]
     expected = firsts.value("pbm", kept, case.candidate, firsts.mrr_at(5), p=p)
@@ -277,7 +277,7 @@ def test_an_infinite_log_tells_the_truth_where_the_hazards_are_right(name):
         ) / sum(sizes.values())
         exact = small.WORLDS[name].value(candidate, metric, [sizes[0], sizes[1]])
         assert exact == pytest.approx(truth, abs=EXACT)
-        found = fc.evaluate(log, candidate, metrics=metric, estimators=models, clusters=None)
+        found = fc.evaluate(log, candidate, metrics=metric, estimators=models, confidence=None)
         for model, value in zip(found["estimator"], found["value"], strict=True):
             assert value == pytest.approx(truth, abs=EXACT), (model, metric)
 
@@ -297,7 +297,7 @@ def test_a_chance_is_a_chance_and_a_rank_is_no_more_than_a_click(records, policy
         lists(policy),
         estimators=["ip", "item", "pbm"],
         metrics=["success@1", "success@2", "success@4", "mrr@4", "mrr@1"],
-        clusters=None,
+        confidence=None,
     )
     for model, mine in itertools.groupby(found.to_dicts(), key=lambda row: row["estimator"]):
         by_metric = {row["metric"]: row["value"] for row in mine}
@@ -321,7 +321,7 @@ def test_at_the_top_a_first_click_is_a_click(records, policy):
         lists(policy),
         estimators=["list", "prefix", "ip"],
         metrics=["clicks@1", "success@1"],
-        clusters=None,
+        confidence=None,
     ).to_dicts()
     for clicks, success in itertools.pairwise(found):
         if clicks["metric"] == "clicks@1":
@@ -335,7 +335,7 @@ def test_what_was_logged_is_worth_what_it_was_by_list_and_prefix(records):
     log = fc.read_log(random_logs.log_table(records))
     metrics = ["success@4", "mrr@2"]
     found = fc.evaluate(
-        log, fc.Observed(log), estimators=["list", "prefix"], metrics=metrics, clusters=None
+        log, fc.Observed(log), estimators=["list", "prefix"], metrics=metrics, confidence=None
     )
     for row in found.to_dicts():
         theta = {"success@4": firsts.success_at(4), "mrr@2": firsts.mrr_at(2)}[row["metric"]]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.errors import PolicyError
+from tests.answers import clipped
 from tests.truth import oracle, random_logs
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
@@ -78,15 +79,14 @@ def lists(policy):
     return fc.Lists(random_logs.lists_table(policy))
 
 
-def answer(log, candidate, **options):
+def answer(log, candidate, clip=CLIPS, **options):
     """Rows by estimator, metric and clip."""
     asked: dict[str, Any] = {
-        "estimators": paper(oracle.MODELS),
+        "estimators": clipped(paper(oracle.MODELS), list(clip)),
         "metrics": list(METRICS),
-        "clip": list(CLIPS),
         **options,
     }
-    rows = fc.evaluate(log, candidate, **asked, clusters=None).to_dicts()
+    rows = fc.evaluate(log, candidate, **asked, confidence=None).to_dicts()
     return {(row["estimator"], row["metric"], row["clip"]): row for row in rows}
 
 
@@ -292,10 +292,9 @@ def test_a_candidate_that_shares_no_item_with_its_contexts_gets_no_number(record
     evaluation = fc.evaluate(
         read([*records, more]),
         fc.Ranking(random_logs.ranking_table(policy)),
-        estimators=list(ITEM_MODELS),
+        estimators=clipped(list(ITEM_MODELS), list(CLIPS)),
         metrics=list(METRICS),
-        clip=list(CLIPS),
-        clusters=None,
+        confidence=None,
     )
     rows = evaluation.to_dicts()
     assert len(rows) == len(ITEM_MODELS) * len(METRICS) * len(CLIPS)
@@ -346,7 +345,7 @@ def test_marginals_cannot_answer_for_models_of_a_list(model):
     log = read([Record("jaguar", (1, 2), (1.0, 0.0))] * 5)
     marginals = fc.Marginals(random_logs.marginals_table(policy))
     with pytest.raises(fc.errors.ForeclickError, match=model):
-        fc.evaluate(log, marginals, estimators=[model], metrics="clicks@2", clusters=None)
+        fc.evaluate(log, marginals, estimators=[model], metrics="clicks@2", confidence=None)
 
 
 @few

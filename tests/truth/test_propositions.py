@@ -13,6 +13,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.answers import clipped
 from tests.tries import tries
 from tests.truth import oracle, random_logs, worlds
 from tests.truth.oracle import Record
@@ -203,11 +204,10 @@ def test_the_library_obeys_the_propositions(theta, full):
     rows = fc.evaluate(
         log,
         candidate,
-        estimators=paper(oracle.MODELS),
+        estimators=clipped(paper(oracle.MODELS), list(CLIPS)),
         metrics=[fc.Metric(theta)],
-        clip=list(CLIPS),
         by="world",
-        clusters=None,
+        confidence=None,
     ).to_dicts()
     found = {(row["world"], row["estimator"], row["clip"]): row["value"] or 0.0 for row in rows}
     assert len(found) == len(made) * len(oracle.MODELS) * len(CLIPS)

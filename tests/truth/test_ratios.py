@@ -12,6 +12,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.policies import as_policy
 from foreclick.question import Question
+from tests.answers import clipped
 from tests.batches.sizes import in_batches
 from tests.truth import oracle, random_logs, spread
 
@@ -55,7 +56,7 @@ def ask(clicked, worth, days, candidate, clusters, models=MODELS):
     log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
     question = Question(
         candidates=[as_policy(fc.Lists(random_logs.lists_table(candidate)))],
-        estimators=parse_estimators(models, CLIPS),
+        estimators=parse_estimators(clipped(models, CLIPS)),
         metrics=parse_any(SPELLINGS),
         clusters=clusters,
         missing="production",
@@ -180,7 +181,13 @@ def test_what_production_shows_differs_from_it_by_nothing():
     log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
     same = {"context": table["context"][:6], "items": table["items"][:6]}
     for clusters in ("record", "auto"):
-        e = fc.evaluate(log, same, metrics=SPELLINGS, estimators=MODELS, clusters=clusters)
+        e = fc.evaluate(
+            log,
+            same,
+            metrics=SPELLINGS,
+            estimators=MODELS,
+            confidence=fc.Confidence(clusters=clusters),
+        )
         assert min(e["se"][:-1]) > 0
         for column in ("change", "change_low", "change_high"):
             assert e[column] == pytest.approx([0.0] * len(e.rows), abs=1e-7), column
@@ -206,8 +213,8 @@ def test_the_answer_does_not_depend_on_what_else_is_asked():
 
     def rows(metrics, clusters):
         e = fc.evaluate(
-            log, policy, metrics=metrics, missing="production", clusters=clusters,
-            estimators=["ip", "ladder"],
+            log, policy, metrics=metrics, missing="production", estimators=["ip", "ladder"],
+            confidence=fc.Confidence(clusters=clusters),
         )  # fmt: skip
         return {(r["estimator"], r["metric"]): r for r in e.rows}
 
@@ -232,7 +239,7 @@ def test_the_answer_does_not_depend_on_the_size_of_batches(clusters):
             metrics=SPELLINGS,
             estimators=["ip", "ladder"],
             missing="production",
-            clusters=clusters,
+            confidence=fc.Confidence(clusters=clusters),
         ).rows
         for slots in (1, 1_000_000)
     ]

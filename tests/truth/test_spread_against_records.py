@@ -11,6 +11,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.policies import as_policy
 from foreclick.question import Question
+from tests.answers import clipped
 from tests.truth import oracle, random_logs, spread
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
@@ -37,7 +38,7 @@ def ask(
     question = Question(
         candidates=[as_policy(fc.Lists(load(random_logs.lists_table(candidate))))],
         loggings=[logging] * len(models),
-        estimators=parse_estimators(models, CLIPS),
+        estimators=parse_estimators(clipped(models, CLIPS)),
         metrics=parse_metrics(METRICS),
         clusters=(clusters,),
         **({"missing": "production"} | options),

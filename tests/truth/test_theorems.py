@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
+from tests.answers import clipped
 
 RISK = 0.05
 
@@ -44,8 +45,7 @@ def test_what_is_outside_is_the_estimate_of_evaluate():
         log,
         {"context": ["q"], "items": [["rare"]]},
         metrics="clicks@1",
-        estimators="list",
-        clip=500,
+        estimators=clipped("list", 500),
         logging=pi,
     )
     assert found["value"] == pytest.approx([2.0])

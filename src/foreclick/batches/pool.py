@@ -43,7 +43,7 @@ def pooled(
     except BrokenProcessPool as error:
         raise EngineError(
             f"one of {workers} worker processes was killed, probably because memory ran out. Use "
-            "fewer, such as workers=1."
+            "fewer, such as fc.settings(workers=1)."
         ) from error
 
 
@@ -55,7 +55,7 @@ def _refuse_local(work: Callable[[Part], Answer], workers: int) -> None:
         raise EngineError(
             f"workers={workers}: this question cannot be sent to other processes ({error}). Define "
             "its functions (of a click model, say) in a module rather than as a lambda or within "
-            "a function; or use workers=1."
+            "a function; or use fc.settings(workers=1)."
         ) from error
 
 

@@ -12,7 +12,6 @@ import foreclick as fc
 from foreclick.cli.app import command, typed
 from foreclick.cli.options import Candidate, Candidates, Log, Output, Picture, Written, options
 from foreclick.cli.questions import (
-    Clip,
     Confidence,
     Exploring,
     Guarded,
@@ -55,11 +54,8 @@ class Check(Log, Written):
 
 
 @options("Uncertainty")
-class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
+class _Judged(Candidate, Question, Split, MissingOrDropped, Verdicts):
     """What `evaluate` and `gate` share."""
-
-    backtest: Flag = None
-    """let the verdict allow for how far off the estimator is in a backtest of the log"""
 
     replay: File = None
     """a tally of past A/B tests, with the segment variant (and experiment): let the verdict allow
@@ -70,26 +66,20 @@ class _Judged(Candidate, Question, Split, MissingOrDropped, Clip, Verdicts):
 
     def evaluated(self, files: list[str], say: "Say", **usual: Any) -> "Result":  # noqa: ANN401
         log, candidate = self.read_both(files, say)
-        options = usual | self.given(Question, Split, MissingOrDropped, Clip, Verdicts)
+        options = usual | self.given(Question, Split, MissingOrDropped, Verdicts)
         guardrails = dict(options.pop("guardrails", ()))
         if self.trained_until is not None:
             options["trained_until"] = self.trained_until
-        if self.backtest and self.replay:
-            raise SourceError(
-                "--backtest and --replay: a verdict allows for one. Give one of them."
-            )
         if self.replay:
-            options["backtest"] = _replayed(self.replay, options, guardrails)
-        if self.backtest:
-            log = fc.tally(log)
-            options["backtest"] = _backtested(log, options, guardrails, say)
+            past = _replayed(self.replay, options, guardrails)
+            options["confidence"] = fc.Confidence(options.get("confidence", 0.95), past=past)
         say("Evaluating")
         return fc.evaluate(log, candidate, guardrails=guardrails, **options)
 
     @property
     def several(self) -> bool:
         """Whether more than one estimate is asked for."""
-        return any(len(found or ()) > 1 for found in (self.metrics, self.estimators, self.clip))
+        return any(len(found or ()) > 1 for found in (self.metrics, self.estimators))
 
 
 def usual_metrics() -> "Sequence[str]":
@@ -104,20 +94,6 @@ def _replayed(file: str, options: dict[str, Any], guardrails: dict[str, float]) 
     test = "experiment" if "experiment" in tests.shape.segments else None
     metrics = [*options.get("metrics", usual_metrics()), *guardrails]
     return fc.replay(tests, experiment=test, metrics=metrics)
-
-
-def _backtested(
-    log: "fc.Tally", options: dict[str, Any], guardrails: dict[str, float], say: "Say"
-) -> "fc.Backtest":
-    """A backtest of the metrics that an evaluation is about."""
-    from foreclick.metrics import parse_any
-
-    say("Holding out one period after the other")
-    same: dict[str, Any] = {"estimators": ["ladder", "ip"]}  # those that evaluate asks by default
-    same |= {k: v for k, v in options.items() if k in ("estimators", "clip")}
-    asked = parse_any([*options.get("metrics", usual_metrics()), *guardrails])
-    parts = [part for metric in asked for part in metric.parts if not part.shown]
-    return fc.backtest(log, metrics=list(dict.fromkeys(parts)), **same)
 
 
 @command("LOG… CANDIDATE")
@@ -156,8 +132,7 @@ class Gate(_Judged, Written):
     def run(self, files: list[str], say: "Say") -> "Result":
         if self.several or self.by:
             raise SourceError(
-                "a gate has one answer: give one --metric, one --estimator and at most one --clip, "
-                "and no --by."
+                "a gate has one answer: give one --metric, one --estimator and no --by."
             )
         return self.evaluated(files, say, **self.usual)
 
@@ -174,8 +149,6 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
     verb = "report"
     title: Annotated[str | None, Parameter(metavar="TEXT")] = None
     """the heading of the page"""
-    contexts: Count = None
-    """how many contexts that gain, and how many that lose, are listed"""
     no_backtest: Flag = None
     """without a backtest, which takes most of the time"""
     replay: File = None
@@ -187,14 +160,15 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
         target = checked_result(self.needed())  # before the work, not after
         log, candidate = self.read_both(files, say)
         options = self.given(Metrics, Split, MissingOrDropped, Confidence, Guarded)
-        options |= {k: v for k in ("title", "contexts") if (v := getattr(self, k)) is not None}
+        options |= {k: v for k in ("title",) if (v := getattr(self, k)) is not None}
         if "guardrails" in options:
             options["guardrails"] = dict(options["guardrails"])
         if self.no_backtest:
             options["backtest"] = False
         if self.replay:
             rails = options.get("guardrails", {})
-            options["past"] = _replayed(self.replay, options, rails)
+            past = _replayed(self.replay, options, rails)
+            options["confidence"] = fc.Confidence(options.get("confidence", 0.95), past=past)
         found = fc.report(log, candidate, **options)
         command = "Command", f"foreclick {shlex.join(map(masked, typed))}"
         found = replace(found, made=(*found.made, command))
@@ -204,7 +178,7 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
 
 
 @command("LOG… --candidate NAME=FILE…")
-class Compare(Candidates, Question, Missing, Clip, Confidence, MinEffect, Written):
+class Compare(Candidates, Question, Missing, Confidence, MinEffect, Written):
     """Several candidates against each other and against production.
 
     Examples:
@@ -217,11 +191,10 @@ class Compare(Candidates, Question, Missing, Clip, Confidence, MinEffect, Writte
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.cli.inputs import read_candidates, with_names
 
-        asked = self.given(Question, Clip)
+        asked = self.given(Question)
         if any(len(value) > 1 for value in asked.values()):
             raise SourceError(
-                "candidates are compared by one number: give one --metric, one --estimator and at "
-                "most one --clip."
+                "candidates are compared by one number: give one --metric and one --estimator."
             )
         if not self.candidates:
             raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
@@ -280,12 +253,12 @@ class Explore(Candidate, Exploring, Missing, Output, Picture):
 
 
 @command("LOG…", title="Protocol")
-class Backtest(Log, Question, Clip, Protocol, Written):
+class Backtest(Log, Question, Protocol, Written):
     """Which estimator would have been right on this log.
 
     Examples:
       foreclick backtest log.parquet --context query --period day
-      foreclick backtest tally.parquet -m dcg@10 --clip 1..1000 --chart backtest.png
+      foreclick backtest tally.parquet -m dcg@10 --chart backtest.png
     """
 
     verb = "backtest"
@@ -295,7 +268,7 @@ class Backtest(Log, Question, Clip, Protocol, Written):
     def run(self, files: list[str], say: "Say") -> "Result":
         say("Reading the log")
         log = self.read(files)
-        options = self.given(Question, Clip, Protocol)
+        options = self.given(Question, Protocol)
         if self.count_by is not None:  # --weight is a column of the log
             options["weight"] = self.count_by
         return fc.backtest(log, **options)

@@ -128,7 +128,8 @@ class Optimize(Log, Choice, Constraints, Listed, Judgement, Output):
         options = self.given(Choice, Constraints, Judgement) | read_constraints(self, log)
         if self.no_fallback:
             options["fallback"] = False
-        found = fc.optimize(log, workers=self.workers or os.cpu_count() or 1, **options)
+        fc.settings(workers=self.workers or os.cpu_count() or 1)
+        found = fc.optimize(log, **options)
         say(f"Writing {Path(targets[0]).name}")
         found.write(targets[0])
         if self.contexts is not None:

@@ -14,8 +14,6 @@ from foreclick.cli.values import (
     Names,
     Positive,
     Share,
-    above_zero,
-    clips,
     count,
     curve,
     from_zero,
@@ -46,14 +44,6 @@ class Question(Metrics):
         list[str] | None, several(names, "NAME,…"), Parameter(name=["--estimator", "-e"])
     ] = None
     """ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm, auto or all"""
-
-
-@options("Question")
-class Clip:
-    """Clipping of weights."""
-
-    clip: Annotated[list[float] | None, several(clips, "M,…")] = None
-    """cut weights off at M; several to see each, 1..1000 for twenty between and inf"""
 
 
 @options("Question")
@@ -119,11 +109,8 @@ class Guarded(MinEffect):
 
 
 @options("Uncertainty")
-class Verdicts(Uncertainty, Guarded):
+class Verdicts(Confidence, Guarded):
     """What an evaluation's verdict rests on."""
-
-    interval: Literal["sampling", "anytime"] | None = None
-    """anytime: of a log that is looked at as it grows"""
 
 
 @options("Protocol")
@@ -150,8 +137,6 @@ class Choice:
     """clicks@K, dcg@K, REWARD@K"""
     estimators: Annotated[str | None, Parameter(name=["--estimator", "-e"], metavar="NAME")] = None
     """ladder-ip, ip, item, pbm, list or prefix"""
-    clip: Annotated[float | None, one(above_zero, "M")] = None
-    """of the paper's estimators"""
     pessimism: Annotated[float | None, one(from_zero, "N")] = None
     """by how many standard errors click rates are lowered"""
 

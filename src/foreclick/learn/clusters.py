@@ -31,7 +31,7 @@ def clusters_of(
         raise ModelError(
             f"the log has {count:,} periods; intervals can be told from {TOO_MANY_PERIODS:,} at "
             "most: a period is a day or a week. Read the log with a coarser one, or say "
-            "clusters='record'."
+            "confidence=Confidence(clusters='record')."
         )
     if asked == "record":
         return ("record",), []
@@ -49,8 +49,8 @@ def clusters_of(
         if counted.decayed and not shape.unit:
             raise ModelError(
                 f"the log has {number_of(count, 'period')}, too few to see how much they differ, "
-                "and they do not count alike. Read it with more periods, or say clusters=None: no "
-                "intervals."
+                "and they do not count alike. Read it with more periods, or say confidence=None: "
+                "no intervals."
             )
         notes.append(
             f"The log has {number_of(count, 'period')}, too few to see how much days differ: "

@@ -38,8 +38,8 @@ def announce_effort(counted: Tally, estimators: Sequence[Estimator], candidates:
     parts = [
         (
             read,
-            f"the tally has {size.rows:,} rows of {depth} positions. More processes (workers=) or "
-            "a part of the log (read_log(…, where=…)) are faster"
+            f"the tally has {size.rows:,} rows of {depth} positions. More processes "
+            "(fc.settings(workers=…)) or a part of the log (read_log(…, where=…)) are faster"
             if size.median >= FEW_RECORDS
             else f"{size.contexts:,} contexts hardly repeat (records in the median one: "
             f"{size.median:g}). A coarser context is faster, and says more",

@@ -25,7 +25,7 @@ from foreclick.optimization.counts import Folds, counts_of
 from foreclick.optimization.rates import LadderRates
 from foreclick.optimization.result import Chosen, Optimized, gains, summary
 from foreclick.optimization.tables import PartResult, Solving, joined
-from foreclick.options import PART, verb
+from foreclick.options import PART, verb, worker_count
 from foreclick.policies import Observed, Policy
 from foreclick.progress import working
 from foreclick.question import check_metrics
@@ -45,7 +45,6 @@ def optimize(
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
     estimators: EstimatorLike | Sequence[EstimatorLike] = "ladder-ip",
     pessimism: float = 1.0,
-    clip: float = math.inf,
     min_shown: float = 0,
     fallback: bool = True,
     max_change: float | None = None,
@@ -59,7 +58,6 @@ def optimize(
     judge: EstimatorLike = "ladder",
     folds: int = 2,
     confidence: float = 0.95,
-    workers: int = 1,
 ) -> Optimized:
     """The ranking policy that would earn most, as far as the log can tell.
 
@@ -75,9 +73,9 @@ def optimize(
         metrics: what is to be large. Lists are as long as it counts, or as those of the log.
         estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
             an item earns at a position), or one of the paper's with a cell of items, positions or
-            lists: "ip", "item", "pbm", "list", "prefix", or a `ClickModel` of that kind.
+            lists: "ip", "item", "pbm", "list", "prefix", a `ClickModel` of that kind, or one of
+            these as a `Weighted` with a clip.
         pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
-        clip: M of the paper's estimators.
         min_shown: how often an item must have been shown (at the position, if the estimator tells
             positions apart; the list, by "list") to be shown.
         fallback: whether a context stays as it is unless the new policy is better than production
@@ -100,8 +98,6 @@ def optimize(
         folds: in how many parts the records are. More choose by more records, and judge by fewer.
             1: the policy is not judged, and `value` is the naive one.
         confidence: of the intervals.
-        workers: how many processes solve at a time. In a script, more than one need the usual
-            ``if __name__ == "__main__":``.
 
     Examples:
         >>> log = {
@@ -115,7 +111,7 @@ def optimize(
         >>> best.production, round(best.value, 2)
         (0.5, 1.0)
     """
-    what, by = _chosen_by(metrics, estimators, clip)
+    what, by = _chosen_by(metrics, estimators)
     groups = tuple(at_least)
     if explore and (pinned is not None or banned is not None or groups):
         raise PolicyError(
@@ -147,7 +143,7 @@ def optimize(
             fit, clip = production_prior(batches, by, what.reward), math.inf
             ladder = LadderRates(fit, production_covariance(batches, fit))
         else:
-            model, p, clip = by.model, by.model.examined(depth), by.clip[0] if by.clip else clip
+            model, p, clip = by.model, by.model.examined(depth), by.clip[0] if by.clip else math.inf
             cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
         solver = Solver(cell, theta, theta * np.array(p), clip, ladder, pessimism, constraints)
         solving = Solving(solver, folds, by_list)
@@ -155,7 +151,7 @@ def optimize(
 
         def solved() -> Iterator[PartResult]:
             done = 0
-            for part in pooled(solving, counts, workers):
+            for part in pooled(solving, counts, worker_count()):
                 yield part
                 done += part.rows
                 say("Choosing the best lists", min(done / max(batches.rows, 1), 1))
@@ -180,9 +176,7 @@ def optimize(
     )
 
 
-def _chosen_by(
-    metrics: object, estimators: object, clip: float
-) -> tuple[Metric, Weighted | Ladder]:
+def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | Ladder]:
     """The metric and the one estimator, if a policy can be chosen by them."""
     what = only_metric(metrics, "a policy is the best by")
     if what.first:
@@ -191,7 +185,7 @@ def _chosen_by(
             "best list is not found slot by slot. Optimise clicks@K or dcg@K, and evaluate the "
             f"policy by {what.name}."
         )
-    by, *others = parse_estimators(estimators, clip)
+    by, *others = parse_estimators(estimators)
     if others:
         raise ModelError(f"estimators={estimators!r}: a policy is the best by one of them.")
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
@@ -286,7 +280,7 @@ def _judged(
     evaluation like any other.
     """
     tally = folds.batches.tally
-    (by,), _ = with_curves(tally, parse_estimators(judge, math.inf), [metric])
+    (by,), _ = with_curves(tally, parse_estimators(judge), [metric])
     judged = evaluate(
         regrouped(tally, default_engine(), folds, KEPT),
         policies,

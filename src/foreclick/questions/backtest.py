@@ -115,7 +115,6 @@ def backtest(
     *,
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = USUAL,
-    clip: float | Sequence[float] = math.inf,
     contexts: Sequence[Any] | None = None,
     ranks: int | tuple[int, int] | None = None,
     min_records: float | None = None,
@@ -135,8 +134,8 @@ def backtest(
     Args:
         log: a Log or Tally with a period.
         metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
-        estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`.
-        clip: M, a number or several; all of them cost about as much as one.
+        estimators: names of click models, `ClickModel`s, "ladder" or a `Ladder`, or `Weighted`s:
+            many M, ``Weighted("ip", clip=[1, 10, 100])``, cost about as much as one.
         contexts: only these contexts.
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
             those that follow them.
@@ -180,7 +179,7 @@ def backtest(
         weight=weight,
         contexts=_chosen(batches, contexts, ranks, min_records),
     )
-    wanted, assumed = with_curves(counted, parse_estimators(estimators, clip), asked)
+    wanted, assumed = with_curves(counted, parse_estimators(estimators), asked)
     steady = [] if any(e.name == _STEADY for e in wanted) else parse_estimators(_STEADY)
     added = len(steady) * len(asked)
     found = fold_errors(counted, [*wanted, *steady], asked, protocol)

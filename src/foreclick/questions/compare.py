@@ -114,7 +114,6 @@ def compare(
     *,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS[0],
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
-    clip: float = math.inf,
     missing: Literal["error", "production"] = "error",
     confidence: float = 0.95,
     min_effect: float = 0.0,
@@ -131,8 +130,6 @@ def compare(
         metrics: what is counted, one metric.
         estimators: one estimator. By default the ladder answers and `ip` checks it, as in
             `evaluate`: where the two contradict each other, the verdict is that nobody can tell.
-            With a clip, `ip` answers.
-        clip: its M.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production; the verdict is
@@ -155,12 +152,12 @@ def compare(
         as_policy(policy, counted.names, f"candidate {name!r}")
         for name, policy in candidates.items()
     ]
-    if estimators is None and clip == math.inf:
+    if estimators is None:
         incomplete = [policy for policy in policies if not policy.complete]
         first = [*incomplete, *policies][0]
         wanted = parse_estimators(usual_estimators(counted, first, "frequency", parts))
     else:
-        wanted = parse_estimators("ip" if estimators is None else estimators, clip)
+        wanted = parse_estimators(estimators)
         _check_one("estimator", [e.name for e in wanted])
         _check_one("clip", list(wanted[0].clip or ()))
     by, assumed = with_curves(counted, wanted, asked)

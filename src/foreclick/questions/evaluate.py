@@ -19,7 +19,7 @@ from foreclick.learn.effort import announce_effort
 from foreclick.learn.trend import drift_of
 from foreclick.logs import PERIOD
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any, parse_metric
-from foreclick.options import Choice, made_by, verb
+from foreclick.options import Choice, Confidence, sure, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.question import (
     Logging,
@@ -153,26 +153,21 @@ LOGGING = Choice(
 """Where logging probabilities may come from."""
 
 
-@verb(backtest=made_by("fc.backtest or fc.replay", Hindsight), logging=LOGGING)
+@verb(confidence=sure, logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
     *,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
-    clip: float | Sequence[float] = math.inf,
     missing: Missing = "error",
     trained_until: object = None,
     logging: Policy | Literal["frequency", "propensity"] | None = None,
     baseline: PolicyLike | None = None,
     by: str | Sequence[str] | None = None,
-    confidence: float = 0.95,
-    clusters: Literal["auto", "record"] | None = "auto",
+    confidence: float | Confidence | None = 0.95,
     min_effect: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
-    interval: IntervalKind = "sampling",
-    backtest: Hindsight | None = None,
-    workers: int = 1,
 ) -> Evaluation:
     """How many clicks a candidate ranking would get, from a log of another.
 
@@ -195,7 +190,7 @@ def evaluate(
             other, the verdict is that nobody can tell. Of graded rewards (prices) `ip` answers,
             with the ladder as its check; with `logging=`, estimators that use it. `pbm` learns
             from the log how much positions are examined; `Weighted("pbm", examination=…)` is told.
-        clip: M, a number or several; `math.inf` for none.
+            `Weighted("ip", clip=100)` bounds weights by M = 100.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
         trained_until: the last period whose clicks the candidate was trained on. The answer then
@@ -208,23 +203,15 @@ def evaluate(
         by: segment columns (or "period") to split the answer by: what is learnt is learnt from the
             whole log, and the parts, weighted by records, add up to the answer for all of it. The
             verdict of a part allows for their number.
-        confidence: of the intervals.
-        clusters: "auto": records of a period vary together, and so do those of a unit (user), if
-            the log has them. "record": every record varies on its own. None: no intervals, in half
-            the time.
+        confidence: of the intervals; None for no intervals, in half the time. A `Confidence` also
+            says which records vary together, that the log is looked at again and again, or that
+            verdicts allow for the errors of a backtest or of past A/B tests.
         min_effect: the smallest change worth having, as a share of production (or of the
             baseline): with 0.01, "better" says that at least 1 % is gained, and "no difference"
             that less than 1 % is gained or lost.
         guardrails: metrics that must not fall, each with the share of production that it may lose:
             {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
             does not; the verdicts hold for all metrics at once.
-        interval: "sampling" for one look at the log; "anytime" if it is looked at again and again
-            as it grows, until the answer pleases.
-        backtest: of the same log, metrics, estimators and clips: the verdict then allows for how
-            far each estimator was off there, beyond the noise of clicks. Or what `replay` says of
-            past A/B tests: it then allows for how much larger errors were than intervals said.
-        workers: how many processes work on a log too large for memory. In a script, more than one
-            need the usual ``if __name__ == "__main__":``.
 
     Examples:
         >>> log = {
@@ -242,17 +229,18 @@ def evaluate(
         ([0.667, 0.667], [0.5, 0.5])
     """
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
+    wished = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
+    interval: IntervalKind = "anytime" if wished.anytime else "sampling"
+    backtest: Hindsight | None = wished.past
     counted, notes = settle(log)
     if trained_until is not None:
         counted = counted.after(trained_until)
         notes.append(f"The answer rests on what came after {trained_until}.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    kinds, doubts = clusters_of(counted, clusters)
+    kinds, doubts = clusters_of(counted, None if confidence is None else wished.clusters)
     if PERIOD in segments and "period" in kinds:  # of one period, others say how much it varies
         kinds = tuple(kind for kind in kinds if kind != "period")
         kinds = kinds or (() if counted.decayed else ("record",))
-    if interval == "anytime" and not kinds:
-        raise ModelError("clusters=None asks for no intervals, and interval='anytime' for some.")
     policy = as_policy(candidate, counted.names)
     if isinstance(logging, Policy):
         logging = as_policy(logging, counted.names, "logging")
@@ -261,10 +249,10 @@ def evaluate(
     check_metrics(counted.shape, parts)
     if estimators is None or estimators in (ALL, [ALL], (ALL,)):
         usual = usual_estimators(counted, policy, logging, parts, every=estimators is not None)
-        wanted = parse_estimators(usual, clip)
+        wanted = parse_estimators(usual)
         answering = wanted[0].name
     else:
-        wanted = parse_estimators(estimators, clip)
+        wanted = parse_estimators(estimators)
         answering = answering_of([e.name for e in wanted])
     policies = [policy]
     if baseline is not None:
@@ -279,7 +267,6 @@ def evaluate(
         loggings=loggings_of(counted, wanted, parts, logging),
         by=segments,
         clusters=kinds,
-        workers=workers,
     )
     named = [] if [metric.name for metric in asked] == list(USUAL_METRICS) else asked
     notes += policy_notes(policy, counted.shape.depth, named) + doubts
@@ -294,14 +281,14 @@ def evaluate(
         notes += repetition_note(weighing, *contexts_repeat(counted))
     announce_effort(counted, wanted, len(policies))
     found = estimate(counted, question)
-    claims = Claims(confidence, interval, min_effect, protected)
+    claims = Claims(wished.level, interval, min_effect, protected)
 
     def answered(*, whole: bool) -> tuple[list[Estimate], list[dict[str, Any]], Any, Any]:
         """The estimates of the parts, or of the whole, with rows, evidence and verdicts."""
         mine, *others = (found.of_candidate(c, whole=whole) for c in range(len(policies)))
         theirs: Sequence[Estimate | None] = others[0] if others else [None] * len(mine)
         pairs = [Pair(one, other) for one, other in zip(mine, theirs, strict=True)]
-        rows = [_row(pair, counted, confidence, interval) for pair in pairs]
+        rows = [_row(pair, counted, wished.level, interval) for pair in pairs]
         if not kinds:
             return mine, rows, [], []
         largest, errors, past = largest_slots(counted, mine), None, ""

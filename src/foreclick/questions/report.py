@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import parse_estimators
+from foreclick.estimators import Weighted, parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import flag, made_by, verb, whole
+from foreclick.options import Confidence, flag, sure, verb
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import say
 from foreclick.question import Missing, Question
@@ -65,7 +65,8 @@ class Report(Result):
         check: what is in the log: clicks by position and by period.
         backtest: which estimator would have been right on this log.
         past: past A/B tests, predicted and measured.
-        confidence: of the intervals.
+        confidence: as for `evaluate`. With ``Confidence(past=replay)`` the page also shows the past
+            A/B tests.
         made: how it was made, as pairs of a name and a text.
         date: when it was made.
     """
@@ -108,8 +109,7 @@ class Report(Result):
 
 @verb(
     backtest=flag,
-    past=made_by("fc.replay", Replay),
-    contexts=whole(0, "how many contexts are listed", "5"),
+    confidence=sure,
     logging=LOGGING,
 )
 def report(
@@ -122,12 +122,10 @@ def report(
     baseline: PolicyLike | None = None,
     missing: Missing = "error",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
-    confidence: float = 0.95,
+    confidence: float | Confidence = 0.95,
     min_effect: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     backtest: bool = True,
-    past: Replay | None = None,
-    contexts: int = TOP,
 ) -> Report:
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
 
@@ -146,12 +144,11 @@ def report(
         baseline: as for `evaluate`.
         missing: as for `evaluate`.
         logging: as for `evaluate`.
-        confidence: of the intervals.
+        confidence: as for `evaluate`. With ``Confidence(past=replay)`` the page also shows the past
+            A/B tests.
         min_effect: as for `evaluate`.
         guardrails: as for `evaluate`.
         backtest: whether to run one, if the log has two periods or more.
-        past: what `replay` returned: the page shows it, and the verdict allows for its errors.
-        contexts: how many contexts that gain, and how many that lose, are listed; 0 for none.
 
     Examples:
         >>> log = {
@@ -169,16 +166,18 @@ def report(
     if isinstance(logging, Policy):
         logging = as_policy(logging, counted.names, "logging")
     asked = tuple(parse_any(metrics))
+    wished = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
+    past = wished.past if isinstance(wished.past, Replay) else None
     options: dict[str, Any] = {
         "metrics": asked,
         "missing": missing,
         "logging": logging,
         "baseline": baseline,
-        "confidence": confidence,
+        "confidence": wished,
         "min_effect": min_effect,
     }
     say("evaluating")
-    evaluation = evaluate(counted, policy, **options, guardrails=guardrails, backtest=past)
+    evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
     sums = [each for each in asked if isinstance(each, Metric)]
     all_parts = [part for each in asked for part in each.parts]
     usual = usual_estimators(counted, policy, logging, all_parts)
@@ -196,7 +195,8 @@ def report(
         clipped = [each for each in sums if not each.first]
         if clipped and by_model:
             say("clipping weights")
-            changed = {"metrics": clipped, "estimators": ["ip", "item", "pbm"], "clip": CLIPS}
+            bounded = [Weighted(name, CLIPS) for name in ("ip", "item", "pbm")]
+            changed = {"metrics": clipped, "estimators": bounded}
             parts["clips"] = evaluate(counted, policy, **(options | changed))
     if sums:
         say("looking for the candidate in the log")
@@ -204,7 +204,7 @@ def report(
         parts["support"] = support(
             counted, policy, metrics=sums, estimators=models, missing=missing
         )
-    if sums and contexts:
+    if sums:
         say("comparing contexts")
         by_one = parse_estimators(usual[0])
         both = [policy]
@@ -218,7 +218,7 @@ def report(
             loggings=loggings_of(counted, by_one, sums[:1], logging),
             clusters=clusters_of(counted, "auto")[0],
         )
-        parts["contexts"] = context_changes(counted, question, contexts, confidence)
+        parts["contexts"] = context_changes(counted, question, TOP, wished.level)
     parts["check"] = check(log if isinstance(log, Log) else counted)
     earned = [each for each in sums if not each.shown]
     if backtest and earned and counted.shape.period and count_periods(counted) > 1:
@@ -234,7 +234,7 @@ def report(
         evaluation=evaluation,
         **parts,
         past=past,
-        confidence=confidence,
+        confidence=wished.level,
         made=tuple(_made(log, counted, {"by": by or None, **options})),
         date=dt.datetime.now(dt.UTC),
     )
