@@ -49,12 +49,14 @@ def answer(
     return row
 
 
-def clipped(estimators: Any, clip: Any) -> list[Any]:  # noqa: ANN401
+def clipped(estimators: Any, clip: Any) -> Any:  # noqa: ANN401
     """Estimators whose weights are bounded by M, but for those that have an M of their own."""
+    if estimators == "all":
+        estimators = ["ladder", "list", "prefix", "ip", "item", "pbm", "rctr"]
     listed = estimators if isinstance(estimators, list | tuple) else [estimators]
     free = [e for e in listed if not isinstance(e, fc.Ladder) and not str(e).startswith("ladder")]
     clip = list(clip) if isinstance(clip, tuple) else clip
-    return [
+    found = [
         fc.Weighted(e.model, clip)
         if isinstance(e, fc.Weighted) and e.clip is None
         else fc.Weighted(e, clip)
@@ -62,6 +64,7 @@ def clipped(estimators: Any, clip: Any) -> list[Any]:  # noqa: ANN401
         else e
         for e in listed
     ]
+    return found if listed is estimators else found[0]
 
 
 def settled(evaluation: fc.Evaluation) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def test_options_have_one_spelling(verb):
     assert not {"metric", "estimator"} & options_of(VERBS[verb]).keys()
 
 
-@pytest.mark.parametrize("option", ["confidence", "clip", "by", "clusters"])
+@pytest.mark.parametrize("option", ["confidence", "by"])
 def test_an_option_has_one_default(option):
     found = {
         options_of(verb)[option].default for verb in VERBS.values() if option in options_of(verb)
@@ -124,7 +124,7 @@ def test_a_single_value_will_do(log, verb):
 @pytest.mark.parametrize("value", [np.float64(0.9), np.float32(0.5), 1 / 3])
 def test_numbers_of_numpy_are_numbers(value):
     OPTIONS["confidence"]("confidence", value)
-    OPTIONS["clip"]("clip", [np.int64(3), value, math.inf])
+    fc.Weighted("ip", clip=[np.int64(3), value, math.inf])
     OPTIONS["folds"]("folds", np.int64(3))
     OPTIONS["fallback"]("fallback", np.True_)
 

@@ -38,7 +38,8 @@ NAMES = {
     "read_tally",
     "replay",
     "report",
-    "show_progress",
+    "settings",
+    "Confidence",
     "simulate",
     "support",
     "tally",
@@ -160,5 +161,6 @@ def test_column_roles_default_to_their_own_names():
 def test_evaluate_asks_what_the_design_says():
     asked = roles(fc.evaluate)
     assert asked["estimators"] is None  # the ladder, and `ip` to check it
-    assert (asked["missing"], asked["clip"]) == ("error", float("inf"))
+    assert (asked["missing"], asked["confidence"]) == ("error", 0.95)
+    assert len(inspect.signature(fc.evaluate).parameters) == 12
     assert {"logging", "baseline", "by"} <= asked.keys()

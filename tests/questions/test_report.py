@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import OptionError
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric
@@ -174,10 +173,6 @@ def test_gainers_come_first_and_losers_after_them(report):
     adds = report.contexts["adds"]
     up, down = [a for a in adds if a > 0], [a for a in adds if a < 0]
     assert adds == sorted(up, reverse=True) + sorted(down)
-    assert made(log_of(ROWS), CANDIDATE).contexts["adds"] == [
-        *up[:1],
-        *down[:1],
-    ]
 
 
 def test_a_context_without_a_list_stays_as_it_is(log):
@@ -223,7 +218,6 @@ def test_parts_that_a_log_cannot_give_are_left_out(log):
 def test_segments_are_those_of_evaluate(log):
     found = made(log, CANDIDATE, by="period", backtest=False)
     assert found.segments == fc.evaluate(log, CANDIDATE, by="period")
-    assert found.contexts is None
 
 
 def test_how_it_was_made_is_told(log):
@@ -248,8 +242,3 @@ def test_progress_is_told(log):
         made(log, CANDIDATE)
     assert said[0] == "evaluating"
     assert "backtesting" in said
-
-
-def test_a_number_of_contexts_below_0_is_refused(log):
-    with pytest.raises(OptionError, match="contexts=-1: give how many contexts"):
-        made(log, CANDIDATE, contexts=-1)

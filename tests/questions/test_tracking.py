@@ -35,8 +35,8 @@ def test_keys_are_what_mlflow_takes_and_values_are_numbers():
     found = e.metrics()
     assert all(re.fullmatch(r"[\w .\-/]+", key) for key in found)
     assert all(type(value) is float for value in found.values())
-    assert "dcg_at_2/ladder/clip_inf/land_B_E/lift" in found
-    assert "dcg_at_2/clip_5.5/land_B_E/lift" in found
+    assert "dcg_at_2/clip_inf/land_B_E/lift" in found
+    assert "dcg_at_2/ip/clip_5.5/land_B_E/lift" in found
     assert any(key.startswith("price_at_1_per_clicks_at_1/") for key in found)
 
 

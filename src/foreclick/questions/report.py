@@ -8,7 +8,7 @@ import math
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
@@ -173,11 +173,13 @@ def report(
         "missing": missing,
         "logging": logging,
         "baseline": baseline,
-        "confidence": wished,
+        "confidence": replace(wished, past=None),
         "min_effect": min_effect,
     }
     say("evaluating")
-    evaluation = evaluate(counted, policy, **options, guardrails=guardrails)
+    evaluation = evaluate(
+        counted, policy, **(options | {"confidence": wished}), guardrails=guardrails
+    )
     sums = [each for each in asked if isinstance(each, Metric)]
     all_parts = [part for each in asked for part in each.parts]
     usual = usual_estimators(counted, policy, logging, all_parts)
@@ -235,7 +237,7 @@ def report(
         **parts,
         past=past,
         confidence=wished.level,
-        made=tuple(_made(log, counted, {"by": by or None, **options})),
+        made=tuple(_made(log, counted, {"by": by or None, **options, "confidence": confidence})),
         date=dt.datetime.now(dt.UTC),
     )
 
