@@ -124,7 +124,7 @@ def test_a_single_value_will_do(log, verb):
 @pytest.mark.parametrize("value", [np.float64(0.9), np.float32(0.5), 1 / 3])
 def test_numbers_of_numpy_are_numbers(value):
     OPTIONS["confidence"]("confidence", value)
-    fc.Weighted("ip", clip=[np.int64(3), value, math.inf])
+    fc.Weighted("ip", clip=[np.int64(3), value, math.inf])  # type: ignore[list-item]
     OPTIONS["folds"]("folds", np.int64(3))
     OPTIONS["fallback"]("fallback", np.True_)
 

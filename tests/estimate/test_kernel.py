@@ -268,7 +268,7 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it(
         asked(clusters, estimators=EVERY, metrics=["clicks@3", "dcg@10"], **options),
         asked(clusters, estimators=EVERY, metrics=others, **options),
         asked(clusters, estimators=(*LADDERS, *EVERY), metrics="clicks@3", **options),
-        asked(clusters, estimators=EVERY, metrics="clicks@3", clip=[math.inf, 0.5], **options),
+        asked(clusters, estimators=clipped(EVERY, [math.inf, 0.5]), metrics="clicks@3", **options),
     ]
     for found in beside:
         assert_same([found[key] for key in alone], list(alone.values()))
