@@ -293,8 +293,9 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         candidate(None),
         (
             "candidate: cannot read None; give a path, a glob, a URL or a list of them (Parquet, "
-            "CSV or JSON files, a Delta or Iceberg table), a pandas or Polars frame, an Arrow "
-            "table, dataset or stream, a DuckDB relation, a Spark DataFrame or an Ibis table."
+            "CSV or JSON files, a Delta table), a pandas or Polars frame, an Arrow table, "
+            "dataset or stream, a pyiceberg table, a DuckDB relation, a Spark DataFrame or an "
+            "Ibis table."
         ),
     ),
     "a candidate that is not there": (
