@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.questions.backtest import Backtest, backtest
-from foreclick.rendering.curves import Curve, name_lines, over_periods, scale_y
-from foreclick.rendering.style import Chart, head, looks, panels, styled
-from foreclick.results import Result
+from foreclick.rendering.drawing import SERIES, Line, Plot
+from foreclick.rendering.files import Chart
+from foreclick.results import Result, format_value
 from foreclick.tallies import Tally, is_tally, read_tally, tally
 from tests.answers import clipped
 
@@ -268,15 +268,14 @@ def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Pat
         result.save(file)
         files.append(file)
     query, days, first, every = _drift(counted)
-    figure = lines_by_period(
-        days,
-        {"position 1": first, "all positions": every},
-        title=f"Clicks of query {query} by day",
-        label="clicks a record",
-    )
+    lines = {"position 1": first, "all positions": every}
+    drawn = [Line(name, ys, look) for (name, ys), look in zip(lines.items(), SERIES, strict=False)]
+    title = f"Clicks of query {query} by day"
+    places = [format_value("period", day) for day in days]
+    figure = Chart("", (Plot(title, ("day", "clicks a record"), places, drawn, zero=True),))
     files.append(out / "drift.png")
     with whole_file(files[-1]) as file:
-        figure.savefig(file, format="png")
+        file.write_bytes(figure.picture("png"))
     return tuple(files)
 
 
@@ -308,37 +307,6 @@ def _drift(counted: Tally) -> tuple[Any, list[Any], list[float], list[float]]:
     query = max(queries, key=lambda q: np.ptp(rates(q, "first")) - np.ptp(rates(q, "every")))
     days = [day[PERIOD] for day in queries[query]]
     return query, days, rates(query, "first"), rates(query, "every")
-
-
-def lines_by_period(
-    periods: Sequence[Any], lines: Mapping[str, Sequence[float]], *, title: str = "", label: str
-) -> Chart:
-    """One panel with a line per name over the periods, from 0 up.
-
-    Args:
-        periods: in their order.
-        lines: a number for each period, by name.
-        title: above the panel.
-        label: what the numbers are.
-    """
-    width, height = 7.4, 2.6
-    sides, top = 1.3, 0.75  # inches that titles, axes and names take
-    with styled():
-        chart, (axes,) = panels(1, columns=1, width=width, height=height)
-        places = tuple(float(i) for i in range(len(periods)))
-        look = looks(lines)
-        curves = [
-            Curve(name, places, tuple(float(y) for y in ys), look[name])
-            for name, ys in lines.items()
-        ]
-        over_periods(axes, curves, periods, [])
-        scale_y(axes, curves, [], powers=False)
-        axes.set_ylim(bottom=min(0.0, *(y for curve in curves for y in curve.ys)))
-        name_lines(axes, curves, [], (width - sides, height - top), len(periods) - 1.0)
-        head(axes, title)
-        axes.set_ylabel(label)
-        axes.set_xlabel("period")
-    return chart
 
 
 def main() -> None:

@@ -27,7 +27,6 @@ def main() -> None:
         estimators=[fc.Weighted(name, CLIPS) for name in ("list", "ip", "item", "pbm", "rctr")],
     )
     result.save(HERE / "backtest.png")
-    result.save(HERE / "backtest-periods.png", by="period")
     examined().save(HERE / "examination.png")
     replayed().save(HERE / "replay.png", title="Twelve A/B tests, predicted and measured")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -22,7 +21,6 @@ from experiments.reproduce import (
     Reproduction,
     _drift,
     _illustrative,
-    lines_by_period,
     main,
     reproduce,
 )
@@ -195,16 +193,6 @@ def test_short_lists_and_logs_without_days_are_refused():
     ten = {**rows, "items": [list(range(10))] * 2, "clicks": [[1] + [0] * 9] * 2}
     with pytest.raises(BacktestError, match="period='…'"):
         reproduce(fc.read_log(pa.table(ten), context="query"))
-
-
-def test_lines_by_period_start_at_zero():
-    numbers = {"position 1": [0.5, 0.2, 0.4], "all positions": [0.9, 0.8, 1.0]}
-    chart = lines_by_period([1, 2, 3], numbers, title="Clicks by day", label="clicks a record")
-    (axes,) = chart.axes
-    found = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in axes.lines}
-    assert {name: found[name] for name in numbers} == numbers
-    assert axes.get_ylim()[0] == 0
-    assert axes.get_title(loc="left") == "Clicks by day"
 
 
 def test_the_command_takes_a_log_or_a_tally(tmp_path, monkeypatch, capsys):

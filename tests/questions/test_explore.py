@@ -173,7 +173,7 @@ def test_the_answer_comes_first(site, log):
     assert plan["context"][-1] == "2 others"
     assert sum(plan["part"]) == pytest.approx(1)
     assert sum(plan["records"]) == 20_000
-    assert plan.chart().axes
+    assert plan.plot().parts
 
 
 def test_the_policy_is_production_with_a_little_of_the_candidate(site, log, monkeypatch):

@@ -72,7 +72,7 @@ class TestOneTest:
 
     def test_goes_everywhere(self, found, tmp_path):
         assert found.to_dicts()[0]["metric"] == "clicks@1"
-        assert len(found.chart().axes) == 1
+        assert len(found.plot().parts) == 1
         found.save(tmp_path / "found.html")
         assert "predicted" in (tmp_path / "found.html").read_text()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import foreclick as fc
-from foreclick.rendering.markup import words
+from foreclick.rendering.wording import words
 from tests.real import DATA
 from tests.rendering import look
 

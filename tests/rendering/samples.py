@@ -33,6 +33,7 @@ def backtest(
             "rmse": error * (1 + abs(math.log10(min(clip, 1e4)) - 2)),
             "bias": 0.0,
             "floor": floor,
+            "skill": 0.5,
             "folds": len(DAYS),
             "contexts": 3,
             "pairs": 12,
@@ -106,11 +107,15 @@ def comparison() -> fc.Comparison:
             "high": change + 0.05,
             "all_low": change - 0.08,
             "all_high": change + 0.08,
+            "lift": 2 * change,
+            "lift_low": 2 * change - 0.2,
+            "lift_high": 2 * change + 0.2,
             "verdict": verdict,
         }
         for i, (verdict, change) in enumerate(changes.items())
     ]
-    nothing = dict.fromkeys(("change", "low", "high", "all_low", "all_high"))
+    numbers = ("change", "low", "high", "all_low", "all_high", "lift", "lift_low", "lift_high")
+    nothing = dict.fromkeys(numbers)
     rows.append({**rows[3], "candidate": "strange", **nothing})
     return fc.Comparison(tuple(rows), tuple(rows[0]))
 

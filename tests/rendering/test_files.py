@@ -41,12 +41,12 @@ def test_the_same_numbers_are_the_same_file(tmp_path):
         assert a == b, ending
 
 
-def test_options_reach_the_chart(tmp_path):
-    backtest().save(tmp_path / "clip.svg")
-    backtest().save(str(tmp_path / "period.svg"), by="period")
-    assert (tmp_path / "clip.svg").read_bytes() != (tmp_path / "period.svg").read_bytes()
-    with pytest.raises(ReportError, match="holds no chart, so by would do nothing"):
-        backtest().save(tmp_path / "rows.csv", by="period")
+def test_a_title_reaches_the_chart_and_the_page(tmp_path):
+    for ending in ("svg", "html"):
+        backtest().save(tmp_path / f"chart.{ending}", title="A <title>")
+        assert "A &lt;title&gt;" in (tmp_path / f"chart.{ending}").read_text(encoding="utf-8")
+    with pytest.raises(ReportError, match="holds no chart, so title would do nothing"):
+        backtest().save(tmp_path / "rows.csv", title="A title")
 
 
 class Page(HTMLParser):
@@ -77,12 +77,13 @@ def test_a_page_has_chart_table_and_notes_and_fetches_nothing(tmp_path):
     text, page = page_of(backtest(), tmp_path / "page.html")
     assert text.startswith("<!DOCTYPE html>")
     assert "<?xml" not in text
-    assert page.tags.count("svg") == 1
-    assert page.tags.count("tr") == 1 + len(backtest())
+    assert page.tags.count("figure") == 2
+    assert text.count('scope="col"') > len(backtest().columns)
+    assert "0.1000" in text
     assert page.fetched == []
     assert len(page.ids) == len(set(page.ids)), "an id twice"
     assert "ip predicted best." in text
-    assert 'aria-label="Backtest"' in text
+    assert "<h1>Backtest</h1>" in text
 
 
 def test_a_page_without_a_chart_is_a_table(tmp_path):
@@ -136,7 +137,7 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 import foreclick as fc
-rows = ({"estimator": "ip", "metric": "clicks@3", "covered": 0.5},)
+rows = ({"estimator": "ip", "metric": "clicks@3", "covered": 0.5, "records": 9},)
 result = fc.Support(rows, tuple(rows[0]))
 """
 
@@ -151,11 +152,11 @@ def without_matplotlib(code: str, folder: Path) -> subprocess.CompletedProcess[s
     )
 
 
-def test_without_matplotlib_a_chart_names_the_remedy(tmp_path):
+def test_without_matplotlib_a_picture_names_the_remedy(tmp_path):
     code = """
-for ask in (result.chart, lambda: result.save("chart.png")):
+for ending in ("png", "pdf"):
     try:
-        ask()
+        result.save(f"chart.{ending}")
     except fc.errors.MissingDependency as error:
         print(error)
 """
@@ -166,12 +167,13 @@ for ask in (result.chart, lambda: result.save("chart.png")):
 
 
 def test_without_matplotlib_everything_else_is_written(tmp_path):
-    code = "[result.save(f'rows.{e}') for e in ('html', 'csv', 'json', 'parquet')]"
+    code = "[result.save(f'rows.{e}') for e in ('html', 'svg', 'csv', 'json', 'parquet')]"
     done = without_matplotlib(code, tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "rows.html").read_text(encoding="utf-8")
     assert "50.0%" in text
-    assert "<svg" not in text
+    assert "<svg" in text
+    assert "<svg" in (tmp_path / "rows.svg").read_text(encoding="utf-8")
     assert pq.read_table(tmp_path / "rows.parquet").num_rows == 1
 
 

@@ -13,8 +13,8 @@ from html.parser import HTMLParser
 import pytest
 
 import foreclick as fc
-from foreclick.rendering.figures import Scale
-from foreclick.rendering.markup import words
+from foreclick.rendering.drawing import Scale
+from foreclick.rendering.wording import words
 from tests.questions.test_report import CANDIDATE, ROWS, log_of, made
 from tests.rendering.samples import evaluation
 
@@ -64,15 +64,21 @@ def page(report):
 def test_it_has_all_sections_under_real_headings(page):
     found = Page(page)
     ids = found.values("id")
-    sections = ["notes", "estimates", "segments", "support", "clips", "contexts", "activity"]
-    sections += ["backtest", "assumptions", "made"]
+    sections = ["rests", "estimates", "segments", "contexts", "assumptions", "made", "appendix"]
+    sections += ["models", "support", "activity", "backtest"]
     assert [name for name in ids if name in sections] == sections
     assert len(ids) == len(set(ids))
-    assert set(found.values("href")) == {"#answer", *(f"#{name}" for name in sections)}
     levels = [int(tag[1]) for tag in found.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_the_meeting_comes_first_and_the_appendix_is_folded(page):
+    start = page.index('id="appendix"')
+    assert page.index("<details") > start or 'class="numbers"' in page[:start]
+    for name in ("models", "support", "activity", "backtest"):
+        assert page.index(f'<details id="{name}">') > start
 
 
 def test_it_is_one_file_that_may_fetch_and_run_nothing(page):
@@ -95,7 +101,7 @@ def test_its_tables_and_pictures_speak(page):
     assert page.count("<th scope=") == found.tags.count("th") > 0
     assert '<html lang="en">' in page
     pictures = [t for t, a, _ in found.attributes if t == "svg" and a in ("role", "aria-hidden")]
-    inner = page.count('preserveAspectRatio="none"') + page.count('overflow="visible"')
+    inner = page.count('overflow="visible"') + page.count('class="legend"')
     assert len(pictures) == page.count("<svg") - inner
     labels = [label for label in found.values("aria-label") if label != "Numbers"]
     assert len(labels) == len(set(labels))
@@ -130,7 +136,7 @@ def test_its_numbers_are_those_of_the_library(report, page):
 
 def test_the_answer_comes_first(report, page):
     row = report.evaluation.rows[0]
-    start = html.unescape(page[page.index("<main") : page.index("<nav")])
+    start = html.unescape(page[page.index("<main") : page.index("<section")])
     assert "<h1>A new ranker</h1>" in start
     assert words("lift", row["lift"]) in start
     assert row["verdict"] in start
@@ -179,7 +185,7 @@ def test_an_evaluation_alone_is_the_same_page_with_what_it_has(tmp_path):
     ids = Page(page).values("id")
     assert "<h1>Alone</h1>" in page
     assert "estimates" in ids
-    assert not {"support", "contexts", "backtest", "clips", "made"} & set(ids)
+    assert not {"support", "contexts", "backtest", "appendix", "made"} & set(ids)
     assert words("lift", found["lift"][0]) in page
 
 
@@ -245,7 +251,7 @@ def test_ticks_are_round_and_within(low, high, ticks):
 
 
 def test_a_scale_holds_everything_and_cuts_what_it_does_not():
-    scale = Scale.of([1.0, None, 3.0, float("inf")])
+    scale = Scale.around([1.0, None, 3.0, float("inf")])
     assert scale.holds(1.0)
     assert scale.holds(3.0)
     assert not scale.holds(4.0)

@@ -155,9 +155,9 @@ class Report(Candidate, Metrics, Split, MissingOrDropped, Confidence, Guarded, O
     """a tally of past A/B tests, with the segment variant (and experiment), to be shown too"""
 
     def run(self, files: list[str], say: "Say") -> "Result":
-        from foreclick.rendering import checked_result
+        from foreclick.rendering import checked
 
-        target = checked_result(self.needed())  # before the work, not after
+        target = checked(self.needed())  # before the work, not after
         log, candidate = self.read_both(files, say)
         options = self.given(Metrics, Split, MissingOrDropped, Confidence, Guarded)
         options |= {k: v for k in ("title",) if (v := getattr(self, k)) is not None}

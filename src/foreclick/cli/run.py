@@ -100,16 +100,13 @@ def _answered(files: list[str], given: Any) -> Result:  # noqa: ANN401 - any com
 def _checked(given: Any) -> list[str]:  # noqa: ANN401 - any command
     """Files that a result is written to, which must be possible to write."""
     from foreclick.cli.options import Written
+    from foreclick.rendering import PICTURES, checked
 
     found = []
     if getattr(given, "chart", None) is not None:
-        from foreclick.rendering import checked_picture
-
-        found.append(checked_picture(given.chart))
+        found.append(checked(given.chart, PICTURES))
     if isinstance(given, Written) and given.output is not None:
-        from foreclick.rendering import checked_result
-
-        found.append(checked_result(given.output))
+        found.append(checked(given.output))
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import html
-import math
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
-from foreclick.estimators import Weighted, parse_estimators
+from foreclick.estimators import parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
@@ -39,10 +38,7 @@ from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
-CLIPS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, math.inf)
-"""The bounds of weights at which a report shows the estimates."""
-
-TOP = 5
+TOP = 3
 """So many contexts that gain and so many that lose are named."""
 
 _USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}
@@ -59,7 +55,6 @@ class Report(Result):
         evaluation: the answer, for the whole log.
         segments: the answer by segment, with `by`.
         models: the same by every click model.
-        clips: the estimates of weighted estimators at several clips M.
         support: how much of the candidate the log has seen.
         contexts: which contexts gain and lose most.
         check: what is in the log: clicks by position and by period.
@@ -74,7 +69,6 @@ class Report(Result):
     evaluation: Evaluation = field(kw_only=True)
     segments: Evaluation | None = None
     models: Evaluation | None = None
-    clips: Evaluation | None = None
     support: Support | None = None
     contexts: ContextChanges | None = None
     check: Check | None = None
@@ -130,8 +124,8 @@ def report(
     """A candidate's evaluation with everything a team needs to decide on it, as one page.
 
     It holds the verdict and the estimates, how much of the candidate the log has seen, how the
-    answer moves with the click model and with the clip M, which contexts gain and lose most with
-    their lists before and after, clicks by position and by period, and a backtest. Each part is
+    answer moves with the click model, which contexts gain and lose most with their lists before
+    and after, clicks by position and by period, and a backtest. Each part is
     what the verb of that name gives, with the same options: `evaluate`, `support`, `check`,
     `backtest`.
 
@@ -194,12 +188,6 @@ def report(
         if by_model:
             say("asking the other click models")
             parts["models"] = evaluate(counted, policy, **options, estimators="all")
-        clipped = [each for each in sums if not each.first]
-        if clipped and by_model:
-            say("clipping weights")
-            bounded = [Weighted(name, CLIPS) for name in ("ip", "item", "pbm")]
-            changed = {"metrics": clipped, "estimators": bounded}
-            parts["clips"] = evaluate(counted, policy, **(options | changed))
     if sums:
         say("looking for the candidate in the log")
         models = LATTICE if not isinstance(policy, Marginals) else LATTICE[2:]

@@ -1,13 +1,10 @@
 """Results to look at: charts, pages and files.
 
-The page of a report: `page` puts it together from `sections` and `details`, which are made of
-`tables` and `figures` (SVG by `markup`), in the words of `wording` and the style of `page.css`.
-
-Charts of single results: `style` says how they look, `curves` and `dots` draw, `charts` knows which
-chart a result has (a policy's is in `optimized`), and `files` writes. matplotlib, an extra, is
-imported only when such a chart is asked for.
+`charts` says which charts a result has, as values that `drawing` turns into marks. Templates make
+SVG, HTML and the page of a report of them (`markup`, `page`, in the words of `wording`); `files`
+writes. matplotlib, an extra, is imported only for .png and .pdf.
 """
 
-from foreclick.rendering.files import chart, checked_picture, checked_result, page, save
+from foreclick.rendering.files import PICTURES, checked, fragment, page, plot, save
 
-__all__ = ["chart", "checked_picture", "checked_result", "page", "save"]
+__all__ = ["PICTURES", "checked", "fragment", "page", "plot", "save"]

@@ -1,463 +1,392 @@
-"""Which chart a result has: the paper's figures for a backtest, dots and bars for the others."""
+"""Which chart a result has; a report's page draws the same ones."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
-
-from matplotlib.axes import Axes
 
 from foreclick.errors import ReportError
 from foreclick.optimization.result import Optimized
 from foreclick.planning.explore import Explored
+from foreclick.questions import verdicts
+from foreclick.questions.answers import answering_of, is_blind
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
-from foreclick.questions.replay import Replay
+from foreclick.questions.replay import Replay, named
 from foreclick.questions.support import Support
-from foreclick.rendering.curves import (
-    Clips,
-    Curve,
-    Level,
-    Rows,
-    name_lines,
-    over_clips,
-    over_level,
-    over_periods,
-    over_places,
-    ring,
-    scale_y,
+from foreclick.rendering.drawing import SERIES, Line, Plot, Row, Rows, Span
+from foreclick.rendering.wording import (
+    MODELS,
+    change_of,
+    metric_words,
+    per_list,
+    segments_of,
+    span_words,
+    words,
 )
-from foreclick.rendering.dots import Dot, bars, dots, upright
-from foreclick.rendering.optimized import optimized
-from foreclick.rendering.replayed import replayed
-from foreclick.rendering.style import (
-    MOST_NAMES,
-    VERDICTS,
-    Chart,
-    Look,
-    head,
-    legend_below,
-    looks,
-    panels,
-    room,
-    styled,
-)
-from foreclick.results import Result, format_value
+from foreclick.results import Result
 
-Row = Mapping[str, Any]
-Key = tuple[str, ...]
+Record = Mapping[str, Any]
 
-_COLUMNS = 3  # panels side by side
-_ROUNDING = 1e-9  # numbers that differ by less are the same
-_HEAD, _SIDES = 0.75, 1.3  # inches of a panel that titles, axes and names take
+_MOST_SEGMENTS = 60
+_FAR = 2.5  # times the smallest error: larger ones are arrows
+_WIDE = 10  # from so many times the smallest on, a scale is in powers
+_STEADY = "rctr"
+_LOOKS = {verdicts.BETTER: "good", verdicts.WORSE: "bad", verdicts.UNKNOWN: "open"}
+_NOTHING = "no answer: none of it was ever shown"
 
 
-def draw(result: Result, **options: Any) -> Chart:  # noqa: ANN401 - those of the result's chart
-    """The chart of a result; `Result.chart` says which there are."""
-    for kind, chart in CHARTS.items():
+def charts_of(result: Result) -> list[Rows | Plot]:
+    """The charts of a result; `Result.plot` says which there are."""
+    for kind, draw in CHARTS.items():
         if isinstance(result, kind):
             if not result.rows:
                 raise ReportError("the result has no rows, so there is nothing to draw.")
-            with styled():
-                return chart(result, **options)
-    named = ", ".join(f"{kind.__name__}" for kind in CHARTS)
+            return list(draw(result))
     raise ReportError(
-        f"{type(result).__name__} has no chart; these have: {named}. Save it as .html, .csv, .json "
-        "or .parquet."
+        f"{type(result).__name__} has no chart; these have: "
+        f"{', '.join(kind.__name__ for kind in CHARTS)}. Save it as .html, .csv, .json or .parquet."
     )
 
 
-# --- backtest -----------------------------------------------------------------------------------
+# --- evaluations ----------------------------------------------------------------------------------
 
 
-def backtest(result: Backtest, *, by: str = "clip", title: str = "") -> Chart:
-    """RMSE by M, or by period.
-
-    Args:
-        result: a backtest.
-        by: "clip" for one line per estimator over M (dots where each has one M only), "period" for
-            each estimator at its best M over the held-out periods.
-        title: a line above the panels.
-    """
-    parts = _parts(result, ("metric",))
-    if by == "period":
-        return _by_period(result, parts, title)
-    if by != "clip":
-        raise ReportError(f"by={by!r}: a backtest is drawn by 'clip' or by 'period'.")
+def evaluation(result: Evaluation) -> Iterable[Rows | Plot]:
+    """Each metric by every estimator beside production; by segment; or over M."""
+    if segments_of(result):
+        return segments(result)
     if _several_clips(result.rows):
-        return _curves(parts, ("rmse", "RMSE"), ("floor", "click noise"), title, best=min)
-    return _ranked(parts, title)
+        against = [("production", result.against)]
+        return [_over_clips(m, rows, "value", against) for m, rows in _by_metric(result.rows)]
+    answer = result.answering or answering_of(result["estimator"])
+    return [estimates(m, rows, answer) for m, rows in _by_metric(result.rows)]
 
 
-def _ranked(parts: dict[Key, Rows], title: str) -> Chart:
-    """Estimators sorted by RMSE."""
-    tallest = max(len(rows) for rows in parts.values())
-    chart, axes = _grid(parts, width=3.6, height=1.05 + 0.27 * tallest, title=title)
-    for panel, (key, rows) in zip(axes, parts.items(), strict=True):
-        look, name = looks(row["estimator"] for row in rows), _namer(rows)
-        ranked = sorted(rows, key=lambda row: float(row["rmse"]))
-        entries = [
-            Dot(
-                name(row),
-                row["rmse"],
-                look[row["estimator"]],
-                (format_value("rmse", row["rmse"]), ""),
-            )
-            for row in ranked
+def estimates(metric: str, rows: Sequence[Record], answer: str) -> Rows:
+    """A metric by every estimator, that which answers first, against production."""
+    ordered = sorted(rows, key=lambda row: row["estimator"] != answer)
+    shared = {row["production"] for row in ordered}
+    level = shared.pop() if len(shared) == 1 else None
+    drawn = []
+    for row in ordered:
+        covered = words("covered", row["covered"])
+        strong = row["estimator"] == answer
+        name, note = _at(row, rows), MODELS.get(str(row["estimator"]), "")
+        if is_blind(row):
+            cells = [("–", ""), ("saw next to nothing", ""), (covered, "")]
+            drawn.append(Row(name, note, cells, strong=strong))
+            continue
+        between = span_words("value", row.get("low"), row.get("high"))
+        cells = [(words("value", row["value"]), between), change_of(row), (covered, "")]
+        span = Span(row["value"], row.get("low"), row.get("high"), "one" if strong else "other")
+        own = row["production"] if level is None else None
+        drawn.append(Row(name, note, cells, [span], own, strong=strong))
+    return Rows(
+        f"{metric}: {metric_words(metric)}",
+        ("Click model", metric + per_list(metric), "Estimate", "Change", "Seen"),
+        drawn,
+        [] if level is None else [(level, "level")],
+    )
+
+
+def segments(result: Evaluation) -> list[Rows]:
+    """The change in every segment by the estimator that answers, all on one scale."""
+    by, charts = segments_of(result), []
+    answer = result.answering or answering_of(result["estimator"])
+    for metric, rows in _by_metric(result.rows):
+        own = [row for row in rows if row["estimator"] == answer]
+        own = [row for row in own if row["clip"] == own[0]["clip"]]
+        largest = sorted(own, key=lambda row: -float(row["records"] or 0))[:_MOST_SEGMENTS]
+        shown = [row for row in own if row in largest]
+        relative = all(row.get("lift") is not None for row in shown if not is_blind(row))
+        column, drawn = "lift" if relative else "change", []
+        for row in shown:
+            name = " · ".join(words(one, row[one]) for one in by)
+            records = (words("records", row["records"]), "")
+            if is_blind(row) or row[column] is None:
+                drawn.append(Row(name, "", [("–", ""), records, ("", "")]))
+                continue
+            low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
+            change = (words(column, row[column]), span_words(column, low, high))
+            cells = [change, records, (str(row.get("verdict") or ""), "")]
+            drawn.append(Row(name, "", cells, [Span(row[column], low, high)]))
+        title = f"{metric} by {' and '.join(by)}"
+        if len(shown) < len(own):
+            title += f": the {len(shown)} largest of {len(own):,} segments"
+        head = (" · ".join(by), "change", "Change", "Records", "Verdict")
+        charts.append(Rows(title, head, drawn, [(0.0, "level")], percent=relative))
+    return charts
+
+
+def _over_clips(
+    metric: str, rows: Sequence[Record], column: str, levels: Sequence[tuple[str, str]]
+) -> Plot:
+    """A line per estimator over M; an estimator of one M is a level.
+
+    Args:
+        metric: whose rows they are.
+        rows: of several estimators and clips.
+        column: what is drawn.
+        levels: columns that are the same in all rows, and their names.
+    """
+    clips = sorted({row["clip"] for row in rows})
+    value = {(row["estimator"], row["clip"]): row[column] for row in rows}
+    names = list(dict.fromkeys(str(row["estimator"]) for row in rows))
+    lines = []
+    for i, name in enumerate(names):
+        ys = [value.get((name, clip)) for clip in clips]
+        known = [y for y in ys if y is not None]
+        ys = known * len(ys) if len(known) == 1 else ys
+        lines.append(Line(name, ys, SERIES[i % len(SERIES)]))
+    flat = [(float(rows[0][c]), name) for c, name in levels if rows[0][c] is not None]
+    known = [y for line in lines for y in line.ys if y is not None]
+    best = min(
+        (row for row in rows if row[column] is not None), key=lambda row: row[column], default=None
+    )
+    error = column == "rmse"
+    remark = ""
+    if error and best is not None:
+        remark = f"best: {best['estimator']}, M = {words('clip', best['clip'])}, "
+        remark += f"RMSE {words('rmse', best['rmse'])}"
+    return Plot(
+        metric,
+        ("clip M", "error (RMSE)" if error else metric + per_list(metric)),
+        [words("clip", clip) for clip in clips],
+        lines,
+        flat,
+        log=error and bool(known) and max(known) > _WIDE * min(known) > 0,
+        remark=remark,
+    )
+
+
+# --- other results --------------------------------------------------------------------------------
+
+
+def support(result: Support) -> list[Rows]:
+    """The share of the candidate that was ever shown, by what counts as the same."""
+    charts = []
+    dated = any(row.get("repeated") is not None for row in result.rows)
+    others = result.columns[result.columns.index("metric") + 1 : result.columns.index("covered")]
+    for metric, rows in _by_metric(result.rows):
+        drawn = []
+        for row in rows:
+            name = " · ".join([str(row["estimator"]), *(words(c, row[c]) for c in others)])
+            cells = [(words("covered", row["covered"]), "")]
+            cells += [(words("repeated", row["repeated"]), "")] if dated else []
+            spans = [Span(float(row["covered"] or 0.0))]
+            drawn.append(Row(name, MODELS.get(str(row["estimator"]), ""), cells, spans))
+        head = ["What counts as the same", "Share ever shown", "Seen"]
+        head += ["Of that, in 5+ periods"] if dated else []
+        charts.append(Rows(f"{metric}: {metric_words(metric)}", head, drawn, bars=True))
+    return charts
+
+
+def backtest(result: Backtest) -> list[Rows | Plot]:
+    """How far each estimator was off; over M where there are several."""
+    charts: list[Rows | Plot] = []
+    for metric, rows in _by_metric(result.rows):
+        if _several_clips(rows):
+            charts.append(_over_clips(metric, rows, "rmse", [("floor", "click noise")]))
+            continue
+        ordered = sorted(rows, key=lambda row: (row["estimator"] == _STEADY, row["rmse"]))
+        most = _FAR * min(row["rmse"] for row in rows)
+        levels = [] if rows[0]["floor"] is None else [(rows[0]["floor"], "level")]
+        levels += [
+            (r["rmse"], "thin other")
+            for r in rows
+            if r["estimator"] == _STEADY and r["rmse"] < most
         ]
-        dots(panel, entries, winner=0 if len(entries) > 1 else None)
-        floor = ranked[0]["floor"]
-        if floor is not None:
-            panel.plot(floor, 0, alpha=0)  # so that the axis reaches it
-            upright(panel, floor, "click noise")
-        head(panel, _title(key))
-        panel.set_xlabel("RMSE")
-    return chart
-
-
-def _by_period(result: Backtest, parts: dict[Key, Rows], title: str) -> Chart:
-    if result.periods is None:
-        raise ReportError("this backtest holds no periods. Run it again with fc.backtest.")
-    width, height = 7.4, 2.4
-    chart, axes = panels(len(parts), columns=1, width=width, height=height, title=title)
-    size = (width - _SIDES, height - _HEAD)
-    for panel, (key, rows) in zip(axes, parts.items(), strict=True):
-        best = _best(rows)
-        look, name = looks(best), _namer(list(best.values()))
-        mine = [row for row in result.periods.rows if row["metric"] == key[0]]
-        periods = list(dict.fromkeys(row["period"] for row in mine))
-        curves, floors = [], []
-        for estimator, row in best.items():
-            series = [r for r in mine if (r["estimator"], r["clip"]) == (estimator, row["clip"])]
-            errors = tuple(_number(r["rmse"]) for r in series)
-            places = tuple(float(periods.index(r["period"])) for r in series)
-            curves.append(Curve(name(row), places, errors, look[estimator]))
-            floors = [_number(r["floor"]) for r in series]
-        known = not any(math.isnan(floor) for floor in floors)
-        levels = [Level("click noise", tuple(floors))] if known else []
-        over_periods(panel, curves, periods, levels)
-        scale_y(panel, curves, levels)
-        name_lines(panel, curves, levels, size, len(periods) - 1.0)
-        said = panel is axes[0] and _several_clips(rows)
-        head(panel, _title(key), "each estimator at its best M" if said else "")
-        panel.set_ylabel("RMSE")
-    axes[-1].set_xlabel("held-out period")
-    _many(chart, parts)
-    return chart
-
-
-# --- evaluation and support ---------------------------------------------------------------------
-
-
-def evaluation(result: Evaluation, *, title: str = "") -> Chart:
-    """The value by each estimator beside production's; over M where there are several.
-
-    Args:
-        result: an evaluation.
-        title: a line above the panels.
-    """
-    parts = _parts(result, ("metric", *_segments(result, "clip", "value")))
-    if _several_clips(result.rows):
-        return _curves(parts, ("value", "value"), ("production", "production"), title)
-    tallest = max(len(rows) for rows in parts.values())
-    chart, axes = _grid(parts, width=4.3, height=1.05 + 0.31 * tallest, title=title)
-    for panel, (key, rows) in zip(axes, parts.items(), strict=True):
-        look, name = looks(row["estimator"] for row in rows), _namer(rows)
-        shared = _shared(rows, "production")
-        entries = [
-            Dot(
-                name(row),
-                row["value"],
-                look[row["estimator"]],
-                _verdict(row),
-                row.get("low"),
-                row.get("high"),
-                None if shared is not None else row["production"],
+        drawn = []
+        for row in ordered:
+            steady, skill = row["estimator"] == _STEADY, row.get("skill")
+            note = (
+                "nothing changes: the one to beat" if steady else MODELS.get(row["estimator"], "")
             )
-            for row in rows
-        ]
-        dots(panel, entries)
-        if shared is not None:
-            panel.plot(shared, 0, alpha=0)
-            upright(panel, shared, "production")
-        head(panel, _title(key), "" if shared is not None else "grey strokes: production")
-        panel.set_xlabel(f"{key[0]} per list")
-    return chart
+            cells = [
+                (words("rmse", row["rmse"]), ""),
+                (words("bias", row["bias"]), ""),
+                ("–" if skill is None else words("share", skill) if skill > 0 else "none", ""),
+            ]
+            spans = [Span(row["rmse"], look="other" if steady else "one")]
+            drawn.append(Row(_at(row, rows), note, cells, spans))
+        head = ("Estimator", "error (RMSE) per list", "RMSE", "Bias", "Changes predicted")
+        charts.append(Rows(f"Backtest of {metric}", head, drawn, levels))
+    return charts
 
 
-def _verdict(row: Row) -> tuple[str, str]:
-    if row["value"] is None:
-        return "no answer: nothing of it was ever shown", ""
-    number = format_value("value", row["value"])
-    if row["lift"] is not None:
-        number += f"   {format_value('lift', row['lift'])}"
-    covered = format_value("covered", row["covered"])
-    return number, "" if covered == "100%" else f"{covered} covered"
+def replay(result: Replay) -> list[Rows]:
+    """Past A/B tests: what the control's clicks predicted, and what was measured."""
+    charts = []
+    for metric, rows in _by_metric(result.rows):
+        drawn = []
+        for row in rows:
+            if not row["forward"] or row["estimator"] != result.answering:
+                continue
+            cells, spans = [], []
+            for kind, look, word in (
+                ("predicted", "one", "verdict"),
+                ("measured", "other", "outcome"),
+            ):
+                low, high = row[f"{kind}_low"], row[f"{kind}_high"]
+                cells.append((words("lift", row[kind]), span_words("lift", low, high)))
+                cells.append((str(row[word]), ""))
+                spans += [] if row[kind] is None else [Span(row[kind], low, high, look)]
+            drawn.append(Row(named(row), "", cells, spans[::-1]))
+        total = result.total(result.answering, metric)
+        said = ""
+        if total is not None:
+            said = f"{total['right']} right, {total['wrong']} wrong of {total['tests']}"
+        head = ("Test", "lift; grey: measured", "Predicted", "Verdict", "Measured", "The test said")
+        charts.append(Rows(metric, head, drawn, [(0.0, "level")], percent=True, remark=said))
+    return charts
 
 
-def support(result: Support, *, title: str = "") -> Chart:
-    """The covered share of the candidate's exposure, by click model.
-
-    Args:
-        result: a support.
-        title: a line above the panels.
-    """
-    parts = _parts(result, ("metric", *_segments(result, "metric", "covered")))
-    tallest = max(len(rows) for rows in parts.values())
-    chart, axes = _grid(parts, width=3.5, height=0.9 + 0.27 * tallest, title=title)
-    for panel, (key, rows) in zip(axes, parts.items(), strict=True):
-        shares = [_number(row["covered"]) for row in rows]
-        words = [format_value("covered", share) for share in shares]
-        bars(panel, [row["estimator"] for row in rows], shares, words)
-        head(panel, _title(key))
-        panel.set_xlabel("of the candidate's exposure, ever logged")
-    return chart
-
-
-def explored(result: Explored, *, title: str = "") -> Chart:
-    """How much of its traffic each context should show the candidate.
-
-    Args:
-        result: what to show next.
-        title: a line above the panel.
-    """
-    names = [format_value("context", context) for context in result["context"]]
-    shares = [_number(share) for share in result["share"]]
-    width, height = 3.5 + room(names), 1.15 + 0.27 * len(names)
-    chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
-    bars(axes, names, shares, [format_value("share", share) for share in shares])
-    head(axes, "", f"{format_value('share', result.share)} of all traffic")
-    axes.set_xlabel("of its traffic, shown the candidate")
-    return chart
+def comparison(result: Comparison) -> list[Rows]:
+    """The lift of every pair, or the change, with the interval that holds for all together."""
+    relative = all(row["lift"] is not None for row in result if row["change"] is not None)
+    column, ends = "change", ("all_low", "all_high")
+    if relative:
+        column, ends = "lift", ("lift_low", "lift_high")
+    drawn = []
+    for row in result:
+        name = f"{words('', row['candidate'])} − {words('', row['against'])}"
+        if row["change"] is None:
+            drawn.append(Row(name, "", [("–", _NOTHING), ("", "")]))
+            continue
+        low, high = (row[end] for end in ends)
+        change = (words(column, row[column]), span_words(column, low, high))
+        span = Span(row[column], low, high, _LOOKS.get(row["verdict"], "even"))
+        drawn.append(Row(name, "", [change, (str(row["verdict"]), "")], [span]))
+    head = ("Pair", column, column.capitalize(), "Verdict")
+    remark = "intervals that hold all together"
+    title = result.title or "Every pair"
+    return [Rows(title, head, drawn, [(0.0, "level")], percent=relative, remark=remark)]
 
 
-def comparison(result: Comparison, *, title: str = "") -> Chart:
-    """The change of every pair, with its interval and the wider one that holds for all together.
-
-    Args:
-        result: a comparison.
-        title: a line above the panel.
-    """
-    names = [
-        " − ".join(format_value(name, row[name]) for name in ("candidate", "against"))
-        for row in result.rows
-    ]
-    width, height = 5.4 + room(names), 1.15 + 0.27 * len(names)
-    chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
-    entries = [_pair(name, row) for name, row in zip(names, result.rows, strict=True)]
-    axes.plot(0, 0, alpha=0)  # so that the axis reaches it
-    dots(axes, entries)
-    upright(axes, 0, "no change")
-    head(axes, "", "thick: each interval by itself; thin: all of them together")
-    axes.set_xlabel("change per list")
-    return chart
+def explored(result: Explored) -> list[Rows]:
+    """How much of its traffic each context should show the candidate."""
+    drawn = []
+    for row in result:
+        share = row["share"]
+        cells, spans = [(words("share", share), "")], [Span(share)]
+        drawn.append(Row(words("", row["context"]), "", cells, spans))
+    title = f"Shown the candidate: {words('share', result.share)} of all traffic"
+    return [Rows(title, ("Context", "share", "Of its traffic"), drawn, bars=True)]
 
 
-def _pair(name: str, row: Row) -> Dot:
-    look = VERDICTS[row["verdict"]]
-    if row["change"] is None:
-        return Dot(name, None, look, ("no answer: nothing of it was ever shown", ""))
-    words = f"{format_value('change', row['change'])}   {row['verdict']}"
-    joint = row["all_low"], row["all_high"]
-    return Dot(name, row["change"], look, (words, ""), row["low"], row["high"], wider=joint)
-
-
-def examination(result: Examination, *, title: str = "") -> Chart:
-    """How much each position is looked at: a line per segment, with intervals.
-
-    Args:
-        result: an examination.
-        title: a line above the panel.
-    """
+def examination(result: Examination) -> list[Plot]:
+    """How much each position is looked at: a line per segment, with intervals."""
     at = result.columns.index("examination") - 1
     name, by = result.columns[at], result.columns[:at]
-    lines = _by_segment(result.rows, by)
-    labels = list(dict.fromkeys(row[name] for row in result.rows))
-    look = looks(lines if by else ["ip"])
-    curves, second, ends = [], [], []
-    for line, rows in lines.items():
-        places = tuple(float(labels.index(row[name])) for row in rows)
-        mine = look[line] if by else look["ip"]
-        curves.append(Curve(line, places, _column(rows, "examination"), mine))
-        second.append(_column(rows, "allpairs"))
-        ends.append((_column(rows, "low"), _column(rows, "high")))
-    width, height = max(4.6, 1.8 + 0.36 * len(labels)) + room(lines), 2.9
-    chart, (axes,) = panels(1, columns=1, width=width, height=height, title=title)
-    usual = name == "position" and not by
-    levels = [Level("1/k", tuple(1 / (k + 1) for k in range(len(labels))))] if usual else []
-    over_places(axes, curves, ends, second, labels)
-    over_level(axes, levels)
-    name_lines(
-        axes, curves if by else [], levels, (width - _SIDES, height - _HEAD), len(labels) - 1
-    )
-    head(axes, "", "lines: maximum likelihood; rings: AllPairs")
-    axes.set_ylabel("examination")
-    axes.set_xlabel(name)
-    if len(curves) > MOST_NAMES:
-        legend_below(chart, len(curves))
-    return chart
-
-
-def _by_segment(rows: Rows, by: Sequence[str]) -> dict[str, Rows]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(" · ".join(format_value(b, row[b]) for b in by), []).append(row)
-    return dict(found)
-
-
-def _column(rows: Rows, column: str) -> tuple[float, ...]:
-    return tuple(_number(row[column]) for row in rows)
-
-
-# --- by period, whatever it is ------------------------------------------------------------------
-
-
-# --- what charts share --------------------------------------------------------------------------
-
-
-def _curves(
-    parts: dict[Key, Rows],
-    column: tuple[str, str],
-    against: tuple[str, str],
-    title: str,
-    best: Callable[..., Row] | None = None,
-) -> Chart:
-    """One panel per part, one line per estimator over M.
-
-    Args:
-        parts: the rows of each panel.
-        column: what is drawn, and its name.
-        against: the column it is read against, and its name.
-        title: a line above the panels.
-        best: min or max, where the best of all is to be marked.
-    """
-    width, height = 3.7, 2.9
-    chart, axes = _grid(parts, width=width, height=height, title=title)
-    size = (width - _SIDES, height - _HEAD)
-    for panel, (key, all_rows) in zip(axes, parts.items(), strict=True):
-        rows = [row for row in all_rows if row[column[0]] is not None]
-        if not rows:
-            head(panel, _title(key), "no answer")
-            continue
-        place = Clips([row["clip"] for row in rows])
-        curves = _curves_of(rows, column[0], looks(row["estimator"] for row in all_rows))
-        level = _shared(rows, against[0])
-        levels = [] if level is None else [Level(against[1], (level,))]
-        over_clips(panel, curves, place, levels)
-        # Errors are compared by their ratio, values by their difference.
-        scale_y(panel, curves, levels, powers=best is not None)
-        remark = ""
-        if best is not None:
-            won = best(rows, key=lambda row: row[column[0]])
-            remark = f"best: {_at(won)}, {column[1]} {format_value(column[0], won[column[0]])}"
-            ring(panel, place(won["clip"]), won[column[0]])
-        head(panel, _title(key), remark)
-        panel.set_ylabel(column[1])
-        end = max(place(row["clip"]) for row in rows)
-        name_lines(panel, curves, levels, size, end)
-    _many(chart, parts)
-    return chart
-
-
-def _curves_of(rows: Rows, column: str, look: dict[str, Look]) -> list[Curve]:
-    curves = []
-    for name in dict.fromkeys(row["estimator"] for row in rows):
-        mine = sorted((r for r in rows if r["estimator"] == name), key=lambda row: row["clip"])
-        xs, ys = (tuple(_number(row[c]) for row in mine) for c in ("clip", column))
-        curves.append(Curve(name, xs, ys, look[name]))
-    return curves
-
-
-def _many(chart: Chart, parts: dict[Key, Rows]) -> None:
-    """A legend, where there are too many lines to name each at its end."""
-    most = max(len({row["estimator"] for row in rows}) for rows in parts.values())
-    if most > MOST_NAMES:
-        legend_below(chart, most)
-
-
-def _grid(
-    parts: dict[Key, Rows], *, width: float, height: float, title: str
-) -> tuple[Chart, list[Axes]]:
-    metrics = len(dict.fromkeys(key[0] for key in parts))
-    columns = min(_COLUMNS, metrics if metrics > 1 else len(parts))
-    wide = width + room(str(row["estimator"]) for rows in parts.values() for row in rows)
-    return panels(len(parts), columns=columns, width=wide, height=height, title=title)
-
-
-def _parts(result: Result, columns: tuple[str, ...]) -> dict[Key, Rows]:
-    """The rows of each panel; panels of one segment stand side by side."""
-    found: dict[Key, list[Row]] = {}
+    places = list(dict.fromkeys(row[name] for row in result.rows))
+    parts: dict[str, dict[Any, Record]] = {}
     for row in result.rows:
-        key = tuple(format_value(name, row[name]) for name in columns)
-        found.setdefault(key, []).append(row)
-    segments = list(dict.fromkeys(key[1:] for key in found))
-    return {key: found[key] for key in sorted(found, key=lambda key: segments.index(key[1:]))}
+        part = " · ".join(words(one, row[one]) for one in by)
+        parts.setdefault(part, {})[row[name]] = row
+    lines = []
+    for i, (part, rows) in enumerate(parts.items()):
+        ys, lows, highs, other = (
+            [rows[place][column] if place in rows else None for place in places]
+            for column in ("examination", "low", "high", "allpairs")
+        )
+        lines.append(Line(part or "maximum likelihood", ys, SERIES[i % len(SERIES)], lows, highs))
+        if not by:
+            lines.append(Line("AllPairs", other, "two", joined=False))
+    usual = name == "position" and not by
+    if usual:
+        lines.append(Line("1/k", [1 / (k + 1) for k in range(len(places))], "other"))
+    written = [words("position", place) for place in places]
+    return [
+        Plot("How much each place is looked at", (name, "examination"), written, lines, zero=True)
+    ]
 
 
-def _segments(result: Result, after: str, before: str) -> tuple[str, ...]:
-    """The user's own columns, which stand between two of ours."""
-    return result.columns[result.columns.index(after) + 1 : result.columns.index(before)]
+def optimized(result: Optimized) -> list[Rows]:
+    """What production earns, what the policy is said to earn, and what it does."""
+    row: Record = result.rows[0]
+    start, judged = row["production"], result.evaluation is not None
+
+    def beside(column: str, value: float) -> str:
+        lift = f"   {words('lift', value / start - 1)}" if start else ""
+        return words(column, value) + lift
+
+    drawn = [
+        Row("production", "", [(words("value", start), ""), ("", "")], [Span(start, look="other")]),
+        Row(
+            "naive",
+            "by the records that it was chosen by",
+            [(beside("naive", row["naive"]), ""), ("", "")],
+            [Span(row["naive"], look="two")],
+        ),
+    ]
+    note = "by records that did not choose it"
+    if row["changed"] and not judged:
+        drawn.append(Row("honest", "", [("–", "not judged by records of its own"), ("", "")]))
+    elif row["value"] is None:
+        drawn.append(Row("honest", note, [("–", _NOTHING), ("", "")]))
+    else:
+        look = _LOOKS.get(row["verdict"], "even")
+        between = span_words("lift", row["lift_low"], row["lift_high"])
+        cells = [(beside("value", row["value"]), between), (str(row["verdict"] or ""), "")]
+        drawn.append(
+            Row("honest", note, cells, [Span(row["value"], row["low"], row["high"], look)])
+        )
+    head = ("Value", f"{row['metric']} per list", "Estimate", "Verdict")
+    title = f"{row['metric']}: what the policy earns"
+    return [Rows(title, head, drawn, [(start, "level")], remark=_gained(result, row))]
 
 
-def _several_clips(rows: Rows) -> bool:
+def _gained(result: Optimized, row: Record) -> str:
+    """How many contexts make half of the gain."""
+    if not row["changed"]:
+        return "nothing is changed: production stays everywhere"
+    gains = [max(0.0, float(gain)) for gain in result.gains["gain"]]
+    if row["contexts"] <= 1 or not any(gains):
+        return ""
+    before, count = 0.0, 0.0
+    for sum_, gain, contexts in zip(
+        accumulate(gains), gains, result.gains["contexts"], strict=True
+    ):
+        if 2 * sum_ >= sum(gains):  # contexts of a row gain alike
+            few = round(count + contexts * (sum(gains) / 2 - before) / gain + 0.5 - 1e-9)
+            return f"half of the sure gain: {few:,} of {row['contexts']:,} contexts"
+        before, count = sum_, count + contexts
+    return ""
+
+
+# --- what charts share ----------------------------------------------------------------------------
+
+
+def _by_metric(rows: Sequence[Record]) -> list[tuple[str, list[Record]]]:
+    metrics = dict.fromkeys(str(row["metric"]) for row in rows)
+    return [(metric, [row for row in rows if row["metric"] == metric]) for metric in metrics]
+
+
+def _several_clips(rows: Sequence[Record]) -> bool:
     """Whether some estimator was asked for several M."""
-    seen: dict[Any, set[float]] = {}
-    for row in rows:
-        seen.setdefault(row["estimator"], set()).add(row["clip"])
-    return any(len(clips) > 1 for clips in seen.values())
+    asked = {(row["estimator"], row["clip"]) for row in rows}
+    return len(asked) > len({row["estimator"] for row in rows})
 
 
-def _best(rows: Rows) -> dict[str, Row]:
-    """Each estimator's row with the smallest RMSE; of equal ones, that which clips least."""
-    found: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: -row["clip"]):
-        known = found.get(row["estimator"])
-        if known is None or row["rmse"] < known["rmse"] * (1 - _ROUNDING):
-            found[row["estimator"]] = row
-    return {name: found[name] for name in dict.fromkeys(row["estimator"] for row in rows)}
+def _at(row: Record, rows: Sequence[Record]) -> str:
+    """The name of an estimator, with M where it tells rows apart."""
+    same = len({one["clip"] for one in rows}) == 1
+    name = str(row["estimator"])
+    return name if same else f"{name}, M = {words('clip', row['clip'])}"
 
 
-def _namer(rows: Rows) -> Callable[[Row], str]:
-    """Names of estimators: with M only where it tells them apart."""
-    same = len({row["clip"] for row in rows}) == 1
-    return lambda row: str(row["estimator"]) if same else _at(row)
-
-
-def _at(row: Row) -> str:
-    return f"{row['estimator']}, M = {format_value('clip', row['clip'])}"
-
-
-def _shared(rows: Rows, column: str) -> float | None:
-    """The value of a column that is the same in all rows, but for rounding; else None."""
-    values = [_number(row[column]) for row in rows]
-    same = all(math.isclose(value, values[0], rel_tol=_ROUNDING) for value in values)
-    return values[0] if same else None
-
-
-def _title(key: Key) -> str:
-    return " · ".join(key)
-
-
-def _number(value: Any) -> float:  # noqa: ANN401 - a cell
-    return math.nan if value is None else float(value)
-
-
-CHARTS: dict[type[Result], Callable[..., Chart]] = {
+CHARTS: dict[type[Result], Callable[[Any], Iterable[Rows | Plot]]] = {
     Backtest: backtest,
     Comparison: comparison,
     Evaluation: evaluation,
     Examination: examination,
     Explored: explored,
     Optimized: optimized,
-    Replay: replayed,
+    Replay: replay,
     Support: support,
 }
 """The chart of each kind of result."""
-
-
-def has_chart(result: Result) -> bool:
-    """Whether there is something to draw."""
-    return isinstance(result, tuple(CHARTS)) and bool(result.rows)

@@ -1,51 +1,176 @@
-"""Results as files: a picture, a page, or the rows, by the ending of the name."""
+"""Results as charts, pages and files, by the ending of a file's name."""
 
 from __future__ import annotations
 
-import html
 import io
 import os
-import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet
 
 from foreclick.engines import ending, has_place, located, whole_file
-from foreclick.errors import MissingDependency, ReportError, optional
+from foreclick.errors import ReportError, optional
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
-from foreclick.rendering.page import report_page
-from foreclick.results import Result
+from foreclick.rendering.charts import CHARTS, charts_of
+from foreclick.rendering.drawing import COLOURS, WIDTH, Mark, Plot, Rows
+from foreclick.rendering.markup import render
+from foreclick.rendering.page import numbers, report_page
+from foreclick.results import Result, format_value
+from foreclick.results.text import side_of
 from foreclick.secrets import printable
 
-if TYPE_CHECKING:
-    from foreclick.rendering.style import Chart
-
+MATPLOTLIB = ("matplotlib", "pip install 'foreclick[charts]'")
 PICTURES = (".png", ".svg", ".pdf")
 ENDINGS = (*PICTURES, ".html", ".csv", ".json", ".parquet")
 
-
-def chart(result: Result, **options: Any) -> Chart:  # noqa: ANN401 - those of the result's chart
-    """The chart of a result, if matplotlib is there to draw it."""
-    optional("matplotlib", "pip install 'foreclick[charts]'")
-    # matplotlib is an extra, and takes longer to import than most results to write.
-    from foreclick.rendering.charts import draw  # noqa: PLC0415
-
-    return draw(result.evaluation if isinstance(result, Report) else result, **options)
+_MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^", "down": "v"}
+_MARKERS |= {"left": "<", "right": ">"}
 
 
-def save(result: Result, path: str | os.PathLike[str], **options: Any) -> None:  # noqa: ANN401
+@dataclass(frozen=True, repr=False)
+class Chart:
+    """Charts below each other, which a notebook shows; `Result.save` writes them to a file.
+
+    Attributes:
+        title: a line above them.
+        parts: the charts.
+    """
+
+    title: str
+    parts: tuple[Rows | Plot, ...]
+
+    def layout(self) -> tuple[list[Mark], float]:
+        """All marks, and the height."""
+        marks: list[Mark] = []
+        y = 12.0
+        if self.title:
+            marks.append(Mark("text", "start bold ink", 0, 26, text=self.title))
+            y = 40.0
+        for part in self.parts:
+            drawn, height = part.marks()
+            marks += [mark.moved(0, 100, y) for mark in drawn]
+            y += height + 22
+        return [m._replace(text=printable(m.text)).moved(2, 98, 0) for m in marks], y
+
+    def svg(self) -> str:
+        """The chart as SVG, with its own colours on white."""
+        marks, height = self.layout()
+        label = self.title or "; ".join(part.title for part in self.parts)
+        return render("chart.svg", label=label, marks=marks, width=WIDTH, height=height)
+
+    _repr_svg_ = svg
+
+    def __repr__(self) -> str:
+        names = ", ".join(part.title for part in self.parts)
+        return f"<a chart of {printable(names)}; a notebook shows it, save() writes it>"
+
+    def picture(self, form: str) -> bytes:
+        """The chart as PNG or PDF, drawn by matplotlib."""
+        # An extra, which takes longer to import than most results to write.
+        optional(*MATPLOTLIB)
+        import matplotlib.style  # noqa: PLC0415
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+        from matplotlib.figure import Figure  # noqa: PLC0415
+        from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+        marks, height = self.layout()
+        out = io.BytesIO()
+        style = {"text.parse_math": False, "font.family": ["DejaVu Sans"], "pdf.fonttype": 42}
+        with matplotlib.style.context(["default", style]):
+            figure = Figure(figsize=(WIDTH / 96, height / 96), dpi=192, facecolor="white")
+            FigureCanvasAgg(figure)
+            axes = figure.add_axes((0, 0, 1, 1))
+            axes.set_axis_off()
+            axes.set_xlim(0, WIDTH)
+            axes.set_ylim(height, 0)
+            for z, mark in enumerate(marks):
+                *how, look = mark.look.split()
+                colour, x, x2 = COLOURS[look], mark.x * WIDTH / 100, mark.x2 * WIDTH / 100
+                if mark.kind == "text":
+                    side = "left" if "start" in how else "right" if "end" in how else "center"
+                    weight = "bold" if "bold" in how else "normal"
+                    size = 8 if look == "soft" else 8.6
+                    axes.text(x, mark.y, mark.text, size=size, color=colour, ha=side, weight=weight)
+                elif mark.kind == "box":
+                    box = Rectangle((x, mark.y), x2 - x, mark.y2 - mark.y, color=colour, lw=0)
+                    axes.add_patch(box)
+                elif mark.kind == "dot":
+                    shape = _MARKERS[mark.shape]
+                    axes.plot(x, mark.y, shape, color=colour, ms=6.5, mec="white", zorder=z)
+                else:
+                    wide = 3.0 if "span" in how else 0.75 if "thin" in how else 1.3
+                    dashes = (0, (3, 2)) if look == "level" else "-"
+                    pale = 0.55 if "span" in how else 1.0
+                    axes.plot([x, x2], [mark.y, mark.y2], lw=wide, color=colour, ls=dashes,
+                              alpha=pale, zorder=z, solid_capstyle="round")  # fmt: skip
+            # Without the date, the same numbers are the same file.
+            undated = {"CreationDate": None} if form == "pdf" else {}
+            figure.savefig(out, format=form, metadata=undated)
+        return out.getvalue()
+
+
+def plot(result: Result, title: str = "") -> Chart:
+    """The chart of a result."""
+    drawn = result.evaluation if isinstance(result, Report) else result
+    return Chart(title, tuple(charts_of(drawn)))
+
+
+def fragment(result: Result, *, answer: bool = True) -> str:
+    """A result as a part of a page: the answer with its table folded, or the table alone."""
+    headline = result.headline if answer else None
+    return render("fragment.html", headline=headline, **_table(result), plain=True)
+
+
+def page(result: Result, title: str = "") -> str:
+    """A result as a page that needs no other file: its chart, if it has one, table and notes."""
+    if isinstance(result, Evaluation) and result.rows:
+        answer = title or result.title or "Candidate ranking"
+        result = Report(result.rows, result.columns, result.notes, answer, evaluation=result)
+    if isinstance(result, Report):
+        return report_page(result)
+    drawn = charts_of(result) if isinstance(result, tuple(CHARTS)) and result.rows else []
+    values = _table(result) | {"caption": "", "plain": False, "kind": type(result).__name__.lower()}
+    name = title or result.title or type(result).__name__
+    charts = [(chart, numbers(chart)) for chart in drawn]
+    return render("result.html", title=name, headline=result.headline, charts=charts, **values)
+
+
+def _table(result: Result) -> dict[str, object]:
+    cells = [
+        [format_value(name, row[name]) for name in result.shown]
+        for row in map(result.displayed, result.rows)
+    ]
+    columns = [(name, side_of(result, name)) for name in result.shown]
+    return {"caption": result.title, "columns": columns, "cells": cells, "notes": result.notes}
+
+
+def save(result: Result, path: str | os.PathLike[str], title: str = "") -> None:
     """Write a result; `Result.save` says as what."""
     target = checked(path, ENDINGS)
+    kind = ending(target)
     # All of it first: what fails half-way must not have emptied the file.
-    content = _content(result, ending(target), options)
+    if kind == ".svg":
+        content = plot(result, title).svg().encode()
+    elif kind in PICTURES:
+        content = plot(result, title).picture(kind[1:])
+    elif kind == ".html":
+        content = page(result, title).encode()
+    elif title:
+        raise ReportError(f"{kind} holds no chart, so title would do nothing.")
+    elif kind == ".parquet":
+        out = io.BytesIO()
+        pyarrow.parquet.write_table(result.to_arrow(), out)
+        content = out.getvalue()
+    else:
+        content = (result.to_csv() if kind == ".csv" else result.to_json()).encode()
     with whole_file(target) as file:
         file.write_bytes(content)
 
 
-def checked(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
-    """A path or URL that can be written to, with one of these endings."""
+def checked(path: str | os.PathLike[str], endings: tuple[str, ...] = ENDINGS) -> str:
+    """A path or URL that can be written to, with one of these endings: before hours of work."""
     target = located(os.fspath(path))
     if ending(target) not in endings:
         raise ReportError(
@@ -55,104 +180,6 @@ def checked(path: str | os.PathLike[str], endings: tuple[str, ...]) -> str:
     if not has_place(target):
         place = str(Path(target).parent)
         raise ReportError(f"{str(path)!r} cannot be written: there is no {place!r}.")
+    if ending(target) in (".png", ".pdf"):
+        optional(*MATPLOTLIB)
     return target
-
-
-def checked_picture(path: str | os.PathLike[str]) -> str:
-    """A path to draw a chart to, when the time has come; said before hours of work, not after."""
-    target = checked(path, PICTURES)
-    optional("matplotlib", "pip install 'foreclick[charts]'")
-    return target
-
-
-def checked_result(path: str | os.PathLike[str]) -> str:
-    """A path to write a result to, when the time has come."""
-    target = checked(path, ENDINGS)
-    return checked_picture(target) if ending(target) in PICTURES else target
-
-
-def _content(result: Result, ending: str, options: dict[str, Any]) -> bytes:
-    if ending in PICTURES:
-        return _picture(chart(result, **options), ending[1:])
-    if ending == ".html":
-        return page(result, **options).encode()
-    if options:
-        raise ReportError(f"{ending} holds no chart, so {', '.join(options)} would do nothing.")
-    if ending == ".parquet":
-        out = io.BytesIO()
-        pyarrow.parquet.write_table(result.to_arrow(), out)
-        return out.getvalue()
-    return (result.to_csv() if ending == ".csv" else result.to_json()).encode()
-
-
-def _picture(drawn: Chart, form: str) -> bytes:
-    out = io.BytesIO()
-    # Without the date, the same numbers are the same file.
-    undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
-    drawn.savefig(out, format=form, metadata=undated)
-    if form == "svg":  # matplotlib repeats every text in a comment, whatever it holds
-        return re.sub(rb" *<!--.*?-->\n?", b"", out.getvalue(), flags=re.DOTALL)
-    return out.getvalue()
-
-
-# --- page ---------------------------------------------------------------------------------------
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy"
-      content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
-       margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }}
-figure {{ margin: 1rem 0 2rem; }}
-figure svg {{ max-width: 100%; height: auto; }}
-.foreclick {{ overflow-x: auto; }}
-caption {{ font-size: 1.2rem; padding-bottom: .5rem; }}
-tbody tr:nth-child(even) {{ background: #f6f6f6; }}
-</style>
-</head>
-<body>
-{body}
-</body>
-</html>
-"""
-
-
-def page(result: Result, **options: Any) -> str:  # noqa: ANN401 - those of the result's chart
-    """A result as a page that needs no other file: its chart, if it has one, table and notes."""
-    if isinstance(result, Evaluation) and result.rows:
-        result = report_of(result, **options)
-    if isinstance(result, Report):
-        return report_page(result)
-    title = html.escape(printable(result.title or type(result).__name__))
-    return _PAGE.format(title=title, body=_figure(result, title, options) + result.to_html())
-
-
-def report_of(evaluation: Evaluation, title: str = "") -> Report:
-    """An evaluation as a report without anything around it."""
-    return Report(
-        evaluation.rows,
-        evaluation.columns,
-        evaluation.notes,
-        title or evaluation.title or "Candidate ranking",
-        evaluation=evaluation,
-    )
-
-
-def _figure(result: Result, title: str, options: dict[str, Any]) -> str:
-    try:
-        optional("matplotlib", "")
-    except MissingDependency:  # the numbers are worth having without
-        return ""
-    from foreclick.rendering.charts import has_chart  # noqa: PLC0415 - as above
-
-    if not has_chart(result):
-        return ""
-    text = _picture(chart(result, **options), "svg").decode()
-    # What stands before is for files of their own: the XML declaration and the document type.
-    svg = text[text.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
-    return f"<figure>\n{svg}</figure>\n"

@@ -9,7 +9,7 @@ from foreclick.questions import verdicts
 from foreclick.questions.answers import answering_of, is_blind
 from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
-from foreclick.rendering.markup import words
+from foreclick.results import Value, format_value
 
 Row = Mapping[str, Any]
 
@@ -17,14 +17,13 @@ _MOST = 0.9  # of the candidate's exposure
 _FEW_DAYS = 7
 
 MODELS = {
-    "ladder": "the closest match the log has seen often enough",
-    "ladder-ip": "as ladder, without whole lists",
+    "ladder": "the closest match in the log",
     "list": "the whole list as shown",
-    "prefix": "a result below the same results",
-    "ip": "a result at its position",
-    "item": "a result at any position",
-    "pbm": "a result, times how much its position is looked at",
-    "rctr": "the position alone, whatever it shows",
+    "prefix": "an item below the same items",
+    "ip": "same item, same position",
+    "item": "the item at any position",
+    "pbm": "the item, times its position",
+    "rctr": "the position alone",
     "rcm": "every slot alike",
 }
 """What clicks depend on, by estimator."""
@@ -35,7 +34,6 @@ _LADDER = (
 )
 _ASSUMES = {
     "ladder": _LADDER,
-    "ladder-ip": _LADDER,
     "list": "The answer assumes nothing about how people click, and uses whole lists only.",
     "prefix": "The answer assumes that a click depends on a result and on the results above it.",
     "ip": "The answer assumes that a click depends on a result and its position, not on others.",
@@ -54,6 +52,17 @@ VERDICTS = {
 """The sign of a verdict, and its class on the page."""
 
 
+def words(column: str, value: Value) -> str:
+    """A value as a person reads it, with a true minus sign before a number."""
+    text = format_value(column, value)
+    return text.replace("-", "−") if isinstance(value, int | float) else text
+
+
+def span_words(column: str, low: Value, high: Value) -> str:
+    """An interval in words; empty without one."""
+    return "" if low is None or high is None else f"{words(column, low)} to {words(column, high)}"
+
+
 def segments_of(evaluation: Evaluation) -> tuple[str, ...]:
     """The columns that an evaluation is split by."""
     names = evaluation.columns
@@ -70,23 +79,11 @@ def answers(evaluation: Evaluation) -> dict[str, Row]:
     return found
 
 
-def seen(row: Row) -> bool:
-    """Whether a row has a number worth showing."""
-    return not is_blind(row)
-
-
-def span(row: Row, column: str) -> str:
-    """An interval in words; empty without one."""
-    low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
-    if low is None or high is None:
-        return ""
-    return f"{words(column, low)} to {words(column, high)}"
-
-
 def change_of(row: Row) -> tuple[str, str]:
     """The change against production with its interval: relative if it can be, else absolute."""
     column = "lift" if row.get("lift") is not None else "change"
-    return words(column, row.get(column)), span(row, column)
+    ends = row.get(f"{column}_low"), row.get(f"{column}_high")
+    return words(column, row.get(column)), span_words(column, *ends)
 
 
 def metric_words(metric: str) -> str:
@@ -130,7 +127,7 @@ def verdict(report: Report) -> tuple[str, str]:
         return "", ""
     metric, row = next(iter(answers(report.evaluation).items()))
     word = str(row.get("verdict") or "")
-    if not seen(row):
+    if is_blind(row):
         return word, (
             "The log cannot tell: next to nothing of what the candidate would show was ever shown."
         )
@@ -201,8 +198,7 @@ def _model(report: Report, row: Row) -> str:
     off = report.backtest.error(name, metric, float(clip))
     return told + (
         "In the backtest, beyond the noise of clicks, "
-        f"it missed by {words('value', off)} {metric}{per_list(metric)} in a typical context and "
-        "period; over all contexts errors partly cancel."
+        f"it missed the mean of a period by {words('value', off)} {metric}{per_list(metric)}."
     )
 
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from foreclick.errors import optional
 from foreclick.results.formats import KINDS, Kind, Value, format_value, kind_of, span
-from foreclick.results.headline import Headline
-from foreclick.results.markup import in_html, table_in_html
 from foreclick.results.text import in_text, table_in_text
 from foreclick.secrets import masked
 
@@ -29,7 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-    from matplotlib.figure import Figure
+
+    from foreclick.rendering.files import Chart
 
 __all__ = ["KINDS", "Headline", "Kind", "Result", "Value", "View", "format_value", "span"]
 
@@ -38,6 +37,21 @@ _FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND
 _FORMULA = "=+-@＝＋－＠"
 _UNSEEN = "CZM"  # kinds of characters that a spreadsheet skips: control, zero-width, blank, marks
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer of a result, printed before its table.
+
+    Attributes:
+        title: what was asked, in a line.
+        lines: the answers, each as texts that stand below each other: what, verdict, how much.
+        said: what else belongs to the answer, in sentences.
+    """
+
+    title: str
+    lines: tuple[tuple[str, ...], ...] = ()
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,53 +138,56 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The answer for a notebook, and the table below it, to be opened."""
-        return in_html(self)
-
-    def chart(self, **options: Any) -> Figure:  # noqa: ANN401 - each kind of result has its own
-        """The result as a picture, for results that have one; needs the extra ``charts``.
-
-        | result | chart | options |
-        |---|---|---|
-        | Backtest | RMSE over M by estimator; dots if there is one M | ``by="period"``, ``title`` |
-        | Comparison | change of every pair, with both intervals | ``title`` |
-        | Evaluation | value by estimator beside production; over M if several | ``title`` |
-        | Examination | examination by position, with both methods | ``title`` |
-        | Explored | the share of each context that is shown the candidate | ``title`` |
-        | Optimized | production, naive and honest value; gain over contexts | ``title`` |
-        | Replay | lift predicted against lift measured of each A/B test | ``title`` |
-        | Support | covered share by click model | ``title`` |
-
-        Returns:
-            A matplotlib ``Figure``, which a notebook shows and ``savefig`` writes.
-        """
-        # The one import that points up: a result is asked for its chart, and rendering draws it.
+        # The one import that points up: a result is asked for its looks, and rendering draws it.
         from foreclick import rendering  # noqa: PLC0415
 
-        return rendering.chart(self, **options)
+        return rendering.fragment(self)
 
-    def save(self, path: str | os.PathLike[str], **options: Any) -> None:  # noqa: ANN401
+    def plot(self, title: str = "") -> Chart:
+        """The result as a chart, for results that have one; a notebook shows it.
+
+        | result | chart |
+        |---|---|
+        | Backtest | errors by estimator; over M if there are several |
+        | Comparison | lift of every pair, with its interval |
+        | Evaluation | value by estimator beside production; by segment; over M if several |
+        | Examination | examination by position, with both methods |
+        | Explored | the share of each context that is shown the candidate |
+        | Optimized | production, naive and honest value |
+        | Replay | lift predicted and measured of each A/B test |
+        | Support | covered share by click model |
+
+        Args:
+            title: a line above it.
+        """
+        from foreclick import rendering  # noqa: PLC0415 - as above
+
+        return rendering.plot(self, title)
+
+    def save(self, path: str | os.PathLike[str], title: str = "") -> None:
         """Write the result to a file, as its ending says.
 
         | ending | content |
         |---|---|
-        | .png, .svg, .pdf | the chart |
-        | .html | a page of its own: chart (if there is one, and matplotlib), table and notes |
+        | .svg | the chart |
+        | .png, .pdf | the chart, drawn by matplotlib (the extra ``charts``) |
+        | .html | a page of its own: chart, table and notes |
         | .html of an evaluation | the page that `report` makes, with the sections it has |
         | .csv, .json, .parquet | the rows (in JSON with title and notes) |
 
         Args:
             path: where to; an existing file is replaced.
-            options: those of `chart`.
+            title: of the chart or the page.
         """
-        from foreclick import rendering  # noqa: PLC0415 - as in chart
+        from foreclick import rendering  # noqa: PLC0415 - as above
 
-        rendering.save(self, path, **options)
+        rendering.save(self, path, title)
 
-    def page(self, **options: Any) -> str:  # noqa: ANN401 - those of `chart`
+    def page(self, title: str = "") -> str:
         """The result as a page of its own, as `save` writes it to a file that ends in .html."""
-        from foreclick import rendering  # noqa: PLC0415 - as in chart
+        from foreclick import rendering  # noqa: PLC0415 - as above
 
-        return rendering.page(self, **options)
+        return rendering.page(self, title)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts, free to change."""
@@ -206,7 +223,9 @@ class Result:
 
     def to_html(self) -> str:
         """The table with title and notes, as part of a page."""
-        return table_in_html(self)
+        from foreclick import rendering  # noqa: PLC0415 - as above
+
+        return rendering.fragment(self, answer=False)
 
     def to_json(self) -> str:
         """Title, rows and notes as a JSON object.
@@ -242,7 +261,7 @@ class View:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return table_in_html(self.result)
+        return self.result.to_html()
 
 
 def _plain_row(row: Mapping[str, Value], columns: tuple[str, ...]) -> dict[str, Value]:
