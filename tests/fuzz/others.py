@@ -137,6 +137,9 @@ def judge_ladder(case: Case) -> int:
     complete = case.kind in ("Lists", "Ranking", "Observed")
     if not measures or not records or not complete or not _ordinary(records):
         return 0
+    items = {item for record in case.records for item in record.items}
+    if not any(items & set(a) for r in records for a in case.candidate[r.context]):
+        return 0
     top: Top = rng.choice(("list", "ip"))
     stopping = 0.0 if top == "ip" else rng.choice((0.0, 0.7, 1.0, None))
     ladder = fc.Ladder(top, rng.choice((P, None)), stopping)
@@ -165,8 +168,11 @@ def judge_ladder(case: Case) -> int:
 
 
 def _ordinary(records: list[Record]) -> bool:
-    """Whether least squares has the digits for a log: no row counts more than a million others."""
-    weights = [record.weight for record in records]
+    """Whether least squares has the digits for a log: no row counts more than a million others.
+
+    A single record is among the others, for a prior is worth some.
+    """
+    weights = [1.0, *(record.weight for record in records)]
     clicks = [click for record in records for click in record.clicks if click > 0]
     apart = max(weights) / min(weights) * (max(clicks) / min(clicks) if clicks else 1.0)
     return bool(clicks) and apart < 1e6

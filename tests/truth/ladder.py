@@ -76,7 +76,7 @@ class Truth:
     def of(cls, fit: Any) -> Truth:  # noqa: ANN401
         """With the numbers that the library found."""
         theta, base, alike = fit.theta, fit.base, fit.alike[0] if fit.alike else None
-        common = {"top": fit.ladder.top, "strengths": fit.strengths, "depth": len(theta.p)}
+        common = {"top": fit.top, "strengths": fit.strengths, "depth": len(theta.p)}
         never = [0.0] * 20  # further down than any list of the log
         return cls(
             beta=theta.beta.tolist(),
@@ -122,7 +122,8 @@ class Truth:
         gap = max(cut - (rho * z - rest * less), 0.0)
         deep = self.expected((0.0, 0.0), word) * math.exp(-max(self.beta[2], 0.0) * gap)
         reach = NORMAL.cdf(-h)
-        alone = math.exp(beta[0] + beta[1] * word[0] + beta[2] * word[1])
+        log_alone = beta[0] + beta[1] * word[0] + beta[2] * word[1]
+        alone = math.exp(min(max(log_alone, -12), 2))
         any_ = max(reach * alone + (1 - reach) * deep, deep)
         out = w / max(w + (1 - w) * (1 - reach), 1e-12)
         return out * any_ + (1 - out) * deep

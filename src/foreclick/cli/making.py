@@ -14,11 +14,11 @@ from foreclick.cli.app import command
 from foreclick.cli.options import Log, Output, Run
 from foreclick.cli.questions import (
     Choice,
+    Confidence,
     Constraints,
     Grading,
     Judgement,
     Listed,
-    Uncertainty,
 )
 from foreclick.cli.values import Count, File, Flag, Whole
 from foreclick.errors import SourceError
@@ -138,7 +138,7 @@ class Optimize(Log, Choice, Constraints, Listed, Judgement, Output):
 
 
 @command("LOG… -o FILE", group="Make files")
-class Judgments(Log, Grading, Uncertainty, Output):
+class Judgments(Log, Grading, Confidence, Output):
     """Grades of the items of each context, from clicks.
 
     By its ending, the file is .qrels (TREC), .json (OpenSearch), .csv (Quepid) or .parquet (all).
@@ -158,8 +158,7 @@ class Judgments(Log, Grading, Uncertainty, Output):
         checked_format(self.needed(), self.file_format)  # before the work, not after
         say("Reading the log")
         log = self.read(files)
-        say("Looking for items that moved")
-        found = fc.judgments(log, **self.given(Grading, Uncertainty))
+        found = fc.judgments(log, **self.given(Grading, Confidence))
         say(f"Writing {Path(self.needed()).name}")
         found.write(self.needed(), format=self.file_format)
         return found

@@ -40,6 +40,9 @@ from foreclick.tallies.base import Tally
 MOST_SLOTS = 6_000_000
 """Positions of lists, each in each period, that the prior is learnt from: more change it little."""
 
+ENOUGH_SLOTS = 600_000
+"""The same of strengths and of κ, which need not be known as well."""
+
 STEP = 0.02
 """By how much κ is moved to see what that does."""
 
@@ -95,7 +98,7 @@ def fit_prior(
     theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(voices))))
     given = ladder.examination is not None
     theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3)
-    theta = strengths(parts, theta)
+    theta = strengths(parts_at(replace(base, share=base.few)), theta)
     theta, jacobian, known = solved(parts, theta, given=given, slope_there=jacobian)
     inverse = inverse_of(jacobian, known)
     by_stopping = np.zeros(len(inverse))
@@ -133,12 +136,12 @@ def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
     key = "prior", ladder, reward
     if key not in batches.kept:
         periods = batches.codebook.periods
-        share = MOST_SLOTS / max(sum(_size(batch, len(periods or (1,))) for batch in batches), 1)
-        if share < 1:
+        size = max(sum(_size(batch, len(periods or (1,))) for batch in batches), 1)
+        if size > ENOUGH_SLOTS:
             for batch, draws in zip(batches, context_draws(batches, reward), strict=True):
                 batch.kept["draws", reward] = draws
         dated = periods is not None
-        batches.kept[key] = _of_production(batches, ladder, reward, dated=dated, share=share)
+        batches.kept[key] = _of_production(batches, ladder, reward, dated=dated, size=size)
     return batches.kept[key]  # type: ignore[no-any-return]
 
 
@@ -157,7 +160,7 @@ def production_covariance(batches: Batches, fit: Prior) -> Floats:
 
 
 def _of_production(
-    batches: Iterable[Batch], ladder: Ladder, reward: str, *, dated: bool, share: float = 1.0
+    batches: Iterable[Batch], ladder: Ladder, reward: str, *, dated: bool, size: float = 1.0
 ) -> Prior:
     """What production alone says of items.
 
@@ -166,7 +169,7 @@ def _of_production(
         ladder: what it has of its own is not learnt.
         reward: what is counted.
         dated: whether the log has periods.
-        share: of the contexts that are looked at.
+        size: how many slots there are to learn from.
     """
     days: set[int] = set()
     k, value, square = 0, 0.0, 0.0
@@ -192,9 +195,10 @@ def _of_production(
         np.zeros(3 + k),
         strong,
         dated=len(days) >= ENOUGH_DAYS,
-        share=share,
+        share=MOST_SLOTS / size,
+        few=ENOUGH_SLOTS / size,
     )
-    parts = _parts(batches, found)
+    parts, few = _parts(batches, found), _parts(batches, found, found.few)
     clicks = sum(part.clicks.sum() for part in parts)
     exposure = sum((part.by_position @ p).sum() for part in parts)
     theta = replace(start, beta=np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0]))
@@ -202,53 +206,61 @@ def _of_production(
     slope: Floats | None = None
     for _ in range(2):
         theta, slope, _ = solved(parts, theta, given=given, close=1e-4, slope_there=slope)
-        theta = strengths(parts, theta)
+        theta = strengths(few, theta)
     reacting = reacts(parts, theta) if found.dated else 0.0
     found = replace(found, theta=theta, base=theta, reacting=reacting)
-    tops = [
+    prefixes = [
         cells_of(batch, ladder.top, reward).prefix if ladder.top == "list" else None
         for batch in batches
     ]
-    slots = [company(part, reward, unit, top) for part, top in zip(parts, tops, strict=True)]
-    if ladder.stopping is None:
-        found = _stopping(found, batches, parts, slots, given=given)
-    elif ladder.stopping:
+
+    def slots_in(parts: list[Pairs]) -> list[Company]:
+        return [company(part, reward, unit, own) for part, own in zip(parts, prefixes, strict=True)]
+
+    slots = slots_in(few)
+    if ladder.stopping is not None:
         found = replace(found, stopping=ladder.stopping)
+    else:
+        theta, jacobian = found.theta, None
+        if found.reacting > ALARM:
+            theta, jacobian, _ = solved(parts, found.theta, given=given)
+        # Where production reacts, only if what was known before a day shows it, too.
+        if jacobian is None or stops(parts, slots_in(parts), theta, jacobian) >= ALARM:
+            found = _stopping(found, batches, few, slots, given=given)
     reading = [found.readers_of(batch) for batch in batches]
     if found.stopping:
-        parts = _parts(batches, found)
-    return replace(found, strengths=upper_strengths(parts, slots, found.theta, reading))
+        few = _parts(batches, found, found.few)
+    upper = upper_strengths(few, slots, found.theta, reading)
+    if not found.stopping and np.isinf(upper[:-1]).all():
+        upper = upper[-1:]
+    return replace(found, strengths=upper)
 
 
-def _parts(batches: Iterable[Batch], fit: Prior) -> list[Pairs]:
-    """The pairs of all batches, by production's word alone."""
+def _parts(batches: Iterable[Batch], fit: Prior, share: float | None = None) -> list[Pairs]:
+    """The pairs of all batches, by production's word alone, of such a share of the contexts."""
+    taking = fit if share is None else replace(fit, share=share)
     return [
-        pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, fit.taken(batch))
+        pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, taking.taken(batch))
         for batch in batches
     ]
 
 
 def _stopping(
-    fit: Prior, batches: Iterable[Batch], parts: list[Pairs], slots: list[Company], *, given: bool
+    fit: Prior, batches: Iterable[Batch], few: list[Pairs], slots: list[Company], *, given: bool
 ) -> Prior:
-    """κ; where production reacts to clicks, only if what was known before a day shows it, too."""
+    """κ, learnt twice: the second time with rates that allow for it."""
     at_first = fit
-    theta, jacobian, _ = solved(parts, fit.theta, given=given)
-    if fit.reacting > ALARM and stops(parts, slots, theta, jacobian) < ALARM:
-        return fit
-    kappa, se = learnt_stopping(parts, slots, theta, 0.3)
-    for _ in range(2):  # once more, with rates that allow for it
+    kappa, se = learnt_stopping(few, slots, fit.theta, 0.3)
+    for _ in range(2):
         if kappa < 2 * se or kappa < LEAST_STOPPING:
             return at_first
         fit = replace(fit, stopping=kappa)
-        parts = _parts(batches, fit)
-        theta, _, _ = solved(parts, fit.theta, given=given, close=1e-4)
+        theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given, close=1e-4)
         fit = replace(fit, theta=theta)
-        kappa, se = learnt_stopping(parts, slots, theta, kappa)
+        kappa, se = learnt_stopping(_parts(batches, fit, fit.few), slots, theta, kappa)
     fit = replace(fit, stopping=kappa, stopping_sd=max(se, DOUBT * kappa))
-    parts = _parts(batches, fit)
-    theta, _, _ = solved(parts, fit.theta, given=given)
-    return replace(fit, theta=strengths(parts, theta))
+    theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given)
+    return replace(fit, theta=strengths(_parts(batches, fit, fit.few), theta))
 
 
 def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int) -> Floats:

@@ -432,7 +432,7 @@ def _by_ladder(cut: Cut, asks: list[Ask], fit: Prior) -> Floats:
     batch, count = cut.batch, cut.protocol.count
     words = design(production_words(batch), np.zeros((0, batch.pair_count, 2)))
     rungs, _ = log_rungs(batch, fit, expected_rates(words, fit.theta.beta))
-    slot = ladder_cells(batch, fit.ladder.top, fit.reward).slot
+    slot = ladder_cells(batch, fit.top, fit.reward).slot
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
     lines, line = numbered(
         batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count

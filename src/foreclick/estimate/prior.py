@@ -120,7 +120,7 @@ def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None
     if np.isinf(fit.strengths).all():
         return reading, None
     rungs = _uppers(batch, fit)
-    cells = cells_of(batch, fit.ladder.top, fit.reward)
+    cells = cells_of(batch, fit.top, fit.reward)
     passed = borrowed(rungs[0].n, rungs[0].s)
     at: Any = rungs[0].below
     for rung in rungs[1:]:
@@ -135,7 +135,7 @@ def _uppers(batch: Batch, fit: Prior) -> list[Rung]:
     p = padded(tuple(fit.theta.p), batch.depth)
     reading = fit.readers_of(batch)
     exposed = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
-    cells = cells_of(batch, fit.ladder.top, fit.reward)
+    cells = cells_of(batch, fit.top, fit.reward)
     cells = cells._replace(c=cells.c / fit.unit)
     return cells.rungs(fit.strengths, exposed, batch.pair_count)
 
@@ -291,12 +291,12 @@ class _Scoring:
     def __init__(self, view: View, asks: list[Ask], fit: Prior) -> None:
         self.view, self.asks, self.fit, batch = view, asks, fit, view.batch
         self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
-        self.cells = cells_of(batch, fit.ladder.top, fit.reward)
+        self.cells = cells_of(batch, fit.top, fit.reward)
         self.standing = _standing(view, fit)
         self.rungs, self.lean = self.standing.uppers, self.standing.lean
         self.rates = [rate for rate, _ in self.standing.known]
         depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
-        self.slots = slots_of(view, depth, by_list=fit.ladder.top == "list")
+        self.slots = slots_of(view, depth, by_list=fit.top == "list")
         self.paths = _paths(view, fit, self.rungs, self.rates, self.lean, self.slots)
         self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in asks])
         self.width = len(asks) * view.count
@@ -364,7 +364,8 @@ class _Scoring:
         own[: self.pairs] = 1 - borrowed(n, item.s)
         own = own[slots.pair]
         fresh = self.fresh * left
-        return [*sources, left * own, left * (1 - own) - fresh, fresh]
+        none = [np.zeros(h.shape[1])] * (len(self.fit.ladder.rungs) - len(sources) - 3)
+        return [*none, *sources, left * own, left * (1 - own) - fresh, fresh]
 
     def _stopped(self, earned: Floats) -> Floats:
         """Shape (E, P + new): how far the rate of an item moves what is read below it."""
@@ -562,11 +563,11 @@ def _paths(
     view: View, fit: Prior, rungs: list[Rung], known: list[Floats], lean: Leaning, slots: Slots
 ) -> list[Path]:
     """Where slots of candidates stand on each rung that knows a position."""
-    by_list, k = fit.ladder.top == "list", slots.position
+    by_list, k = fit.top == "list", slots.position
     e = padded(tuple(fit.theta.p), max(view.policies.depth, view.batch.depth))[k]
     if fit.stopping:
         e = e * readers(lean.alpha, view.policies.lists.pairs, fit.stopping)[slots.listed, k]
-    cells = cells_of(view.batch, fit.ladder.top, fit.reward)
+    cells = cells_of(view.batch, fit.top, fit.reward)
     places = places_of(view, cells, slots, by_list=by_list)
     return climbed_down(rungs, known, places, e, lean.alpha[slots.pair])
 

@@ -113,11 +113,9 @@ class Seen:
         return np.asarray(running - np.repeat((running - values)[first], size))
 
     @cached_property
-    def places(self) -> list[Ints]:
-        """By position, its cells."""
-        order = np.argsort(self.position, kind="stable")
-        ends = np.searchsorted(self.position[order], np.arange(1, self.batch.depth))
-        return np.split(order, ends)
+    def first_cell(self) -> Ints:
+        """Shape (R,): the first cell of each turn, whose cells stand together."""
+        return np.flatnonzero(np.diff(self.turn, prepend=-1))
 
     def so_far(self, values: Floats) -> Floats:
         """Shape (R,): sums over a pair's turns up to and with each."""
@@ -132,7 +130,7 @@ class Seen:
 
     def by_turn(self, values: Floats) -> Floats:
         """Shape (R,): sums over the cells of each turn."""
-        return sums(self.turn, values, len(self.pair))
+        return np.add.reduceat(values, self.first_cell) if len(values) else np.zeros(0)
 
 
 def seen(batch: Batch, *, dated: bool) -> Seen:
@@ -350,11 +348,14 @@ class Pairs:
 
     def slope(self, theta: Theta) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
-        of, f = self.of, self.x.shape[1]
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        of, f, k = self.of, self.x.shape[1], self.of.batch.depth
         found, due = self.spans(theta).T @ self.moves(theta), self.due(theta)
-        for k, mine in enumerate(self.of.places[1:], start=1):
-            found[:f, f + k - 1] += due[mine] @ self.z[of.turn[mine]]
-            found[f + k - 1, f + k - 1] += due[mine].sum()
+        at = np.append(of.first_cell, len(due))
+        by_turn = sparse.csr_array((due, of.position, at), shape=(len(of.pair), k))
+        found[:f, f:] += (by_turn.T @ self.z).T[:, 1:]
+        found[f:, f:] += np.diag(sums(of.position, due, k)[1:])
         return found
 
 
@@ -534,12 +535,13 @@ class Prior:
         reward: what is counted; `unit`: what of it counts as one click.
         theta: β, examination and strengths; `inverse`: Shape (N, N): J⁻¹, by which the score moves
             β and log p; `known`: Shape (N,): the precision of what was known of them beforehand.
-        strengths: of the rungs that know a position.
+        strengths: of the rungs that know a position: list, prefix and position; position alone if
+            what stands above a slot does not matter.
         stopping: κ, with its standard deviation; `by_stopping`: Shape (N,): how it moves θ.
         alike: how alike each candidate and production are.
         bare: for each candidate, coefficients of its own word alone.
         dated: whether periods say what came before what.
-        share: of the contexts that the fit looked at.
+        share: of the contexts that the fit looked at; `few`: of those for strengths and κ.
         voices: the candidates that say something that no one before them says.
         base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
             candidate's knowing them.
@@ -559,10 +561,16 @@ class Prior:
     bare: tuple[Floats, ...] = ()
     dated: bool = True
     share: float = 1.0
+    few: float = 1.0
     voices: tuple[int, ...] = ()
     base: Theta | None = None
     reacting: float = 0.0
     leaking: float = 0.0
+
+    @property
+    def top(self) -> str:
+        """The finest cells: "list" or "ip"."""
+        return "ip" if len(self.strengths) == 1 else "list"
 
     def taken(self, batch: Batch, known: Bools | None = None) -> Bools:
         """Shape (X,): the contexts that took part in the fit, of those (X, C) that are known."""

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick import inference
-from foreclick.batches import Batch, Floats, batches_of, padded, ratio
+from foreclick.batches import Batch, Floats, batches_of
 from foreclick.engines import ending, has_place, located, whole_file, write_rows
-from foreclick.errors import ModelError, ReportError
+from foreclick.errors import ReportError
+from foreclick.estimate.fitting import production_covariance, production_prior
+from foreclick.estimate.prior import pairs_of
 from foreclick.estimate.sums import whole_number
-from foreclick.learn.curves import learn_curves
-from foreclick.learn.examination import CurveError
-from foreclick.models import ClickModel
-from foreclick.options import choice, verb
+from foreclick.estimators import Ladder
+from foreclick.learn.prior import Prior
+from foreclick.options import verb
 from foreclick.progress import say
 from foreclick.question import check_columns
-from foreclick.questions.examination import curve_notes
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
-from foreclick.words import number_of
 
 Format = Literal["trec", "opensearch", "quepid", "table"]
 _ENDINGS: dict[str, Format] = {
@@ -60,8 +57,8 @@ class Judgments(Result):
     Attributes:
         items: an Arrow table with a row for each item of a context: `context`, `item`; `rate`, its
             click rate where it is examined, with the ends of its interval, `low` and `high`;
-            `examined`, to how many records at the first position its records amount; `clicks` at
-            positions whose examination is known; `records`; and `grade`, null for none.
+            `examined`, to how many records at the first position its records amount; `clicks`;
+            `records`; and `grade`, null for none.
     """
 
     items: pa.Table = field(kw_only=True, compare=False)
@@ -83,7 +80,7 @@ class Judgments(Result):
         _write(self.items, path, checked_format(path, format))
 
 
-@verb(clusters=choice("auto", "period", "unit", "record"))
+@verb()
 def judgments(
     log: LogLike,
     *,
@@ -91,28 +88,29 @@ def judgments(
     reward: str = "clicks",
     max_error: float = 1.0,
     confidence: float = 0.95,
-    clusters: Literal["auto", "record"] = "auto",
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.
 
-    An item that was shown n_k times at position k and clicked w_k times has the click rate
-    μ = Σ w_k / Σ p_k n_k where it is examined. Its interval has two parts: clicks by chance, with
-    a Poisson distribution, and the errors of p. It assumes the position-based model, and that
-    records are independent but for what they share in p.
+    The rate of an item is the ladder's: with C clicks in records that amount to E at the first
+    position, and m the rate that is expected of an item that production places so,
+
+        μ = (C + a) / (E + a / m).
+
+    So an item with few clicks leans on how often and how high production shows it. Its interval is
+    that of a gamma distribution, with the errors of clicks, of the level of the context, of what
+    production's places are worth, and of examination.
 
     The best item of a context is the one whose interval begins highest. With b its rate, an item
     has the grade 3 μ / b, rounded, 3 at most; but only if half the width of its interval is at most
-    `max_error` grades. So contexts and items that were shown too rarely have none.
+    `max_error` grades. So contexts and items that the log says little of have none.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        examination: p_1, p_2, …, if it is known, such as the curve of another log; positions that
-            it does not reach do not count. By default it is learnt from items that moved, as by
-            `foreclick.examination`, and its errors count.
+        examination: p_1, p_2, …, if it is known, such as the curve of another log. By default it is
+            learnt from items that moved, and its errors count.
         reward: what is counted as a click.
         max_error: how many grades an item with a grade may be off, by its interval.
         confidence: of the intervals.
-        clusters: whose records vary together, for the errors of p.
 
     Examples:
         The second position is examined half as much, and item 2 is as good as item 1:
@@ -123,28 +121,17 @@ def judgments(
         ...     "clicks": [[1, 0]] * 200 + [[0, 1]] * 100 + [[0, 0]] * 100,
         ... }
         >>> found = judgments(log, examination=[1, 0.5])
-        >>> found.items.select(["item", "rate", "grade"]).to_pylist()
-        [{'item': 1, 'rate': 0.5, 'grade': 3}, {'item': 2, 'rate': 0.5, 'grade': 3}]
+        >>> found.items["rate"].to_numpy().round(2).tolist(), found.items["grade"].to_pylist()
+        ([0.5, 0.5], [3, 3])
     """
     tally, notes = settle(log)
     check_columns(tally.shape, [reward], ())
-    depth, given = tally.shape.depth, cast("Any", examination)
-    errors: tuple[CurveError, ...] = ()
-    if given is None:
-        curves, said = learn_curves(tally, tuple(range(depth)), reward, clusters=clusters)
-        (curve,) = curves.values()
-        p, errors = np.nan_to_num(curve.p), curve.errors
-        notes += said + curve_notes(curve, range(1, depth + 1), "position")
-    elif isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-        raise ModelError(
-            f"examination={given!r}: give a number for each position, such as [1, 0.6, 0.4]."
-        )
-    else:  # positions that it does not reach do not count
-        model = ClickModel("pbm", (), tuple(given))
-        p = padded(model.examined(min(len(given), depth)), depth)
+    batches, ladder = batches_of(tally), Ladder(examination=examination)
     say("Grading items")
+    fit = production_prior(batches, ladder, reward)
+    shared = production_covariance(batches, fit)
     table = pa.concat_tables(
-        [_graded(b, reward, p, errors, max_error, confidence) for b in batches_of(tally)]
+        [_graded(batch, fit, shared, max_error, confidence) for batch in batches]
     ).combine_chunks()
     rows = []
     for grade in range(TOP, -2, -1):  # the last: none
@@ -164,64 +151,44 @@ def judgments(
 
 
 def _graded(
-    batch: Batch,
-    reward: str,
-    p: Floats,
-    errors: Sequence[CurveError],
-    max_error: float,
-    confidence: float,
+    batch: Batch, fit: Prior, shared: Floats, max_error: float, confidence: float
 ) -> pa.Table:
-    """Rates, intervals and grades of the pairs of a batch."""
-    earned, n = batch.rewards[reward], batch.shown
-    slot, times = batch.earned_slot(earned), batch.n[earned.row]
-    clicks, squares = (
-        batch.by_slot(slot, times * earned.value**power)[:, p > 0].sum(axis=1) for power in (1, 2)
-    )
-    # With w_k clicks in n_k records at position k, μ = Σ_k w_k / Σ_k p_k n_k is the maximum of the
-    # likelihood that p comes from, and ∂ log μ / ∂ log p_k = − p_k n_k / Σ p n.
-    examined = (p * n).sum(axis=1)
-    rate, gradient, known = ratio(clicks, examined), ratio(-p * n, examined[:, None]), examined > 0
-    # As many clicks of 0 or 1 as have the same error, and the exposure that gives the same rate.
-    effective = ratio(clicks**2, squares)
-    exposure = examined * np.where(clicks > 0, ratio(effective, clicks), 1.0)
-    reach = np.zeros(len(rate))  # of the interval of log μ by the errors of p; the widest
-    for covariance, freedom in errors:
-        told = np.isfinite(np.diag(covariance))
-        if told.any():
-            some = gradient[:, told]
-            variance = ((some @ covariance[np.ix_(told, told)]) * some).sum(axis=1)
-            wide = inference.quantile(confidence, freedom) * np.sqrt(np.maximum(variance, 0.0))
-            reach = np.maximum(reach, wide)
-        else:  # nobody knows how far
-            reach[:] = math.inf
-    low, high = inference.rate_intervals(
-        effective, np.where(known, exposure, 1.0), np.where(known, reach, 0.0), confidence
-    )
+    """Rates, intervals and grades of the pairs of a batch; `shared` is what all contexts share."""
+    from scipy.special import gammaincinv  # noqa: PLC0415 - slow to import
+
+    owner, none = batch.pair_context, np.zeros((0, batch.pair_count, 2))
+    part = pairs_of(batch, none, fit, batch.context_n > 0)
+    r, moves = part.rates(fit.theta), part.moves(fit.theta)
+    variance = r.alpha / (r.exposure + fit.theta.a / r.m)
+    variance += (r.alpha * r.lean) ** 2 / r.weight[owner]
+    variance += np.maximum(((moves @ shared) * moves).sum(axis=1), 0.0)
+    rate, shape, tail = r.alpha * fit.unit, r.alpha**2 / variance, (1 - confidence) / 2
+    low, high = (gammaincinv(shape, q) * rate / shape for q in (tail, 1 - tail))
+    earned = batch.rewards[fit.reward]
+    clicks = batch.by_slot(batch.earned_slot(earned), batch.n[earned.row] * earned.value)
     # The best of each context, as every context has a pair, is the one that begins highest.
-    owner = batch.pair_context
-    surest = np.lexsort((np.arange(len(low)), -np.where(known, low, -1.0), owner))
+    surest = np.lexsort((np.arange(len(low)), -low, owner))
     best = surest[np.unique(owner[surest], return_index=True)[1]]
-    top = np.where(low[best] > 0, rate[best], 0.0)[owner]
-    step = np.where(top > 0, top, 1.0) / TOP
-    graded = known & (top > 0) & ((high - low) / 2 <= max_error * step)
+    step = rate[best][owner] / TOP
+    graded = (high - low) / 2 <= max_error * step
     grade = np.floor(np.minimum(rate / step, TOP) + 0.5).astype(np.int8)
     return pa.table(
         {
             "context": batch.contexts.take(pa.array(batch.context_value[owner])),
             "item": batch.items.take(pa.array(batch.pair_item)),
-            "rate": pa.array(rate, mask=~known),
-            "low": pa.array(low, mask=~known),
-            "high": pa.array(high, mask=~(known & np.isfinite(high))),
-            "examined": examined,
-            "clicks": clicks,
-            "records": n.sum(axis=1),
+            "rate": rate,
+            "low": low,
+            "high": high,
+            "examined": r.exposure,
+            "clicks": clicks.sum(axis=1),
+            "records": batch.shown.sum(axis=1),
             "grade": pa.array(grade, mask=~graded),
         }
     )
 
 
 def _notes(table: pa.Table, max_error: float, notes: list[str]) -> list[str]:
-    """How many items have a grade and what it is, the notes on the curve, and what is left out."""
+    """How many items have a grade, and what it is."""
     graded = table.filter(table["grade"].is_valid())
     contexts, every = (len(t["context"].unique()) for t in (graded, table))
     share = (
@@ -230,21 +197,16 @@ def _notes(table: pa.Table, max_error: float, notes: list[str]) -> list[str]:
     )
     if graded.num_rows < table.num_rows:
         share += (
-            " The others were not shown often enough to be within "
+            " Of the others the log says too little to be within "
             f"{max_error:g} {'grade' if max_error == 1 else 'grades'} of the truth, and are left "
             "out of what `write` writes."
         )
     rule = (
         "A grade is 3 × the item's click rate where it is examined, relative to the best of its "
-        "context, rounded."
+        "context, rounded. The rate of an item with few clicks leans on how often and how high it "
+        "was shown."
     )
-    found = [share, rule, *notes]
-    if lost := table["rate"].null_count:
-        found.append(
-            f"{number_of(lost, 'item')} of contexts stood only at positions whose examination the "
-            "log cannot tell. Say what is known: judgments(…, examination=[1, 0.6, …])."
-        )
-    return found
+    return [share, rule, *notes]
 
 
 # --- files ----------------------------------------------------------------------------------------
