@@ -197,9 +197,9 @@ def _notes(table: pa.Table, max_error: float, notes: list[str]) -> list[str]:
     )
     if graded.num_rows < table.num_rows:
         share += (
-            " Of the others the log says too little to be within "
-            f"{max_error:g} {'grade' if max_error == 1 else 'grades'} of the truth, and are left "
-            "out of what `write` writes."
+            f" The others may be more than {max_error:g} "
+            f"{'grade' if max_error == 1 else 'grades'} off, and are left out of what `write` "
+            "writes."
         )
     rule = (
         "A grade is 3 × the item's click rate where it is examined, relative to the best of its "
