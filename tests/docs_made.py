@@ -1,4 +1,4 @@
-"""Files of the documentation that are made from something else: the notebook, the command line."""
+"""Files of the documentation that are made: the notebook, the command line, the reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import foreclick
 from foreclick.cli import main
+from foreclick.results import Result
 from tests import docs
 
 NOTEBOOKS = {"docs/tutorial.ipynb": "docs/tutorial.md"}
@@ -23,7 +25,10 @@ NOTEBOOKS = {"docs/tutorial.ipynb": "docs/tutorial.md"}
 
 def made() -> dict[Path, Callable[[], str]]:
     """What these files should hold, worked out when it is asked for."""
-    files: dict[Path, Callable[[], str]] = {docs.ROOT / "docs" / "cli.md": command_line}
+    files: dict[Path, Callable[[], str]] = {
+        docs.ROOT / "docs" / "cli.md": command_line,
+        docs.ROOT / "docs" / "reference.md": reference,
+    }
     for notebook, page in NOTEBOOKS.items():
         files[docs.ROOT / notebook] = functools.partial(_notebook_of, docs.ROOT / page)
     return files
@@ -139,6 +144,48 @@ def helped(*words: str) -> str:
 
 def _block(text: str) -> str:
     return f"```text\n{text}```\n"
+
+
+# --- the reference --------------------------------------------------------------------------------
+
+_REFERENCE = {
+    "Functions": "Everything here is imported as `import foreclick as fc`.",
+    "Inputs": "What functions take: policies, logs, metrics, estimators.",
+    "Results": "What functions return.",
+    "Trackers": "Readers of the events of well-known trackers.",
+    "Simulated worlds": "`from foreclick import simulate`",
+    "Errors": "All errors are children of `ForeclickError`.",
+}
+
+
+def reference() -> str:
+    """A page of every public name; the site's builder writes their docstrings."""
+    names: dict[str, list[str]] = {part: [] for part in _REFERENCE}
+    for name in foreclick.__all__:
+        one = getattr(foreclick, name)
+        if isinstance(one, type):
+            part = "Results" if issubclass(one, Result) else "Inputs"
+            names[part].append(f"foreclick.{name}")
+        elif callable(one):
+            names["Functions"].append(f"foreclick.{name}")
+    names["Trackers"] = [
+        f"foreclick.events.{name}" for name in ("ubi", "ga4", "snowplow", "algolia")
+    ]
+    worlds = (
+        "yandex_like",
+        "pbm_drift",
+        "illustrative_query",
+        "Simulation",
+        "shop.Shop",
+        "shop.draw",
+    )
+    names["Simulated worlds"] = [f"foreclick.simulate.{name}" for name in worlds]
+    names["Errors"] = ["foreclick.errors.ForeclickError"]
+    parts = ["# Reference\n"]
+    for part, words in _REFERENCE.items():
+        parts.append(f"\n## {part}\n\n{words}\n")
+        parts += [f"\n::: {name}\n" for name in names[part]]
+    return "".join(parts)
 
 
 # --- the notebook ---------------------------------------------------------------------------------
