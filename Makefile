@@ -110,8 +110,7 @@ optimize: ## How good optimised policies really are, in simulated worlds (15 min
 unexplored: ## What optimize does with logs that hardly explored (minutes)
 	$(VENV)/bin/python -m benchmarks.unexplored $(ARGS)
 
-bench-optimize: ## How many contexts a second are optimised: the solvers, and all of it (20 minutes)
-	$(VENV)/bin/python -m benchmarks.optimize_solvers
+bench-optimize: ## How many contexts a second are optimised (minutes)
 	$(VENV)/bin/python -m benchmarks.optimize_scale $(ARGS)
 
 accuracy: ## How far estimators are from the truth, in simulated worlds (an hour; ARGS="--seeds 11")

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel
+    from foreclick.optimization.explore import Explored, explore
     from foreclick.optimization.result import Optimized
     from foreclick.optimization.verb import optimize
     from foreclick.options import Confidence, settings
-    from foreclick.planning.explore import Explored, explore
     from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
     from foreclick.questions.backtest import Backtest, backtest
     from foreclick.questions.check import Check, check
@@ -100,7 +100,7 @@ _HOMES = {
     "questions.contexts": "Contexts contexts",
     "questions.evaluate": "Evaluation evaluate",
     "questions.examination": "Examination examination",
-    "planning.explore": "Explored explore",
+    "optimization.explore": "Explored explore",
     "questions.judgments": "Judgments judgments",
     "questions.replay": "Replay replay",
     "questions.report": "Report report",

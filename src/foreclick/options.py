@@ -265,7 +265,6 @@ OPTIONS: dict[str, Rule] = {
     "days": _above("a number of days", "14", optional=True),
     "depth": whole(1, "the number of positions", optional=True),
     "deterministic": flag,
-    "explore": PART,
     "fallback": flag,
     "folds": whole(1, "the number of parts", "2"),
     "forward": flag,
@@ -276,7 +275,6 @@ OPTIONS: dict[str, Rule] = {
     "layout": choice("lists", "long"),
     "max_change": _part("0.2", optional=True),
     "max_error": _above("a number of grades", "1"),
-    "max_lists": whole(1, "the number of lists of a context", optional=True),
     "min_effect": Number(
         "the smallest change worth having, a share of production from 0 to below 1",
         lambda v: 0 <= v < 1,

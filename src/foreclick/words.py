@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,17 @@ def plural(number: float, one: str, many: str | None = None) -> str:
         ('context', 'contexts', 'have')
     """
     return one if number == 1 else many or f"{one}s"
+
+
+def about(number: float, digits: int = 2) -> str:
+    """A number rounded up to a few digits.
+
+    Examples:
+        >>> about(13_765, 3), about(41.2), about(7)
+        ('13,800', '42', '7')
+    """
+    unit = int(10 ** max(math.floor(math.log10(max(number, 1.0))) + 1 - digits, 0))
+    return f"{math.ceil(round(number / unit, 6)) * unit:,}"
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:

@@ -400,7 +400,7 @@ def _tutorial() -> Iterator[Question]:
     yield tutorial.compare("by ladder", "ranking", "old", "middle", estimators="ladder", **clicks)
     yield tutorial.compare("by ip", "ranking", "old", estimators="ip", **clicks)
     yield tutorial.other("explore", fc.explore, candidate="ranking", min_effect=0.05, **clicks)
-    careful: dict[str, Any] = {"max_change": 0.3, "min_shown": 30, "explore": 0.05}
+    careful: dict[str, Any] = {"max_change": 0.3, "min_shown": 30}
     yield tutorial.other("optimize", fc.optimize, metrics="dcg@6", **careful)
     yield tutorial.other("examination", fc.examination)
     slots = ["banner", "row 1", "row 1", "row 2", "row 2"]
@@ -479,10 +479,10 @@ def _changed(about: About, number: int) -> Iterator[Question]:
     best: tuple[dict[str, Any], ...] = (
         {},
         {"estimators": "ip", "pessimism": 2.0, "judge": "ip", **clicks},
-        {"max_change": 0.3, "min_shown": 20, "explore": 0.1, **clicks},
+        {"max_change": 0.3, "min_shown": 20, **clicks},
         {"deterministic": True, "folds": 3, "metrics": "dcg@5"},
         {"banned": [0, 1], "fallback": False, "metrics": "dcg@5"},
-        {"lists": "logged", "estimators": "list", "max_lists": 2, **clicks},
+        {"lists": "logged", "estimators": "list", **clicks},
     )
     backtests: tuple[dict[str, Any], ...] = (
         {"forward": True},

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.optimize import linprog
 
-from foreclick.optimization.constraints import Limits
+from foreclick.optimization.solvers import Limits
 
 Floats = NDArray[np.float64]
 
@@ -66,84 +65,32 @@ def some_exposure(rng: np.random.Generator, K: int) -> Floats:
     return [dcg, np.ones(K), some, zeros, ties, dcg * some][rng.integers(6)]
 
 
-def capped(clip: float, exposed: Floats) -> Floats:
-    """M P, where infinity times nothing is nothing: what was never shown says nothing."""
-    return np.where(exposed > 0, clip * np.where(exposed > 0, exposed, 1.0), 0.0)
-
-
 # --- the program ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Context:
-    """The cells of a context, and how much marginals expose them."""
-
-    w: Floats  # (G,)
-    cap: Floats  # (G,)
-    E: Floats  # (G, L · K)
-    shape: tuple[int, int]
-
-
-def best_of_marginals(contexts: list[Context]) -> float:
-    """max Σ w c over marginals h and c: c ≤ E h, 0 ≤ c ≤ cap, rows and columns of h at most 1.
-
-    Of all contexts together, as in the paper. No policy is worth more in any of them than its best
-    one, so policies with this sum are best in each.
-    """
-    gain, A, b, top = [], [], [], []
-    for context in contexts:
-        (L, K), G = context.shape, len(context.w)
-        one_item, one_position = np.eye(L).repeat(K, axis=1), np.tile(np.eye(K), L)
-        gain.append(np.append(np.zeros(L * K), context.w))
-        A.append(
-            np.block(
-                [
-                    [-context.E, np.eye(G)],
-                    [one_item, np.zeros((L, G))],
-                    [one_position, np.zeros((K, G))],
-                ]
-            )
-        )
-        b.append(np.append(np.zeros(G), np.ones(L + K)))
-        top.append(np.append(np.full(L * K, np.inf), context.cap))
-    found = linprog(
-        -np.concatenate(gain),
-        block_diag(*A),
-        np.concatenate(b),
-        bounds=[(0.0, most) for most in np.concatenate(top).tolist()],
-        options=_EXACT,
-    )
-    assert found.fun is not None, found.message
-    return -found.fun
-
-
 def best_of_lists(
-    w: Floats, cap: Floats, E: Floats, lists: NDArray[np.integer[Any]], L: int, limits: Limits
+    w: Floats, lists: NDArray[np.integer[Any]], L: int, limits: Limits
 ) -> float | None:
-    """The same over the masses of lists, within limits; uncapped cells count as they are."""
+    """The largest w · masses of lists within limits; None if no masses are within them."""
     m, K = lists.shape
-    free = np.isinf(cap)
-    direct = w[free] @ E[free]
-    w, cap, E = w[~free], cap[~free], E[~free]
-    G, h = len(w), marginals_of_each(lists, L)
-    A, b = [np.hstack([-E, np.eye(G), np.zeros((G, L * K))])], [np.zeros(G)]
+    h, A, b = marginals_of_each(lists, L), [], []
     for members, least in limits.groups:
         got = np.einsum("a,mak->m", members.astype(float), h)
-        A.append(np.concatenate([-got, np.zeros(G + L * K)])[None])
+        A.append(np.concatenate([-got, np.zeros(L * K)])[None])
         b.append(np.array([-least * K]))
     if limits.near is not None:
         production, change = limits.near
-        A.append(np.hstack([h.reshape(m, -1).T, np.zeros((L * K, G)), -np.eye(L * K)]))
+        A.append(np.hstack([h.reshape(m, -1).T, -np.eye(L * K)]))
         b.append(production.ravel())
-        A.append(np.concatenate([np.zeros(m + G), np.ones(L * K)])[None])
+        A.append(np.concatenate([np.zeros(m), np.ones(L * K)])[None])
         b.append(np.array([change * K]))
     found = linprog(
-        -np.concatenate([direct, w, np.zeros(L * K)]),
-        np.vstack(A),
-        np.concatenate(b),
-        np.concatenate([np.ones(m), np.zeros(G + L * K)])[None],
+        -np.concatenate([w, np.zeros(L * K)]),
+        np.vstack(A) if A else None,
+        np.concatenate(b) if b else None,
+        np.concatenate([np.ones(m), np.zeros(L * K)])[None],
         [1.0],
-        bounds=[(0.0, most) for most in [np.inf] * m + cap.tolist() + [np.inf] * (L * K)],
+        bounds=(0.0, None),
         options=_EXACT,
     )
     assert found.status in {0, 2}, found.message
@@ -174,13 +121,3 @@ def fullest_lists(
 def marginals_of_each(lists: NDArray[np.integer[Any]], L: int) -> Floats:
     """Shape (m, L, K): which item is where."""
     return np.where(lists[:, None, :] == np.arange(L)[None, :, None], 1.0, 0.0)
-
-
-def by_item(L: int, q: Floats) -> Floats:
-    """How much marginals expose items: Σ_k q_k h(a, k)."""
-    return np.asarray(np.kron(np.eye(L), q), dtype=np.float64)
-
-
-def earned(w: Floats, cap: Floats, H: Floats) -> float:
-    """Σ w min(H, cap)."""
-    return float(np.sum(w * np.minimum(H, cap)))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization.solvers import decode, greedy, to_marginals, transport
-from tests.optimization.oracle import capped, some_log
+from foreclick.optimization.solvers import Limits, decode, program
+from tests.optimization.oracle import some_log
 from tests.tries import tries
 
 
@@ -30,15 +30,8 @@ def test_lists_have_the_marginals():
     for _ in range(tries(300, 1_000)):
         log = some_log(rng)
         assert_decoded(log.shown)
-        y = greedy(log.rates[:, 0], capped(log.clip, log.shown @ log.q), log.q)
-        assert_decoded(to_marginals(y, log.q))
-
-
-def test_lists_have_the_marginals_of_linear_programs():
-    rng = np.random.default_rng(1)
-    for _ in range(tries(100, 300)):
-        log = some_log(rng)
-        assert_decoded(transport(log.rates * log.q, capped(log.clip, log.shown)))
+        near = Limits(np.zeros(log.shape, dtype=bool), near=(log.shown, float(rng.random())))
+        assert_decoded(program((log.rates * log.q).ravel(), near))
 
 
 def test_many_items_and_long_lists():

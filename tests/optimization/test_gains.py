@@ -24,17 +24,12 @@ SMALL = pa.table(
 
 
 def test_the_largest_gain_first_and_losses_last():
-    found = gains(SMALL, left=1.0)
+    found = gains(SMALL)
     assert found.columns == ("contexts", "changed", "records", "gain")
     assert found["contexts"] == [1, 2, 2, 1]  # 20 × 0.1 and 40 × 0.05 are alike
     assert found["changed"] == [1, 2, 0, 1]
     assert found["records"] == [10, 60, 20, 10]
     assert found["gain"] == pytest.approx([0.03, 0.04, 0, -0.01])
-
-
-def test_what_is_not_shown_gains_nothing():
-    found = gains(SMALL, left=0.5)
-    assert found["gain"] == pytest.approx([0.015, 0.02, 0, -0.005])
 
 
 def test_however_many_there_are_rows_are_few_and_add_up():
@@ -43,7 +38,7 @@ def test_however_many_there_are_rows_are_few_and_add_up():
     records = np.ceil(1e6 / np.arange(1, n + 1))
     sure = 0.5 + rng.normal(0, 1, n) ** 5 / 1e3
     columns = {"records": records, "production": np.full(n, 0.5), "sure": sure}
-    found = gains(pa.table({"why": [CHANGED] * n, **columns}), left=1.0)
+    found = gains(pa.table({"why": [CHANGED] * n, **columns}))
     assert len(found) <= 200
     assert sum(found["contexts"]) == n
     assert sum(found["records"]) == records.sum()
@@ -56,23 +51,22 @@ def test_however_many_there_are_rows_are_few_and_add_up():
 
 
 def test_nothing_at_all():
-    assert len(gains(SMALL.slice(0, 0), left=1.0)) == 0
-    found = gains(SMALL.slice(0, 1), left=1.0)
+    assert len(gains(SMALL.slice(0, 0))) == 0
+    found = gains(SMALL.slice(0, 1))
     assert found.to_dicts() == [{"contexts": 1, "changed": 0, "records": 10, "gain": 0}]
 
 
-@pytest.mark.parametrize("explore", [0.0, 0.2])
-def test_of_a_real_one(explore):
+def test_of_a_real_one():
     log = {
         "context": ["good"] * 400 + ["poor"] * 4,
         "items": [[1, 2], [2, 1]] * 202,
         "clicks": [[0, 1], [1, 0]] * 200 + [[1, 0], [1, 0]] * 2,
     }
-    best = fc.optimize(log, metrics="clicks@1", folds=2, explore=explore)
+    best = fc.optimize(log, metrics="clicks@1", folds=2)
     sure = {row["context"]: row["sure"] for row in best.contexts.to_pylist()}
     first, *others = best.gains
     assert (first["contexts"], first["changed"], first["records"]) == (1, 1, 400)
-    assert first["gain"] == pytest.approx((1 - explore) * (sure["good"] - 0.5) * 400 / 404)
+    assert first["gain"] == pytest.approx((sure["good"] - 0.5) * 400 / 404)
     assert [row["gain"] for row in others] == [0]
     assert "lists" not in best.shown  # one for each that is changed
     assert "naive" in best.shown

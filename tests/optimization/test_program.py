@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization.constraints import Limits, program
-from foreclick.optimization.solvers import decode, transport
+from foreclick.optimization.solvers import Limits, assign, decode, marginals, program
 from tests.optimization.oracle import (
     CLOSE,
     best_of_lists,
-    by_item,
-    capped,
-    earned,
     fullest_lists,
     marginals_of_each,
     no_limits,
@@ -51,17 +47,10 @@ def assert_kept(limits, h):
         assert set(np.unique(h)) <= {0.0, 1.0}
 
 
-def cells(rng, log, model):
-    """Worth, caps and how marginals expose cells; without a clip, some worth is negative."""
-    L, _ = log.shape
-    rates = log.rates - 0.3 if np.isinf(log.clip) else log.rates
-    free = np.isinf(log.clip) and rng.random() < 0.5  # else what was not shown counts for nothing
-    if model == "ip":
-        worth, E, exposed = (rates * log.q).ravel(), np.eye(rates.size), log.shown.ravel()
-    else:
-        worth, E, exposed = rates.mean(axis=1), by_item(L, log.q), log.shown @ log.q
-    cap = np.full(len(worth), np.inf) if free else capped(log.clip, exposed)
-    return (worth if free else np.maximum(worth, 0)), cap, E
+def worth_of(log, model):
+    """What each slot is worth; some of it is negative."""
+    rates = log.rates if model == "ip" else log.rates.mean(axis=1, keepdims=True)
+    return ((rates - 0.3) * log.q).ravel()
 
 
 @pytest.mark.parametrize("model", ["ip", "item"])
@@ -71,16 +60,16 @@ def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
     for _ in range(times):
         log = some_log(rng, items=5, positions=3)
         L, K = log.shape
-        limits, (w, cap, E) = some_limits(rng, log), cells(rng, log, model)
-        h = program(w, cap, E, limits)
+        limits, w = some_limits(rng, log), worth_of(log, model)
+        h = program(w, limits)
         lists = fullest_lists(L, K, limits.forbidden)
-        by_list = E @ marginals_of_each(lists, L).reshape(len(lists), -1).T
-        best = best_of_lists(w, cap, by_list, lists, L, limits)
+        by_list = marginals_of_each(lists, L).reshape(len(lists), -1) @ w
+        best = best_of_lists(by_list, lists, L, limits)
         assert (h is None) == (best is None)
         if h is not None:
             possible += 1
             assert_kept(limits, h)
-            assert earned(w, cap, E @ h.ravel()) == pytest.approx(best, abs=CLOSE)
+            assert w @ h.ravel() == pytest.approx(best, abs=CLOSE)
             shown, masses = decode(h)
             again = np.einsum("m,mak->ak", masses, marginals_of_each(shown, L))
             np.testing.assert_allclose(again, h, atol=1e-8)
@@ -100,22 +89,20 @@ def test_masses_of_lists_within_limits():
             continue
         if rng.random() < 0.3:
             lists[0, rng.integers(K)] = EMPTY
-        w, shown = rng.random(len(lists)), rng.dirichlet(np.ones(len(lists)))
-        cap = capped(log.clip, shown)
-        masses = program(w, cap, np.eye(len(lists)), limits, lists)
+        w = rng.random(len(lists))
+        masses = program(w, limits, lists)
         h = marginals_of_each(lists, L)
         fits = ~np.any((h > 0) & limits.forbidden, axis=(1, 2))
         best = None
         if fits.any():
-            exposure = np.eye(len(lists))[:, fits]
-            best = best_of_lists(w, cap, exposure, lists[fits], L, limits)
+            best = best_of_lists(w[fits], lists[fits], L, limits)
         assert (masses is None) == (best is None)
         if masses is not None:
             possible += 1
             assert masses.shape == (len(lists),)
             assert masses.sum() == pytest.approx(1)
             assert masses[~fits].sum() == 0
-            assert earned(w, cap, masses) == pytest.approx(best, abs=CLOSE)
+            assert w @ masses == pytest.approx(best, abs=CLOSE)
     assert possible > times / 3
 
 
@@ -126,8 +113,8 @@ def test_one_list_within_limits_is_the_best_of_all(model):
     for _ in range(times):
         log = some_log(rng, items=5, positions=3)
         L, K = log.shape
-        limits, (w, cap, E) = some_limits(rng, log, whole=True), cells(rng, log, model)
-        h = program(w, cap, E, limits)
+        limits, w = some_limits(rng, log, whole=True), worth_of(log, model)
+        h = program(w, limits)
         best = -np.inf
         for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
             fair = all(one[g].sum() >= least * K for g, least in limits.groups)
@@ -135,23 +122,24 @@ def test_one_list_within_limits_is_the_best_of_all(model):
                 np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K
             )
             if fair and near:
-                best = max(best, earned(w, cap, E @ one.ravel()))
+                best = max(best, float(w @ one.ravel()))
         assert (h is None) == (best == -np.inf)
         if h is not None:
             possible += 1
             assert_kept(limits, h)
-            assert earned(w, cap, E @ h.ravel()) == pytest.approx(best, abs=CLOSE)
+            assert w @ h.ravel() == pytest.approx(best, abs=CLOSE)
     assert possible > times / 3
 
 
-def test_without_limits_it_is_the_transport():
+def test_without_limits_it_is_the_best_list():
     rng = np.random.default_rng(8)
     for _ in range(50):
         log = some_log(rng)
-        w, cap = log.rates * log.q, capped(log.clip, log.shown)
-        h = program(w.ravel(), cap.ravel(), np.eye(w.size), no_limits(*log.shape))
+        w = log.rates * log.q
+        h = program(w.ravel(), no_limits(*log.shape))
         assert h is not None
-        assert earned(w, cap, h) == pytest.approx(earned(w, cap, transport(w, cap)), abs=CLOSE)
+        best = marginals(assign(w)[None], np.ones(1), len(w))
+        assert np.sum(w * h) == pytest.approx(np.sum(w * best), abs=CLOSE)
 
 
 def test_a_pinned_item_stays():
@@ -159,7 +147,7 @@ def test_a_pinned_item_stays():
     forbidden[2], forbidden[:, 1] = True, True
     forbidden[2, 1] = False
     worth = np.arange(12.0)[::-1]
-    h = program(worth, np.full(12, np.inf), np.eye(12), Limits(forbidden))
+    h = program(worth, Limits(forbidden))
     assert h is not None
     assert h[2].tolist() == [0, 1, 0]
     assert h.sum(axis=0).tolist() == [1, 1, 1]
@@ -167,8 +155,8 @@ def test_a_pinned_item_stays():
 
 def test_no_change_is_production():
     log = some_log(np.random.default_rng(9))
-    G, limits = log.shown.size, replace(no_limits(*log.shape), near=(log.shown, 0.0))
-    h = program(log.rates.ravel(), np.full(G, np.inf), np.eye(G), limits)
+    limits = replace(no_limits(*log.shape), near=(log.shown, 0.0))
+    h = program(log.rates.ravel(), limits)
     assert h is not None
     np.testing.assert_allclose(h, log.shown, atol=CLOSE)
 
@@ -176,4 +164,4 @@ def test_no_change_is_production():
 def test_limits_that_nobody_can_keep_to():
     both = ((np.array([True, False]), 0.6), (np.array([False, True]), 0.6))
     limits = replace(no_limits(2, 2), groups=both)
-    assert program(np.ones(4), np.ones(4), np.eye(4), limits) is None
+    assert program(np.ones(4), limits) is None

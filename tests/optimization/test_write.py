@@ -18,7 +18,7 @@ LOG = {
 
 @pytest.fixture(scope="module")
 def best() -> fc.Optimized:
-    return fc.optimize(LOG, metrics="clicks@3", explore=0.25, folds=1)
+    return fc.optimize(LOG, metrics="clicks@3", folds=1)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
@@ -78,7 +78,7 @@ def test_items_that_a_csv_file_would_change_are_refused(tmp_path, names, fits):
         "items": [names, names[::-1]] * 20,
         "clicks": [[1, 0], [0, 0]] * 20,
     }
-    best = fc.optimize(log, metrics="clicks@2", explore=0.25, folds=1)
+    best = fc.optimize(log, metrics="clicks@2", folds=1)
     path = tmp_path / "policy.csv"
     if not fits:
         with pytest.raises(SourceError, match=r"would not be read again as it is.*\.parquet"):

@@ -136,7 +136,7 @@ class Choice:
     metrics: Annotated[str | None, Parameter(name=["--metric", "-m"], metavar="METRIC")] = None
     """clicks@K, dcg@K, REWARD@K"""
     estimators: Annotated[str | None, Parameter(name=["--estimator", "-e"], metavar="NAME")] = None
-    """ladder-ip, ip, item, pbm, list or prefix"""
+    """ladder-ip, ip, item, pbm or list"""
     pessimism: Annotated[float | None, one(from_zero, "N")] = None
     """by how many standard errors click rates are lowered"""
 
@@ -147,12 +147,8 @@ class Constraints:
 
     max_change: Share = None
     """how much of a list may change, such as 20%"""
-    explore: Share = None
-    """how often production's own list is shown instead, such as 5%"""
     min_shown: Amount = None
     """show only what was shown so often before, at that position"""
-    max_lists: Count = None
-    """how many lists a context has at most"""
     deterministic: Flag = None
     """one list a context"""
 

@@ -18,6 +18,7 @@ from foreclick.policies import Lists
 from foreclick.questions.answers import line_of
 from foreclick.questions.evaluate import Evaluation
 from foreclick.results import Headline, Result, Value, format_value
+from foreclick.words import number_of
 
 _WHY = {
     UNSURE: "nothing is sure to be better",
@@ -61,8 +62,7 @@ class Optimized(Result):
         gains: where the gain comes from: contexts sorted by it, in 200 rows at most.
         contexts: an Arrow table, by context: why it was changed or not, its records, and what it
             earns and would earn. `naive` is the estimate of the new policy, `sure` the same after
-            pessimism, `se` its standard error, and `se_next` that after as many records again, of
-            the new policy; these two are of the ladder.
+            pessimism, and `se` its standard error by the ladder.
     """
 
     policy: Lists = field(kw_only=True, compare=False)
@@ -85,7 +85,7 @@ class Optimized(Result):
             worth = (format_value("value", row["production"]), format_value("value", row["value"]))
             line: tuple[str, ...] = (str(row["metric"]), "not judged", " → ".join(worth))
         else:
-            line = line_of(row, (), several=False)
+            line = line_of(row)
         title = f"The policy chosen by {row['estimator']}, against production"
         return Headline(title, (line,))
 
@@ -114,12 +114,11 @@ class Optimized(Result):
         write_rows(self.policy.table, path)
 
 
-_HALF = 0.5
 _STEPS = 5  # rows for gains that differ by a factor of e
 _MOST = 95  # rows of gains, and of losses: from the largest down to a 10⁸th of it
 
 
-def gains(contexts: pa.Table, left: float) -> Result:
+def gains(contexts: pa.Table) -> Result:
     """Contexts from the largest gain to the largest loss, those that gain alike in one row.
 
     A context gains its share of the records, times what its policy earns more than production,
@@ -128,7 +127,6 @@ def gains(contexts: pa.Table, left: float) -> Result:
 
     Args:
         contexts: `Optimized.contexts`.
-        left: how often the policy is shown, rather than production.
     """
     columns = ("contexts", "changed", "records", "gain")
     n, production, sure = (np.asarray(contexts[c]) for c in ("records", "production", "sure"))
@@ -145,7 +143,7 @@ def gains(contexts: pa.Table, left: float) -> Result:
     count, records, gained = (sums(number, of, len(alike)) for of in (np.ones(len(n)), n, gain))
     # The largest gain first, and of those that gain nothing, the changed ones.
     order = np.lexsort((1 - alike[:, 2], -gained / count))
-    rows = np.stack([count, count * alike[:, 2], records, gained * left / n.sum()], axis=1)
+    rows = np.stack([count, count * alike[:, 2], records, gained / n.sum()], axis=1)
     kinds = (int, int, float, float)
     named = (
         {c: kind(of) for c, kind, of in zip(columns, kinds, row, strict=True)}
@@ -155,11 +153,7 @@ def gains(contexts: pa.Table, left: float) -> Result:
 
 
 def summary(
-    contexts: pa.Table,
-    judged: Evaluation | None,
-    names: tuple[str, str],
-    explore: float,
-    folds: int,
+    contexts: pa.Table, judged: Evaluation | None, names: tuple[str, str], folds: int
 ) -> tuple[dict[str, Value], list[str]]:
     """What all contexts earn together, by the naive estimate and honestly: one row, and words.
 
@@ -167,7 +161,6 @@ def summary(
         contexts: see `Optimized`.
         judged: how the policies of folds were judged, if they were.
         names: of the estimator and the metric.
-        explore: how often production is shown.
         folds: how many there are.
     """
     n = np.asarray(contexts["records"])
@@ -179,21 +172,14 @@ def summary(
     # Where no fold has a sure improvement, nothing was judged, and production would stay.
     honest: dict[str, Value] = {"value": naive if folds == 1 else production}
     honest |= judged.to_dicts()[0] if judged else {}
-    start = float(honest.get("production", production) or 0.0)
-
-    def mixed(column: str) -> Value:
-        """Of the policy where it is shown, and of production where that is explored."""
-        value, same = honest.get(column), start if column in ("value", "low", "high") else 0.0
-        return None if value is None else (1 - explore) * float(value) + explore * same
-
     paired = ("change", "change_low", "change_high", "lift", "lift_low", "lift_high")
     row: dict[str, Value] = {
         "estimator": names[0],
         "metric": names[1],
-        **{column: mixed(column) for column in ("value", "se", "low", "high")},
-        "naive": (1 - explore) * naive + explore * production,
+        **{column: honest.get(column) for column in ("value", "se", "low", "high")},
+        "naive": naive,
         "production": production,
-        **{column: mixed(column) for column in paired},
+        **{column: honest.get(column) for column in paired},
         "covered": honest.get("covered"),
         "contexts": contexts.num_rows,
         "changed": changed,
@@ -207,32 +193,24 @@ def summary(
         for one in sorted(reasons, key=lambda one: -one["counts"])
         if one["values"] != CHANGED
     )
-    notes = [
-        f"{row['changed']:,} of {row['contexts']:,} contexts get a new policy." + "".join(stay)
-    ]
+    notes = [f"{changed:,} of {contexts.num_rows:,} contexts get a new policy." + "".join(stay)]
     if judged is not None:
         value = "nothing" if row["value"] is None else f"{float(row['value']):.4g}"
         notes.append(
-            f"The estimate that it was chosen by says {row['naive']:.4g}; records that had no say "
-            f"in it say {value}, and production earns {row['production']:.4g}."
+            f"The estimate that it was chosen by says {naive:.4g}; records that had no say in it "
+            f"say {value}, and production earns {production:.4g}."
         )
-        notes += [("Without exploring: " if explore else "") + note for note in judged.notes]
+        notes += judged.notes
     elif folds == 1:
         notes.append(
             "The policy was not judged by records of its own, so value is the naive one, which "
             "flatters. Use folds=2."
         )
-    elif row["changed"]:
+    elif changed:
+        part = "Half of the log" if folds == 2 else f"{folds - 1} of {folds} parts of the log"
+        verb = "is" if folds == 2 else "are"
         notes.append(
-            "Parts of the log alone are sure of nothing, so there is nothing to judge, and "
-            "value is production's. More records would tell."
-        )
-    now, then = (np.asarray(contexts[c].fill_null(0.0)) for c in ("se", "se_next"))
-    if explore and now.any():
-        left = then[now > 0] / now[now > 0]
-        notes.append(
-            f"Production is shown {explore:.0%} of the time. As many records again would shrink "
-            f"the standard errors of the changed contexts to {left.mean():.0%} on average, and "
-            f"those of {np.sum(left < _HALF):,} to less than half: column se_next of `contexts`."
+            f"{part} {verb} too small to find an improvement, so this policy was not tested, and "
+            f"value is production's. Next: log {number_of(float(n.sum()), 'more record')}."
         )
     return row, notes

@@ -1,151 +1,151 @@
-"""Policies of one context that maximise an estimate without further constraints, and their lists.
+"""The list, or the policy, of one context that is worth most, and the lists of a policy.
 
-In one context an estimate is Σ_g w_g min(H_g, cap_g): w_g ≥ 0 is the click rate of cell g, H_g how
-much the policy exposes it, and cap_g = M · P_g as much as the log vouches for. All positions are
-filled whenever there are items enough.
+Without constraints on probabilities the best policy is one list, an assignment of items to
+positions; within them it is a linear program over the probability of each item at each position, or
+of each of some lists. All positions are filled whenever there are items enough.
 
 References:
     G. Birkhoff, "Tres observaciones sobre el algebra lineal", Univ. Nac. Tucumán Rev. A 5 (1946):
     from marginals to lists.
-    J. Edmonds, "Submodular functions, matroids, and certain polyhedra", Combinatorial Structures
-    and Their Applications (1970): the greedy algorithm.
-    A. W. Marshall, I. Olkin and B. C. Arnold, "Inequalities: Theory of Majorization and Its
-    Applications", 2nd ed. (2011), 2.B: from a majorised vector to a doubly stochastic matrix.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints
-from foreclick.optimization.constraints import TINY, maximise
+from foreclick.errors import ForeclickError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# Differences of exposures below this, relative to all exposure, come from rounding.
-_ROUNDING = 1e-13
+TINY = 1e-12  # Probabilities up to this come from rounding
 
 _ROUNDED = 1e-9  # Sums of marginals are right up to this; solvers of linear programs round
+_IMPOSSIBLE = 1e6  # What a slot of no probability costs: more than all logarithms of a list
+_INFEASIBLE = 2  # a status of `milp`
+_LARGEST = 1e4
+# HiGHS errs by up to 1e-7, in what whole lists gain by 1e-6, whatever the scale: so it is given
+# gains of up to `_LARGEST`, and probabilities in units of `_UNIT`.
+_UNIT = 1e-4
 
-# What a slot of no probability costs: more than all logarithms of a list together.
-_IMPOSSIBLE = 1e6
+# Rows of a program, low ≤ matrix · x ≤ high: a sparse matrix, and the same bounds for all rows.
+_Rows = tuple[Any, float, float]
 
 
-def knapsack(worth: ArrayLike, cap: ArrayLike) -> Floats:
-    """The masses of lists that are worth most, where only so much of each list counts.
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What a policy must keep to in a context with L items and K positions.
 
-    By falling worth, each list is given as much as counts, until the masses sum to 1. Where caps
-    leave mass over, the best list takes it: it earns nothing there, nor would it elsewhere.
+    Attributes:
+        forbidden: Shape (L, K): which items must not be where. A banned item is forbidden
+            everywhere; of a pinned one, all else in its row and in its column is.
+        groups: Each has members, shape (L,), and the least share of all slots that they get.
+        near: Production's marginals, shape (L, K), and the share of slots that may differ from
+            them: Σ (h − production)⁺ ≤ share · K.
+        whole: One list only, all the time.
+    """
+
+    forbidden: Bools
+    groups: tuple[tuple[Bools, float], ...] = ()
+    near: tuple[Floats, float] | None = None
+    whole: bool = False
+
+
+def program(worth: ArrayLike, limits: Limits, lists: Ints | None = None) -> Floats | None:
+    """The policy that is worth most within limits.
+
+    What is chosen, v, is the probability of every item at every position (as many positions are
+    filled as the forbidden slots allow), or of every list if some are given.
 
     Args:
-        worth: Shape (n,): the mean reward of each list.
-        cap: Shape (n,): how much of its mass counts; may be infinite.
+        worth: Shape (V,): what each is worth. V is L · K, items before positions, or the number of
+            lists.
+        limits: What the policy must keep to.
+        lists: Shape (m, K): items by index, `EMPTY` (-1) for a hole.
 
     Returns:
-        Shape (n,).
+        The marginals, shape (L, K), or the masses of the lists, shape (m,); None if no policy
+        keeps to the limits.
 
     Examples:
-        >>> knapsack([0.2, 0.5, 0.1], [0.6, 0.7, 0.9]).round(9).tolist()
-        [0.3, 0.7, 0.0]
+        >>> banned = Limits(forbidden=np.array([[True, True], [False, False], [False, False]]))
+        >>> program([3, 1.5, 2, 1, 1, 0.5], banned).tolist()
+        [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     """
-    order = np.argsort(-np.asarray(worth, dtype=np.float64), kind="stable")
-    so_far = np.minimum(np.cumsum(np.minimum(cap, 1.0)[order]), 1.0)
-    masses: Floats = np.empty(len(order))
-    masses[order] = np.diff(so_far, prepend=0.0)
-    masses[order[0]] += 1.0 - so_far[-1]
-    return masses
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+    from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
+
+    gain, (items, positions) = np.asarray(worth, dtype=np.float64), limits.forbidden.shape
+    # The matrix that makes marginals, items before positions, of v; and rows that v keeps to.
+    if lists is None:
+        slots = sparse.eye_array(items * positions, format="csr")
+        filled = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0))
+        rows: list[_Rows] = [
+            (sparse.kron(sparse.eye_array(items), np.ones((1, positions))), -np.inf, 1.0),
+            (sparse.kron(np.ones((1, items)), sparse.eye_array(positions)), -np.inf, 1.0),
+            (sparse.csr_array(np.ones((1, items * positions))), filled, filled),
+        ]
+    else:
+        which, position = np.nonzero(lists != EMPTY)
+        slot, size = lists[which, position] * positions + position, (items * positions, len(lists))
+        slots = sparse.csr_array((np.ones(len(slot)), (slot, which)), shape=size)
+        rows = [(sparse.csr_array(np.ones((1, len(lists)))), 1.0, 1.0)]
+    for members, least in limits.groups:
+        theirs = sparse.csr_array(np.repeat(members, positions)[None].astype(np.float64))
+        rows.append((theirs @ slots, least * positions, np.inf))
+    top, chosen = np.where(slots.T @ limits.forbidden.ravel() > 0, 0.0, 1.0), slots.shape[1]
+    if limits.near is not None:
+        # Slots that stay as in production, min(h, π), are numbers of their own, and earn nothing.
+        shown = np.flatnonzero(limits.near[0])
+        none = sparse.csr_array((1, len(shown)))
+        rows = [
+            (sparse.hstack([matrix, sparse.vstack([none] * matrix.shape[0])]), low, high)
+            for matrix, low, high in rows
+        ]
+        stays = sparse.hstack([slots[shown], -sparse.eye_array(len(shown))])
+        differ = np.append(slots.sum(axis=0), np.full(len(shown), -1.0))
+        rows = [(stays, 0.0, np.inf), *rows]
+        rows.append((sparse.csr_array(differ[None]), -np.inf, limits.near[1] * positions))
+        gain = np.append(gain, np.zeros(len(shown)))
+        top = np.append(top, limits.near[0].ravel()[shown])
+    x = _maximise(gain, top, rows, whole=chosen if limits.whole else 0)
+    if x is None:
+        return None
+    return x[:chosen].reshape(items, positions) if lists is None else x[:chosen]
 
 
-def greedy(worth: ArrayLike, cap: ArrayLike, q: ArrayLike) -> Floats:
-    """The exposures of items that are worth most.
+def _maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> Floats | None:
+    """The x from 0 to `top` for which gain · x is largest, or None if none keeps to the rows.
 
-    Exposures y are those of a policy if no j items have more than the j most exposed positions:
-    y(S) ≤ Q_|S| with Q_j the sum of the j largest q. Q is concave, so this is a polymatroid, caps
-    or not, and giving each item in turn, by falling worth, as much as it can take is optimal:
-
-        y_a = min(cap_a, min_j (Q_{j+1} − B_j)),    B_j = the j largest exposures given so far.
-
-    Items that are worth nothing are given theirs too, up to their caps: what must be shown in any
-    case is better shown as the log did.
-
-    Args:
-        worth: Shape (L,): click rates.
-        cap: Shape (L,): how much of an item's exposure counts; may be infinite.
-        q: Shape (K,): the exposure of each position.
-
-    Returns:
-        Shape (L,): exposures, at most `cap`; `to_marginals` makes marginals of them.
-
-    Examples:
-        >>> greedy([0.2, 0.5, 0.1], [1.0, 0.4, 1.0], [1.0, 0.5]).round(9).tolist()
-        [1.0, 0.4, 0.1]
+    The first `whole` numbers of x are whole.
     """
-    most, exposures = np.asarray(cap, dtype=np.float64), np.zeros(len(np.asarray(worth)))
-    reach = np.cumsum(np.sort(np.asarray(q, dtype=np.float64))[::-1])
-    # The K largest exposures so far, falling: beyond them Q does not grow, and `left` binds.
-    left, largest = float(reach[-1]), np.zeros(len(reach))
-    for a in np.argsort(-np.asarray(worth, dtype=np.float64), kind="stable"):
-        room = (reach - np.cumsum(np.append(0.0, largest[:-1]))).min()
-        exposures[a] = max(min(most[a], left, room), 0.0)
-        left -= exposures[a]
-        largest = -np.sort(-np.append(largest, exposures[a]))[:-1]
-        if not left:
-            break
-    return exposures
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import
 
-
-def to_marginals(y: ArrayLike, q: ArrayLike) -> Floats:
-    """Marginals of a policy that exposes each item by at least y.
-
-    Sorted by y, item j starts at position j. Going down the list, an item that has too little is
-    swapped, a share of the time, with the last one above it that has too much (T-transforms): there
-    is one, as the first j items never ask for more than the first j positions have. As y_j ≥ y_k,
-    what j has and k has not, x_j − x_k, is at least what j has too much and k too little together;
-    so the share is never above 1/2, neither passes its y, and after each swap one of them is right
-    for good.
-
-    What y leaves over stays with the items that it asks most for; of equal ones, with the first.
-    With fewer items than positions, the least exposed positions stay empty.
-
-    Args:
-        y: Shape (L,): exposures that a policy can have, such as those of `greedy`.
-        q: Shape (K,): the exposure of each position.
-
-    Returns:
-        h, shape (L, K): h q ≥ y. Columns sum to 1, and rows to at most 1, if L ≥ K.
-
-    Examples:
-        >>> to_marginals([1.0, 0.4, 0.1], [1.0, 0.5]).round(9).tolist()
-        [[1.0, 0.0], [0.0, 0.8], [0.0, 0.2]]
-    """
-    wanted, exposed = np.asarray(y, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    items = np.argsort(-wanted, kind="stable")
-    positions = np.argsort(-exposed, kind="stable")[: len(wanted)]
-    x, falling = np.zeros(len(wanted)), wanted[items]
-    x[: len(positions)] = exposed[positions]
-    shares = np.eye(len(x), len(positions))
-    now, over, tiny = x.tolist(), (x - falling).tolist(), _ROUNDING * float(x.sum())
-    givers: list[int] = []
-    for k in np.flatnonzero(np.abs(x - falling) > tiny).tolist():
-        if over[k] > 0:
-            givers.append(k)
-            continue
-        while givers and over[k] < -tiny:
-            j = givers[-1]
-            step = min(over[j], -over[k])
-            moved = step / (now[j] - now[k]) * (shares[k] - shares[j])
-            shares[j] += moved
-            shares[k] -= moved
-            now[j], now[k] = now[j] - step, now[k] + step
-            over[j], over[k] = over[j] - step, over[k] + step
-            if over[j] <= tiny:
-                givers.pop()
-    h = np.zeros((len(wanted), len(exposed)))
-    h[np.ix_(items, positions)] = shares
-    return h
+    unit = 1.0 if whole else _UNIT
+    heights = [matrix.shape[0] for matrix, _, _ in rows]
+    low, high = np.repeat([(low, high) for _, low, high in rows], heights, axis=0).T / unit
+    found = milp(
+        gain * (-_LARGEST / (float(np.abs(gain).max(initial=0.0)) or 1.0)),
+        integrality=(np.arange(len(gain)) < whole).astype(np.int64),
+        bounds=Bounds(0.0, top / unit),
+        constraints=LinearConstraint(
+            sparse.vstack([matrix for matrix, _, _ in rows], format="csc"), low, high
+        ),
+        # Programs are small: solving them at once is faster than making them smaller first.
+        options={"mip_rel_gap": 0.0, "presolve": whole > 0},
+    )
+    if found.status == _INFEASIBLE:
+        return None
+    if found.x is None:
+        raise ForeclickError(f"HiGHS found no policy: {found.message}")
+    x = np.clip(found.x * unit, 0.0, top)
+    x[:whole] = np.round(x[:whole])
+    return np.where(x > TINY, x, 0.0)
 
 
 def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:
@@ -257,47 +257,3 @@ def decode(h: ArrayLike) -> tuple[Ints, Floats]:
     mass = np.array(masses)
     order = np.argsort(-mass, kind="stable")
     return who[np.array(lists)[order]], mass[order] / mass.sum()
-
-
-def transport(worth: ArrayLike, cap: ArrayLike) -> Floats:
-    """Marginals that are worth most, where only so much of each item at each position counts.
-
-    max Σ w_ak min(h_ak, cap_ak): a transportation problem, and an assignment if no cap binds.
-    Slots that caps leave over earn nothing; the items that are shown most take them, by the
-    north-west corner rule: what rows and columns lack is laid out along a line each, and an item
-    takes of a position where their stretches overlap.
-
-    Args:
-        worth: Shape (L, K): at least 0.
-        cap: Shape (L, K): may be infinite.
-
-    Returns:
-        h, shape (L, K): columns sum to 1, and rows to at most 1, if L ≥ K; else the other way.
-
-    Examples:
-        >>> transport([[0.5, 0.4], [0.3, 0.1]], [[0.2, 1.0], [1.0, 1.0]]).round(9).tolist()
-        [[0.0, 1.0], [1.0, 0.0]]
-    """
-    from scipy import sparse  # noqa: PLC0415 - slow to import
-
-    room = np.minimum(cap, 1.0)
-    value = np.where(room > 0, worth, 0.0)
-    best = marginals(assign(value)[None], np.ones(1), len(value))
-    if np.all((best == 0) | (room >= 1) | (value == 0)):
-        return best
-    item, position = np.nonzero(value)
-    # Each slot is in the sum of its row and in that of its column.
-    sums = np.stack([item, len(value) + position], axis=1).ravel()
-    ends = 2 * np.arange(len(item) + 1)
-    matrix = sparse.csc_array((np.ones(len(sums)), sums, ends), shape=(sum(value.shape), len(item)))
-    h = np.zeros_like(value)
-    rows = [(matrix, -np.inf, 1.0)]
-    h[item, position] = maximise(value[item, position], room[item, position], rows)
-    order = np.argsort(-h.sum(axis=1), kind="stable")
-    items = np.cumsum(np.maximum(1.0 - h[order].sum(axis=1), 0.0))
-    positions = np.cumsum(np.maximum(1.0 - h.sum(axis=0), 0.0))
-    ends = np.minimum(items[:, None], positions)
-    starts = np.maximum(np.append(0.0, items[:-1])[:, None], np.append(0.0, positions[:-1]))
-    more = ends - starts
-    h[order] += np.where(more > TINY, more, 0.0)
-    return h

@@ -135,25 +135,19 @@ class Solving:
         return choices, _Lists(*(np.concatenate(of) for of in zip(*new, strict=True)))
 
     def _with_production(self, counts: Counts, new: _Lists) -> tuple[_Lists, Bools]:
-        """New lists, and production's where it stays or is explored; and which contexts changed.
+        """New lists, and production's where it stays; and which contexts changed.
 
         Lists come by context, the likeliest first.
         """
-        explore = self.solver.constraints.explore
         changed = np.zeros(len(counts.contexts), dtype=np.bool_)
         changed[new.context] = True
         n = counts.list_n.sum(axis=0)
         records = sums(counts.list_context, n, len(changed))
-        kept = (n > 0) & (~changed[counts.list_context] if not explore else True)
-        context = counts.list_context[kept]
-        share = np.where(changed[context], explore, 1.0) * n[kept] / records[context]
+        stays = (n > 0) & ~changed[counts.list_context]
+        context = counts.list_context[stays]
+        mass = np.concatenate([n[stays] / records[context], new.mass])
         context = np.concatenate([context, new.context])
-        pairs = np.concatenate([counts.lists[kept], new.pairs])
-        mass = np.concatenate([share, (1 - explore) * new.mass])
-        if explore:  # equal lists as one
-            keys = np.column_stack([context, pairs])
-            keys, number = np.unique(keys, axis=0, return_inverse=True)
-            context, pairs, mass = keys[:, 0], keys[:, 1:], sums(number, mass, len(keys))
+        pairs = np.concatenate([counts.lists[stays], new.pairs])
         order = np.lexsort((*pairs.T[::-1], -mass, context))
         return _Lists(context[order], pairs[order], mass[order]), changed[context[order]]
 
@@ -176,21 +170,12 @@ class Solving:
             values = [getattr(choice, name) for choice in choices.values()]
             columns[name] = pa.array(values, pa.float64())
         lists = np.bincount(new.context, minlength=len(slots.records))[x]
-        solver, se = self.solver, np.zeros((2, len(slots.records)))
-        if rates is not None and solver.ladder is not None:
-            # Errors of the ladder's estimates, now, and after as many records again.
-            k, explore = len(solver.theta), solver.constraints.explore
-            h = marginals(new.pairs, new.mass, len(slots.n))
-            shown = slots.n.copy()  # what lies below the metric's depth is as before
-            shown[:, :k] *= explore
-            shown[:, :k] += (1 - explore) * slots.records[slots.owner][:, None] * h
-            more = (slots.n + shown, slots.c + shown * rates.rate, 2 * slots.records)
-            then = solver.ladder.rates(SlotCounts(slots.owner, *more))
-            for number, off in enumerate((rates.variance, then.variance)):
-                of_item = ((h * solver.theta) ** 2 * off[:, :k]).sum(axis=1)
-                se[number] = np.sqrt(sums(slots.owner, of_item, len(slots.records)))
-        for name, off in zip(("se", "se_next"), se, strict=True):
-            columns[name] = pa.array(off[x], mask=(lists == 0) | (rates is None))
+        solver, se = self.solver, np.zeros(len(slots.records))
+        if rates is not None:  # errors of the ladder's estimates
+            depth, h = len(solver.theta), marginals(new.pairs, new.mass, len(slots.n))
+            of_item = ((h * solver.theta) ** 2 * rates.variance[:, :depth]).sum(axis=1)
+            se = np.sqrt(sums(slots.owner, of_item, len(slots.records)))
+        columns["se"] = pa.array(se[x], mask=(lists == 0) | (rates is None))
         return pa.table(columns | {"lists": pa.array(lists, pa.int64())})
 
 

@@ -19,8 +19,7 @@ from foreclick.learn.curves import with_curves
 from foreclick.learn.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.optimization.constraints import Constraints
-from foreclick.optimization.context import Solver
+from foreclick.optimization.context import Constraints, Solver
 from foreclick.optimization.counts import Folds, counts_of
 from foreclick.optimization.rates import LadderRates
 from foreclick.optimization.result import Chosen, Optimized, gains, summary
@@ -52,9 +51,7 @@ def optimize(
     banned: Iterable[Hashable] | TableLike | None = None,
     at_least: Iterable[tuple[Iterable[Hashable], float]] = (),
     lists: TableLike | None = None,
-    max_lists: int | None = None,
     deterministic: bool = False,
-    explore: float = 0.0,
     judge: EstimatorLike = "ladder",
     folds: int = 2,
     confidence: float = 0.95,
@@ -73,8 +70,7 @@ def optimize(
         metrics: what is to be large. Lists are as long as it counts, or as those of the log.
         estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
             an item earns at a position), or one of the paper's with a cell of items, positions or
-            lists: "ip", "item", "pbm", "list", "prefix", a `ClickModel` of that kind, or one of
-            these as a `Weighted` with a clip.
+            lists: "ip", "item", "pbm", "list", or a `ClickModel` of that kind.
         pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
         min_shown: how often an item must have been shown (at the position, if the estimator tells
             positions apart; the list, by "list") to be shown.
@@ -90,10 +86,7 @@ def optimize(
         lists: which lists there are to choose from: "logged" for those of the log, or a table of
             `context` and `items`; contexts that it leaves out stay as they are. By default, every
             order of a context's items.
-        max_lists: how many lists a context has at most.
         deterministic: one list a context.
-        explore: how often production's own list is shown instead, so that the next log still sees
-            what this one saw.
         judge: the estimator that says what the policy is worth.
         folds: in how many parts the records are. More choose by more records, and judge by fewer.
             1: the policy is not judged, and `value` is the naive one.
@@ -113,11 +106,6 @@ def optimize(
     """
     what, by = _chosen_by(metrics, estimators)
     groups = tuple(at_least)
-    if explore and (pinned is not None or banned is not None or groups):
-        raise PolicyError(
-            "explore= shows production's own lists, which need not keep to pinned=, banned= and "
-            "at_least=. Leave one of them out."
-        )
     tally, notes = settle(log)
     check_metrics(tally.shape, [what])
     (by,), assumed = with_curves(tally, [by], [what])
@@ -125,10 +113,9 @@ def optimize(
     constraints = replace(
         _named_constraints(tally, depth, pinned, banned, groups),
         max_change=max_change,
-        max_lists=1 if deterministic else max_lists,
+        deterministic=deterministic,
         min_shown=min_shown,
         fallback=fallback,
-        explore=explore,
     )
     by_list = lists is not None or (isinstance(by, Weighted) and by.model.over_lists)
     given = None
@@ -140,12 +127,12 @@ def optimize(
         parts = Folds(batches, folds)
         cell, theta, p, ladder = "ip", np.array(what.theta[:depth]), (1.0,) * depth, None
         if isinstance(by, Ladder):
-            fit, clip = production_prior(batches, by, what.reward), math.inf
+            fit = production_prior(batches, by, what.reward)
             ladder = LadderRates(fit, production_covariance(batches, fit))
         else:
-            model, p, clip = by.model, by.model.examined(depth), by.clip[0] if by.clip else math.inf
+            model, p = by.model, by.model.examined(depth)
             cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
-        solver = Solver(cell, theta, theta * np.array(p), clip, ladder, pessimism, constraints)
+        solver = Solver(cell, theta, theta * np.array(p), ladder, pessimism, constraints)
         solving = Solving(solver, folds, by_list)
         counts = counts_of(parts, what.reward, depth, by_list=by_list, given=given)
 
@@ -164,14 +151,14 @@ def optimize(
         notes = [*notes, *assumed]
         if ladder is not None:
             notes += drift_of(batches, what.reward, ladder.fit.theta.p).notes()
-    row, words = summary(contexts, judged, (by.name, what.name), explore, folds)
+    row, words = summary(contexts, judged, (by.name, what.name), folds)
     return Optimized(
         (row,),
         tuple(row),
         (*notes, *words),
         policy=Chosen(policy, items=numbered(ITEM, depth)),
         evaluation=judged,
-        gains=gains(contexts, 1 - explore),
+        gains=gains(contexts),
         contexts=contexts,
     )
 
@@ -190,11 +177,11 @@ def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | 
         raise ModelError(f"estimators={estimators!r}: a policy is the best by one of them.")
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
         return what, by if by.top == "ip" else Ladder("ip", by.examination)
-    if callable(by.model.cell) or not by.model.sees_items or len(by.clip or ()) > 1:
+    cell, clips = by.model.cell, by.clip or (math.inf,)
+    if callable(cell) or cell == "prefix" or not by.model.sees_items or clips != (math.inf,):
         raise ModelError(
-            f"{by.name!r} cannot choose a policy: it needs one clip, and a cell of 'item', of "
-            "'item' and 'position', 'list' or 'prefix'. Use 'ladder-ip', 'ip', 'item', 'pbm' or "
-            "'list'."
+            f"{by.name!r} cannot choose a policy: it needs a cell of 'item', of 'item' and "
+            "'position', or 'list', and no clip. Use 'ladder-ip', 'ip', 'item', 'pbm' or 'list'."
         )
     return what, by
 

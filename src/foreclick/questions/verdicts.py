@@ -37,7 +37,7 @@ from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
 from foreclick.estimate.sums import Unseen
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.results import format_value, span
-from foreclick.words import number_of
+from foreclick.words import about
 
 IntervalKind = Literal["sampling", "anytime"]
 """Whether an interval holds at one look at the log, or at all looks together."""
@@ -504,7 +504,7 @@ def _why_open(e: Evidence, min_effect: float) -> str:
     if left > 0 and width < _HOPELESS * left:
         times = max((width / left) ** 2, _SOME_MORE)
         more, what = (times - 1) * (e.periods or e.records), "period" if e.periods else "record"
-        size = "more" if math.isinf(more) else f"about {number_of(_rounded(more), f'more {what}')}"
+        size = "more" if math.isinf(more) else f"about {about(more)} more {what}s"
         worth = f"whether that is {format_value('share', min_effect)} of production"
         return (
             f"{changes}, which leaves {worth if min_effect else 'it'} open. Next: log {size}; they "
@@ -526,17 +526,11 @@ def _next_trial(e: Evidence, min_effect: float) -> str:
     if e.varies is None or not e.production:
         return "Next: show the candidate to some users; fc.explore says to how many."
     margin = inference.margins(e.confidence, _POWER)
-    lists = _rounded(inference.sample_size(e.varies, effect * e.production, margin))
+    lists = about(inference.sample_size(e.varies, effect * e.production, margin))
     return (
-        f"Next: show the candidate in about {lists:,} lists, which tells a change of "
+        f"Next: show the candidate in about {lists} lists, which tells a change of "
         f"{format_value('share', effect)}; fc.explore plans it."
     )
-
-
-def _rounded(count: float) -> int:
-    """A count up to two digits, from above."""
-    unit = int(10 ** max(math.floor(math.log10(max(count, 1.0))) - 1, 0))
-    return math.ceil(round(count / unit, 6)) * unit
 
 
 def _span(e: Evidence) -> str:

@@ -7,8 +7,8 @@ from itertools import accumulate
 from typing import Any
 
 from foreclick.errors import ReportError
+from foreclick.optimization.explore import Explored
 from foreclick.optimization.result import Optimized
-from foreclick.planning.explore import Explored
 from foreclick.questions import verdicts
 from foreclick.questions.answers import answering_of, is_blind
 from foreclick.questions.backtest import Backtest

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from foreclick.inference import margins, sample_size
-from foreclick.planning.plan import Traffic
+from foreclick.optimization.traffic import Traffic
 
 
 def apart(candidate, production, weight, most=0.5):

@@ -168,7 +168,7 @@ def test_the_answer_comes_first(site, log):
     plan = fc.explore(log, site.policy, min_effect=0.1)
     said = str(plan)
     assert said.startswith("Show the candidate to 10.0% of the traffic for ")
-    assert f"{math.ceil(plan.records):,} records" in plan.title
+    assert "about 825 of 8,250 lists" in plan.title
     assert "A/B test" in said
     assert plan["context"][-1] == "2 others"
     assert sum(plan["part"]) == pytest.approx(1)
@@ -177,7 +177,7 @@ def test_the_answer_comes_first(site, log):
 
 
 def test_the_policy_is_production_with_a_little_of_the_candidate(site, log, monkeypatch):
-    monkeypatch.setattr("foreclick.planning.explore.ROWS", CONTEXTS)
+    monkeypatch.setattr("foreclick.optimization.explore.ROWS", CONTEXTS)
     plan = fc.explore(log, site.policy, min_effect=0.1)
     share = dict(zip(plan["context"], plan["share"], strict=True))
     rows = plan.policy.table.to_pylist()
@@ -209,7 +209,7 @@ def test_a_production_of_your_own(site, log):
 
 
 def test_contexts_without_a_list_stay_as_they_are(site, log, monkeypatch):
-    monkeypatch.setattr("foreclick.planning.explore.ROWS", CONTEXTS)
+    monkeypatch.setattr("foreclick.optimization.explore.ROWS", CONTEXTS)
     some = {"context": np.arange(4), "items": site.candidate[:4].tolist()}
     with pytest.raises(PolicyError, match="missing='production'"):
         fc.explore(log, some)

@@ -19,8 +19,8 @@ from foreclick.estimators import parse_estimators
 from foreclick.inference import margins, sample_size
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
+from foreclick.optimization.traffic import Arms, Traffic, read_arms
 from foreclick.options import Number, choice, verb
-from foreclick.planning.plan import Arms, Traffic, read_arms
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.question import Clusters, Question
 from foreclick.questions.evaluate import Evaluation, evaluate
@@ -28,7 +28,7 @@ from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
-from foreclick.words import number_of
+from foreclick.words import about, number_of
 
 SHARE = 0.1
 """Of all traffic, that is shown the candidate unless another is asked for."""
@@ -210,10 +210,12 @@ def explore(
         title = "Production earns nothing, so there is no share of it to tell."
     else:
         later = f", and not yet of {min_effect:.2%}" if told > min_effect * _MORE else ""
-        size = "no number of" if math.isinf(records) else f"{math.ceil(records):,}"
+        size = "no number of lists is enough"
+        if math.isfinite(records):
+            size = f"about {about(float(q @ dealt) * records, 3)} of {about(records, 3)} lists"
         title = (
-            f"Show the candidate to {q @ dealt:.1%} of the traffic for "
-            f"{'' if took is None else _days(took) + ', '}{size} records: that tells a change of "
+            f"Show the candidate to {q @ dealt:.1%} of the traffic"
+            f"{'' if took is None else f' for {_days(took)}'}: {size}. That tells a change of "
             f"{told:.2%} in {what.name} from none, {power:.0%} of the time at {confidence:.0%} "
             f"confidence{later}."
         )

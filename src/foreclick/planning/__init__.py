@@ -1,1 +1,0 @@
-"""What to show next, so that a change can be told."""
