@@ -591,7 +591,6 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"estimators": "prefix"}, ModelError, "cannot choose a policy"),
         ({"estimators": fc.Weighted("ip", clip=2)}, ModelError, "and no clip"),
         ({"folds": 0}, OptionError, "from 1 on"),
-        ({"workers": 0}, OptionError, "from 1 to"),
         ({"pessimism": math.nan}, OptionError, "standard errors"),
         ({"at_least": [([1], 1.2)]}, OptionError, "from 0 to 1"),
         ({"banned": ["one"]}, PolicyError, "'one' is no item of the log"),
