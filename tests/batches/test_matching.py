@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import EMPTY, Batch, Batches, Candidate, Coding
-from foreclick.batches.matching import matched_prefixes
+from foreclick.batches.candidate import matched_prefixes
 from tests.truth.random_logs import lists_table, log_table, random_case
 
 

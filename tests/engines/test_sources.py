@@ -279,16 +279,12 @@ COUNTRIES = ["NL", "nl", "BE", None, "N%", "", "NL"]
         ("country IN ('BE', 'nl') OR country IS NULL", [1, 2, 3]),
         ("NOT (country = 'NL') AND position % 2 = 0", [2, 4]),
         ("country IS NOT NULL AND position BETWEEN 4 AND 5", [4, 5]),
-        (lambda t: t.country.isin(["BE", ""]), [2, 5]),
-        (ibis._.position > 4, [5, 6]),
     ],
 )
 def test_where_keeps_the_rows_for_which_it_holds(where, kept):
     source: Any = (
         table().append_column("country", [COUNTRIES]).append_column("position", [range(7)])
     )
-    if not isinstance(where, str):
-        source = ibis.duckdb.connect().create_table("log", source)
     log = fc.read_log(source, where=where)
     assert counted(log) == reference([LISTS[i] for i in kept])
     assert log.rows == len(kept)
@@ -324,7 +320,7 @@ def test_a_condition_may_have_quotes_parentheses_and_signs_in_its_text(engine):
 
 
 def test_a_filter_that_is_no_sql_is_shown_with_an_example():
-    with pytest.raises(SourceError, match=r"(?s)'country = = 3' does not fit.*lambda t"):
+    with pytest.raises(SourceError, match=r"(?s)'country = = 3' does not fit.*Write SQL"):
         fc.read_log(table(), where="country = = 3")
 
 
@@ -333,18 +329,7 @@ def test_a_filter_of_a_missing_column_is_named():
         fc.read_log(table(), where="countri = 3")
 
 
-@pytest.mark.parametrize(
-    "where", [lambda t: t.countri == 3, lambda t: t["countri"] == 3, ibis._.countri == 3]
-)
-def test_a_function_of_a_missing_column_is_told_which_there_are(where):
-    source = ibis.duckdb.connect().create_table("log", table())
-    with pytest.raises(
-        SourceError, match=r"countri.*which has the columns context, items, clicks\."
-    ):
-        fc.read_log(source, where=where)
-
-
-@pytest.mark.parametrize("where", ["", "context = 'jag", lambda t: t.context, 3])
+@pytest.mark.parametrize("where", ["", "context = 'jag", 3])
 def test_a_filter_that_is_no_condition_is_explained(where):
     with pytest.raises(SourceError, match="the filter"):
         fc.read_log(table(), where=where)

@@ -330,7 +330,7 @@ def test_every_role_of_impressions_on_every_engine(engine):
         count="w",
         propensity="p",
         rewards={"orders": "orders"},
-        where=lambda t: t["day"] == 3,
+        where="day = 3",
         invalid="drop",
     )
     expected: dict[object, float] = {}

@@ -5,13 +5,10 @@ from __future__ import annotations
 import gc
 import itertools
 import math
-import os
-import tempfile
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -28,7 +25,6 @@ from foreclick.optimization import counts, verb
 from foreclick.optimization.context import Solver
 from foreclick.optimization.counts import Folds, dealt_at_random
 from foreclick.optimization.solvers import program
-from foreclick.policies import filed
 from tests.answers import answer, close, same
 from tests.servers import Engine
 from tests.truth import ladder as ladder_oracle
@@ -475,11 +471,9 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
         assert same(one, other)
 
 
-def test_a_policy_that_lies_in_a_file_is_the_same(monkeypatch: pytest.MonkeyPatch):
-    """Written in several parts, and mapped rather than read."""
+def test_a_policy_of_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
     table = log_table(some_records(15, contexts=7, records=80))
     first = fc.optimize(fc.read_log(table), metrics=METRIC)
-    monkeypatch.setattr(filed, "HELD", 0)
     monkeypatch.setattr(counts, "SLOTS", 8)
     again = fc.optimize(fc.read_log(table), metrics=METRIC)
     assert again.policy.table.column("context").num_chunks > 3
@@ -489,7 +483,6 @@ def test_a_policy_that_lies_in_a_file_is_the_same(monkeypatch: pytest.MonkeyPatc
     assert same(one, other)
     assert again.notes == first.notes
     assert repr(again.policy) == repr(fc.Lists(first.policy.table))
-    assert not list(Path(tempfile.gettempdir()).glob(f"foreclick_scratch*-{os.getpid()}/*.arrow"))
 
 
 def test_probabilities_of_a_chosen_policy_sum_to_1():

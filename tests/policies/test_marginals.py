@@ -1,6 +1,5 @@
 """Marginals: what item-position probabilities can answer, and what they cannot."""
 
-import gc
 import math
 from typing import Any
 
@@ -140,9 +139,3 @@ def test_a_missing_column_is_named(column):
     columns: dict[Any, Any] = {name: values for name, values in table().items() if name != column}
     with pytest.raises(PolicyError, match=f"{column}='{column}' is no column"):
         fc.Marginals(columns)
-
-
-def test_slots_outlive_the_policy_they_come_from():
-    slots = fc.Marginals(table()).to_slots()
-    gc.collect()
-    assert slots.to_pyarrow().num_rows == 2

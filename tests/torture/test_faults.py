@@ -27,7 +27,7 @@ import foreclick as fc
 from foreclick.batches import pool
 from foreclick.cli import asking, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
-from foreclick.engines.files import machine, whole_directory, whole_file
+from foreclick.engines.files import whole_directory, whole_file
 from foreclick.errors import (
     EngineError,
     ForeclickError,
@@ -70,20 +70,6 @@ class TestWholeFiles:
                 _half_written(target, failure())
         assert target.read_text() == "before"
         assert list(tmp_path.iterdir()) == [target]
-
-    def test_the_next_writer_sweeps_what_a_killed_one_left_of_this_file_alone(self, tmp_path):
-        gone = subprocess.Popen([sys.executable, "-c", ""])
-        gone.wait()
-        ending = f"{machine()}.{gone.pid}.partial"
-        mine, other = tmp_path / f"t.txt.0a.{ending}", tmp_path / f"u.txt.0a.{ending}"
-        living = tmp_path / f"t.txt.0b.{machine()}.{os.getppid()}.partial"
-        # A container that shares this directory and this name has processes of its own.
-        elsewhere = tmp_path / f"t.txt.0c.{os.uname().nodename}-1.{gone.pid}.partial"
-        for file in (mine, other, living, elsewhere):
-            file.write_text("half")
-        with whole_file(tmp_path / "t.txt") as file:
-            file.write_text("whole")
-        assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "t.txt", other, living, elsewhere])
 
     def test_two_writers_of_one_file_do_not_share_a_partial_one(self, tmp_path):
         target = tmp_path / "t.txt"

@@ -16,7 +16,7 @@ import numpy as np
 from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, encode
-from foreclick.batches.workers import RowsWork, in_cluster, in_processes
+from foreclick.batches.pool import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
 from foreclick.progress import passed

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import weakref
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines.base import BATCH, Engine, Table
-from foreclick.engines.files import ScratchFile, abandoned, machine, scanned, scheme_of
+from foreclick.engines.files import ScratchFile, own_scratch, scanned, scheme_of
 from foreclick.engines.spelling import DUCKDB
 
 if TYPE_CHECKING:
@@ -195,10 +191,7 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
         threads: how many cores it may use.
     """
     settings: dict[str, Any] = {"preserve_insertion_order": False}
-    spilled, name = Path(tempfile.gettempdir()), f"foreclick-{machine()}-"
-    for left in abandoned(spilled, name):  # by processes that were killed
-        shutil.rmtree(left, ignore_errors=True)
-    settings["temp_directory"] = str(spilled / f"{name}{os.getpid()}")
+    settings["temp_directory"] = str(own_scratch())
     if memory_limit is not None:
         settings["memory_limit"] = memory_limit
     if threads is not None:

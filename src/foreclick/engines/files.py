@@ -41,7 +41,6 @@ _EXTRAS |= {"abfss": "az", "http": "s3", "https": "s3"}
 _WEB = ("http", "https")
 _FRESH = 10  # seconds for which an answer about a file is not asked for again
 _ACCOUNTS = ("abfs", "abfss", "az")  # whose URLs may name container@account
-_PARTIAL = ".partial"
 _TABLES = (".parquet", ".csv")
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -271,7 +270,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             scratch.remove()
         return
     final = _replaceable(target)
-    with _partial(final) as partial, _named_if_unwritable(target):
+    with _partial(final, target) as partial:
         yield partial
         with partial.open("rb+") as file:
             os.fsync(file.fileno())  # or a power cut leaves an empty file under the name
@@ -285,7 +284,7 @@ def whole_directory(path: str | Path) -> Iterator[Path]:
     Where `path` holds other files, these stay, and the new ones are moved there one by one.
     """
     final = Path(os.path.realpath(path))
-    with _partial(final) as partial, _named_if_unwritable(str(path)):
+    with _partial(final, str(path)) as partial:
         partial.mkdir()
         yield partial
         if final.is_dir() and any(final.iterdir()):
@@ -298,28 +297,25 @@ def whole_directory(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _partial(final: Path) -> Iterator[Path]:
-    """A name beside `final` that no other writer uses; what was written to it is removed again."""
-    for left in abandoned(final.parent, f".{machine()}.", _PARTIAL, final.name):
-        _remove(left)
-    own = f"{token_hex(4)}.{machine()}.{os.getpid()}{_PARTIAL}"
-    partial = final.with_name(f"{final.name}.{own}")
+def _partial(final: Path, path: str) -> Iterator[Path]:
+    """A name beside `final` that no other writer uses, removed at the end.
+
+    Errors of writing name the file; Arrow's and those of rename do not.
+    """
+    partial = final.with_name(f"{final.name}.{token_hex(4)}.partial")
     try:
         yield partial
-    finally:
-        _remove(partial)
-
-
-@contextmanager
-def _named_if_unwritable(path: str) -> Iterator[None]:
-    """Errors of writing that name the file; Arrow's and those of rename do not."""
-    try:
-        yield
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
         said = os.strerror(error.errno)
         raise SourceError(f"{path!r} cannot be written: {said}.") from error
+    finally:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            with suppress(OSError):  # on a read-only disk, what failed is more worth saying
+                partial.unlink(missing_ok=True)
 
 
 def _replaceable(path: str) -> Path:
@@ -331,22 +327,14 @@ def _replaceable(path: str) -> Path:
     return final
 
 
-def _remove(path: Path) -> None:
-    """If that is possible; on a read-only disk, what failed is more worth saying."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def abandoned(directory: Path, before: str, after: str = "", start: str = "") -> Iterator[Path]:
-    """Whose name is `start`, anything, `before`, the number of a process that is gone, `after`."""
-    name = re.compile(rf"{re.escape(start)}.*{re.escape(before)}(\d+){re.escape(after)}")
-    for path in directory.glob(f"{glob.escape(start)}*{after}"):
-        found = name.fullmatch(path.name)
-        if found and not _alive(int(found[1])):
-            yield path
+def own_scratch() -> Path:
+    """A place for temporary files of this process; what killed processes left there is removed."""
+    place, name = Path(tempfile.gettempdir()), f"foreclick-{machine()}-"
+    for left in place.glob(f"*{name}*"):
+        pid = left.name.rpartition("-")[2]
+        if pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    return place / f"{name}{os.getpid()}"
 
 
 def _alive(pid: int) -> bool:
@@ -363,7 +351,7 @@ def _alive(pid: int) -> bool:
 
 
 class ScratchFile:
-    """A file that is there as long as this object; `laptop` removes what killed processes left.
+    """A file that is there as long as this object.
 
     Attributes:
         path: where it is to be written.

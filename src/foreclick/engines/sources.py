@@ -138,22 +138,12 @@ def bring(table: Table, target: Engine) -> Table:
     return table if table.engine == target else target.show(table.engine.fetch(table))
 
 
-def filter_by(table: Table, where: Any) -> Table:  # noqa: ANN401
-    """Keep the rows for which `where` holds: the engine's SQL; of an Ibis table, a function."""
+def filter_by(table: Table, where: str | None) -> Table:
+    """Keep the rows for which a condition holds, in the engine's SQL."""
     if where is None:
         return table
-    if isinstance(where, str):
-        condition = condition_of(table, where)
-        return table.query(f"SELECT * FROM {table.rows} AS s WHERE {condition}")
-    held: Any = table.held
-    if not _comes_from(held, "ibis"):
-        raise _no_condition(table, where, "a function is for Ibis tables")
-    from foreclick.engines import ibis  # noqa: PLC0415 - an extra
-
-    try:
-        return ibis.open_table(held.filter(where))
-    except Exception as error:  # noqa: BLE001 - whatever a user's function or Ibis may raise
-        raise _no_condition(table, where, str(error)) from files.harmless(error)
+    condition = condition_of(table, where)
+    return table.query(f"SELECT * FROM {table.rows} AS s WHERE {condition}")
 
 
 def condition_of(table: Table, where: str) -> str:
@@ -166,7 +156,7 @@ def condition_of(table: Table, where: str) -> str:
             check_condition(where, engine.say)
         probe = f"SELECT 1 AS one FROM {table.rows} AS s WHERE ({where}\n) LIMIT 0"
         engine.ask(probe, pa.schema({"one": pa.int32()}))
-    except (EngineError, duckdb.Error, ValueError) as error:
+    except (EngineError, duckdb.Error, ValueError, TypeError) as error:
         missing = _NO_COLUMN.search(str(error))
         if missing:
             raise SourceError(
@@ -174,16 +164,12 @@ def condition_of(table: Table, where: str) -> str:
                 f"{did_you_mean(missing[1], table.columns)} The source has "
                 f"{', '.join(table.columns)}."
             ) from files.harmless(error)
-        raise _no_condition(table, where, str(error)) from files.harmless(error)
+        raise SourceError(
+            f"the filter {where!r} does not fit the source ({str(error).splitlines()[0]}), which "
+            f"has the columns {', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND "
+            'day > 3".'
+        ) from files.harmless(error)
     return f"({where}\n)"
-
-
-def _no_condition(table: Table, where: Any, said: str) -> SourceError:  # noqa: ANN401
-    return SourceError(
-        f"the filter {where!r} does not fit the source ({said.splitlines()[0]}), which has the "
-        f"columns {', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND day > 3\"; of "
-        "an Ibis table also a function, such as lambda t: t.day > 3."
-    )
 
 
 def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:

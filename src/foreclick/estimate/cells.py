@@ -36,8 +36,8 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.arrays import expanded, narrowest, numbered, parted, starts_of, summed
+from foreclick.batches.candidate import begin_alike, matched_prefixes
 from foreclick.batches.encode import Codes
-from foreclick.batches.matching import begin_alike, matched_prefixes
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Slots
 from foreclick.question import Ask

@@ -13,7 +13,7 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.batches.matching import matched_prefixes
+from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimate.columns import View
 from foreclick.learn.shrinkage import climb, descend
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from foreclick.engines import Table, Value, whole_sum
 from foreclick.engines.kinds import is_numeric
 from foreclick.events.columns import (
+    Entries,
     alike,
     any_null,
     column_of,
@@ -20,7 +21,6 @@ from foreclick.events.columns import (
     instant,
     real_sum,
 )
-from foreclick.events.ledger import Entries
 from foreclick.events.shown import ITEM, KEY, START, TIME, Parts, Shown, unnested
 
 _COUNT, _SUM, _STATE = "__count_", "__sum_", "__state"

@@ -1,9 +1,14 @@
-"""Columns of event tables: nested fields, times of any kind, and columns that two tables share."""
+"""Columns of event tables, and the ledger of what became of every event.
+
+Columns are nested fields, times of any kind, and those that two tables share.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -11,7 +16,8 @@ from foreclick.engines import Spelling, Table, Value
 from foreclick.engines.kinds import DATE, MOMENT, REAL, STRUCT, TEXT, WHOLE, is_numeric, kind_of
 from foreclick.errors import SourceError
 from foreclick.logs import in_a_second, key_type
-from foreclick.logs.times import has_zone
+from foreclick.logs.text import has_zone
+from foreclick.results import Result
 
 Name = str | tuple[str, str]
 """A column that both tables have, or its name in `shown` and its name in `actions`."""
@@ -140,3 +146,58 @@ def any_null(values: Sequence[str]) -> str:
 def held(table: Table, step: str) -> Table:
     """The rows computed once, if they may be kept where they live; as they are elsewhere."""
     return table.engine.keep(step, table) if table.engine.keeps else table
+
+
+_COLUMNS = ("fact", "found", "done", "example")
+
+
+@dataclass(frozen=True, repr=False)
+class Ledger(Result):
+    """What a log was made of, and what was left out: one row per fact.
+
+    | column | meaning |
+    |---|---|
+    | fact | what was counted: events, lists and rewards first, then what was odd |
+    | found | how many |
+    | done | what became of them |
+    | example | one of them |
+
+    Every action is in it once: used, repeated, or left out for one cause.
+    """
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """How many of everything that was not simply used, by the fact."""
+        return {row["fact"]: row["found"] for row in self.rows if row["done"]}  # type: ignore[misc]
+
+
+class Entries:
+    """Facts as they are found."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+
+    def count(self, fact: str, found: int) -> None:
+        """What there is."""
+        self.rows.append(dict(zip(_COLUMNS, (fact, found, None, None), strict=True)))
+
+    def less(self, fact: str, found: int) -> None:
+        """So many fewer than were counted."""
+        for row in self.rows:
+            if row["fact"] == fact:
+                row["found"] -= int(found)
+
+    def odd(self, fact: str, found: int, done: str, example: str | None = None) -> None:
+        """What is odd, if there is any."""
+        if found:
+            self.rows.append(dict(zip(_COLUMNS, (fact, int(found), done, example), strict=True)))
+
+    def note(self, text: str) -> None:
+        """What was decided."""
+        self.notes.append(text)
+
+    def closed(self) -> Ledger:
+        """The ledger: what there is, then what is odd."""
+        rows = sorted(self.rows, key=lambda row: row["done"] is not None)
+        return Ledger(tuple(rows), _COLUMNS, tuple(self.notes))

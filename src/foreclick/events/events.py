@@ -10,8 +10,7 @@ from typing import Any, Literal
 from foreclick.engines import Table, TableLike, bring, filter_by, open_source
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.actions import Rewards, account_lost, earned, match
-from foreclick.events.columns import Name, in_shown, microseconds
-from foreclick.events.ledger import Entries
+from foreclick.events.columns import Entries, Name, in_shown, microseconds
 from foreclick.events.shown import (
     CONTEXT,
     ITEM,
@@ -51,7 +50,7 @@ def from_events(
     unit: str | None = None,
     segments: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
-    where: Any = None,  # noqa: ANN401 - SQL text or a function of an Ibis table
+    where: str | None = None,
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
     engine: Any = None,  # noqa: ANN401 - a connection

@@ -11,6 +11,7 @@ from foreclick.engines import Table, Value, whole_sum
 from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, is_numeric, kind_of
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
+    Entries,
     Name,
     any_null,
     column_of,
@@ -23,7 +24,6 @@ from foreclick.events.columns import (
     key_of,
     whole_number,
 )
-from foreclick.events.ledger import Entries
 from foreclick.words import number_of
 
 KEY, START, TIME, PLACE, ITEM = "__key_", "__start", "__time", "__place", "__item"

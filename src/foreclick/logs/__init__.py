@@ -22,7 +22,6 @@ from foreclick.engines import (
 )
 from foreclick.errors import EngineError, InvalidLogError, SourceError
 from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_lists, with_segments
-from foreclick.logs.masks import mask_of, maskable, packed, spread
 from foreclick.logs.roles import Columns, Roles, expanded, rewards_of
 from foreclick.logs.shape import (
     BUCKET,
@@ -32,11 +31,14 @@ from foreclick.logs.shape import (
     PROPENSITY,
     N,
     Shape,
+    mask_of,
+    maskable,
     numbered,
     numbered_all,
+    packed,
+    spread,
 )
-from foreclick.logs.text import LENGTH, Select, key_type
-from foreclick.logs.times import has_zone, in_a_second
+from foreclick.logs.text import LENGTH, Select, has_zone, in_a_second, key_type
 from foreclick.logs.validate import any_of, check, complain, rules, valid
 from foreclick.metrics import CLICKS
 from foreclick.options import Number, checked, column, names
@@ -45,27 +47,6 @@ from foreclick.words import number_of, plural
 
 DEEPEST = 100
 """Positions of a list that are read at most."""
-
-__all__ = [
-    "BUCKET",
-    "CONTEXT",
-    "DEEPEST",
-    "ITEM",
-    "PERIOD",
-    "PROPENSITY",
-    "Log",
-    "N",
-    "Roles",
-    "Shape",
-    "compress",
-    "in_a_second",
-    "key_type",
-    "numbered",
-    "numbered_all",
-    "read_log",
-    "rewards_of",
-    "spread",
-]
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,7 +142,7 @@ def read_log(
     weight: str | None = None,
     count: str | None = None,
     rewards: Mapping[str, Columns] | None = None,
-    where: Any = None,  # noqa: ANN401 - SQL text or a function of the table
+    where: str | None = None,
     invalid: Literal["error", "drop"] = "error",
     depth: int | None = None,
     layout: Literal["lists", "long"] = "lists",
@@ -191,8 +172,7 @@ def read_log(
         count: of a log that was counted before, how many equal records a row stands for. Intervals
             rest on all of them.
         rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
-        where: a filter in the engine's SQL, such as ``"country = 'NL'"``; of an Ibis table also a
-            function, ``lambda t: t.country == "NL"``.
+        where: a filter in the engine's SQL, such as ``"country = 'NL'"``.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
         depth: how many positions to read; by default as many as the longest list has.

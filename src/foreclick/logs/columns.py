@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -17,24 +16,11 @@ from foreclick.logs.text import FLAGS, LENGTH, WEIGHT
 from foreclick.metrics import CLICKS
 from foreclick.words import nearest, no_column, number_of, plural
 
-_TAKEN = {
-    *(CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS),
-    *("n", "rows", "bad_weight", "position", "slot", "records", "items"),
-    *("estimator", "metric", "clip", "value", "se", "low", "high", "borrowed", "margin"),
-    *(
-        "production",
-        "change",
-        "change_low",
-        "change_high",
-        "lift",
-        "lift_low",
-        "lift_high",
-        "covered",
-    ),
-    *("clipped", "ess", "contexts", "missing_contexts", "dropped", "verdict", "cells", "seen"),
-    *("largest", "lowest", "highest", "out_of_sight", "out_share", "cell", "share"),
-    *("exposure", "examination", "allpairs"),
-}
+_RESULTS = """n rows bad_weight position slot records items estimator metric clip value se low high
+    borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
+    ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
+    out_share cell share exposure examination allpairs"""
+_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS, *_RESULTS.split()}
 """Names that tallies and results have beside the segments and rewards."""
 
 _LOOK = 1_000  # rows, for an example of what is wrong
@@ -57,13 +43,15 @@ def check_columns(table: Table, roles: Roles) -> None:
     if missing:
         raise SourceError(_missing(table, roles, missing))
     numbers = (ITEM, PROPENSITY, *roles.rewards)
-    clash = [s for s in (*roles.segments, *roles.rewards) if _taken(s, numbers)]
-    if clash:
-        option = "segments" if clash[0] in roles.segments else "rewards"
-        raise SourceError(
-            f"a segment or reward cannot be called {clash[0]!r}, a name that tallies and results "
-            f"use themselves. Give it another: {option}={{'my_{clash[0]}': {clash[0]!r}}}."
-        )
+    for name in (*roles.segments, *roles.rewards):
+        lower = name.lower()  # engines do not tell upper from lower case
+        stem, _, last = lower.rpartition("_")
+        if lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit()):
+            option = "segments" if name in roles.segments else "rewards"
+            raise SourceError(
+                f"a segment or reward cannot be called {name!r}, a name that tallies and results "
+                f"use themselves. Give it another: {option}={{'my_{name}': {name!r}}}."
+            )
 
 
 def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
@@ -73,48 +61,33 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         f"{number_of(len(missing), 'named column')} {plural(len(missing), 'is', 'are')} not in the "
         f"source: {wanted}. It has the columns {', '.join(table.columns)}."
     )
-    if _is_long(table, roles, missing):
+    without_lists = not any(kind_of(field.type) == LIST for field in table.kinds)
+    if roles.layout != "long" and "items" in dict(missing) and _is_long(table) and without_lists:
         return (
             f"{said} It looks like one row per impression: read it with layout='long', and name "
             "its columns with list_id=, position=, item= and click=."
         )
     used = {column for role, column in roles.named() if (role, column) not in missing}
     free = [name for name in table.columns if name not in used]
-    near = {role: _near(role, column, free) for role, column in missing}
-    found = [f"{role}={name!r}" for role, name in near.items() if name is not None]
+    found = []
+    for role, column in missing:  # by a name like it, or one that is usual for its role
+        usual = [name for name in free if name.lower() in _CALLED.get(role, ())]
+        name = nearest(column, free) or next(iter(usual), None)
+        found += [f"{role}={name!r}"] if name else []
     if found:
         return f"{said} Did you mean {', '.join(found)}?"
     return f"{said} Say which one is meant, {missing[0][0]}='…'."
 
 
-def _near(role: str, column: str, free: Sequence[str]) -> str | None:
-    """A column whose name is like the one that was named, or usual for its role."""
-    usual = [name for name in free if name.lower() in _CALLED.get(role, ())]
-    return nearest(column, free) or next(iter(usual), None)
-
-
-def _is_long(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> bool:
-    """Whether a table that is read as one of lists has a row per impression."""
-    if roles.layout == "long" or "items" not in dict(missing):
-        return False
-    return _has_positions(table) and not any(kind_of(f.type) == LIST for f in table.kinds)
-
-
-def _has_positions(table: Table) -> bool:
+def _is_long(table: Table) -> bool:
+    """Whether a table seems to have a row per impression: it has positions."""
     return any(name.lower() in ("position", *_CALLED["position"]) for name in table.columns)
-
-
-def _taken(name: str, numbers: Sequence[str]) -> bool:
-    """Whether a column would meet one of ours; engines do not tell upper from lower case."""
-    lower = name.lower()
-    stem, _, last = lower.rpartition("_")
-    return lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit())
 
 
 def with_lists(table: Table, roles: Roles) -> Table:
     """Lists of one item each, which a CSV file has as numbers, are text, as longer ones are."""
     written = (table.kinds.metadata or {}).get(READER) == b"read_csv"
-    if not written or roles.layout != "array" or _has_positions(table):
+    if not written or roles.layout != "array" or _is_long(table):
         return table
     say = table.engine.say
     for name in (roles.items, *roles.rewards.values()):
@@ -151,32 +124,19 @@ def explained(error: ForeclickError, raw: Table, roles: Roles) -> ForeclickError
     """The error, or a plainer one: no rows at all, or text where numbers should be."""
     if any(column not in raw.columns for _, column in roles.named()):
         return error
-    if not _first(raw, 1):
+    first = raw.engine.rows(raw.query(f"SELECT * FROM {raw.rows} AS s LIMIT {_LOOK}"))
+    if not first:
         return InvalidLogError(NO_ROWS)
-    if isinstance(error, EngineError):
-        for name, columns in roles.rewards.items():
-            said = None if not isinstance(columns, str) else _no_number(raw, columns)
-            if said is not None:
-                remedy = f" If it has the ids of what was clicked, say clicked_ids={columns!r}."
-                return SourceError(
-                    f"{name} must be numbers (0/1 or graded), and column {columns!r} has {said!r}."
-                    + (remedy if name == CLICKS else "")
-                )
+    for name, columns in roles.rewards.items() if isinstance(error, EngineError) else ():
+        for value in (row[columns] for row in first) if isinstance(columns, str) else ():
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str) and not _is_number(each):
+                    ids = f" If it has the ids of what was clicked, say clicked_ids={columns!r}."
+                    return SourceError(
+                        f"{name} must be numbers (0/1 or graded), and column {columns!r} has "
+                        f"{each!r}.{ids if name == CLICKS else ''}"
+                    )
     return error
-
-
-def _first(table: Table, rows: int) -> list[dict[str, Any]]:
-    return table.engine.rows(table.query(f"SELECT * FROM {table.rows} AS s LIMIT {rows}"))
-
-
-def _no_number(raw: Table, column: str) -> str | None:
-    """Text of a column of lists that is no number, if the first rows have any."""
-    for row in _first(raw.select(column), _LOOK):
-        value = row[column]
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str) and not _is_number(each):
-                return each
-    return None
 
 
 def _is_number(text: str) -> bool:

@@ -9,11 +9,13 @@ roles, the types of the source's columns, and a spelling.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from foreclick.engines import Spelling
 from foreclick.engines.base import BUCKETS
 from foreclick.engines.kinds import (
     DATE,
@@ -28,12 +30,20 @@ from foreclick.engines.kinds import (
     is_numeric,
     kind_of,
 )
-from foreclick.engines.spelling import Spelling
 from foreclick.errors import SourceError
-from foreclick.logs.masks import bit, mask_of
 from foreclick.logs.roles import Columns, Roles, top_of
-from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY, N, Shape, numbered
-from foreclick.logs.times import day_of
+from foreclick.logs.shape import (
+    BUCKET,
+    CONTEXT,
+    ITEM,
+    PERIOD,
+    PROPENSITY,
+    N,
+    Shape,
+    bit,
+    mask_of,
+    numbered,
+)
 from foreclick.metrics import CLICKS
 
 WEIGHT, LENGTH, ROWS = "weight", "length", "rows"
@@ -45,14 +55,8 @@ FLAGS = (REPEATED, STRAY)
 LARGEST = 1e100
 """The largest reward and weight: sums of their squares are still doubles."""
 
-_PLACE, _SLOT, _BIT, _LIST, _SHOWN, _IDS = (
-    "__place",
-    "__slot_",
-    "__bit_",
-    "__list_",
-    "__shown",
-    "__ids",
-)
+_PLACE, _SLOT, _BIT = "__place", "__slot_", "__bit_"
+_LIST, _SHOWN, _IDS = "__list_", "__shown", "__ids"
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Select:
     def longest(self) -> str:
         """The length of the longest list."""
         if self.roles.layout == "long":
-            length = self._column(str(self.roles.position))
+            length = self.say.column(str(self.roles.position))
         else:
             length = self._length()
         return f"SELECT max({length}) AS {LENGTH} FROM {self._used()}"
@@ -99,7 +103,7 @@ class Select:
 
     def moments(self) -> str:
         """Σ w and Σ w² of the weights that can be used."""
-        weight = self.say.cast(self._column(str(self.roles.weight)), "real")
+        weight = self.say.cast(self.say.column(str(self.roles.weight)), "real")
         usable = f"{weight} >= 0 AND {self.say.finite(weight, LARGEST)}"
         sums = f"sum({weight}) AS n, sum({weight} * {weight}) AS squares"
         return f"SELECT {sums} FROM {self.rows} AS s WHERE {usable}"
@@ -151,7 +155,9 @@ class Select:
         if shape.unit:
             types[BUCKET] = pa.int16()
         if self.roles.period is not None:
-            types[PERIOD] = self._period_type(self.roles.period)
+            period = self._type(self.roles.period)
+            days = {MOMENT: pa.date32(), DATE: pa.date32(), WHOLE: pa.int64()}
+            types[PERIOD] = days.get(kind_of(period)) or _plain(period)
         for name, columns in self.roles.rewards.items():
             if name not in shape.masks:
                 types |= dict.fromkeys(shape.reward(name), self._reward_type(name, columns))
@@ -175,12 +181,18 @@ class Select:
         if shape.propensity == "slot" and roles.propensity is not None:
             slots[PROPENSITY] = roles.propensity
         elif shape.propensity == "list":
-            columns[PROPENSITY] = say.cast(self._column(str(roles.propensity)), "real")
+            columns[PROPENSITY] = say.cast(self.say.column(str(roles.propensity)), "real")
         for name, named in slots.items():
             for k, column in enumerate(numbered(name, shape.depth), start=1):
                 columns[column] = self._slot(named, k, name)
         if ids is not None:
-            self._check_ids(str(roles.rewards[CLICKS]))
+            named = str(roles.rewards[CLICKS])
+            kinds = self._key_type(named, ITEM), self._key_type(self._items, ITEM)
+            if kinds[0] != kinds[1]:
+                raise SourceError(
+                    f"clicked_ids={named!r} are of type {called(kinds[0])}, and the items of type "
+                    f"{called(kinds[1])}. Make them the same."
+                )
             for k, column in enumerate(numbered(CLICKS, shape.depth), start=1):
                 item = columns[f"{ITEM}_{k}"]
                 there = say.holds.format(array=ids, value=item)
@@ -193,7 +205,7 @@ class Select:
     def _impressions(self, shape: Shape) -> str:
         """Records of a source with one row an impression; a list shares all but its slots."""
         roles, say, listed = self.roles, self.say, self._listed()
-        place = self._column(str(roles.position))
+        place = self.say.column(str(roles.position))
         if kind_of(self._type(str(roles.position))) != WHOLE:
             kind = called(self._type(str(roles.position)))
             raise SourceError(f"the position must be an integer, not {kind}.")
@@ -201,10 +213,10 @@ class Select:
         if roles.propensity is not None:
             slots[PROPENSITY] = roles.propensity
         rows = {
-            f"{_SLOT}{name}": self._value(self._column(str(c)), str(c), name)
+            f"{_SLOT}{name}": self._value(self.say.column(str(c)), str(c), name)
             for name, c in slots.items()
         }
-        lists = {f"{_LIST}{i}": self._column(name) for i, name in enumerate(roles.list_ids)}
+        lists = {f"{_LIST}{i}": self.say.column(name) for i, name in enumerate(roles.list_ids)}
         made = {name: say.column(name) for name in listed}
         at = say.column(_PLACE)
         for name in slots:
@@ -251,7 +263,7 @@ class Select:
         """The rows that are used."""
         if not self.roles.likely:
             return f"{self.rows} AS s"
-        weight = self._column(str(self.roles.weight))
+        weight = self.say.column(str(self.roles.weight))
         return f"{self.rows} AS s WHERE {weight} <> 0 OR {weight} IS NULL"
 
     def _listed(self) -> dict[str, str]:
@@ -259,17 +271,19 @@ class Select:
         roles, say = self.roles, self.say
         columns = {CONTEXT: say.cast("0", WHOLE)}
         if roles.context is not None:
-            columns[CONTEXT] = self._key(self._column(roles.context), roles.context, CONTEXT)
+            columns[CONTEXT] = self._key(self.say.column(roles.context), roles.context, CONTEXT)
         if roles.period is not None:
-            columns[PERIOD] = day_of(self._column(roles.period), self._type(roles.period), say)
+            columns[PERIOD] = day_of(self.say.column(roles.period), self._type(roles.period), say)
         for name in roles.segments:
-            text, own = kind_of(self._type(name)) == TEXT, self._column(name)
+            text, own = kind_of(self._type(name)) == TEXT, self.say.column(name)
             columns[name] = say.cast(own, "text") if text else own
         if roles.unit is not None:
-            number = say.hashed(self._key(self._column(roles.unit), roles.unit, "unit"))
+            number = say.hashed(self._key(self.say.column(roles.unit), roles.unit, "unit"))
             columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)
         if roles.weight is not None:
-            columns[WEIGHT] = say.cast(self._column(roles.weight), self._number_kind(roles.weight))
+            columns[WEIGHT] = say.cast(
+                self.say.column(roles.weight), self._number_kind(roles.weight)
+            )
         return columns
 
     # --- columns ---------------------------------------------------------------------------------
@@ -280,9 +294,6 @@ class Select:
         if not items:
             raise SourceError("name the column that holds the items, for instance items='items'.")
         return items
-
-    def _column(self, name: str) -> str:
-        return self.say.column(name)
 
     def _type(self, name: str) -> pa.DataType:
         return self.source.field(name).type
@@ -301,14 +312,14 @@ class Select:
         top = top_of(column, self.source)
         kind = self._type(top)
         if kind_of(kind) == TEXT:
-            return self.say.listed(self._column(top))
+            return self.say.listed(self.say.column(top))
         if kind_of(kind) != LIST:
             raise SourceError(
                 f"column {column!r} is of type {called(kind)}, not a list. For one row per "
                 "impression use layout='long'; for one column per position name them all, for "
                 "instance items=['item_1', 'item_2']."
             )
-        return self._column(top)
+        return self.say.column(top)
 
     def _length(self) -> str:
         """The longest of what a row holds: of an array its length, of wide columns their number.
@@ -336,10 +347,14 @@ class Select:
         if isinstance(columns, str):
             field = columns.removeprefix(top_of(columns, self.source)).removeprefix(".")
             return self._value(self.say.at(self._array(columns), k, field), columns, name)
-        kind = self._slot_kind(columns, name)
+        if name == ITEM:
+            kind = TEXT if self._key_type(columns, ITEM) == pa.string() else WHOLE
+        else:
+            whole = name != PROPENSITY and self._reward_type(name, columns) != pa.float64()
+            kind = WHOLE if whole else REAL
         if k > len(columns):
             return self.say.cast("NULL", kind)
-        value = self._value(self._column(columns[k - 1]), columns[k - 1], name)
+        value = self._value(self.say.column(columns[k - 1]), columns[k - 1], name)
         alike = len({kind_of(self._type(column)) for column in columns}) == 1
         return value if alike else self.say.cast(value, kind)
 
@@ -371,47 +386,24 @@ class Select:
 
     def _key_type(self, columns: Columns, role: str) -> pa.DataType:
         """64-bit integers or text, so that two sources can be compared."""
-        names = [columns] if isinstance(columns, str) else columns
-        return pa.string() if pa.string() in {self._one_key(c, role) for c in names} else pa.int64()
-
-    def _one_key(self, column: str, role: str) -> pa.DataType:
-        return key_type(self._element(column), role)
+        kinds = {key_type(self._element(c), role) for c in _several(columns)}
+        return pa.string() if pa.string() in kinds else pa.int64()
 
     def _reward_type(self, name: str, columns: Columns) -> pa.DataType:
         if name == CLICKS and self.roles.clicked:
             return pa.int64()
-        names = [columns] if isinstance(columns, str) else columns
-        types = {_reward_type(self._element(column)) for column in names}
+        types = set()
+        for element in map(self._element, _several(columns)):
+            types.add({FLAG: pa.int8(), WHOLE: element}.get(kind_of(element), pa.float64()))
         if len(types) == 1:
             return types.pop()
         return pa.float64() if pa.float64() in types else pa.int64()
-
-    def _slot_kind(self, columns: Columns, name: str) -> str:
-        """The kind that all positions of wide columns have."""
-        if name == ITEM:
-            return TEXT if self._key_type(columns, ITEM) == pa.string() else WHOLE
-        whole = name != PROPENSITY and self._reward_type(name, columns) != pa.float64()
-        return WHOLE if whole else REAL
-
-    def _period_type(self, period: str) -> pa.DataType:
-        kind = kind_of(self._type(period))
-        days = {MOMENT: pa.date32(), DATE: pa.date32(), WHOLE: pa.int64()}
-        return days.get(kind) or _plain(self._type(period))
 
     def _number_kind(self, weight: str) -> str:
         kind = self._type(weight)
         if not is_numeric(kind):
             raise SourceError(f"the weight must be a number, not {called(kind)}.")
         return WHOLE if kind_of(kind) == WHOLE else REAL
-
-    def _check_ids(self, column: str) -> None:
-        """Refuse ids of clicked items that are no ids of items."""
-        ids, items = self._one_key(column, ITEM), self._key_type(self._items, ITEM)
-        if ids != items:
-            raise SourceError(
-                f"clicked_ids={column!r} are of type {called(ids)}, and the items of type "
-                f"{called(items)}. Make them the same."
-            )
 
 
 def key_type(element: pa.DataType, role: str) -> pa.DataType:
@@ -427,11 +419,60 @@ def key_type(element: pa.DataType, role: str) -> pa.DataType:
     return pa.string()
 
 
-def _reward_type(element: pa.DataType) -> pa.DataType:
-    kinds = {FLAG: pa.int8(), WHOLE: element}
-    return kinds.get(kind_of(element), pa.float64())
+def _several(columns: Columns) -> Sequence[str]:
+    return [columns] if isinstance(columns, str) else columns
 
 
 def _plain(column: pa.DataType) -> pa.DataType:
     """Text as one type, whichever of Arrow's it came as."""
     return pa.string() if kind_of(column) == TEXT else column
+
+
+_SMALLEST = 10**9  # seconds of 2001; smaller numbers are no times, but numbers of days or weeks
+
+_UNITS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
+"""Numbers since 1970 below the first have the second in a second: seconds, milli-, micro-."""
+
+_FINEST = 10**9  # nanoseconds
+
+
+def in_a_second(latest: float) -> int:
+    """How many of its units a second has, of a column of times whose largest number is this."""
+    return next((units for below, units in _UNITS if latest < below), _FINEST)
+
+
+def day_of(column: str, kind: pa.DataType, say: Spelling) -> str:
+    """The day of a time, also of one that is a number or text; anything else as it is.
+
+    Numbers from 10⁹ on are seconds, milli-, micro- or nanoseconds since 1970; their days are
+    numbered from then on. Days of times with a zone are those of UTC, whatever the zone of the
+    session.
+    """
+    if has_zone(kind):
+        micros = say.micros.format(moment=column)
+        return say.day.format(days=_days(f"({micros})", 10**6, say))
+    kind = kind_of(kind)
+    if kind == MOMENT:
+        return say.cast(column, "date")
+    if kind == WHOLE:
+        days = "".join(f" WHEN {column} < {b} THEN {_days(column, u, say)}" for b, u in _UNITS)
+        last = _days(column, _FINEST, say)
+        return f"CASE WHEN {column} < {_SMALLEST} THEN {column}{days} ELSE {last} END"
+    if kind == TEXT:
+        column = say.cast(column, "text")
+        dashes = f"substr({column}, 5, 1) = '-' AND substr({column}, 8, 1) = '-'"
+        timed = f"{dashes} AND substr({column}, 11, 1) IN ('T', ' ')"
+        return f"CASE WHEN {timed} THEN substr({column}, 1, 10) ELSE {column} END"
+    return column
+
+
+def has_zone(kind: pa.DataType) -> bool:
+    """Whether times know their zone."""
+    return kind_of(kind) == MOMENT and kind.tz is not None
+
+
+def _days(column: str, units: int, say: Spelling) -> str:
+    """Whole days; `/` is of doubles on some engines, which hold a multiple of a day exactly."""
+    day = 86_400 * units
+    rest = say.remainder.format(a=column, b=day)
+    return say.cast(f"({column} - {rest}) / {day}", "whole")

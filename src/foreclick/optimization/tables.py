@@ -15,7 +15,6 @@ from foreclick.optimization.context import Choice, Context, ListCounts, Solver
 from foreclick.optimization.counts import ALL, Counts, fold_number
 from foreclick.optimization.rates import Rates, SlotCounts
 from foreclick.optimization.solvers import marginals
-from foreclick.policies.filed import FiledLists, TableFile
 
 PROBABILITY = "probability"
 
@@ -187,18 +186,8 @@ def _table(counts: Counts, lists: _Lists, contexts: pa.Array) -> pa.Table:
     return pa.table(columns | {PROBABILITY: pa.array(lists.mass)})
 
 
-def joined(parts: Iterable[PartResult]) -> tuple[pa.Table, pa.Table, FiledLists]:
-    """The policies of all contexts, of which one part is in memory at a time; they lie in files.
-
-    Returns:
-        See `PartResult`: contexts, policy, held_out.
-    """
-    contexts = []
-    policy, held_out = TableFile("policy"), FiledLists(PROBABILITY)
-    for part in parts:
-        contexts.append(part.contexts)
-        policy.add(part.policy)
-        held_out.add(part.held_out)
-    policy.close()
-    held_out.close()
-    return pa.concat_tables(contexts), policy.whole(), held_out
+def joined(parts: Iterable[PartResult]) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The contexts, the policy and the held-out policies of all parts; see `PartResult`."""
+    tables = [(part.contexts, part.policy, part.held_out) for part in parts]
+    contexts, policy, held_out = map(pa.concat_tables, zip(*tables, strict=True))
+    return contexts, policy, held_out

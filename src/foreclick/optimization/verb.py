@@ -25,7 +25,7 @@ from foreclick.optimization.rates import LadderRates
 from foreclick.optimization.result import Chosen, Optimized, gains, summary
 from foreclick.optimization.tables import PartResult, Solving, joined
 from foreclick.options import PART, verb, worker_count
-from foreclick.policies import Observed, Policy
+from foreclick.policies import Lists, Observed, Policy
 from foreclick.progress import working
 from foreclick.question import check_metrics
 from foreclick.questions.evaluate import Evaluation, evaluate
@@ -147,7 +147,7 @@ def optimize(
         say("Judging")
         judged = None
         if len(held_out):
-            judged = _judged(parts, held_out, what, judge, confidence)
+            judged = _judged(parts, Lists(held_out), what, judge, confidence)
         notes = [*notes, *assumed]
         if ladder is not None:
             notes += drift_of(batches, what.reward, ladder.fit.theta.p).notes()

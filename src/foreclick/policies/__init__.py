@@ -4,18 +4,3 @@ from foreclick.policies.base import NO_ITEM, ListRows, LogView, Policy, SlotRows
 from foreclick.policies.lists import Lists, Observed, PolicyLike, Ranking, as_policy
 from foreclick.policies.marginals import Marginals
 from foreclick.policies.serving import Picker
-
-__all__ = [
-    "NO_ITEM",
-    "ListRows",
-    "Lists",
-    "LogView",
-    "Marginals",
-    "Observed",
-    "Picker",
-    "Policy",
-    "PolicyLike",
-    "Ranking",
-    "SlotRows",
-    "as_policy",
-]

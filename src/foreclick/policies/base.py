@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from foreclick.engines import Table, open_source
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM
 from foreclick.words import examples
@@ -230,10 +231,6 @@ class Policy:
         """The policy's table in Arrow, read once."""
         raise NotImplementedError
 
-    def _rows_of(self, view: LogView) -> Rows:  # noqa: ARG002 - for those who read a part
-        """The rows among which those of the view are."""
-        return self._arrow
-
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to answer: the rows, and nothing of their engine."""
         return {"_arrow": self._arrow} | {
@@ -270,13 +267,45 @@ class Policy:
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""
         found = np.zeros(len(view.contexts), dtype=np.bool_)
-        number = view.context_numbers(self._rows_of(view).of(view)[CONTEXT].combine_chunks())
+        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
         found[number[number >= 0]] = True
         return found
 
-    def named(self, names: Names) -> Policy:  # noqa: ARG002 - for those that are tables
+    # --- of a policy that is a user's table ----------------------------------------------------
+
+    table: Any
+
+    @cached_property
+    def _source(self) -> Table:
+        return open_source(self.table)
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        return self._source.columns
+
+    @property
+    def _roles(self) -> dict[str, Any]:
+        """Roles that may be called as in the log, and the columns that have them."""
+        return {}
+
+    @property
+    def _lacks(self) -> list[str]:
+        """Roles with their usual name, which is no column: the log may know what they are."""
+        if "_arrow" in self.__dict__:  # read already, perhaps in another process
+            return []
+        return [role for role, c in self._roles.items() if c == role and role not in self._columns]
+
+    def _check(self) -> None:
+        """Refuse a table that is no policy."""
+
+    def named(self, names: Names) -> Policy:
         """The policy with its columns called as in a log, where its table lacks the usual names."""
-        return self
+        if not self._lacks:
+            return self
+        named: Any = named_as(self._columns, self._lacks, names)
+        made: Policy = replace(self, **named)  # type: ignore[type-var]
+        made._check()
+        return made
 
     def list_rows(self, view: LogView) -> ListRows:  # noqa: ARG002 - for those who have lists
         """The lists that the policy shows in the contexts of the view."""
@@ -291,11 +320,6 @@ class Policy:
         context, items, mass = self.list_rows(view)
         row, position = np.nonzero(items != NO_ITEM)
         return SlotRows(context[row], items[row, position], position, mass[row])
-
-
-def lacking(columns: Sequence[str], roles: Mapping[str, Any]) -> list[str]:
-    """Roles with their usual name, which is no column: the log may know what they are called."""
-    return [role for role, column in roles.items() if column == role and role not in columns]
 
 
 def named_as(columns: Sequence[str], roles: Sequence[str], names: Names) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, TypeAlias
@@ -23,7 +23,6 @@ from foreclick.policies.base import (
     Names,
     Policy,
     Rows,
-    lacking,
     named_as,
 )
 from foreclick.policies.runs import is_run, lists_of_run
@@ -59,7 +58,7 @@ class ListPolicy(Policy):
 
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
-        rows = self._rows_of(view)
+        rows = self._arrow
         table = rows.of(view)
         context = view.context_numbers(table[CONTEXT].combine_chunks())
         here = np.flatnonzero(context >= 0)
@@ -102,7 +101,7 @@ class Lists(ListPolicy):
     def _source(self) -> Table:
         if isinstance(self.table, Scores):
             return self.table.ranked(self.context)
-        return open_source(self.table)
+        return super()._source
 
     @property
     def _columns(self) -> Sequence[str]:
@@ -110,26 +109,15 @@ class Lists(ListPolicy):
         return self.table.source.columns if scored else self._source.columns
 
     @property
-    def _lacks(self) -> list[str]:
-        if "_arrow" in self.__dict__:  # read already, perhaps in another process
-            return []
-        roles: dict[str, Any] = {CONTEXT: self.context}
-        if not isinstance(self.table, Scores):
-            roles[ITEMS] = listed_in(self._columns, self.items)
-        return lacking(self._columns, roles)
+    def _roles(self) -> dict[str, Any]:
+        if isinstance(self.table, Scores):
+            return {CONTEXT: self.context}
+        return {CONTEXT: self.context, ITEMS: listed_in(self._columns, self.items)}
 
     @property
     def _waits(self) -> bool:
         """Whether it is the log that will say what the columns are called."""
         return bool(self._lacks) and len(self._columns) > 1
-
-    def named(self, names: Names) -> Lists:
-        """The policy with its columns called as in a log, where its table lacks the usual names."""
-        if not self._lacks:
-            return self
-        made = replace(self, **named_as(self._columns, self._lacks, names))
-        made._check()  # noqa: SLF001 - of the same class
-        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """As of every policy; what `optimize` chose stays so."""

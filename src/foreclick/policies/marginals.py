@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.engines import Table, open_source
+from foreclick.engines import Table
 from foreclick.errors import PolicyError
-from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered
-from foreclick.policies.base import LogView, Names, Policy, Rows, SlotRows, lacking, named_as
+from foreclick.logs import CONTEXT, ITEM, N, Roles, compress, numbered
+from foreclick.policies.base import LogView, Policy, Rows, SlotRows
 from foreclick.policies.lists import TOLERANCE
 from foreclick.policies.scores import refuse
 from foreclick.words import no_column
 
-MASS, POSITION = "mass", "position"
 _PLACE = "place"  # the position, under a name that is free in a compressed table
+_ITEM = numbered(ITEM, 1)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,29 +56,16 @@ class Marginals(Policy):
         if not self._lacks:
             self._check()
 
-    @cached_property
-    def _source(self) -> Table:
-        return open_source(self.table)
-
     @property
-    def _lacks(self) -> list[str]:
-        if "_arrow" in self.__dict__:  # read already, perhaps in another process
-            return []
-        return lacking(self._source.columns, {CONTEXT: self.context, ITEM: self.item})
-
-    def named(self, names: Names) -> Marginals:
-        """The policy with its columns called as in a log, where its table lacks the usual names."""
-        if not self._lacks:
-            return self
-        made = replace(self, **named_as(self._source.columns, self._lacks, names))
-        made._check()  # noqa: SLF001 - of the same class
-        return made
+    def _roles(self) -> dict[str, Any]:
+        return {CONTEXT: self.context, ITEM: self.item}
 
     def __repr__(self) -> str:
         return f"Marginals({self.probability} of {self.item} at {self.position}, by {self.context})"
 
     @cached_property
-    def _log(self) -> Log:
+    def _slots(self) -> Table:
+        """`context`, `item_1`, `place`, `n`: how likely the item is at the place."""
         table = self._source
         for role, column in (("position", self.position), ("probability", self.probability)):
             if column not in table.columns:
@@ -86,7 +73,7 @@ class Marginals(Policy):
         kind = table.kinds.field(self.position).type
         if not pa.types.is_integer(kind):
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
-        placed = table.with_column(_PLACE, f"s.{table.engine.say.name(self.position)}", kind)
+        placed = table.with_column(_PLACE, table.engine.say.column(self.position), kind)
         roles = Roles(
             context=self.context,
             items=[self.item],
@@ -95,61 +82,45 @@ class Marginals(Policy):
             weight=self.probability,
             likely=True,
         )
-        return compress(placed, roles, "refuse")
-
-    def to_slots(self) -> Table:
-        """`context`, `item`, `position`, `mass`, in the table's own engine."""
-        stored, say = self._log.stored, self._log.engine.say
-        first = numbered(ITEM, 1)[0]
-        columns = {CONTEXT: CONTEXT, ITEM: first}
-        kinds = [stored.kinds.field(c).with_name(name) for name, c in columns.items()]
-        kinds += [pa.field(POSITION, pa.int64()), pa.field(MASS, pa.float64())]
-        columns |= {POSITION: say.cast(_PLACE, "whole"), MASS: say.cast(N, "real")}
-        return stored.query(
-            f"SELECT {say.names(columns)} FROM {stored.rows} AS s", pa.schema(kinds)
-        )
+        return compress(placed, roles, "refuse").stored
 
     def _check(self) -> None:
-        slots = self.to_slots()
+        slots, total = self._slots, self._slots.total(N)
         refuse(
             slots,
-            f"SELECT * FROM {slots.rows} AS s WHERE {POSITION} < 1",
-            lambda row: f"position {row[POSITION]} in context {row[CONTEXT]!r}",
+            f"SELECT * FROM {slots.rows} AS s WHERE {_PLACE} < 1",
+            lambda row: f"position {row[_PLACE]} in context {row[CONTEXT]!r}",
             "positions count from 1",
         )
-        for key in (POSITION, ITEM):
-            total = slots.total(MASS)
+        for name, key in (("position", _PLACE), (ITEM, _ITEM)):
+            groups = f"GROUP BY {CONTEXT}, {key} HAVING {total} > {1 + TOLERANCE!r}"
             refuse(
                 slots,
-                f"SELECT {CONTEXT}, {key}, {total} AS sum FROM {slots.rows} AS s "
-                f"GROUP BY {CONTEXT}, {key} HAVING {total} > {1 + TOLERANCE!r}",
-                partial(_too_likely, key),
+                f"SELECT {CONTEXT}, {key} AS one, '{name}' AS name, {total} AS sum "
+                f"FROM {slots.rows} AS s {groups}",
+                lambda row: (
+                    f"the probabilities of {row['name']} {row['one']!r} in context "
+                    f"{row[CONTEXT]!r} sum to {row['sum']:.6g}"
+                ),
                 "a position holds one item and an item stands at one position, so neither may "
                 "exceed 1",
             )
 
     @cached_property
     def _arrow(self) -> Rows:
-        return Rows(self.to_slots().to_pyarrow(), "Marginals")
+        return Rows(self._slots.to_pyarrow(), "Marginals")
 
     @property
     def longest(self) -> float:
         """The table's last position."""
-        return float(pc.max(self._arrow.table[POSITION]).as_py() or 0)
+        return float(pc.max(self._arrow.table[_PLACE]).as_py() or 0)
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The table itself, down to the view's depth."""
-        table = self._arrow.of(view)
+        table = self._arrow.of(view).combine_chunks()
         context = view.context_numbers(table[CONTEXT].combine_chunks())
-        position = np.asarray(table[POSITION].combine_chunks()) - 1
+        position = np.asarray(table[_PLACE]).astype(np.int64) - 1
         here = np.flatnonzero((context >= 0) & (position < view.depth))
-        item = view.item_numbers([table[ITEM].combine_chunks()])[:, 0]
-        mass = np.asarray(table[MASS].combine_chunks())
+        item = view.item_numbers([table[_ITEM].combine_chunks()])[:, 0]
+        mass = np.asarray(table[N]).astype(np.float64)
         return SlotRows(context[here], item[here], position[here], mass[here])
-
-
-def _too_likely(key: str, row: dict[str, Any]) -> str:
-    return (
-        f"the probabilities of {key} {row[key]!r} in context {row[CONTEXT]!r} "
-        f"sum to {row['sum']:.6g}"
-    )

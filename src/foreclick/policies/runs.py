@@ -14,32 +14,22 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from foreclick.engines import no_file
+from foreclick.engines import default_engine, no_file
 from foreclick.errors import ForeclickWarning, SourceError
 from foreclick.logs import CONTEXT
 from foreclick.options import check
-from foreclick.policies.serving import ITEMS
 from foreclick.words import number_of
 
 _ENDINGS = re.compile(r"\.(run|trec)(\.gz)?$", re.IGNORECASE)
 _FIELDS = 6  # query Q0 document rank score tag; some leave the tag out
 _PORTION = 500_000  # lines that are Python objects at a time
-_INTEGER = r"^(0|-?[1-9][0-9]{0,17})$"  # what is the same as text and as a 64-bit integer
-_ID = (str, int, np.integer)
-_KEYS = [(CONTEXT, "ascending"), ("score", "descending"), ("rank", "ascending")]
-
-
-class _Row(NamedTuple):
-    context: Any
-    item: Any
-    score: Any
-    rank: int
+_WORDS = {CONTEXT: "queries", "item": "documents"}
+_ORDER = "score DESC, rank, item"
 
 
 def is_run(source: object) -> bool:
@@ -57,29 +47,53 @@ def lists_of_run(run: Any, depth: int | None = None) -> pa.Table:  # noqa: ANN40
     """`context` and `items` of a run; see `Ranking.from_trec`."""
     check(depth=depth)
     rows = _rows(run)
-    table = pa.concat_tables(_tables(rows))
-    if not table.num_rows:
+    parts = [_table(part) for part in iter(lambda: list(islice(rows, _PORTION)), [])]
+    if not parts:
         raise SourceError("the run is empty: there is no list in it. Check what wrote it.")
-    _check_scores(table)
-    for name in (CONTEXT, "item"):
-        table = table.set_column(table.column_names.index(name), name, _plain_ids(table[name]))
-    table = table.sort_by([*_KEYS, ("item", "ascending")]).combine_chunks()
-    _warn_of_ranks(table)
-    return _listed(table, depth)
+    table = pa.concat_tables(parts)
+    wrong = np.flatnonzero(~np.isfinite(np.asarray(table["score"])))
+    if len(wrong):
+        row = table.slice(int(wrong[0]), 1).to_pylist()[0]
+        raise SourceError(
+            f"{len(wrong):,} scores of the run are no finite numbers, for example that of "
+            f"{row['item']!r} for {row[CONTEXT]!r}. Give every document a number, or leave it out."
+        )
+    for at, name in enumerate(_WORDS):
+        table = table.set_column(at, name, _plain_ids(table[name]))
+    shown = default_engine().show(table)
+    before = f"lag({{0}}) OVER (PARTITION BY {CONTEXT} ORDER BY {_ORDER}) AS {{0}}_above"
+    above = ", ".join(before.format(name) for name in ("item", "rank", "score"))
+    odd = (
+        f"SELECT *, count(*) OVER () AS n FROM (SELECT *, {above} FROM {shown.rows}) "
+        f"WHERE rank < rank_above ORDER BY {CONTEXT}, {_ORDER} LIMIT 1"
+    )
+    for row in shown.engine.ask(odd).to_pylist():
+        warnings.warn(
+            f"{number_of(row['n'], 'document')} of the run below one with a higher rank number: "
+            f"for {row[CONTEXT]!r}, {row['item_above']!r} has rank {row['rank_above']} and the "
+            f"score {row['score_above']:g}, {row['item']!r} rank {row['rank']} and "
+            f"{row['score']:g}. Scores decide, as in trec_eval. If ranks should, write −rank as "
+            "the score.",
+            ForeclickWarning,
+            stacklevel=4,
+        )
+    most = "" if depth is None else f"[:{depth}]"
+    return shown.engine.ask(
+        f"SELECT {CONTEXT}, list(item ORDER BY {_ORDER}){most} AS items FROM {shown.rows} "
+        f"GROUP BY {CONTEXT} ORDER BY {CONTEXT}"
+    )
 
 
 def _plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Ids that are text as integers, if that loses nothing: they then match either in a log.
+    """Ids as integers, if that loses nothing: they then match either in a log.
 
     What is written "007" stays text, and so do all ids beside it.
     """
-    if not pa.types.is_string(column.type):
+    try:
+        found = column.cast(pa.int64())
+    except pa.ArrowInvalid:
         return column
-    same = pc.all(pc.match_substring_regex(column, _INTEGER)).as_py()
-    return column.cast(pa.int64()) if same else column
-
-
-# --- forms ----------------------------------------------------------------------------------------
+    return found if found.cast(pa.string()).equals(column) else column
 
 
 def _is_scored(row: object) -> bool:
@@ -90,25 +104,26 @@ def _is_ranx(source: object) -> bool:
     return type(source).__name__ == "Run" and hasattr(source, "to_dict")
 
 
-def _rows(run: Any) -> Iterator[_Row]:  # noqa: ANN401 - any form of run
+def _rows(run: Any) -> Iterator[tuple[Any, Any, Any, int]]:  # noqa: ANN401 - any form of run
+    """Query, document, score and rank of each row."""
     if isinstance(run, str | Path):
         return _of_file(Path(run))
     if _is_ranx(run):
         run = run.to_dict()
     if isinstance(run, Mapping) and is_run(run):
-        return (_Row(q, d, s, 0) for q, scores in run.items() for d, s in scores.items())
+        return ((q, d, s, 0) for q, scores in run.items() for d, s in scores.items())
     if isinstance(run, Iterable) and not isinstance(run, Mapping):
         rows = iter(run)
         first = list(islice(rows, 1))
         if not first or _is_scored(first[0]):
-            return (_Row(r.query_id, r.doc_id, r.score, 0) for r in chain(first, rows))
+            return ((r.query_id, r.doc_id, r.score, 0) for r in chain(first, rows))
     raise SourceError(
         f"a {type(run).__name__} is no run. Give the path of a TREC file, a dict "
         "{query: {document: score}}, a ranx.Run, or rows with query_id, doc_id and score."
     )
 
 
-def _of_file(path: Path) -> Iterator[_Row]:
+def _of_file(path: Path) -> Iterator[tuple[str, str, float, int]]:
     """The rows of a TREC file; all lines that are wrong are counted before one is complained of."""
     if not path.is_file():
         raise SourceError(no_file(str(path)))
@@ -120,11 +135,9 @@ def _of_file(path: Path) -> Iterator[_Row]:
             if not fields:
                 continue
             try:
-                context, _, item, rank, score, *_tag = fields
-                row = _Row(context, item, float(score), int(rank))
+                context, _, item, rank, score = fields[: _FIELDS - (len(fields) == _FIELDS)]
+                row = context, item, float(score), int(rank)
             except ValueError:
-                row = None
-            if row is None or len(fields) > _FIELDS:
                 wrong += 1
                 example = example or f"line {number}: {line.strip()!r}"
             else:
@@ -137,55 +150,22 @@ def _of_file(path: Path) -> Iterator[_Row]:
         )
 
 
-def _tables(rows: Iterator[_Row]) -> list[pa.Table]:
-    """The rows in Arrow, some at a time; ids are all integers, or all text."""
-    parts = [_table(part) for part in iter(lambda: list(islice(rows, _PORTION)), [])]
-    if not parts:
-        nothing: dict[str, list[Any]] = {name: [] for name in (CONTEXT, "item", "score", "rank")}
-        return [pa.table(nothing)]
-    for name in (CONTEXT, "item"):
-        if len({part.schema.field(name).type for part in parts}) > 1:
-            parts = [
-                part.set_column(i, name, part[name].cast(pa.string()))
-                for part in parts
-                for i in [part.column_names.index(name)]
-            ]
-    return parts
-
-
-def _table(rows: list[_Row]) -> pa.Table:
-    context, item, score, rank = zip(*rows, strict=True)
-    return pa.table(
-        {
-            CONTEXT: _ids(context, "queries"),
-            "item": _ids(item, "documents"),
-            "score": _scores(score),
-            "rank": np.array(rank, dtype=np.int64),
-        }
-    )
-
-
-def _ids(values: Sequence[Any], what: str) -> pa.Array:
-    kinds = set(map(type, values))
-    wrong = {kind for kind in kinds if kind is bool or not issubclass(kind, _ID)}
-    if wrong:
-        strange = [value for value in values if type(value) in wrong]
-        raise SourceError(
-            f"{len(strange):,} of the run's {what} are neither text nor integers, for example "
-            f"{strange[0]!r}. Convert them, for instance with str()."
-        )
-    if not any(issubclass(kind, str) for kind in kinds):
-        return pa.array([int(value) for value in values], pa.int64())
-    text = all(issubclass(kind, str) for kind in kinds)
-    return pa.array(values if text else [str(value) for value in values], pa.string())
-
-
-def _scores(values: Sequence[Any]) -> Any:  # noqa: ANN401 - an array of numbers
-    """Numbers, NaN where there is none."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        return np.array([_score(value) for value in values])
+def _table(rows: list[tuple[Any, Any, Any, int]]) -> pa.Table:
+    """Rows in Arrow; ids are text, and scores that are no numbers NaN."""
+    *ids, scores, ranks = zip(*rows, strict=True)
+    columns: dict[str, Any] = {}
+    for (name, what), values in zip(_WORDS.items(), ids, strict=True):
+        strange = [
+            v for v in values if isinstance(v, bool) or not isinstance(v, str | int | np.integer)
+        ]
+        if strange:
+            raise SourceError(
+                f"{len(strange):,} of the run's {what} are neither text nor integers, for example "
+                f"{strange[0]!r}. Convert them, for instance with str()."
+            )
+        columns[name] = pa.array(map(str, values), pa.string())
+    columns["score"] = np.fromiter(map(_score, scores), np.float64, len(rows))
+    return pa.table(columns | {"rank": pa.array(ranks, pa.int64())})
 
 
 def _score(value: Any) -> float:  # noqa: ANN401 - whatever stands for a score
@@ -193,51 +173,3 @@ def _score(value: Any) -> float:  # noqa: ANN401 - whatever stands for a score
         return float(value)
     except (TypeError, ValueError):
         return float("nan")
-
-
-# --- order ----------------------------------------------------------------------------------------
-
-
-def _check_scores(table: pa.Table) -> None:
-    wrong = np.flatnonzero(~np.isfinite(np.asarray(table["score"])))
-    if len(wrong):
-        row = table.slice(int(wrong[0]), 1).to_pylist()[0]
-        raise SourceError(
-            f"{len(wrong):,} scores of the run are no finite numbers, for example that of "
-            f"{row['item']!r} for {row[CONTEXT]!r}. Give every document a number, or leave it out."
-        )
-
-
-def _warn_of_ranks(table: pa.Table) -> None:
-    """Say where scores order documents in another way than ranks."""
-    rank, same = np.asarray(table["rank"]), np.diff(_numbers(table[CONTEXT])) == 0
-    wrong = np.flatnonzero(same & (np.diff(rank) < 0))
-    if len(wrong):
-        above, below = table.slice(int(wrong[0]), 2).to_pylist()
-        warnings.warn(
-            f"{number_of(len(wrong), 'document')} of the run below one with a higher rank number: "
-            f"for {above[CONTEXT]!r}, {above['item']!r} has rank {above['rank']} and the score "
-            f"{above['score']:g}, {below['item']!r} rank {below['rank']} and {below['score']:g}. "
-            "Scores decide, as in trec_eval. If ranks should, write −rank as the score.",
-            ForeclickWarning,
-            stacklevel=5,
-        )
-
-
-def _numbers(column: pa.ChunkedArray) -> Any:  # noqa: ANN401 - an array of integers
-    return np.asarray(column.combine_chunks().dictionary_encode().indices)
-
-
-def _listed(table: pa.Table, depth: int | None) -> pa.Table:
-    """One row per context, from rows in the order of their lists."""
-    number = _numbers(table[CONTEXT])
-    starts = np.flatnonzero(np.diff(number, prepend=-1))
-    place = np.arange(len(number)) - starts[number]
-    if depth is not None:
-        kept = np.flatnonzero(place < depth)
-        table, number = table.take(pa.array(kept)), number[kept]
-        starts = np.flatnonzero(np.diff(number, prepend=-1))
-    offsets = pa.array(np.append(starts, len(number)), pa.int32())
-    items = table["item"].combine_chunks()
-    contexts = table[CONTEXT].combine_chunks().take(pa.array(starts))
-    return pa.table({CONTEXT: contexts, ITEMS: pa.ListArray.from_arrays(offsets, items)})

@@ -2,13 +2,3 @@
 
 from foreclick.tallies.base import FEW_PERIODS, LogLike, Tally, settle, tally
 from foreclick.tallies.reading import is_tally, read_tally
-
-__all__ = [
-    "FEW_PERIODS",
-    "LogLike",
-    "Tally",
-    "is_tally",
-    "read_tally",
-    "settle",
-    "tally",
-]
