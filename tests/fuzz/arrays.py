@@ -175,7 +175,7 @@ def marginals_of(lists: Mapping[Any, Mapping[Any, float]]) -> Policy:
             for k, item in enumerate(one, start=1):
                 mass[x, item, k] = mass.get((x, item, k), 0.0) + chance
     rows = [(*key, value) for key, value in mass.items()]
-    return _made(fc.Marginals, rows, ("context", "item", "position", "mass"))
+    return _made(fc.Marginals, rows, ("context", "item_1", "place", "n"))
 
 
 def _made(kind: type[P], rows: Sequence[tuple[Any, ...]], names: Iterable[str]) -> P:
