@@ -58,14 +58,22 @@ def test_work_within_work_tells_the_same(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_shows_a_bar(clock, monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+
+def as_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    made = Terminal()
+    monkeypatch.setattr(sys, "stderr", made)
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    return made
+
+
+def test_a_terminal_shows_a_bar(clock, monkeypatch):
+    terminal = as_terminal(monkeypatch)
     with working() as say:
         say("Counting", 0.0)
         clock[0] = 10
@@ -74,6 +82,24 @@ def test_a_terminal_shows_a_bar(clock, monkeypatch):
     assert "Counting" in shown
     assert "50%" in shown
     assert "10 s left" in shown
+
+
+@pytest.mark.parametrize("place", ["notebook", "ci", "dumb"])
+def test_notebooks_and_logs_that_call_themselves_terminals_get_lines(clock, monkeypatch, place):
+    terminal = as_terminal(monkeypatch)
+    if place == "notebook":
+        monkeypatch.setitem(sys.modules, "ipykernel", io)
+    else:
+        monkeypatch.setenv(*{"ci": ("CI", "true"), "dumb": ("TERM", "dumb")}[place])
+    with working() as say:
+        for second in range(60):
+            clock[0] = float(second)
+            say("Counting", second / 60)
+    assert terminal.getvalue().splitlines() == [
+        "[20 s] Counting, 33%, 40 s left",
+        "[30 s] Counting, 50%, 30 s left",
+        "[45 s] Counting, 75%, 15 s left",
+    ]
 
 
 def test_one_switch_says_where_all_verbs_show_it(clock, capsys):

@@ -7,6 +7,7 @@ Short work says nothing.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -118,8 +119,18 @@ def working(progress: Say | None = None) -> Iterator[Voice]:
         with _heard(progress if isinstance(progress, Voice) else Voice(progress)) as voice:
             yield voice
     else:
-        with _bar() if sys.stderr.isatty() else _lines() as made, _heard(made) as voice:
+        with _bar() if _redraws() else _lines() as made, _heard(made) as voice:
             yield voice
+
+
+def _redraws() -> bool:
+    """Whether a line on stderr can change: frames of a spinner would fill a notebook or a log.
+
+    Some notebooks and machines of CI call their output a terminal.
+    """
+    plain = os.environ.get("TERM", "") in ("", "dumb", "unknown") and sys.platform != "win32"
+    notebook = "ipykernel" in sys.modules or "google.colab" in sys.modules
+    return sys.stderr.isatty() and not (plain or notebook or os.environ.get("CI"))
 
 
 @contextmanager

@@ -43,7 +43,10 @@ async function look(chrome, name, width, colorScheme) {
   if (pictures) {
     const tab = await chrome.newPage({ viewport: { width: 1280, height: 900 } });
     await tab.goto("file://" + page);
-    await tab.pdf({ path: `${out}.pdf`, format: "A4", printBackground: true });
+    const pdf = await tab.pdf({ path: `${out}.pdf`, format: "A4", printBackground: true });
+    const pages = pdf.toString("latin1").match(/\/Type\s*\/Page[^s]/g).length;
+    console.log(`print: ${pages} pages`);
+    good = good && pages <= 5;
     const contexts = await tab.$("#contexts");
     if (contexts) await contexts.screenshot({ path: `${out}-1280-contexts.png` });
     // As paper shows it: what is within the margins of A4, at 96 dots an inch.

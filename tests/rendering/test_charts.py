@@ -166,7 +166,7 @@ def test_support_is_bars_of_shares():
 
 
 def test_examination_is_a_line_with_intervals_a_second_opinion_and_1_over_k():
-    line, second, usual = plot_of(examination()).lines
+    usual, line, second = plot_of(examination()).lines
     assert list(line.ys) == [1, 0.5, 0.4, None]
     assert list(line.lows) == [1, 0.45, 0.3, None]
     assert (second.name, list(second.ys), second.joined) == (

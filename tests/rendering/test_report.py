@@ -244,7 +244,11 @@ def test_a_notebook_shows_it_in_a_frame_of_its_own(report, page):
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(0.0, 1.0, [0, 0.5, 1]), (0.52, 0.58, [0.52, 0.54, 0.56, 0.58]), (-3, 3, [-2, 0, 2])],
+    [
+        (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (0.52, 0.58, [0.52, 0.54, 0.56, 0.58]),
+        (-3, 3, [-2, 0, 2]),
+    ],
 )
 def test_ticks_are_round_and_within(low, high, ticks):
     assert Scale(low, high).ticks() == pytest.approx(ticks)

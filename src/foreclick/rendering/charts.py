@@ -203,9 +203,7 @@ def backtest(result: Backtest) -> list[Rows | Plot]:
         drawn = []
         for row in ordered:
             steady, skill = row["estimator"] == _STEADY, row.get("skill")
-            note = (
-                "nothing changes: the one to beat" if steady else MODELS.get(row["estimator"], "")
-            )
+            note = "nothing changes; to be beaten" if steady else MODELS.get(row["estimator"], "")
             cells = [
                 (words("rmse", row["rmse"]), ""),
                 (words("bias", row["bias"]), ""),
@@ -288,6 +286,8 @@ def examination(result: Examination) -> list[Plot]:
         part = " · ".join(words(one, row[one]) for one in by)
         parts.setdefault(part, {})[row[name]] = row
     lines = []
+    if name == "position" and not by:
+        lines.append(Line("1/k", [1 / (k + 1) for k in range(len(places))], "other"))
     for i, (part, rows) in enumerate(parts.items()):
         ys, lows, highs, other = (
             [rows[place][column] if place in rows else None for place in places]
@@ -296,9 +296,6 @@ def examination(result: Examination) -> list[Plot]:
         lines.append(Line(part or "maximum likelihood", ys, SERIES[i % len(SERIES)], lows, highs))
         if not by:
             lines.append(Line("AllPairs", other, "two", joined=False))
-    usual = name == "position" and not by
-    if usual:
-        lines.append(Line("1/k", [1 / (k + 1) for k in range(len(places))], "other"))
     written = [words("position", place) for place in places]
     return [
         Plot("How much each place is looked at", (name, "examination"), written, lines, zero=True)

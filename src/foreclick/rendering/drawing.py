@@ -47,16 +47,16 @@ PATHS = {
     "diamond": "M0-5.5L5.5 0L0 5.5L-5.5 0z",
     "triangle": "M0-5.5L5 4H-5z",
     "down": "M0 5.5L5-4H-5z",
-    "left": "M0-5L-7 0L0 5z",
-    "right": "M0-5L7 0L0 5z",
+    "left": "M0 0L7-5V5z",
+    "right": "M0 0L-7-5V5z",
 }
 
-WIDTH = 760
+WIDTH = 860
 """Pixels of a chart that is a file of its own."""
 
 ROW = 34  # pixels of a row of dots
 _EDGE = 1.5  # per cent that a scale leaves free on either side
-_NAMES, _PICTURE = 27.0, 60.0  # per cent of the width where the picture begins and ends
+_NAMES = 25.0  # per cent of the width that names have
 _LETTERS = 30  # of a name beside a picture
 _CROWDED = 14  # columns or points; more of them have no number each
 _FAR = 1.5  # how far beyond the first row, in its range, other rows are drawn
@@ -130,12 +130,12 @@ class Scale:
         """Whether a number is between both ends."""
         return self.low <= value <= self.high
 
-    def ticks(self, count: int = 4) -> list[float]:
+    def ticks(self, count: int = 5) -> list[float]:
         """Round numbers between both ends.
 
         Examples:
             >>> Scale(0.0, 1.0).ticks()
-            [0.0, 0.5, 1.0]
+            [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         """
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
@@ -251,8 +251,16 @@ class Rows:
     def marks(self) -> tuple[list[Mark], float]:
         """The chart without a table around it, and its height."""
         marks, y = _headed(self.title, self.remark)
-        columns = len(self.head) - 2
-        starts = [_PICTURE + 3 + (97 - _PICTURE) * i / columns for i in range(columns)]
+        wide = []  # per cent of the width that each column of numbers takes, by its letters
+        for i, name in enumerate(self.head[2:]):
+            letters = [
+                6.6 * len(name),
+                *(6.6 * len(small) for _, small in (r.cells[i] for r in self.rows)),
+            ]
+            letters += [8.0 * len(row.cells[i][0]) for row in self.rows]
+            wide.append(100 * (max(letters) + 14) / WIDTH)
+        starts = [100 - sum(wide[i:]) + 1 for i in range(len(wide))]
+        end = max(starts[0] - 3, _NAMES + 20)
         for x, name in zip(starts, self.head[2:], strict=True):
             marks.append(Mark("text", "start soft", x, y - 4, text=name))
         for row in self.rows:
@@ -267,7 +275,7 @@ class Rows:
                 at = middle + 4 + (0 if len(lines) == 1 else 13 * i - 6)
                 look = "start soft" if i else "start bold ink" if strong else "start ink"
                 marks.append(Mark("text", look, 0, at, text=_cut(text)))
-            marks += [m.moved(_NAMES, _PICTURE, middle) for m in self.strip(row)]
+            marks += [m.moved(_NAMES, end, middle) for m in self.strip(row)]
             for x, cell in zip(starts, row.cells, strict=True):
                 shown = [text for text in cell if text]
                 for i, text in enumerate(shown):
@@ -276,7 +284,7 @@ class Rows:
                     marks.append(Mark("text", look, x, at, text=text))
             y += ROW
         marks.append(Mark("line", "thin grid", 0, y, 100, y))
-        marks += [m.moved(_NAMES, _PICTURE, y) for m in self.axis()]
+        marks += [m.moved(_NAMES, end, y) for m in self.axis()]
         if not self.bars:
             marks.append(Mark("text", "start soft", 0, y + 18, text=self.head[1]))
             y += 24
@@ -359,7 +367,8 @@ class Plot:
         shown = list(range(count))
         crowded = count > _CROWDED or sum(map(len, self.places)) > 60
         if crowded:
-            shown = sorted({0, (count - 1) // 2, count - 1})
+            short = len(self.places[0]) < 6
+            shown = sorted({0, (count - 1) // 2, count - 1} if short else {0, count - 1})
         for i in shown:
             side = "start " if crowded and i == 0 else "end " if crowded and i == count - 1 else ""
             at = 0.0 if side == "start " else 100.0 if side == "end " else xs[i]
@@ -378,7 +387,7 @@ class Plot:
             for one, other in pairwise(points):
                 if one and other:
                     yield Mark("line", line.look, *one, *other)
-        if len(points) <= 2 * _CROWDED or not line.joined:
+        if len(points) <= _CROWDED or not line.joined:
             yield from (Mark("dot", line.look, *point) for point in points if point)
 
     def marks(self) -> tuple[list[Mark], float]:
@@ -386,7 +395,7 @@ class Plot:
         marks, y = _headed(self.title, self.remark)
         x = 0.0
         for name, look in self.legend():
-            wide = 100 * (34 + 7.2 * len(_cut(name))) / WIDTH
+            wide = 100 * (48 + 7.8 * len(_cut(name))) / WIDTH
             if x and x + wide > 100:
                 x, y = 0.0, y + 18
             marks.append(Mark("line", look, x, y, x + 3, y))
@@ -407,8 +416,9 @@ def interval(scale: Scale, span: Span) -> list[Mark]:
     """A dot with its interval, in the middle of a row; an end beyond the scale is an arrow."""
     low, high = (span.value if end is None else end for end in (span.low, span.high))
     marks = []
-    if high > low:
-        marks.append(Mark("line", f"span {span.look}", scale(low), 0, scale(high), 0))
+    if high > low:  # and within its arrows
+        start, end = scale(low) + (low < scale.low), scale(high) - (high > scale.high)
+        marks.append(Mark("line", f"span {span.look}", start, 0, end, 0))
     if low < scale.low:
         marks.append(Mark("dot", span.look, scale(low), 0, text="left"))
     if high > scale.high:

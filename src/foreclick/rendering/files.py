@@ -142,7 +142,7 @@ def _table(result: Result) -> dict[str, object]:
         [format_value(name, row[name]) for name in result.shown]
         for row in map(result.displayed, result.rows)
     ]
-    columns = [(name, side_of(result, name)) for name in result.shown]
+    columns = [(printable(name), side_of(result, name)) for name in result.shown]
     return {"caption": result.title, "columns": columns, "cells": cells, "notes": result.notes}
 
 

@@ -38,11 +38,15 @@ def report_page(report: Report) -> str:
         change, between = ("–", "") if is_blind(row) else change_of(row)
         facts = [
             ("interval", between),
-            ("from → to", f"{words('value', row['production'])} → {words('value', row['value'])}"),
+            (
+                f"from → to{per_list(metric)}",
+                f"{words('value', row['production'])} → {words('value', row['value'])}",
+            ),
             ("seen by the log", words("covered", row["covered"])),
         ]
-        about = metric_words(metric) + per_list(metric, ",")
-        cards.append((metric, about, change, [f for f in facts if f[1]], row.get("verdict")))
+        cards.append(
+            (metric, metric_words(metric), change, [f for f in facts if f[1]], row.get("verdict"))
+        )
     models = report.models
     others = []
     if models is not None and set(models["estimator"]) > set(found["estimator"]):
@@ -201,7 +205,7 @@ def _activity(report: Report) -> list[tuple[Plot, list[list[str]] | None]]:
             continue
         places, ys = [place for place, _ in facts], [y for _, y in facts]
         rates = place == "position" and max(ys) <= 1
-        short = [f"{y:.0%}" if y >= 0.0995 or y == 0 else f"{y:.1%}" for y in ys] if rates else None
+        short = [f"{y:.0%}" if y >= 0.005 or y == 0 else "<1%" for y in ys] if rates else None
         written = (short or [""] * len(ys)) if bars else None
         plots.append(
             Plot(

@@ -99,7 +99,7 @@ def metric_words(metric: str) -> str:
     first = "the first result" if depth == "1" else f"the first {depth} results"
     special = {
         "clicks": f"clicks on {first}",
-        "dcg": f"clicks on {first}, those further up counting more",
+        "dcg": f"clicks on {first}, discounted by position",
         "success": f"lists with a click on {first}",
         "mrr": f"how far up the first click is, within {first}",
         "ctr": f"clicks per shown result, within {first}",
@@ -107,7 +107,7 @@ def metric_words(metric: str) -> str:
     return special.get(kind, f"{kind} in {first}")
 
 
-def per_list(metric: str, comma: str = "") -> str:
+def per_list(metric: str) -> str:
     """What a metric is counted by; a ratio has its own denominator.
 
     Examples:
@@ -115,7 +115,7 @@ def per_list(metric: str, comma: str = "") -> str:
         ('clicks@3 per list', 'ctr@3')
     """
     # By its name: weights of a user's own have one that nobody can parse.
-    return "" if "/" in metric or metric.startswith("ctr@") else f"{comma} per list"
+    return "" if "/" in metric or metric.startswith("ctr@") else " per list"
 
 
 # --- the verdict ----------------------------------------------------------------------------------
