@@ -110,7 +110,7 @@ _PARTS: dict[type, dict[str, tuple[str, ...]]] = {
     fc.Explored: {"test": (), "evaluation": (), "predictions": ("context",)},
     fc.Judgments: {"items": ("context", "item")},
     fc.Optimized: {"contexts": ("context",)},
-    fc.Report: dict.fromkeys(("models", "clips", "support", "contexts", "check", "backtest"), ()),
+    fc.Report: dict.fromkeys(("models", "support", "contexts", "check", "backtest"), ()),
     fc.Support: {
         "weights": ("estimator", "metric", "weight", "context", "cell"),
         "contexts": ("estimator", "metric", "context"),

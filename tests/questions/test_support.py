@@ -75,10 +75,10 @@ class TestSupport:
     def test_says_which_cells_see_enough(self):
         whole = {"context": ["q"], "items": [[1, 2, 3]]}
         found = fc.support(log_of(RECORDS), whole, metrics="clicks@3", estimators=["list", "ip"])
-        assert found.notes == ("By list cells, the log has seen at least 90% of the candidate.",)
+        assert found.notes == ("The log saw 100% of the candidate by list: the same list.",)
         part = {"context": ["q"], "items": [[1, 2, 9]]}
         found = fc.support(log_of(RECORDS), part, metrics="clicks@3", estimators=["list", "ip"])
-        assert found.notes == ("Even by ip cells, the log has seen only 67% of the candidate.",)
+        assert found.notes == ("The log saw 67% of the candidate by ip: the item at its position.",)
 
     def test_nothing_in_common_is_out_of_sight(self):
         stranger = {"context": ["q"], "items": [[8, 9]]}

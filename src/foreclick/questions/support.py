@@ -29,7 +29,7 @@ _SHOWN = {
     "list": "the same list",
     "prefix": "the item below the same others",
     "ip": "the item at its position",
-    "item": "the item anywhere",
+    "item": "the item at any position that counts",
 }
 _IDLE = ("repeated", "out_of_sight", "out_share", "missing_contexts")
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
@@ -235,22 +235,20 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
     enough = [name for name, covered in lowest.items() if covered >= _MOST]
     said = enough[0] if enough else best
     notes = [
-        f"By {said} cells, the log has seen at least 90% of the candidate."
-        if enough
-        else f"Even by {best} cells, the log has seen only {lowest[best]:.0%} of the candidate."
+        f"The log saw {lowest[said]:.0%} of the candidate by {said}: {_SHOWN.get(said, said)}."
     ]
     mine = [row for row in rows if row["estimator"] == said and row["covered"]]
     often = min((row["repeated"] for row in mine if row["repeated"] is not None), default=1.0)
     if float(often) < _MOST:
         notes.append(
-            f"{1 - float(often):.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: what "
-            "it earned there may be the day's doing."
+            f"{1 - float(often):.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: its "
+            f"clicks may be those days' doing. Next: log {ENOUGH_PERIODS} more periods at least."
         )
     dark = max(mine, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:
         contexts = number_of(int(dark["out_of_sight"]), "context")
         notes.append(
-            f"By {said} cells, nothing is seen of {contexts}, {dark['out_share']:.0%} of the "
-            "records: see .contexts."
+            f"By {said}, nothing is seen of {contexts}, {dark['out_share']:.0%} of the records: "
+            "see .contexts."
         )
     return notes
