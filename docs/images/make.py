@@ -26,9 +26,9 @@ def main() -> None:
         metrics=["clicks@2", "dcg@10"],
         estimators=[fc.Weighted(name, CLIPS) for name in ("list", "ip", "item", "pbm", "rctr")],
     )
-    result.save(HERE / "backtest.png")
-    examined().save(HERE / "examination.png")
-    replayed().save(HERE / "replay.png", title="Twelve A/B tests, predicted and measured")
+    result.save(HERE / "backtest.svg")
+    examined().save(HERE / "examination.svg")
+    replayed().save(HERE / "replay.svg", title="Twelve A/B tests, predicted and measured")
 
 
 def replayed() -> fc.Replay:
@@ -48,7 +48,7 @@ def answer() -> None:
     with tempfile.TemporaryDirectory() as directory:
         shop = docs_files.shop(Path(directory))
     found = fc.evaluate(shop["log"], shop["candidate"], metrics="clicks@3")
-    found.save(HERE / "answer.png", title="Clicks in the first three positions")
+    found.save(HERE / "answer.svg", title="Clicks in the first three positions")
 
 
 def examined() -> fc.Examination:
