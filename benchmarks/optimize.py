@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.optimization.result import Optimized
 
 QUERIES, ITEMS, POSITIONS = 60, 10, 4
 METRIC = f"clicks@{POSITIONS}"
@@ -29,9 +30,9 @@ EXAMINED = np.arange(1, POSITIONS + 1) ** -0.7
 Floats = NDArray[np.float64]
 
 ASKED: dict[str, dict[str, Any]] = {
-    "list": {"estimators": "list", "pessimism": 0, "fallback": False},
-    "ip": {"estimators": "ip", "pessimism": 0, "fallback": False},
-    "ladder": {"pessimism": 0, "fallback": False},
+    "list": {"estimators": "list", "pessimism": 0},
+    "ip": {"estimators": "ip", "pessimism": 0},
+    "ladder": {"pessimism": 0},
     "ladder − 1 se": {"pessimism": 1},
     "ladder − 2 se": {"pessimism": 2},
 }
@@ -87,7 +88,7 @@ def values(source: simulate.World) -> Floats:
     )
 
 
-def truth(best: fc.Optimized, every: Floats, today: Floats) -> Floats:
+def truth(best: Optimized, every: Floats, today: Floats) -> Floats:
     """The true value of a policy, by query; where production stays, that of production."""
     rows = best.policy.table.to_pylist()
     found = today.copy()

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from experiments import datasets
+from foreclick.questions.backtest import Backtest
 from tests.answers import clipped
 
 LADDERS = ["ladder", "ladder-ip"]
@@ -46,7 +47,7 @@ def naver(data: Path) -> fc.Log:
     return datasets.relevance_prediction(log, day_length=DAY)
 
 
-def one_list_at_a_time(data: Path) -> fc.Backtest:
+def one_list_at_a_time(data: Path) -> Backtest:
     """PyClick's sample; a list plays the part of a period."""
     table = pyclick(data)
     shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
@@ -55,7 +56,7 @@ def one_list_at_a_time(data: Path) -> fc.Backtest:
     return fc.backtest(log, metrics=METRICS, estimators=clipped(BY, CLIPS), min_held=SHOWN_AT_LEAST)
 
 
-def one_day_at_a_time(data: Path) -> fc.Backtest:
+def one_day_at_a_time(data: Path) -> Backtest:
     """Naver's log, days 21 to 82; a query on a day counts by its records."""
     days = {day: day for day in range(21, 83)}
     return fc.backtest(
@@ -67,7 +68,7 @@ def one_day_at_a_time(data: Path) -> fc.Backtest:
     )
 
 
-def show(title: str, result: fc.Backtest) -> None:
+def show(title: str, result: Backtest) -> None:
     """RMSE at M = ∞ and at the best M, for every estimator."""
     print(f"\n## {title}\n\n| estimator | " + " | ".join(METRICS) + " |")
     print("|---|" + "---|" * len(METRICS))

@@ -22,6 +22,7 @@ from foreclick import simulate
 from foreclick.cli import asking, main  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.errors import SourceError
+from foreclick.questions.check import Check
 from foreclick.results import Result
 from tests.answers import clipped
 
@@ -209,7 +210,7 @@ def test_examination_equals_the_library(run):
     rows = run("examination", "log.parquet", *words)
     log = fc.read_log(pa.table(ROWS), context="query", period="day", segments=("country",))
     options: Any = {"by": "country", "depth": 2, "within": "context", "confidence": 0.8}
-    assert rows == fc.examination(log, **options, clusters="record").to_dicts()
+    assert rows == fc.examination(log, **options).to_dicts()
     words = ["--context", "query", "--reward", "tried=clicks", "--of", "tried"]
     rows = run("examination", "log.parquet", *words, "--slots", "a,b", "--slots", "b")
     log = fc.read_log(pa.table(ROWS), context="query")
@@ -472,9 +473,9 @@ def test_a_warning_is_said_once(folder, capsys, form):
 
 
 def test_warnings_of_others_go_their_usual_way(folder, capsys, monkeypatch):
-    def noisy(*_: object) -> fc.Check:
+    def noisy(*_: object) -> Check:
         warnings.warn("the sky is falling", UserWarning, stacklevel=1)
-        return fc.Check((), ())
+        return Check((), ())
 
     monkeypatch.setattr(COMMANDS["check"], "run", noisy)
     with pytest.warns(UserWarning, match="sky"):

@@ -15,6 +15,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import demo, main, pipelines
 from foreclick.cli.app import COMMANDS
+from foreclick.questions.check import Check
 from tests.batches.sizes import in_batches
 
 LISTS = [[1, 2], [2, 1]] * 40
@@ -64,7 +65,7 @@ class TestGate:
             "estimator": "x\n::error::y | z",
             "verdict": "better",
         }
-        result = fc.Check((row,), tuple(row), ("<note> & more",))
+        result = Check((row,), tuple(row), ("<note> & more",))
         assert len(pipelines.github(result).splitlines()) == 1
         assert "50.0%25" in pipelines.github(result)
         case = ET.fromstring(pipelines.junit(result))[0]  # noqa: S314 - our own

@@ -411,9 +411,12 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "propensity='…')."
         ),
     ),
-    "no folds": (
-        lambda log: fc.optimize(log, folds=0),
-        "folds=0: give the number of parts, a whole number from 1 on, such as 2.",
+    "folds of a policy": (
+        lambda log: fc.optimize(log, folds=0),  # type: ignore[call-arg]
+        (
+            "optimize has no option 'folds'. It has log, metrics, estimators, pessimism, "
+            "min_shown, max_change, pinned, banned, at_least, lists, deterministic, judge."
+        ),
     ),
     "an effect in per cent": (
         lambda log: fc.explore(log, CANDIDATE, min_effect=2),

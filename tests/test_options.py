@@ -102,7 +102,7 @@ ASK: dict[str, Callable[..., Any]] = {
     "support": lambda log, **asked: fc.support(log, CANDIDATE, **asked),
     "backtest": fc.backtest,
     "compare": lambda log, **asked: fc.compare(log, {"a": CANDIDATE}, **asked),
-    "optimize": lambda log, **asked: fc.optimize(log, folds=1, **asked),
+    "optimize": lambda log, **asked: fc.optimize(log, judge=None, **asked),
 }
 
 
@@ -125,8 +125,8 @@ def test_a_single_value_will_do(log, verb):
 def test_numbers_of_numpy_are_numbers(value):
     OPTIONS["confidence"]("confidence", value)
     fc.Weighted("ip", clip=[np.int64(3), value, math.inf])  # type: ignore[list-item]
-    OPTIONS["folds"]("folds", np.int64(3))
-    OPTIONS["fallback"]("fallback", np.True_)
+    OPTIONS["depth"]("depth", np.int64(3))
+    OPTIONS["deterministic"]("deterministic", np.True_)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_numbers_of_numpy_are_numbers(value):
         ("confidence", "95%", "0.95"),
         ("confidence", "0.9", "0.9"),
         ("min_effect", "0.5", "0.5"),
-        ("folds", "3", "3"),
+        ("depth", "3", "3"),
         ("power", 80, "0.8"),
     ],
 )

@@ -46,22 +46,11 @@ NAMES = {
 }
 # What these return, for type hints and isinstance, and the command line's `check`.
 TYPES = {
-    "Backtest",
-    "Check",
-    "Comparison",
-    "Contexts",
     "Evaluation",
-    "Judgments",
     "Ladder",
-    "Examination",
-    "Explored",
-    "Optimized",
     "Log",
-    "Picker",
     "Policy",
-    "Replay",
     "Report",
-    "Support",
     "Tally",
     "check",
 }

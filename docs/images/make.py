@@ -9,6 +9,8 @@ import numpy as np
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.questions.examination import Examination
+from foreclick.questions.replay import Replay
 from foreclick.simulate import shop
 from tests import docs_files
 
@@ -31,7 +33,7 @@ def main() -> None:
     replayed().save(HERE / "replay.svg", title="Twelve A/B tests, predicted and measured")
 
 
-def replayed() -> fc.Replay:
+def replayed() -> Replay:
     """Twelve A/B tests of simulated shops."""
     found = []
     for number in range(12):
@@ -51,7 +53,7 @@ def answer() -> None:
     found.save(HERE / "answer.svg", title="Clicks in the first three positions")
 
 
-def examined() -> fc.Examination:
+def examined() -> Examination:
     """A log of a ranker that drifts, clicked as a position-based model says."""
     preset: Any = simulate.pbm_drift(records=40_000, queries=50, seed=1)
     p = np.array([1.0, 0.9, 0.8, 0.5, 0.5, 0.45, 0.3, 0.3, 0.2, 0.15])

@@ -15,51 +15,39 @@ if TYPE_CHECKING:
     from foreclick.logs import Log, read_log
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel
-    from foreclick.optimization.explore import Explored, explore
-    from foreclick.optimization.result import Optimized
+    from foreclick.optimization.explore import explore
     from foreclick.optimization.verb import optimize
     from foreclick.options import Confidence, settings
-    from foreclick.policies import Lists, Marginals, Observed, Picker, Policy, Ranking
-    from foreclick.questions.backtest import Backtest, backtest
-    from foreclick.questions.check import Check, check
-    from foreclick.questions.compare import Comparison, compare
-    from foreclick.questions.contexts import Contexts, contexts
+    from foreclick.policies import Lists, Marginals, Observed, Policy, Ranking
+    from foreclick.questions.backtest import backtest
+    from foreclick.questions.check import check
+    from foreclick.questions.compare import compare
+    from foreclick.questions.contexts import contexts
     from foreclick.questions.evaluate import Evaluation, evaluate
-    from foreclick.questions.examination import Examination, examination
-    from foreclick.questions.judgments import Judgments, judgments
-    from foreclick.questions.replay import Replay, replay
+    from foreclick.questions.examination import examination
+    from foreclick.questions.judgments import judgments
+    from foreclick.questions.replay import replay
     from foreclick.questions.report import Report, report
-    from foreclick.questions.support import Support, support
+    from foreclick.questions.support import support
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.reading import read_tally
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Backtest",
-    "Check",
     "ClickModel",
-    "Comparison",
     "Confidence",
-    "Contexts",
     "Evaluation",
-    "Examination",
-    "Explored",
-    "Judgments",
     "Ladder",
     "Lists",
     "Log",
     "Marginals",
     "Metric",
     "Observed",
-    "Optimized",
-    "Picker",
     "Policy",
     "Ranking",
     "Ratio",
-    "Replay",
     "Report",
-    "Support",
     "Tally",
     "Weighted",
     "backtest",
@@ -90,21 +78,20 @@ _HOMES = {
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
     "models": "ClickModel",
-    "optimization.result": "Optimized",
     "optimization.verb": "optimize",
-    "policies": "Lists Marginals Observed Picker Policy Ranking",
+    "policies": "Lists Marginals Observed Policy Ranking",
     "options": "Confidence settings",
-    "questions.backtest": "Backtest backtest",
-    "questions.check": "Check check",
-    "questions.compare": "Comparison compare",
-    "questions.contexts": "Contexts contexts",
+    "questions.backtest": "backtest",
+    "questions.check": "check",
+    "questions.compare": "compare",
+    "questions.contexts": "contexts",
     "questions.evaluate": "Evaluation evaluate",
-    "questions.examination": "Examination examination",
-    "optimization.explore": "Explored explore",
-    "questions.judgments": "Judgments judgments",
-    "questions.replay": "Replay replay",
+    "questions.examination": "examination",
+    "optimization.explore": "explore",
+    "questions.judgments": "judgments",
+    "questions.replay": "replay",
     "questions.report": "Report report",
-    "questions.support": "Support support",
+    "questions.support": "support",
     "tallies.base": "Tally tally",
     "tallies.reading": "read_tally",
 }

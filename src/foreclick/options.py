@@ -265,8 +265,6 @@ OPTIONS: dict[str, Rule] = {
     "days": _above("a number of days", "14", optional=True),
     "depth": whole(1, "the number of positions", optional=True),
     "deterministic": flag,
-    "fallback": flag,
-    "folds": whole(1, "the number of parts", "2"),
     "forward": flag,
     "guardrails": guardrails,
     "half_life": _above("a number of days or steps", "30", optional=True),
@@ -282,13 +280,11 @@ OPTIONS: dict[str, Rule] = {
         share=True,
     ),
     "max_share": _share("0.5"),
-    "min_held": _from_zero("a number of records"),
     "min_records": _from_zero("a number of records", optional=True),
     "min_shown": _from_zero("how often an item must have been shown"),
     "missing": choice("error", "production", "drop"),
     "pessimism": _from_zero("a number of standard errors", "1"),
     "power": _share("0.8"),
-    "records_per_day": _above("a number of records", optional=True),
     "seed": whole(0, "the seed"),
     "share": _share("0.1", optional=True),
     "threads": whole(1, "the number of threads", optional=True, most=AT_ONCE),
@@ -374,9 +370,6 @@ def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 _INSTEAD = {
-    "clip": "estimators=Weighted('ip', clip=100)",
-    "clusters": "confidence=Confidence(clusters='record')",
-    "interval": "confidence=Confidence(anytime=True)",
     "practical": "min_effect=0.01: the smallest change worth having, a share of production",
     "progress": "fc.settings(progress='never')",
     "workers": "fc.settings(workers=4)",

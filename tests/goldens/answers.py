@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 import foreclick as fc
+from foreclick.optimization.explore import Explored
+from foreclick.optimization.result import Optimized
+from foreclick.questions.backtest import Backtest
+from foreclick.questions.contexts import Contexts
+from foreclick.questions.judgments import Judgments
+from foreclick.questions.support import Support
 
 if TYPE_CHECKING:
     from tests.goldens.questions import Question
@@ -90,28 +96,28 @@ def answer_of(question: Question) -> Answer:
 
 def _tables(result: Any) -> Iterator[tuple[str, Table]]:  # noqa: ANN401 - any result
     """The tables of a result, by name: its rows, and what it has beside them."""
-    by = {fc.Explored: ("context",)}.get(type(result), ())
+    by = {Explored: ("context",)}.get(type(result), ())
     yield "rows", _sorted(_columns(result), *by)
     for name, order in _PARTS.get(type(result), {}).items():
         part = getattr(result, name)
         if part is not None:
             yield name, _sorted(_columns(part), *order)
-    if isinstance(result, fc.Explored):
+    if isinstance(result, Explored):
         plan = ("share", "days", "records", "se", "effect")
         yield "plan", {name: [getattr(result, name)] for name in plan}
-    if isinstance(result, fc.Optimized) and "ladder" in result["estimator"][0]:
+    if isinstance(result, Optimized) and "ladder" in result["estimator"][0]:
         policy = _columns(result.policy.table)  # by others there are ties, and any of them is right
         yield "policy", _sorted(policy, "context", *(name for name in policy if "item" in name))
 
 
 _PARTS: dict[type, dict[str, tuple[str, ...]]] = {
-    fc.Backtest: {"periods": ()},
-    fc.Contexts: {"lists": ()},
-    fc.Explored: {"test": (), "evaluation": (), "predictions": ("context",)},
-    fc.Judgments: {"items": ("context", "item")},
-    fc.Optimized: {"contexts": ("context",)},
+    Backtest: {"periods": ()},
+    Contexts: {"lists": ()},
+    Explored: {"test": (), "evaluation": (), "predictions": ("context",)},
+    Judgments: {"items": ("context", "item")},
+    Optimized: {"contexts": ("context",)},
     fc.Report: dict.fromkeys(("models", "support", "contexts", "check", "backtest"), ()),
-    fc.Support: {
+    Support: {
         "weights": ("estimator", "metric", "weight", "context", "cell"),
         "contexts": ("estimator", "metric", "context"),
     },

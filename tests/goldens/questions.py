@@ -480,8 +480,8 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {},
         {"estimators": "ip", "pessimism": 2.0, "judge": "ip", **clicks},
         {"max_change": 0.3, "min_shown": 20, **clicks},
-        {"deterministic": True, "folds": 3, "metrics": "dcg@5"},
-        {"banned": [0, 1], "fallback": False, "metrics": "dcg@5"},
+        {"deterministic": True, "metrics": "dcg@5"},
+        {"banned": [0, 1], "metrics": "dcg@5"},
         {"lists": "logged", "estimators": "list", **clicks},
     )
     backtests: tuple[dict[str, Any], ...] = (

@@ -62,7 +62,7 @@ def test_of_a_real_one():
         "items": [[1, 2], [2, 1]] * 202,
         "clicks": [[0, 1], [1, 0]] * 200 + [[1, 0], [1, 0]] * 2,
     }
-    best = fc.optimize(log, metrics="clicks@1", folds=2)
+    best = fc.optimize(log, metrics="clicks@1")
     sure = {row["context"]: row["sure"] for row in best.contexts.to_pylist()}
     first, *others = best.gains
     assert (first["contexts"], first["changed"], first["records"]) == (1, 1, 400)

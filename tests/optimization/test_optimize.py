@@ -24,6 +24,7 @@ from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts, verb
 from foreclick.optimization.context import Solver
 from foreclick.optimization.counts import Folds, dealt_at_random
+from foreclick.optimization.result import Optimized
 from foreclick.optimization.solvers import program
 from tests.answers import answer, close, same
 from tests.servers import Engine
@@ -35,7 +36,7 @@ from tests.truth.random_logs import log_table
 K, ITEMS = 3, 5
 THETA = dcg_at(K)
 METRIC = f"dcg@{K}"
-PLAIN: dict[str, Any] = {"pessimism": 0, "fallback": False, "folds": 1, "metrics": METRIC}
+PLAIN: dict[str, Any] = {"pessimism": 0, "judge": None, "metrics": METRIC}
 PBM = (1.0, 1 / 2, 1 / 3)
 EXAMINED = (1.0, 0.7, 0.4)
 LADDER = fc.Ladder("ip", EXAMINED)
@@ -54,7 +55,7 @@ def some_records(seed: int, contexts: int = 3, records: int = 60) -> list[Record
     return found
 
 
-def rows_of(best: fc.Optimized) -> dict[str, dict[tuple[Any, ...], float]]:
+def rows_of(best: Optimized) -> dict[str, dict[tuple[Any, ...], float]]:
     found: dict[str, dict[tuple[Any, ...], float]] = defaultdict(dict)
     for row in best.policy.table.to_pylist():
         items = tuple(v for c, v in row.items() if c.startswith("item_") and v is not None)
@@ -149,12 +150,12 @@ def test_its_value_is_that_of_policies_chosen_without_the_records_that_judge_the
     days = [i % 6 for i in range(len(records))]
     log = fc.read_log(log_table(records, day=days), period="day")
     asked: dict[str, Any] = {"estimators": "ip", "pessimism": 1, "metrics": METRIC}
-    best = fc.optimize(log, folds=3, judge="ip", **asked)
+    best = fc.optimize(log, judge="ip", **asked)
     total = 0.0
     for fold in range(3):
         held = [r for r, d in zip(records, days, strict=True) if d % 3 == fold]
         others = [r for r, d in zip(records, days, strict=True) if d % 3 != fold]
-        chosen = fc.optimize(fc.read_log(log_table(others)), folds=1, **asked)
+        chosen = fc.optimize(fc.read_log(log_table(others)), judge=None, **asked)
         new = [r for r in chosen.policy.table.to_pylist() if r["changed"]]
         assert new
         policy = fc.Lists(pa.Table.from_pylist(new), items=[f"item_{k + 1}" for k in range(K)])
@@ -182,13 +183,12 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
         metrics="clicks@3",
         estimators="ip",
         pessimism=0,
-        fallback=False,
         judge="ip",
     )
     (row,) = best.to_dicts()
     assert best.naive > best.production + 0.2
     assert row["low"] < 0.9 < row["high"]
-    careful = fc.optimize(fc.read_log(table, **apart), metrics="clicks@3", folds=1)
+    careful = fc.optimize(fc.read_log(table, **apart), metrics="clicks@3", judge=None)
     assert careful["changed"][0] <= 5
 
 
@@ -290,7 +290,7 @@ def test_what_a_bound_tells_is_what_the_program_would(
         {"max_change": 0.2},
         {"at_least": [([3, 4], 0.3)]},
     ]
-    asked: dict[str, Any] = {"estimators": estimator, "metrics": METRIC, "folds": 1}
+    asked: dict[str, Any] = {"estimators": estimator, "metrics": METRIC, "judge": None}
     solved = Mock(side_effect=program)
     monkeypatch.setattr("foreclick.optimization.context.program", solved)
     calls, bounded = [], []
@@ -320,7 +320,7 @@ def test_production_stays_where_nothing_is_sure():
     assert best["changed"] == [1]
     assert rows_of(best)["sure"] == {(2,): 1.0}
     assert rows_of(best)["unsure"] == {(1,): 0.5, (2,): 0.5}
-    assert fc.optimize(log, metrics="clicks@1", fallback=False, folds=1)["changed"] == [2]
+    assert fc.optimize(log, metrics="clicks@1", pessimism=0, judge=None)["changed"] == [2]
 
 
 def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
@@ -356,8 +356,8 @@ def test_lists_can_be_given(log: fc.Log):
     assert all((c, a) in seen for c, lists in rows_of(logged).items() for a in lists)
     new = [a for a in itertools.permutations(range(ITEMS), K) if ("q0", a) not in seen][:3]
     given = {"context": ["q0"] * 3, "items": [list(a) for a in new]}
-    asked: dict[str, Any] = {"estimators": LADDER, "metrics": METRIC, "folds": 1, "pessimism": 0}
-    best = fc.optimize(log, lists=given, fallback=False, **asked)
+    asked: dict[str, Any] = {"estimators": LADDER, "metrics": METRIC, "judge": None, "pessimism": 0}
+    best = fc.optimize(log, lists=given, **asked)
     worth = {
         a: answer(log, {"context": ["q0"], "items": [list(a)]}, LADDER, METRIC, missing="drop")
         for a in new
@@ -375,7 +375,7 @@ def test_what_breaks_a_constraint_does_not_stay():
         for _ in range(300)
     ]
     log = fc.read_log(log_table(records))
-    asked: dict[str, Any] = {"metrics": "clicks@2", "folds": 1, "pessimism": 5}
+    asked: dict[str, Any] = {"metrics": "clicks@2", "judge": None, "pessimism": 5}
     assert fc.optimize(log, **asked)["changed"] == [0]
     constraints: list[dict[str, Any]] = [
         {"banned": ["2"]},
@@ -395,8 +395,8 @@ def test_it_is_the_same_on_every_engine(engine: Engine):
     days = [i % 4 for i in range(len(records))]
     table = log_table(records, day=days)
     # That evaluations are the same everywhere is known, and on Spark it takes a minute to see.
-    folds = 1 if engine.name == "spark" else 2
-    asked: dict[str, Any] = {"metrics": METRIC, "folds": folds, "judge": "ip"}
+    judge = None if engine.name == "spark" else "ip"
+    asked: dict[str, Any] = {"metrics": METRIC, "judge": judge}
     here = fc.optimize(fc.read_log(table, period="day"), **asked)
     there = fc.optimize(fc.read_log(engine.load(table), period="day"), **asked)
     assert rows_of(there) == rows_of(here)
@@ -556,7 +556,7 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
 
 
 def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
-    best = fc.optimize(log, metrics=METRIC, folds=1)
+    best = fc.optimize(log, metrics=METRIC, judge=None)
     assert fc.evaluate(log, best.policy, metrics=METRIC, estimators="ip", confidence=None)["value"][
         0
     ]
@@ -583,7 +583,6 @@ def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
         ({"max_change": 1.5}, OptionError, "from 0 to 1"),
         ({"estimators": "prefix"}, ModelError, "cannot choose a policy"),
         ({"estimators": fc.Weighted("ip", clip=2)}, ModelError, "and no clip"),
-        ({"folds": 0}, OptionError, "from 1 on"),
         ({"pessimism": math.nan}, OptionError, "standard errors"),
         ({"at_least": [([1], 1.2)]}, OptionError, "from 0 to 1"),
         ({"banned": ["one"]}, PolicyError, "'one' is no item of the log"),

@@ -7,6 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import SourceError
+from foreclick.optimization.result import Optimized
 
 ODD = 'it\'s "a|b", [c] d'  # what lists in a CSV cell could not hold
 LOG = {
@@ -17,8 +18,8 @@ LOG = {
 
 
 @pytest.fixture(scope="module")
-def best() -> fc.Optimized:
-    return fc.optimize(LOG, metrics="clicks@3", folds=1)
+def best() -> Optimized:
+    return fc.optimize(LOG, metrics="clicks@3", judge=None)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
@@ -78,7 +79,7 @@ def test_items_that_a_csv_file_would_change_are_refused(tmp_path, names, fits):
         "items": [names, names[::-1]] * 20,
         "clicks": [[1, 0], [0, 0]] * 20,
     }
-    best = fc.optimize(log, metrics="clicks@2", folds=1)
+    best = fc.optimize(log, metrics="clicks@2", judge=None)
     path = tmp_path / "policy.csv"
     if not fits:
         with pytest.raises(SourceError, match=r"would not be read again as it is.*\.parquet"):

@@ -55,9 +55,6 @@ class TestContexts:
             ({"ranks": (2, 3)}, 2, 30),
             ({"ranks": (4, 9)}, 1, 6),
             ({"min_records": 12}, 3, 54),
-            ({"contexts": ["a", "d", "never seen"]}, 2, 30),
-            ({"contexts": ["a", "d"], "ranks": 3}, 1, 24),
-            ({"min_held": 7}, 1, 24),
         ],
     )
     def test_which_take_part(self, log, which, contexts, records):
@@ -65,9 +62,7 @@ class TestContexts:
         assert (row["contexts"], row["records"]) == (contexts, records)
         assert row["pairs"] == 3 * contexts
 
-    @pytest.mark.parametrize(
-        "which", [{"contexts": ["nobody"]}, {"ranks": (5, 9)}, {"min_records": 1000}]
-    )
+    @pytest.mark.parametrize("which", [{"ranks": (5, 9)}, {"min_records": 1000}])
     def test_none_left(self, log, which):
         with pytest.raises(BacktestError, match="no context of the log is left"):
             backtest(log, **which)
@@ -76,11 +71,6 @@ class TestContexts:
     def test_ranks_count_from_one(self, log, ranks):
         with pytest.raises(BacktestError, match="count from 1"):
             backtest(log, ranks=ranks)
-
-    def test_equally_frequent_ones_are_ranked_by_name(self):
-        log = read([1, 2], contexts=["b", "a", "c"])
-        first = backtest(log, ranks=1)
-        assert first.to_dicts() == backtest(log, contexts=["a"]).to_dicts()
 
 
 class TestBatches:

@@ -137,7 +137,9 @@ ASKED = {
     "compare": lambda log, by: fc.compare(log, {"a": TURNED}, metrics="dcg@4", estimators=by)["se"],
     "backtest": lambda log, by: fc.backtest(log, metrics="dcg@4", estimators=by)["rmse"],
     "support": lambda log, by: fc.support(log, TURNED, metrics="dcg@4", estimators=by)["lowest"],
-    "optimize": lambda log, by: fc.optimize(log, metrics="dcg@4", estimators=by, folds=1)["value"],
+    "optimize": lambda log, by: fc.optimize(log, metrics="dcg@4", estimators=by, judge=None)[
+        "value"
+    ],
 }
 
 

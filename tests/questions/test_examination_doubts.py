@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.questions.examination import Examination
 
 K, CONTEXTS, ITEMS, DAYS = 5, 40, 8, 14
 EXAMINED = 1 / np.arange(1, K + 1) ** 0.7
@@ -53,14 +54,14 @@ def clicked(
     return fc.read_log(pa.table(columns | {"day": day}), period="day")
 
 
-def held(found: fc.Examination) -> list[bool]:
+def held(found: Examination) -> list[bool]:
     """Whether each interval has the truth."""
     return [
         row["low"] <= p <= row["high"] for row, p in zip(found.to_dicts(), EXAMINED, strict=True)
     ]
 
 
-def said(found: fc.Examination, words: str) -> bool:
+def said(found: Examination, words: str) -> bool:
     return any(words in note for note in found.notes)
 
 

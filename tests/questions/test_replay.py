@@ -12,6 +12,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import OptionError, SourceError
+from foreclick.questions.replay import Replay
 from foreclick.simulate.shop import Shop, draw
 
 
@@ -150,7 +151,7 @@ class TestShop:
         before = fc.evaluate(log, candidate, **asked)
         assert before["verdict"][0] == "worse"
         rows = [row | {"predicted": row["measured"] + 0.9} for row in found.to_dicts()]
-        past = fc.Replay(tuple(rows), found.columns)
+        past = Replay(tuple(rows), found.columns)
         after = fc.evaluate(log, candidate, confidence=fc.Confidence(past=past), **asked)
         assert after["verdict"][0] == "cannot tell"
         assert "in past A/B tests 'ladder' was off by" in after.verdicts[0].because

@@ -10,6 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 import foreclick as fc
+from foreclick.optimization.result import Optimized
+from foreclick.questions.backtest import Backtest
+from foreclick.questions.compare import Comparison
+from foreclick.questions.examination import Examination
+from foreclick.questions.support import Support
 from foreclick.results import Result
 
 CLIPS = (1.0, 10.0, 100.0, 1000.0, math.inf)
@@ -23,7 +28,7 @@ def backtest(
     errors: dict[str, float] = ERRORS,
     clips: Sequence[float] = CLIPS,
     floor: float | None = 0.05,
-) -> fc.Backtest:
+) -> Backtest:
     """Errors that are smallest at M = 100, so the winner is the smallest of `errors` there."""
     rows: list[dict[str, Any]] = [
         {
@@ -49,7 +54,7 @@ def backtest(
         for i, day in enumerate(DAYS)
     ]
     periods = Result(tuple(by_period), tuple(by_period[0]))
-    return fc.Backtest(tuple(rows), tuple(rows[0]), ("ip predicted best.",), periods=periods)
+    return Backtest(tuple(rows), tuple(rows[0]), ("ip predicted best.",), periods=periods)
 
 
 def evaluation(clips: Sequence[float] = (math.inf,), **changes: Any) -> fc.Evaluation:  # noqa: ANN401
@@ -74,16 +79,16 @@ def evaluation(clips: Sequence[float] = (math.inf,), **changes: Any) -> fc.Evalu
 VALUES: dict[str, Any] = {"production": 0.4, "lift": 0.1, "covered": 0.5, "records": 90}
 
 
-def support() -> fc.Support:
+def support() -> Support:
     """Half of the lists, all of the items."""
     rows: list[dict[str, Any]] = [
         {"estimator": name, "metric": "clicks@3", "covered": covered}
         for name, covered in {"list": 0.5, "item": 1.0}.items()
     ]
-    return fc.Support(tuple(rows), tuple(rows[0]))
+    return Support(tuple(rows), tuple(rows[0]))
 
 
-def examination(segments: Sequence[str] = (), name: str = "position") -> fc.Examination:
+def examination(segments: Sequence[str] = (), name: str = "position") -> Examination:
     """Three positions that are told, and one that is not; the same in every segment."""
     known = [(1.0, 1.0, 1.0, 1.0), (0.5, 0.45, 0.55, 0.55), (0.4, 0.3, 0.5, 0.45), (None,) * 4]
     rows: list[dict[str, Any]] = [
@@ -92,10 +97,10 @@ def examination(segments: Sequence[str] = (), name: str = "position") -> fc.Exam
         for segment in segments or ("",)
         for k, (p, low, high, other) in enumerate(known, start=1)
     ]
-    return fc.Examination(tuple(rows), tuple(rows[0]), places=(0, 1, 2, 3))
+    return Examination(tuple(rows), tuple(rows[0]), places=(0, 1, 2, 3))
 
 
-def comparison() -> fc.Comparison:
+def comparison() -> Comparison:
     """One pair of each verdict, and a candidate that was never shown."""
     changes = {"better": 0.3, "worse": -0.2, "no difference": 0.01, "cannot tell": 0.1}
     rows: list[dict[str, Any]] = [
@@ -117,7 +122,7 @@ def comparison() -> fc.Comparison:
     numbers = ("change", "low", "high", "all_low", "all_high", "lift", "lift_low", "lift_high")
     nothing = dict.fromkeys(numbers)
     rows.append({**rows[3], "candidate": "strange", **nothing})
-    return fc.Comparison(tuple(rows), tuple(rows[0]))
+    return Comparison(tuple(rows), tuple(rows[0]))
 
 
 def optimized(
@@ -125,7 +130,7 @@ def optimized(
     *,
     judged: bool = True,
     **changes: Any,  # noqa: ANN401 - columns
-) -> fc.Optimized:
+) -> Optimized:
     """A policy that is said to earn 0.6 and earns 0.55, where production earns 0.5.
 
     Args:
@@ -150,7 +155,7 @@ def optimized(
         "verdict": "better" if judged else None,
         **changes,
     }
-    return fc.Optimized(
+    return Optimized(
         (row,),
         tuple(row),
         policy=fc.Lists({"context": ["q"], "items": [[1]], "probability": [1.0]}),

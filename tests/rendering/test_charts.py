@@ -10,6 +10,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ReportError
+from foreclick.questions.backtest import Backtest
+from foreclick.questions.compare import Comparison
+from foreclick.questions.support import Support
 from foreclick.rendering.drawing import COLOURS, SERIES, Plot, Rows, Scale, Span, interval
 from foreclick.results import Result
 from tests.rendering.samples import (
@@ -76,12 +79,12 @@ class TestBacktest:
 
     def test_estimators_with_a_clip_of_their_own_are_named_by_it(self):
         one, other = backtest(clips=(5.0,)), backtest(clips=(50.0,), errors={"item": 0.1})
-        names = [r.name for r in rows_of(fc.Backtest(one.rows + other.rows, one.columns)).rows]
+        names = [r.name for r in rows_of(Backtest(one.rows + other.rows, one.columns)).rows]
         assert set(names) == {"list, M = 5", "ip, M = 5", "rctr, M = 5", "item, M = 50"}
 
     def test_an_estimator_with_one_clip_among_others_is_level(self):
         own = backtest(clips=(5.0,), errors={"item": 0.2})
-        line = plot_of(fc.Backtest(backtest().rows + own.rows, own.columns)).lines[-1]
+        line = plot_of(Backtest(backtest().rows + own.rows, own.columns)).lines[-1]
         assert set(line.ys) == {own.rows[0]["rmse"]}
         assert len(line.ys) == len(CLIPS) + 1
 
@@ -152,7 +155,7 @@ def test_a_comparison_has_the_lift_and_the_verdict_of_every_pair():
     assert len({row.spans[0].look for row in chart.rows if row.spans}) == 4
     assert chart.rows[4].spans == ()
     rows = [row | {"lift": None} for row in comparison()]
-    absolute = rows_of(fc.Comparison(tuple(rows), tuple(rows[0])))
+    absolute = rows_of(Comparison(tuple(rows), tuple(rows[0])))
     assert absolute.rows[0].spans[0][:3] == pytest.approx((0.3, 0.22, 0.38))
 
 
@@ -238,7 +241,7 @@ def test_a_result_without_a_chart_says_so():
     with pytest.raises(ReportError, match="Result has no chart; these have: Backtest, Comparison"):
         Result(({"value": 1.0},), ("value",)).plot()
     with pytest.raises(ReportError, match="no rows"):
-        fc.Support((), support().columns).plot()
+        Support((), support().columns).plot()
 
 
 def test_nothing_of_matplotlib_is_changed(tmp_path):

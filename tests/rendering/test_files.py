@@ -138,7 +138,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import foreclick as fc
 rows = ({"estimator": "ip", "metric": "clicks@3", "covered": 0.5, "records": 9},)
-result = fc.Support(rows, tuple(rows[0]))
+result = Support(rows, tuple(rows[0]))
 """
 
 
@@ -190,7 +190,7 @@ sys.exit(main(["backtest", "none.parquet", "--chart", "chart.png"]))
 def test_importing_and_saving_rows_imports_no_matplotlib(tmp_path):
     code = (
         "import sys, foreclick as fc; from foreclick import rendering\n"
-        "fc.Support(({'covered': 0.5},), ('covered',)).save('rows.csv')\n"
+        "Support(({'covered': 0.5},), ('covered',)).save('rows.csv')\n"
         "sys.exit('matplotlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)

@@ -53,7 +53,7 @@ def test_a_tally_for_each_file_of_a_log_adds_up_to_it(logs, tmp_path):
 class TestWeights:
     def test_half_lives_of_days_and_of_numbers(self, logs, tmp_path):
         write_days(logs, tmp_path / "t")
-        faded = fc.read_tally(tmp_path / "t", half_life=2)
+        faded = fc.read_tally(tmp_path / "t").weigh(half_life=2)
         rows = faded.to_arrow().to_pylist()
         by_day = {n: sum(r["n"] for r in rows if r["period"] == n) for n in range(4)}
         assert by_day == pytest.approx({n: 40 * 0.5 ** ((3 - n) / 2) for n in range(4)})

@@ -113,7 +113,7 @@ def test_every_file_that_outgrows_the_disk_is_refused_by_its_name(folder):
     log = fc.read_log({name: values * 5 for name, values in LOG.items()})
     report = fc.evaluate(LOG, CANDIDATE, **ASKED)
     judged = fc.judgments(log, examination=[1.0, 0.5])
-    best = fc.optimize(log, metrics="clicks@2", estimators="item", fallback=False, folds=1)
+    best = fc.optimize(log, metrics="clicks@2", estimators="item", pessimism=0, judge=None)
     world = fc.simulate.yandex_like(records=500, queries=10)
     writers = {
         "t.parquet": fc.tally(log).write_parquet,

@@ -145,7 +145,7 @@ def test_results_are_the_same_after_pickling(tally):
         fc.check(tally),
         fc.contexts(tally),
         fc.judgments(tally, examination=[1.0, 0.5]),
-        fc.optimize(tally, metrics="clicks@2", fallback=False),
+        fc.optimize(tally, metrics="clicks@2", pessimism=0),
         fc.report(tally, CANDIDATE),
     ]
     for result, again in zip(results, pickle.loads(pickle.dumps(results)), strict=True):  # noqa: S301
@@ -154,7 +154,7 @@ def test_results_are_the_same_after_pickling(tally):
 
 def test_policies_and_tallies_answer_after_pickling(tally, tmp_path):
     """Without the engine of the process that pickled them."""
-    best = fc.optimize(tally, metrics="clicks@2", fallback=False)
+    best = fc.optimize(tally, metrics="clicks@2", pessimism=0)
     ids = {"context": ["q", "q", "r", "r"], "item": [1, 2, 1, 2]}
     policies = [
         fc.Ranking(CANDIDATE),

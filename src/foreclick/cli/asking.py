@@ -23,7 +23,6 @@ from foreclick.cli.questions import (
     Protocol,
     Question,
     Split,
-    Uncertainty,
     Verdicts,
 )
 from foreclick.cli.values import Column, Count, File, Flag, Period
@@ -88,7 +87,7 @@ def usual_metrics() -> "Sequence[str]":
     return found
 
 
-def _replayed(file: str, options: dict[str, Any], guardrails: dict[str, float]) -> "fc.Replay":
+def _replayed(file: str, options: dict[str, Any], guardrails: dict[str, float]) -> "Result":
     """Past A/B tests by the metrics that an evaluation is about."""
     tests = fc.read_tally(file)
     test = "experiment" if "experiment" in tests.shape.segments else None
@@ -306,7 +305,7 @@ class Replay(Log, Metrics, Confidence, Written):
 
 
 @command("LOG…")
-class Examination(Log, Places, Split, Uncertainty, Written):
+class Examination(Log, Places, Split, Confidence, Written):
     """How much each position is looked at, from items that moved.
 
     Examples:
@@ -320,7 +319,7 @@ class Examination(Log, Places, Split, Uncertainty, Written):
         say("Reading the log")
         log = self.read(files)
         say("Looking for items that moved")
-        return fc.examination(log, **self.given(Places, Split, Uncertainty))
+        return fc.examination(log, **self.given(Places, Split, Confidence))
 
 
 @command("LOG…")

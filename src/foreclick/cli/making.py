@@ -20,7 +20,7 @@ from foreclick.cli.questions import (
     Judgement,
     Listed,
 )
-from foreclick.cli.values import Count, File, Flag, Whole
+from foreclick.cli.values import Count, File, Whole
 from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
@@ -105,8 +105,6 @@ class Optimize(Log, Choice, Constraints, Listed, Judgement, Output):
     """
 
     verb = "optimize"
-    no_fallback: Flag = None
-    """a new policy also where none is sure to be better than production"""
     contexts: File = None
     """also what every context earns, would earn, and why it stays as it is"""
     workers: Count = None
@@ -126,8 +124,6 @@ class Optimize(Log, Choice, Constraints, Listed, Judgement, Output):
         say("Reading the log")
         log = self.read(files)
         options = self.given(Choice, Constraints, Judgement) | read_constraints(self, log)
-        if self.no_fallback:
-            options["fallback"] = False
         fc.settings(workers=self.workers or os.cpu_count() or 1)
         found = fc.optimize(log, **options)
         say(f"Writing {Path(targets[0]).name}")

@@ -14,7 +14,6 @@ from foreclick.cli.values import (
     Names,
     Positive,
     Share,
-    count,
     curve,
     from_zero,
     guardrail,
@@ -79,14 +78,6 @@ class Confidence:
 
 
 @options("Uncertainty")
-class Uncertainty(Confidence):
-    """Intervals."""
-
-    clusters: Literal["auto", "record"] | None = None
-    """records that vary together: those of days and users, or none"""
-
-
-@options("Uncertainty")
 class MinEffect:
     """Changes that are worth having."""
 
@@ -121,8 +112,6 @@ class Protocol:
     """only the most frequent contexts: 100, or 101-1000 for those after them"""
     min_records: Amount = None
     """only contexts with at least so many records"""
-    min_held: Amount = None
-    """judge a context in a period only with at least so many records there"""
     block: Count = None
     """hold out N periods at once, such as 7 days"""
     forward: Flag = None
@@ -175,10 +164,6 @@ class Judgement:
 
     judge: Annotated[str | None, Parameter(metavar="NAME")] = None
     """the estimator that judges"""
-    folds: Count = None
-    """in how many parts the records are; 1: no judgement"""
-    confidence: Share = None
-    """of the intervals"""
 
 
 @options("Question")
@@ -197,8 +182,6 @@ class Exploring:
     """how often it is told"""
     max_share: Share = None
     """of a single context's traffic"""
-    records_per_day: Positive = None
-    """of all contexts; by default those of the log over its periods"""
     confidence: Share = None
     """of the interval"""
 
@@ -207,8 +190,6 @@ class Exploring:
 class Places:
     """Which positions are compared."""
 
-    depth: Annotated[int | None, one(count, "K")] = None
-    """down to which position; by default all"""
     slots: Annotated[list[str] | None, several(names, "LABEL,…")] = None
     """a label for each position; those with the same one are looked at alike"""
     within: Literal["auto", "context", "period"] | None = None

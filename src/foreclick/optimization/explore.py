@@ -106,7 +106,6 @@ def explore(
     power: float = 0.8,
     confidence: float = 0.95,
     max_share: float = 0.5,
-    records_per_day: float | None = None,
     production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
 ) -> Explored:
@@ -131,9 +130,8 @@ def explore(
             much as it takes.
         days: how long it may take. By default, as long as it takes.
         power: how often such a change is told.
-        confidence: of the interval that tells it.
         max_share: the share of a single context's traffic that may be shown the candidate.
-        records_per_day: of all contexts; by default those of the log over its periods.
+        confidence: of the interval that tells it.
         production: the policy that is in production; by default, the lists of the log, as often as
             it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".
@@ -165,14 +163,14 @@ def explore(
     if production is not None:
         old = as_policy(production, counted.names, "production")
     arms = read_arms(counted, policy, old, what)
-    per_day, allowed = records_per_day, None
-    if per_day is None and counted.shape.period and (periods := count_periods(counted)):
+    per_day, allowed = None, None
+    if counted.shape.period and (periods := count_periods(counted)):
         per_day = float(arms.n.sum()) / periods
     if days is not None:
         if per_day is None:
             raise ModelError(
                 "days= needs to know how many records a day has, and the log was read without a "
-                "period. Read it with period=, or give records_per_day=."
+                "period. Read it with period=."
             )
         allowed = days * per_day
     traffic, goal, margin = (

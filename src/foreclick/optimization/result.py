@@ -204,7 +204,7 @@ def summary(
     elif folds == 1:
         notes.append(
             "The policy was not judged by records of its own, so value is the naive one, which "
-            "flatters. Use folds=2."
+            "flatters. Leave judge=None out."
         )
     elif changed:
         part = "Half of the log" if folds == 2 else f"{folds - 1} of {folds} parts of the log"

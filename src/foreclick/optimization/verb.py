@@ -45,25 +45,22 @@ def optimize(
     estimators: EstimatorLike | Sequence[EstimatorLike] = "ladder-ip",
     pessimism: float = 1.0,
     min_shown: float = 0,
-    fallback: bool = True,
     max_change: float | None = None,
     pinned: TableLike | None = None,
     banned: Iterable[Hashable] | TableLike | None = None,
     at_least: Iterable[tuple[Iterable[Hashable], float]] = (),
     lists: TableLike | None = None,
     deterministic: bool = False,
-    judge: EstimatorLike = "ladder",
-    folds: int = 2,
-    confidence: float = 0.95,
+    judge: EstimatorLike | None = "ladder",
 ) -> Optimized:
     """The ranking policy that would earn most, as far as the log can tell.
 
     In every context, among all policies, the one with the largest estimate (Li et al., KDD 2018,
     section 4.3), where each click rate is lowered by `pessimism` standard errors: whoever takes the
     best of many estimates takes their errors too. For the same reason its value is not that
-    estimate: the records are dealt to `folds`, a policy is chosen without each of them, and judged
-    by it. So `value` is that of policies chosen from a part of the log: the policy itself, chosen
-    from all of it, is rather better.
+    estimate: the records are dealt to two halves, a policy is chosen without each of them, and
+    judged by it. So `value` is that of policies chosen from a part of the log: the policy itself,
+    chosen from all of it, is rather better.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
@@ -71,12 +68,11 @@ def optimize(
         estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
             an item earns at a position), or one of the paper's with a cell of items, positions or
             lists: "ip", "item", "pbm", "list", or a `ClickModel` of that kind.
-        pessimism: by how many standard errors rates are lowered; 0 for the paper's plain optimum.
+        pessimism: by how many standard errors rates are lowered. A context stays as it is unless
+            the new policy is better even so, or production breaks a constraint, for example shows
+            what is banned. 0 for the paper's plain optimum, everywhere.
         min_shown: how often an item must have been shown (at the position, if the estimator tells
             positions apart; the list, by "list") to be shown.
-        fallback: whether a context stays as it is unless the new policy is better than production
-            even after pessimism. Where production breaks a constraint, for example shows what is
-            banned, it does not stay.
         max_change: the share of a context's slots that may differ from production's, for a careful
             first step.
         pinned: a table of `context`, `item`, `position`: what must be where.
@@ -87,10 +83,8 @@ def optimize(
             `context` and `items`; contexts that it leaves out stay as they are. By default, every
             order of a context's items.
         deterministic: one list a context.
-        judge: the estimator that says what the policy is worth.
-        folds: in how many parts the records are. More choose by more records, and judge by fewer.
-            1: the policy is not judged, and `value` is the naive one.
-        confidence: of the intervals.
+        judge: the estimator that says what the policy is worth; None: nothing is held out, and
+            `value` is the naive one, which flatters.
 
     Examples:
         >>> log = {
@@ -105,7 +99,7 @@ def optimize(
         (0.5, 1.0)
     """
     what, by = _chosen_by(metrics, estimators)
-    groups = tuple(at_least)
+    groups, folds = tuple(at_least), 1 if judge is None else 2
     tally, notes = settle(log)
     check_metrics(tally.shape, [what])
     (by,), assumed = with_curves(tally, [by], [what])
@@ -115,7 +109,7 @@ def optimize(
         max_change=max_change,
         deterministic=deterministic,
         min_shown=min_shown,
-        fallback=fallback,
+        fallback=pessimism > 0,
     )
     by_list = lists is not None or (isinstance(by, Weighted) and by.model.over_lists)
     given = None
@@ -146,8 +140,8 @@ def optimize(
         contexts, policy, held_out = joined(solved())
         say("Judging")
         judged = None
-        if len(held_out):
-            judged = _judged(parts, Lists(held_out), what, judge, confidence)
+        if judge is not None and len(held_out):
+            judged = _judged(parts, Lists(held_out), what, judge)
         notes = [*notes, *assumed]
         if ladder is not None:
             notes += drift_of(batches, what.reward, ladder.fit.theta.p).notes()
@@ -258,9 +252,7 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     return table.engine.rows(table.select(*columns))
 
 
-def _judged(
-    folds: Folds, policies: Policy, metric: Metric, judge: EstimatorLike, confidence: float
-) -> Evaluation:
+def _judged(folds: Folds, policies: Policy, metric: Metric, judge: EstimatorLike) -> Evaluation:
     """What policies are worth to the records that they were not chosen from.
 
     A fold of a context is a context of its own, whose policy was chosen without it: so this is one
@@ -274,7 +266,6 @@ def _judged(
         metrics=metric,
         estimators=by,
         missing="production",
-        confidence=confidence,
     )
     # A note on drift is said of the whole log.
     notes = tuple(note for note in judged.notes if not note.startswith(ITEMS_CHANGE))

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from foreclick import inference
 from foreclick.batches import Batches, Floats, batches_of
@@ -115,10 +114,8 @@ def backtest(
     *,
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = USUAL,
-    contexts: Sequence[Any] | None = None,
     ranks: int | tuple[int, int] | None = None,
     min_records: float | None = None,
-    min_held: float = 0,
     block: Block = None,
     forward: bool = False,
     weight: Weight = "pairs",
@@ -136,11 +133,9 @@ def backtest(
         metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
         estimators: names of click models, `ClickModel`s, "ladder" or a `Ladder`, or `Weighted`s:
             many M, ``Weighted("ip", clip=[1, 10, 100])``, cost about as much as one.
-        contexts: only these contexts.
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
             those that follow them.
         min_records: only contexts with at least so many records.
-        min_held: judge a context in a period only if it has at least so many records there.
         block: hold out several periods at once: 7 for blocks of seven days, or a mapping or a
             function from the period to its block.
         forward: predict a period from earlier ones only, as production would have to.
@@ -175,9 +170,8 @@ def backtest(
     protocol = Protocol(
         folds=folds,
         forward=forward,
-        min_held=min_held,
         weight=weight,
-        contexts=_chosen(batches, contexts, ranks, min_records),
+        contexts=_chosen(batches, ranks, min_records),
     )
     wanted, assumed = with_curves(counted, parse_estimators(estimators), asked)
     steady = [] if any(e.name == _STEADY for e in wanted) else parse_estimators(_STEADY)
@@ -185,9 +179,8 @@ def backtest(
     found = fold_errors(counted, [*wanted, *steady], asked, protocol)
     if not found.pairs.any():
         raise BacktestError(
-            "no context was seen in two periods (with min_held records in one of them), so there "
-            "is nothing to predict any of them from. Use a coarser context (a query class, or "
-            "context=None) or longer blocks, block=7."
+            "no context was seen in two periods, so there is nothing to predict any of them from. "
+            "Use a coarser context (a query class, or context=None) or longer blocks, block=7."
         )
     still = {e.ask.metric: e for e in found.errors if e.ask.model.name == _STEADY}
     errors = found.errors[: len(found.errors) - added]
@@ -257,12 +250,11 @@ def _distance(first: Any, period: Any, order: int) -> int:  # noqa: ANN401 - per
 
 def _chosen(
     batches: Batches,
-    contexts: Sequence[Any] | None,
     ranks: int | tuple[int, int] | None,
     min_records: float | None,
 ) -> pa.Array | None:
     """The contexts that take part; None for all."""
-    if contexts is None and ranks is None and min_records is None:
+    if ranks is None and min_records is None:
         return None
     low, high = (1, ranks) if isinstance(ranks, int) else ranks or (1, math.inf)
     if not 1 <= low <= high:
@@ -274,13 +266,10 @@ def _chosen(
     taken = (rank >= low) & (rank <= high)
     if min_records is not None:
         taken &= counts[N].to_numpy() >= min_records
-    if contexts is not None:
-        named = pa.array(list(contexts), counts[CONTEXT].type)
-        taken &= np.asarray(pc.is_in(counts[CONTEXT], value_set=named))
     if not taken.any():
         raise BacktestError(
-            f"no context of the log is left by contexts={contexts!r}, ranks={ranks!r}, "
-            f"min_records={min_records!r}. Ask for less."
+            f"no context of the log is left by ranks={ranks!r}, min_records={min_records!r}. Ask "
+            "for less."
         )
     return counts[CONTEXT].filter(pa.array(taken)).combine_chunks()
 

@@ -14,7 +14,7 @@ from foreclick.batches import Bools, batches_of
 from foreclick.errors import ModelError
 from foreclick.learn.curves import WORTH, learn_curves, listed
 from foreclick.learn.examination import DIFFER, Examined
-from foreclick.options import choice, verb
+from foreclick.options import verb
 from foreclick.progress import say
 from foreclick.question import check_columns
 from foreclick.results import Result
@@ -73,17 +73,15 @@ class Examination(Result):
         return found
 
 
-@verb(clusters=choice("auto", "record"))
+@verb()
 def examination(
     log: LogLike,
     *,
-    depth: int | None = None,
     slots: Slots = None,
     by: str | Sequence[str] | None = None,
     within: Literal["auto", "context", "period"] = "auto",
     reward: str = "clicks",
     confidence: float = 0.95,
-    clusters: Literal["auto", "record"] = "auto",
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.
 
@@ -99,7 +97,6 @@ def examination(
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        depth: down to which position; by default to the end of the longest list.
         slots: labels of positions, from the first one on or by position, for pages that are no
             list: positions with the same label (a row of a grid, a carousel) are looked at alike.
             Positions without a label are left out.
@@ -110,8 +107,6 @@ def examination(
             much, those within a context.
         reward: what is counted as a click.
         confidence: of the intervals.
-        clusters: "auto": records of a period vary together, and so do those of a unit (user), if
-            the log has them. "record": every record varies on its own.
 
     Examples:
         Both items get half as many clicks at position 2:
@@ -132,11 +127,9 @@ def examination(
     tally, notes = settle(log)
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(tally.shape, [reward], columns)
-    labels, places = _places(min(tally.shape.depth, depth or tally.shape.depth), slots)
+    labels, places = _places(tally.shape.depth, slots)
     say("Comparing positions")
-    curves, rests_on = learn_curves(
-        tally, places, reward, by=columns, within=within, clusters=clusters
-    )
+    curves, rests_on = learn_curves(tally, places, reward, by=columns, within=within)
     name, codes = "position" if slots is None else "slot", batches_of(tally).codebook
     rows: list[dict[str, Any]] = []
     about: dict[str, list[str]] = {}  # each note once, with the segments that it is about
@@ -219,7 +212,7 @@ def curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
             "et some share a label with others by slots=, or swap items between them for a while."
         )
         stops = name == "position" and first and fine[:first].all()
-        return f"Stop at depth={first}, l{rest}" if stops else f"L{rest}"
+        return f"Read the log with depth={first}, l{rest}" if stops else f"L{rest}"
 
     told = these(places.identified)
     if places.identified.sum() < 2:

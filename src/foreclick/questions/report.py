@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any
 
 from foreclick.batches import count_periods
 from foreclick.errors import ForeclickWarning
@@ -18,7 +18,7 @@ from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, flag, sure, verb
-from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
+from foreclick.policies import Marginals, PolicyLike, as_policy
 from foreclick.progress import say
 from foreclick.question import Missing, Question
 from foreclick.questions.backtest import Backtest
@@ -26,7 +26,6 @@ from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check
 from foreclick.questions.contexts import ContextChanges, context_changes
 from foreclick.questions.evaluate import (
-    LOGGING,
     Evaluation,
     evaluate,
     loggings_of,
@@ -104,7 +103,6 @@ class Report(Result):
 @verb(
     backtest=flag,
     confidence=sure,
-    logging=LOGGING,
 )
 def report(
     log: LogLike,
@@ -115,7 +113,6 @@ def report(
     by: str | Sequence[str] | None = None,
     baseline: PolicyLike | None = None,
     missing: Missing = "error",
-    logging: Policy | Literal["frequency", "propensity"] | None = None,
     confidence: float | Confidence = 0.95,
     min_effect: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
@@ -137,7 +134,6 @@ def report(
         by: segment columns (or "period") for which the answer is given too.
         baseline: as for `evaluate`.
         missing: as for `evaluate`.
-        logging: as for `evaluate`.
         confidence: as for `evaluate`. With ``Confidence(past=replay)`` the page also shows the past
             A/B tests.
         min_effect: as for `evaluate`.
@@ -157,15 +153,12 @@ def report(
     """
     counted, _ = settle(log)
     policy = as_policy(candidate, counted.names)
-    if isinstance(logging, Policy):
-        logging = as_policy(logging, counted.names, "logging")
     asked = tuple(parse_any(metrics))
     wished = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
     past = wished.past if isinstance(wished.past, Replay) else None
     options: dict[str, Any] = {
         "metrics": asked,
         "missing": missing,
-        "logging": logging,
         "baseline": baseline,
         "confidence": replace(wished, past=None),
         "min_effect": min_effect,
@@ -176,7 +169,7 @@ def report(
     )
     sums = [each for each in asked if isinstance(each, Metric)]
     all_parts = [part for each in asked for part in each.parts]
-    usual = usual_estimators(counted, policy, logging, all_parts)
+    usual = usual_estimators(counted, policy, None, all_parts)
     # Where logging probabilities are known, `list` or `ip` alone answers.
     by_model = any(str(name).startswith("ladder") for name in usual)
     parts: dict[str, Any] = {}
@@ -205,7 +198,7 @@ def report(
             by_one,
             sums[:1],
             missing,
-            loggings=loggings_of(counted, by_one, sums[:1], logging),
+            loggings=loggings_of(counted, by_one, sums[:1], None),
             clusters=clusters_of(counted, "auto")[0],
         )
         parts["contexts"] = context_changes(counted, question, TOP, wished.level)

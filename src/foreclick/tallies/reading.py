@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 def read_tally(
     path: str | Path | Sequence[str | Path],
     *,
-    half_life: float | None = None,
     engine: Any = None,  # noqa: ANN401 - an Ibis connection
 ) -> Tally:
     """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
@@ -42,8 +41,6 @@ def read_tally(
     Args:
         path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
             files, or a list of them; paths or URLs.
-        half_life: how many days (or steps of a numbered period) make a record count half as much
-            as one of the latest period.
         engine: the connection to read it in; by default DuckDB in this process.
     """
     try:
@@ -90,8 +87,7 @@ def read_tally(
     periods = [meta["periods"] for meta in metas.values()]
     named = [period for some in periods if some for period in some]
     apart = len(metas) == 1 or (None not in periods and len(set(named)) == len(named))
-    whole = found[0] if len(found) == 1 and apart else sum_of(found, apart=apart)
-    return whole if half_life is None else whole.weigh(half_life=half_life)
+    return found[0] if len(found) == 1 and apart else sum_of(found, apart=apart)
 
 
 def is_tally(path: str) -> bool:
