@@ -370,6 +370,9 @@ def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 _INSTEAD = {
+    "clip": "estimators=Weighted('ip', clip=100)",
+    "clusters": "confidence=Confidence(clusters='record')",
+    "interval": "confidence=Confidence(anytime=True)",
     "practical": "min_effect=0.01: the smallest change worth having, a share of production",
     "progress": "fc.settings(progress='never')",
     "workers": "fc.settings(workers=4)",
