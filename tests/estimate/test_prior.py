@@ -13,7 +13,8 @@ import foreclick as fc
 from foreclick.batches import Reward, batches_of
 from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, production_prior
-from foreclick.estimate.prior import candidate_words, pairs_of, score_prior
+from foreclick.estimate.ladder import candidate_words, pairs_of
+from foreclick.estimate.prior import score_prior
 from foreclick.learn.overlap import alike, below
 from foreclick.learn.prior import Prior, solved, steps
 from foreclick.metrics import Metric

@@ -9,8 +9,7 @@ import numpy as np
 
 from foreclick.batches import Batch, Batches, Bools, Floats, batches_of, context_draws
 from foreclick.estimate.columns import View
-from foreclick.estimate.ladder import cells_of
-from foreclick.estimate.prior import candidate_words, overlap, pairs_of
+from foreclick.estimate.ladder import candidate_words, cells_of, overlap, pairs_of
 from foreclick.estimators import Ladder
 from foreclick.learn.above import (
     ALARM,

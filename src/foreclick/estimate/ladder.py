@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
+from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, padded, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimate.columns import View
-from foreclick.learn.shrinkage import climb, descend
+from foreclick.learn.prior import Pairs, Prior, production_words, seen, steps
+from foreclick.learn.shrinkage import borrowed, climb, descend
 
 # --- the log's cells ------------------------------------------------------------------------------
 
@@ -230,3 +231,70 @@ def climbed_down(
         found.append(Path(cell, n, exposed, expected, rate))
         below = rate
     return found[::-1]
+
+
+# --- what the prior sees of a batch ---------------------------------------------------------------
+
+
+def candidate_words(view: View) -> Floats:
+    """Shape (C, P + new, 2): each candidate's word on every pair that any of them shows."""
+    slots, k = view.policies.slots, view.batch.depth
+    size = max(int(slots.pair.max(initial=-1)) + 1, view.batch.pair_count)
+    found = np.zeros((view.count, size, 2))
+    mass = view.policies.slot_mass[:, :, :k]
+    height = steps(k)[: mass.shape[2]]
+    found[:, slots.pair] = np.stack([mass.sum(axis=2), mass @ height], axis=2)
+    return found
+
+
+def overlap(view: View) -> Floats:
+    """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
+    batch, slots, k = view.batch, view.policies.slots, view.batch.depth
+    share = np.append(production_words(batch)[:, 0], 0.0)[np.minimum(slots.pair, batch.pair_count)]
+    mass = view.policies.slot_mass[:, :, :k] * (batch.context_n > 0)[slots.context][:, None]
+    found = np.zeros((2, view.count, k))
+    found[:, :, : mass.shape[2]] = np.stack([mass.sum(axis=1), share @ mass])
+    return found
+
+
+def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools) -> Pairs:
+    """The pairs of the contexts that take part, as the fit sees them."""
+    sub = batch
+    if not taken.all():
+        sub = batch.keep(("taken", taken.tobytes()), lambda: batch.only(taken))  # type: ignore[assignment]
+    exposed, passed = fit_exposure(batch, fit)
+    return Pairs(
+        seen(sub, dated=fit.dated),
+        fit.reward,
+        fit.unit,
+        taken,
+        words[:, : batch.pair_count],
+        exposed,
+        passed,
+    )
+
+
+def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:
+    """Shape (L, K): of each slot, readers times what upper rungs pass on, and that alone."""
+    reading = fit.readers_of(batch)
+    if np.isinf(fit.strengths).all():
+        return reading, None
+    rungs = upper_rungs(batch, fit)
+    cells = cells_of(batch, fit.top, fit.reward)
+    passed = borrowed(rungs[0].n, rungs[0].s)
+    at: Any = rungs[0].below
+    for rung in rungs[1:]:
+        passed = passed * borrowed(rung.n, rung.s)[at]
+        at = rung.below[at]
+    passed = np.append(passed, 0.0)[cells.slot]
+    return passed if reading is None else passed * reading, passed
+
+
+def upper_rungs(batch: Batch, fit: Prior) -> list[Rung]:
+    """The rungs that know a position."""
+    p = padded(tuple(fit.theta.p), batch.depth)
+    reading = fit.readers_of(batch)
+    exposed = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
+    cells = cells_of(batch, fit.top, fit.reward)
+    cells = cells._replace(c=cells.c / fit.unit)
+    return cells.rungs(fit.strengths, exposed, batch.pair_count)

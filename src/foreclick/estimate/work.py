@@ -30,7 +30,7 @@ from foreclick.estimate.estimates import Estimates
 from foreclick.estimate.fitting import fit_prior, known_part
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.prior import prior_worth, score_prior
-from foreclick.estimate.support import SupportDetail, support_details
+from foreclick.estimate.sums import SupportDetail, support_details
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
 from foreclick.learn.prior import Prior
 from foreclick.logs import CONTEXT, Shape

@@ -18,7 +18,7 @@ from foreclick.batches import Batch, Floats, batches_of
 from foreclick.engines import ending, has_place, located, whole_file, write_rows
 from foreclick.errors import ReportError
 from foreclick.estimate.fitting import production_covariance, production_prior
-from foreclick.estimate.prior import pairs_of
+from foreclick.estimate.ladder import pairs_of
 from foreclick.estimate.sums import whole_number
 from foreclick.estimators import Ladder
 from foreclick.learn.prior import Prior

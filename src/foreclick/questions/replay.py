@@ -18,8 +18,8 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.errors import ForeclickWarning, PolicyError, SourceError
+from foreclick.estimate.covariance import errors_of, minus, variance_of
 from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.paired import errors_of, minus, variance_of
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.learn.above import ALARM
