@@ -86,7 +86,6 @@ def approx(values, tolerance=SAME):
 def test_exact_proportions_are_recovered_exactly():
     found = fc.examination(records(*rotations(P)), within="context")
     assert found["examination"] == approx(P)
-    assert found["allpairs"] == approx(P)
     assert found["position"] == [1, 2, 3, 4]
     assert found["items"] == [4] * 4
     assert found["records"] == [800] * 4
@@ -115,7 +114,6 @@ def test_both_curves_are_those_of_the_oracle(seed, dated):
     if None in found["examination"] or 0 in found["examination"]:
         return  # the oracle has no notion of it; tested below
     assert found["examination"] == approx(swaps.alternating(counts, 4), 1e-8)
-    assert found["allpairs"] == approx(swaps.allpairs(counts, 4), 1e-8)
 
 
 def test_the_order_of_rows_changes_nothing():
@@ -157,7 +155,6 @@ def test_a_simulated_curve_is_found_to_a_hundredth(curve):
     )
     found = fc.examination(fc.read_log(world.sample(), context="query", period="day"))
     assert np.abs(np.array(found.curve) - p).max() < 0.01
-    assert np.abs(np.array(found["allpairs"]) - p).max() < 0.02
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -258,7 +255,7 @@ def test_positions_that_exchange_nothing_have_no_answer():
     found = fc.examination(records(*shown), within="context")
     assert found["examination"][:2] == approx([1, 0.5])
     assert found["examination"][2:] == [None, None]
-    assert found["allpairs"][2:] == found["se"][2:] == found["low"][2:] == [None, None]
+    assert found["se"][2:] == found["low"][2:] == [None, None]
     assert found["items"] == [2] * 4
     (note,) = found.notes
     assert note.startswith("Positions 3–4 never exchanged an item that was clicked with positions ")
@@ -283,7 +280,6 @@ def test_positions_without_a_click_are_zero():
     shown = [(items, times, [*clicks[:3], 0]) for items, times, clicks in rotations(P)]
     found = fc.examination(records(*shown), within="context")
     assert found["examination"] == approx([1, 0.5, 0.4, 0])
-    assert found["allpairs"] == approx([1, 0.5, 0.4, 0])
     assert found["se"][3] is None
     (note,) = found.notes
     assert note.startswith("Position 4 got no click from items that stood there and elsewhere")
@@ -349,24 +345,6 @@ def test_records_without_a_period_are_left_out_and_counted():
     found = fc.examination(fc.read_log(log, period="day"))
     assert found.curve == approx(P)
     assert "Left out: 800 records without a period." in found.notes
-
-
-def test_the_two_methods_disagree_where_items_are_looked_at_differently():
-    """Pictures are seen at position 3 as well as at 1, texts are not."""
-    rng = np.random.default_rng(0)
-    parts = []
-    for day in range(8):
-        for context in range(6):
-            seen = (1, 0.9, 0.9) if context < 1 else (1, 0.5, 0.1)
-            times = 400 if context < 1 else 100
-            shown = [
-                (items, times, rng.binomial(times, 0.5 * np.array(seen)).tolist())
-                for items, _, _ in rotations(seen)
-            ]
-            shown += [([7, *range(3)][:3], 900 if context else 9, [0, 90 if context else 1, 0])]
-            parts.append(records(*shown, context=context, day=day))
-    found = fc.examination(fc.read_log(together(*parts), period="day"))
-    assert any("The two methods disagree" in note for note in found.notes)
 
 
 # --- segments and slots -------------------------------------------------------------------------

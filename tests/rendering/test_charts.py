@@ -168,15 +168,10 @@ def test_support_is_bars_of_shares():
     assert widths == [100, 50, 100, 100]
 
 
-def test_examination_is_a_line_with_intervals_a_second_opinion_and_1_over_k():
-    usual, line, second = plot_of(examination()).lines
+def test_examination_is_a_line_with_intervals_and_1_over_k():
+    usual, line = plot_of(examination()).lines
     assert list(line.ys) == [1, 0.5, 0.4, None]
     assert list(line.lows) == [1, 0.45, 0.3, None]
-    assert (second.name, list(second.ys), second.joined) == (
-        "AllPairs",
-        [1, 0.55, 0.45, None],
-        False,
-    )
     assert list(usual.ys) == [1, 1 / 2, 1 / 3, 1 / 4]
     chart = plot_of(examination(segments=("phone", "desktop"), name="slot"))
     assert [line.name for line in chart.lines] == ["phone", "desktop"]

@@ -1,7 +1,7 @@
 """How much positions are examined, the slow way: whole records, loops, and no cleverness.
 
 Written from the formulas: w ~ Poisson(n μ_xa p_k), maximised in turn over μ and p until nothing
-moves; AllPairs as Bradley and Terry's model of weighted clicks; errors from the joint model of p
+moves; errors from the joint model of p
 and every μ, and from logs in which one cluster counts a little more.
 """
 
@@ -51,30 +51,6 @@ def alternating(counts: Counts, depth: int, passes: int = 200_000) -> Floats:
     for _ in range(passes):
         mu = w.sum(axis=1) / (n @ p)
         new = w.sum(axis=0) / (mu @ n)
-        new /= new[0]
-        if np.abs(np.log(new / p)).max() < 1e-15:
-            break
-        p = new
-    return p
-
-
-def allpairs(counts: Counts, depth: int, passes: int = 200_000) -> Floats:
-    """p by AllPairs, p_1 = 1, the items weighed as Mantel and Haenszel did."""
-    won = np.zeros((depth, depth))
-    for n, w in counts.values():
-        for j in range(depth):
-            for k in range(depth):
-                if j != k and n[j] > 0 and n[k] > 0:
-                    won[j, k] += w[j] * n[k] / (n[j] + n[k])
-    p = np.ones(depth)
-    for _ in range(passes):  # Zermelo, 1929
-        new = np.array(
-            [
-                won[j].sum()
-                / sum((won[j, k] + won[k, j]) / (p[j] + p[k]) for k in range(depth) if k != j)
-                for j in range(depth)
-            ]
-        )
         new /= new[0]
         if np.abs(np.log(new / p)).max() < 1e-15:
             break

@@ -22,11 +22,9 @@ from foreclick.batches.arrays import accumulate, numbered
 from foreclick.learn.places import (
     Exchanges,
     Moved,
-    allpairs,
     exchanges_of,
     likelihood,
     products,
-    win_shares,
 )
 
 KEPT_NUMBERS = 50_000_000
@@ -60,11 +58,9 @@ class Examined:
     Attributes:
         p: Shape (S,): 1 at the reference; 0 where nothing was clicked; NaN where the log cannot
             tell.
-        allpairs: Shape (S,): the same as `p`, by AllPairs.
         places: which places exchanged items, and which of them are identified.
         converged: whether the maximum was found.
         errors: of log p, by everything that may make it vary.
-        apart: Shape (S,): the standard error of log allpairs − log p; NaN where it is not known.
         context_spread: by how much log p differs between contexts; 0 if that may be chance.
         context_error: the error of log p if contexts differ.
         item_slope: Shape (2, S): by how much the log of an item's clicks at a place goes up with
@@ -73,11 +69,9 @@ class Examined:
     """
 
     p: Floats
-    allpairs: Floats
     places: Exchanges
     converged: bool
     errors: tuple[CurveError, ...]
-    apart: Floats
     context_spread: float
     context_error: CurveError
     item_slope: Floats
@@ -106,30 +100,25 @@ def examine(
     """
     log = _Log(batches, reward, tuple(places), tuple(by), dated, dated or "period" in clusters)
     exchanged = exchanges_of(log, log.strata, log.size)
-    second = allpairs(exchanged)
-    found = likelihood(log, exchanged, second.p)
-    shares = win_shares(exchanged, second.p)
-    scores, scatter, between, slope = _deviations(log, found.p, shares)
+    start = np.stack([each.identified.astype(np.float64) for each in exchanged])
+    found = likelihood(log, exchanged, start)
+    scores, scatter, between, slope = _deviations(log, found.p)
     by_row = [kind for kind in clusters if kind not in scores]
-    scores |= _scores_by_row(log, by_row, found.p, shares)
+    scores |= _scores_by_row(log, by_row, found.p)
     columns = np.unravel_index(log.codes, log.radix) if by else ()
     answer = {}
     for s, of in enumerate(exchanged):
         if not of.records.any():
             continue
         unknown = ~np.outer(of.identified, of.identified)
-        inverse, other = np.zeros((2, log.size, log.size))
-        square = np.ix_(of.free, of.free)
+        inverse, square = np.zeros((log.size, log.size)), np.ix_(of.free, of.free)
         inverse[square] = np.linalg.inv(found.information[s][square])
-        other[square] = np.linalg.inv(second.information[s][square])
-        errors, apart = [], np.full(log.size, np.nan)
+        errors = []
         for kind in clusters:
             total, there = (each[s] for each in scores[kind])
-            first, g = total[there, 0] @ inverse, np.sum(there)
+            moved, g = total[there] @ inverse, np.sum(there)
             times = g / (g - 1) if g > 1 else np.nan  # how much a single cluster varies is unknown
-            errors.append(CurveError(np.where(unknown, np.nan, times * first.T @ first), g - 1))
-            if kind == clusters[0]:
-                apart = np.sqrt(times * ((total[there, 1] @ other - first) ** 2).sum(axis=0))
+            errors.append(CurveError(np.where(unknown, np.nan, times * moved.T @ moved), g - 1))
         # Where a pair is spread over several clusters, its rate hides part of how much they
         # differ: half of it, if they are two. So independent clicks are a floor there.
         if by_row or not clusters:
@@ -138,11 +127,9 @@ def examine(
         contexts = np.where(unknown, np.nan, inverse @ between[s] @ inverse)
         answer[tuple(int(column[s]) for column in columns)] = Examined(
             p=np.where(of.identified, found.p[s], np.where(of.zero, 0.0, np.nan)),
-            allpairs=np.where(of.identified, second.p[s], np.where(of.zero, 0.0, np.nan)),
             places=of,
             converged=bool(found.converged[s]),
             errors=tuple(errors),
-            apart=apart,
             context_spread=spread if sure > _SURE_SE and spread > DIFFER else 0.0,
             context_error=CurveError(contexts, math.inf),
             item_slope=slope[s],
@@ -226,36 +213,34 @@ class _Log:
 # --- scores ---------------------------------------------------------------------------------------
 
 _Scores = dict[Cluster, tuple[Floats, Bools]]
-"""By kind of clusters, what each cluster adds to the scores of ℓ and of AllPairs, shape (strata,
-clusters, 2, S), and whether it has a record of a pair that moved, (strata, clusters)."""
+"""By kind of clusters, what each cluster adds to the score of ℓ, shape (strata, clusters, S), and
+whether it has a record of a pair that moved, (strata, clusters)."""
 
 
 def _no_scores(log: _Log, kinds: Sequence[Cluster]) -> _Scores:
     sizes = {kind: (log.strata, log.batches.codebook.clusters(kind)) for kind in kinds}
-    return {k: (np.zeros((*n, 2, log.size)), np.zeros(n, np.bool_)) for k, n in sizes.items()}
+    return {k: (np.zeros((*n, log.size)), np.zeros(n, np.bool_)) for k, n in sizes.items()}
 
 
-def _gradients(
-    moved: Moved, place: int, p: Floats, rate: Floats, q: Floats, shares: Floats
-) -> Floats:
-    """Shape (2, M, 2, S): what a click, and a record, of each pair at a place add to both scores.
+def _gradients(place: int, p: Floats, rate: Floats, q: Floats) -> Floats:
+    """Shape (2, M, S): what a click, and a record, of each pair at a place add to the score.
 
-    A click at place i adds flows f_k to the score of i and takes them from those of the other
-    places k: q_k = p_k n_k / D by the likelihood, and by AllPairs the share p_k / (p_i + p_k)
-    times n_k / (n_i + n_k). A record there is expected to earn μ p_i clicks; for AllPairs it is
-    the derivative of its sums.
+    A click at place i adds q_k = p_k n_k / D to the score of i and takes it from those of the other
+    places k. A record there is expected to earn μ p_i clicks.
+
+    Args:
+        place: i.
+        p: Shape (M, S): of the segment of each pair.
+        rate: Shape (M,): μ.
+        q: Shape (M, S).
     """
-    n, w, stratum = moved.n, moved.w, moved.stratum
-    own, both = p[stratum, place, None], n + n[:, place, None]
-    won, lost = shares[stratum, :, place], shares[stratum, place, :]
-    click = q * (own > 0), ratio(n, both) * won
-    record = -rate[:, None] * own * q, -ratio(n, both**2) * (w[:, place, None] * won + w * lost)
-    found = -np.stack([np.stack(click, axis=1), np.stack(record, axis=1)])
-    found[..., place] -= found.sum(axis=3)
+    own = p[:, place, None]
+    found = -np.stack([q * (own > 0), -rate[:, None] * own * q])
+    found[..., place] -= found.sum(axis=2)
     return found
 
 
-def _deviations(log: _Log, p: Floats, shares: Floats) -> tuple[_Scores, Floats, Floats, Floats]:
+def _deviations(log: _Log, p: Floats) -> tuple[_Scores, Floats, Floats, Floats]:
     """How the clicks of pairs that moved differ from what p expects of them, in each segment.
 
     Returns:
@@ -284,10 +269,10 @@ def _deviations(log: _Log, p: Floats, shares: Floats) -> tuple[_Scores, Floats, 
         accumulate(scatter, groups % strata, each)
         between += products(groups % strata, s, s, strata)
         for score, there in scores.values():  # what records are expected to earn cancels
-            group, added = stratum * log.periods + moved.period, np.zeros((len(stratum), 2, size))
+            group, added = stratum * log.periods + moved.period, np.zeros((len(stratum), size))
             for i in range(size):
-                added += moved.w[:, i, None, None] * _gradients(moved, i, p, rate, q, shares)[0]
-            accumulate(score.reshape(-1, 2, size), group, added)
+                added += moved.w[:, i, None] * _gradients(i, p[stratum], rate, q)[0]
+            accumulate(score.reshape(-1, size), group, added)
             there.reshape(-1)[group] = True
     score, chance, first, square = sums.swapaxes(0, 1)
     information = np.maximum(square - ratio(first**2, chance), 0.0)
@@ -295,7 +280,7 @@ def _deviations(log: _Log, p: Floats, shares: Floats) -> tuple[_Scores, Floats, 
     return scores, scatter, between, np.stack(slope, axis=1)
 
 
-def _scores_by_row(log: _Log, kinds: Sequence[Cluster], p: Floats, shares: Floats) -> _Scores:
+def _scores_by_row(log: _Log, kinds: Sequence[Cluster], p: Floats) -> _Scores:
     """The scores by clusters of rows: what their clicks add, and what their lists do."""
     scores = _no_scores(log, kinds)
     for batch, moved, stratum in map(log.counted, log.batches if kinds else ()):
@@ -303,21 +288,21 @@ def _scores_by_row(log: _Log, kinds: Sequence[Cluster], p: Floats, shares: Float
         number = np.full(batch.pair_count + 1, m)  # the last: that of an empty position
         number[moved.pair] = np.arange(m)
         pair = number[batch.lists[:, : len(log.places)]]
-        of_list, of_row = (np.zeros((len(rows), 2, log.size)) for rows in (pair, batch.n))
+        of_list, of_row = (np.zeros((len(rows), log.size)) for rows in (pair, batch.n))
         for k, i in enumerate(log.places):
             if i >= 0:
-                click, record = _gradients(moved, i, p, rate, q, shares)
+                click, record = _gradients(i, p[moved.stratum], rate, q)
                 lists = np.flatnonzero(pair[:, k] < m)
                 of_list[lists] += record[pair[lists, k]]
                 at = np.flatnonzero(reward.position == k)
                 at = at[pair[batch.row_list[reward.row[at]], k] < m]
                 row = reward.row[at]
                 earned = click[pair[batch.row_list[row], k]]
-                of_row[row] += reward.value[at, None, None] * earned
-        influence = (of_row + of_list[batch.row_list]) * batch.n[:, None, None]
+                of_row[row] += reward.value[at, None] * earned
+        influence = (of_row + of_list[batch.row_list]) * batch.n[:, None]
         rows = np.flatnonzero(np.any(pair < m, axis=1)[batch.row_list])
         for kind, (score, there) in scores.items():
             group = stratum[batch.row_context[rows]] * there.shape[1] + batch.clusters[kind][rows]
-            accumulate(score.reshape(-1, 2, log.size), group, influence[rows])
+            accumulate(score.reshape(-1, log.size), group, influence[rows])
             there.reshape(-1)[group] = True
     return scores

@@ -9,16 +9,12 @@ concave in log p, and the same as that of which place got each click of an item:
 biases it. A *pair* (x, a) that stood at one place only, or that was never clicked, says nothing;
 every pass of Newton's method sums score and information over the others.
 
-The second method is AllPairs (Agarwal et al., WSDM 2019): the click rates of items that stood at
-both of two places, for all pairs of places. Here an item is weighed by n_k n_j / (n_k + n_j), as
-Mantel and Haenszel did, and the pairs of places are brought to one curve as Bradley and Terry did.
-
 Sizes: P pairs, M pairs that moved, S places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -195,45 +191,6 @@ class Maximum(NamedTuple):
     converged: Bools
 
 
-def likelihood(parts: Iterable[Moved], places: Sequence[Exchanges], start: Floats) -> Maximum:
-    """The maximum of ℓ, which every pass goes through the parts for.
-
-    Args:
-        parts: the pairs, in the order of contexts.
-        places: of each segment, which places can be compared.
-        start: Shape (strata, S): the p to begin with, such as that of AllPairs.
-    """
-    clicks = np.stack([each.clicks for each in places])
-
-    def derivatives(p: Floats) -> tuple[Floats, Floats]:
-        expected, information = _curvature(parts, p)
-        return clicks - expected, information
-
-    return _climb(places, start, derivatives)
-
-
-def allpairs(places: Sequence[Exchanges]) -> Maximum:
-    """The maximum of Σ_jk wins_jk log(p_j / (p_j + p_k)), of the places identified."""
-    wins = np.stack([each.wins for each in places])
-
-    def derivatives(p: Floats) -> tuple[Floats, Floats]:
-        share = win_shares(places, p)
-        back = share.swapaxes(1, 2)
-        score = (wins * back - wins.swapaxes(1, 2) * share).sum(axis=2)
-        weight = (wins + wins.swapaxes(1, 2)) * share * back
-        return score, _diagonal(weight.sum(axis=2)) - weight
-
-    start = np.stack([each.identified.astype(np.float64) for each in places])
-    return _climb(places, start, derivatives)
-
-
-def win_shares(places: Sequence[Exchanges], p: Floats) -> Floats:
-    """Shape (strata, S, S): p_j / (p_j + p_k), and 0 where one of them is not identified."""
-    among = np.stack([np.outer(each.identified, each.identified) for each in places])
-    among &= ~np.eye(p.shape[1], dtype=np.bool_)
-    return np.where(among, ratio(p[:, :, None], p[:, :, None] + p[:, None, :]), 0.0)
-
-
 def _curvature(parts: Iterable[Moved], p: Floats) -> tuple[Floats, Floats]:
     """The clicks that p expects, (strata, S), and the information about log p, (strata, S, S)."""
     expected, cross = np.zeros_like(p), np.zeros((*p.shape, p.shape[1]))
@@ -242,34 +199,32 @@ def _curvature(parts: Iterable[Moved], p: Floats) -> tuple[Floats, Floats]:
         clicks = rate[:, None] * p[moved.stratum] * moved.n
         accumulate(expected, moved.stratum, clicks)
         cross += products(moved.stratum, clicks, share, len(p))
-    return expected, _diagonal(expected) - cross
+    return expected, expected[:, :, None] * np.eye(p.shape[1]) - cross
 
 
-def _diagonal(values: Floats) -> Floats:
-    """Shape (strata, S, S): matrices with these diagonals, shape (strata, S)."""
-    return values[:, :, None] * np.eye(values.shape[1])
+def likelihood(parts: Iterable[Moved], places: Sequence[Exchanges], start: Floats) -> Maximum:
+    """The maximum of ℓ, by Newton's method in log p for all segments at once.
 
+    Along a step d the curvature of ℓ changes by exp(max d − min d) at most, so that a step of
+    spread 1 gains more than half of what Newton's parabola promises: none is longer.
 
-def _climb(
-    places: Sequence[Exchanges],
-    start: Floats,
-    derivatives: Callable[[Floats], tuple[Floats, Floats]],
-) -> Maximum:
-    """Newton's method in log p for all segments at once, by steps no longer than surely climb.
-
-    Along a step d the curvature of these likelihoods changes by exp(max d − min d) at most, so that
-    a step of spread 1 gains more than half of what Newton's parabola promises.
+    Args:
+        parts: the pairs, in the order of contexts, which every pass goes through.
+        places: of each segment, which places can be compared.
+        start: Shape (strata, S): the p to begin with, 0 where it is not identified.
     """
+    clicks = np.stack([each.clicks for each in places])
     p, information = start.copy(), np.zeros((*start.shape, start.shape[1]))
     done = np.array([len(each.free) == 0 for each in places])
     for _ in range(_PASSES):
         if done.all():
             break
-        score, curvature = derivatives(p)
+        expected, curvature = _curvature(parts, p)
         for s in np.flatnonzero(~done).tolist():
             free = places[s].free
             step = np.zeros(p.shape[1])
-            step[free] = np.linalg.solve(curvature[s][np.ix_(free, free)], score[s, free])
+            left = (clicks - expected)[s, free]
+            step[free] = np.linalg.solve(curvature[s][np.ix_(free, free)], left)
             step /= max(float(np.ptp(step)), 1.0)
             p[s] *= np.exp(step)
             information[s] = curvature[s]

@@ -19,7 +19,7 @@ from foreclick.words import nearest, no_column, number_of, plural
 _RESULTS = """n rows bad_weight position slot records items estimator metric clip value se low high
     borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
     ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
-    out_share cell share exposure examination allpairs"""
+    out_share cell share exposure examination"""
 _TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS, *_RESULTS.split()}
 """Names that tallies and results have beside the segments and rewards."""
 

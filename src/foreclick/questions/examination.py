@@ -12,7 +12,7 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import Bools, batches_of
 from foreclick.errors import ModelError
-from foreclick.learn.curves import WORTH, learn_curves, listed
+from foreclick.learn.curves import learn_curves, listed
 from foreclick.learn.examination import DIFFER, Examined
 from foreclick.options import verb
 from foreclick.progress import say
@@ -23,7 +23,7 @@ from foreclick.tallies.base import settle
 
 Slots = Mapping[int, Any] | Sequence[Any] | None
 
-_SURE = 0.99  # that the two methods disagree, all positions together
+_SURE = 0.99  # that items are not looked at alike, all positions together
 _FEW = 3  # segments that a note names
 
 
@@ -36,7 +36,6 @@ class Examination(Result):
     | position | from 1; or `slot`, its label |
     | examination | p_k, relative to the first position; None where the log cannot tell |
     | se, low, high | its standard error and interval, if the position-based model holds |
-    | allpairs | the same by another method, AllPairs |
     | items | the items with clicks that stood here and elsewhere in the same context |
     | records | how often the position was filled |
 
@@ -87,9 +86,7 @@ def examination(
 
     An item a that context x showed n_xak times at position k is clicked there w_xak times, with
     mean n_xak μ_xa p_k: its attraction times the position's examination. p is found by maximum
-    likelihood, with Poisson clicks; p_1 = 1. A second opinion, AllPairs (Agarwal et al.,
-    "Estimating Position Bias without Intrusive Interventions", WSDM 2019), compares two positions
-    at a time.
+    likelihood, with Poisson clicks; p_1 = 1.
 
     It assumes the position-based model: whether a position is looked at depends on nothing else
     on the page. Positions can be compared if items moved between them, directly or by way of
@@ -186,7 +183,6 @@ def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
                 "se": None if unknown else p * se,
                 "low": None if unknown else p * math.exp(-wide),
                 "high": None if unknown else p * math.exp(wide),
-                "allpairs": None if math.isnan(curve.allpairs[k]) else curve.allpairs[k],
                 "items": int(curve.places.items[k]),
                 "records": curve.places.records[k],
             }
@@ -244,7 +240,7 @@ def curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
 
 
 def _doubts(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
-    """Notes where one curve does not fit all contexts or all items, or two methods disagree."""
+    """Notes where one curve does not fit all contexts or all items."""
     notes, free = [], curve.places.free
     sure = 1 - (1 - _SURE) / max(len(free), 1)
     slope, se = curve.item_slope[:, free]
@@ -265,18 +261,4 @@ def _doubts(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
             "stands at the top whatever it is; then attraction times examination is not how they "
             "click."
         )
-    freedom = curve.errors[0].freedom
-    if len(free) and 1 <= freedom < math.inf:
-        p, second = curve.p[free], curve.allpairs[free]
-        gap = np.abs(np.log(second / p))
-        far = gap > inference.quantile(sure, freedom) * curve.apart[free]
-        far &= np.abs(second - p) > WORTH
-        if far.any():
-            worst = np.argmax(np.where(far, gap, 0.0))
-            notes.append(
-                f"The two methods disagree by more than chance, most at {name} "
-                f"{labels[free[worst]]}: {p[worst]:.3f} by maximum likelihood, {second[worst]:.3f} "
-                "by AllPairs. Items are not all looked at alike there, so one curve is a summary "
-                "at best; see by=."
-            )
     return notes

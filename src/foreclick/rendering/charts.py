@@ -289,13 +289,11 @@ def examination(result: Examination) -> list[Plot]:
     if name == "position" and not by:
         lines.append(Line("1/k", [1 / (k + 1) for k in range(len(places))], "other"))
     for i, (part, rows) in enumerate(parts.items()):
-        ys, lows, highs, other = (
+        ys, lows, highs = (
             [rows[place][column] if place in rows else None for place in places]
-            for column in ("examination", "low", "high", "allpairs")
+            for column in ("examination", "low", "high")
         )
-        lines.append(Line(part or "maximum likelihood", ys, SERIES[i % len(SERIES)], lows, highs))
-        if not by:
-            lines.append(Line("AllPairs", other, "two", joined=False))
+        lines.append(Line(part or "the log", ys, SERIES[i % len(SERIES)], lows, highs))
     written = [words("position", place) for place in places]
     return [
         Plot("How much each place is looked at", (name, "examination"), written, lines, zero=True)

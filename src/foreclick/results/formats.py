@@ -106,7 +106,6 @@ KINDS: dict[str, Kind] = {
     "found": Kind.FACT,
     "position": Kind.COUNT,
     "examination": Kind.VALUE,
-    "allpairs": Kind.VALUE,
     "items": Kind.COUNT,
 }
 """The kind of every column of ours. Others, such as a user's segments, are shown as they are."""
