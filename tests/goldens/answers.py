@@ -58,7 +58,7 @@ LOOSE["facts"] = LOOSE["values"] | {"value", "other", "change", "lift", "ess", "
 LOOSE["parts"] = LOOSE["facts"] | {"covered", "clipped", "contexts"}
 """By tier, the columns that may change on purpose."""
 
-DROPPED_COLUMNS: frozenset[str] = frozenset({"pareto_k", "p", "holm", "bh", "se_next"})
+DROPPED_COLUMNS: frozenset[str] = frozenset({"pareto_k", "p", "holm", "bh", "se_next", "allpairs"})
 """Columns of features that are given up: new answers need not have them."""
 
 _ROWS = 24  # of a table that are kept
