@@ -14,4 +14,4 @@ from foreclick.batches.facts import (
     size_of,
 )
 from foreclick.batches.pool import pooled
-from foreclick.batches.source import Batches, Remembered, Totals, batches_of, regrouped
+from foreclick.batches.source import Batches, batches_of, regrouped

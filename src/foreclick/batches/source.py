@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from foreclick.batches.arrays import Floats, Ints
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.pool import RowsWork, in_cluster, in_processes
@@ -184,79 +181,3 @@ def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
 def _key(tally: Tally) -> tuple[str, int]:
     """What batches are kept under; they keep the tally, so that no other table has its id."""
     return "batches", id(tally.stored)
-
-
-class Remembered(Generic[T]):
-    """What a function makes of every batch, as often as it is asked for.
-
-    It stays in memory only if the batches do.
-    """
-
-    def __init__(self, make: Callable[[Batch], T], batches: Batches) -> None:
-        self._make, self._batches = make, batches
-        self._kept: list[T] | None = None
-
-    def __iter__(self) -> Iterator[T]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[T] = []
-        for made in map(self._make, self._batches):
-            kept.append(made)
-            yield made
-            if not self._batches.small:
-                kept.clear()
-        if self._batches.small:
-            self._kept = kept
-
-
-class Totals:
-    """Sums over contexts, by stratum and name, each added in the order of contexts.
-
-    However contexts were dealt to batches, every sum has the same bits.
-    """
-
-    def __init__(self, strata: int = 1) -> None:
-        self.strata = strata
-        self._sums: dict[Any, Floats] = {}
-        self._largest: dict[Any, Floats] = {}
-
-    def add(self, name: Any, values: Floats, stratum: Ints) -> None:  # noqa: ANN401 - a dict's key
-        """Add the values of contexts, shape (X, …), to the sums of that name."""
-        before = self._sums.get(name)
-        if before is None:
-            before = np.zeros((self.strata, *values.shape[1:]))
-        if self.strata == 1:
-            # cumsum adds one after the other, where sum and add.reduce would pair them up.
-            # A copy: a view of the last row would keep the rows of all contexts in memory.
-            self._sums[name] = np.cumsum(np.concatenate([before, values]), axis=0)[-1:].copy()
-        else:
-            width = before[0].size  # one index for all axes: add.at is faster so
-            at = stratum[:, None] * width + np.arange(width)
-            np.add.at(before.ravel(), at.ravel(), values.ravel())
-            self._sums[name] = before
-
-    def scatter(self, name: Any, at: Ints, values: Floats, size: int) -> None:  # noqa: ANN401
-        """Add the values of rows, shape (R,), each to its own place of `size` in every stratum.
-
-        Args:
-            name: of the sums.
-            at: Shape (R,): stratum × size + place.
-            values: Shape (R,), in the order of contexts.
-            size: how many places a stratum has.
-        """
-        found = self._sums.setdefault(name, np.zeros((self.strata, size)))
-        np.add.at(found.reshape(-1), at, values)
-
-    def most(self, name: Any, values: Floats, stratum: Ints) -> None:  # noqa: ANN401 - a dict's key
-        """Take the largest of the values of contexts, shape (X,), which are at least 0."""
-        found = self._largest.setdefault(name, np.zeros(self.strata))
-        np.maximum.at(found, stratum, values)
-
-    def sum(self, name: Any) -> Floats:  # noqa: ANN401 - a dict's key
-        """Shape (strata, …); 0 for what was never added."""
-        return self._sums.get(name, np.zeros(self.strata))
-
-    def largest(self, name: Any) -> Floats:  # noqa: ANN401 - a dict's key
-        """Shape (strata,)."""
-        return self._largest.get(name, np.zeros(self.strata))

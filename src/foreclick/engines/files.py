@@ -18,7 +18,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -203,28 +203,21 @@ def given_twice(one: str, other: str) -> str:
 
 
 @contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turn a store's failure into one error that names the file, and no credentials."""
+def readable(what: str, failed: str = "cannot be read") -> Iterator[None]:
+    """Turn the failure of a package into one error that names what was read, and no credentials."""
     try:
         yield
     except ForeclickError:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        said = str(error) or type(error).__name__
-        if isinstance(error, FileNotFoundError) or said == path:
-            said = "there is no such file, or nobody answers"
-        raise SourceError(f"{shown(path)!r} cannot be reached: {said}") from harmless(error)
+        gone = isinstance(error, FileNotFoundError)
+        said = "there is no such file, or nobody answers" if gone else brief(error)
+        raise SourceError(f"{what} {failed}: {said}") from harmless(error)
 
 
-@contextmanager
-def readable(what: str) -> Iterator[None]:
-    """Turn the failure of a package into one error that names what was read."""
-    try:
-        yield
-    except ForeclickError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each package has errors of its own
-        raise SourceError(f"{what} cannot be read: {brief(error)}") from harmless(error)
+def explained(path: str) -> AbstractContextManager[None]:
+    """The same of a file of a store."""
+    return readable(repr(shown(path)), "cannot be reached")
 
 
 def brief(error: Exception) -> str:

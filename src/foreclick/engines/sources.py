@@ -18,7 +18,7 @@ from pyarrow.csv import write_csv
 from foreclick.engines import files, lakes
 from foreclick.engines.base import Engine, Table
 from foreclick.engines.duckdb import DuckDB, default_engine
-from foreclick.engines.kinds import is_list
+from foreclick.engines.kinds import LIST, kind_of
 from foreclick.engines.mariadb import MariaDB
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
@@ -357,7 +357,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    if is_list(kind):
+    if kind_of(kind) == LIST:
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([(f.name, _plain(f.type)) for f in kind if not _holds_nothing(f.type)])

@@ -8,8 +8,8 @@ where none is, can be packed: nothing else is lost by it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +23,6 @@ ITEM, PROPENSITY = "item", "propensity"
 def numbered(name: str, depth: int) -> list[str]:
     """name_1 … name_depth."""
     return [f"{name}_{k}" for k in range(1, depth + 1)]
-
-
-def numbered_all(stems: Iterable[str], depth: int) -> list[str]:
-    """The columns of several stems, each at every position."""
-    return [column for stem in stems for column in numbered(stem, depth)]
 
 
 @dataclass(frozen=True)
@@ -101,29 +96,18 @@ class Shape:
     @property
     def keys(self) -> list[str]:
         """Everything that a row of the compressed log is counted by, one column a position."""
-        rewards = [column for name in self.rewards for column in self.reward(name)]
-        return [
-            CONTEXT,
-            *([PERIOD] if self.period else []),
-            *self.segments,
-            *([BUCKET] if self.unit else []),
-            *self.items,
-            *rewards,
-            *self.propensities,
-        ]
+        rest = replace(self, masks=()).order[1 + self.depth :]
+        own = self.period + len(self.segments) + self.unit  # those of the list as a whole
+        return [CONTEXT, *rest[:own], *self.items, *rest[own:]]
 
     @property
     def columns(self) -> list[str]:
         """The keys and the count."""
         return [*self.keys, N]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, for a file's metadata."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Shape:
-        """The inverse of `to_dict`."""
+        """The inverse of `asdict`, by way of JSON."""
         plain: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
         }

@@ -14,8 +14,7 @@ from foreclick import inference
 from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, contexts_repeat, sums
 from foreclick.engines import BUCKETS
 from foreclick.estimate.sums import whole_number
-from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N
-from foreclick.logs.units import unit_counts
+from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
 from foreclick.progress import say
 from foreclick.results import Headline, Result, Value, format_value

@@ -8,7 +8,7 @@ the day where its logs are, and everything else works on the small tables.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -252,7 +252,7 @@ class Tally:
             path: of the file, or its URL. It is there completely or not at all.
         """
         meta = {
-            "shape": self.shape.to_dict(),
+            "shape": asdict(self.shape),
             "dropped": self.dropped,
             "dropped_rows": self.dropped_rows,
             "periods": self._periods() if self.shape.period else None,
