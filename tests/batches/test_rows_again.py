@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batches, Totals, batches_of, decode, pooled, row_schema, source
+from foreclick.batches import Batches, batches_of, decode, pooled, row_schema, source
 from foreclick.batches.encode import encode
 
 LOG = {
@@ -78,14 +78,6 @@ def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
         again = list(batches)
         assert [a is b for a, b in zip(first, again, strict=True)] == [stay] * 2
         assert all(np.array_equal(a.lists, b.lists) for a, b in zip(first, again, strict=True))
-
-
-def test_sums_of_contexts_do_not_keep_the_contexts():
-    """A view of the last row of a running sum would hold that of every context."""
-    totals = Totals()
-    totals.add("credit", np.ones((1_000, 3)), np.zeros(1_000, dtype=np.intp))
-    assert totals.sum("credit").tolist() == [[1_000.0] * 3]
-    assert totals.sum("credit").base is None
 
 
 def test_many_periods_make_batches_smaller(monkeypatch: pytest.MonkeyPatch):
