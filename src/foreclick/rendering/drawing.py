@@ -220,15 +220,15 @@ class Rows:
         least, most = min(core) - room, max(core) + room
         return Scale.around([*core, *(min(max(x, least), most) for row in ends for x in row)])
 
-    def strip(self, row: Row) -> list[Mark]:
-        """The picture of a row; its middle has the height 0."""
+    def strip(self, row: Row, reach: float = 60) -> list[Mark]:
+        """The picture of a row, so far up and down from its middle, whose height is 0."""
         scale, marks = self.scale, []
         if self.bars:
             marks = [Mark("box", "track", 0, -7, 100, 7)]
             return [*marks, *(Mark("box", s.look, 0, -7, 100 * s.value, 7) for s in row.spans)]
         for level, look in self.levels:
             if scale.holds(level):
-                marks.append(Mark("line", look, scale(level), -ROW / 2, scale(level), ROW / 2))
+                marks.append(Mark("line", look, scale(level), -reach, scale(level), reach))
         if row.level is not None:
             marks.append(Mark("line", "level", scale(row.level), -9, scale(row.level), 9))
         for span in row.spans:
@@ -275,7 +275,7 @@ class Rows:
                 at = middle + 4 + (0 if len(lines) == 1 else 13 * i - 6)
                 look = "start soft" if i else "start bold ink" if strong else "start ink"
                 marks.append(Mark("text", look, 0, at, text=_cut(text)))
-            marks += [m.moved(_NAMES, end, middle) for m in self.strip(row)]
+            marks += [m.moved(_NAMES, end, middle) for m in self.strip(row, ROW / 2)]
             for x, cell in zip(starts, row.cells, strict=True):
                 shown = [text for text in cell if text]
                 for i, text in enumerate(shown):

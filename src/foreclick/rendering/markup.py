@@ -10,8 +10,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from foreclick.rendering.drawing import COLOURS, PATHS
-from foreclick.rendering.wording import VERDICTS, words
+from foreclick.rendering.wording import (
+    VERDICTS,
+    change_of,
+    metric_words,
+    per_list,
+    span_words,
+    words,
+)
 from foreclick.secrets import printable
+from foreclick.words import number_of, plural
+
+_WORDS = (change_of, metric_words, number_of, per_list, plural, span_words, words)
 
 
 def render(template: str, **values: Any) -> str:  # noqa: ANN401 - what the template names
@@ -40,6 +50,6 @@ def _environment() -> Environment:
         "colours": COLOURS,
         "paths": PATHS,
         "verdicts": VERDICTS,
-        "words": words,
+        **{call.__name__: call for call in _WORDS},
     }
     return made

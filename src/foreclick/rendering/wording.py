@@ -1,4 +1,4 @@
-"""What a report says in sentences: the verdict, the assumptions, and what could be wrong."""
+"""Words of charts and reports: numbers, metrics, click models, and the verdict."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from foreclick.results import Value, format_value
 
 Row = Mapping[str, Any]
 
-_MOST = 0.9  # of the candidate's exposure
-_FEW_DAYS = 7
-
 MODELS = {
     "ladder": "the closest match in the log",
     "list": "the whole list as shown",
@@ -27,19 +24,6 @@ MODELS = {
     "rcm": "every slot alike",
 }
 """What clicks depend on, by estimator."""
-
-_LADDER = (
-    "The ladder takes the click rate of each result from the closest match that the log has seen "
-    "often enough: below the same results, at the same position, or anywhere in the same context."
-)
-_ASSUMES = {
-    "ladder": _LADDER,
-    "list": "The answer assumes nothing about how people click, and uses whole lists only.",
-    "prefix": "The answer assumes that a click depends on a result and on the results above it.",
-    "ip": "The answer assumes that a click depends on a result and its position, not on others.",
-    "item": "The answer assumes that a click depends on the result alone, wherever it stands.",
-    "pbm": "The answer assumes that a click is a result's appeal times the look at its position.",
-}
 
 VERDICTS = {
     verdicts.BETTER: ("▲", "better"),
@@ -81,6 +65,8 @@ def answers(evaluation: Evaluation) -> dict[str, Row]:
 
 def change_of(row: Row) -> tuple[str, str]:
     """The change against production with its interval: relative if it can be, else absolute."""
+    if is_blind(row):
+        return "–", ""
     column = "lift" if row.get("lift") is not None else "change"
     ends = row.get(f"{column}_low"), row.get(f"{column}_high")
     return words(column, row.get(column)), span_words(column, *ends)
@@ -143,103 +129,3 @@ def verdict(report: Report) -> tuple[str, str]:
         verdicts.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {said}.",
     }
     return word, sentences.get(word, f"The estimate of the change in {metric}: {said}.")
-
-
-# --- what was assumed -----------------------------------------------------------------------------
-
-
-def assumptions(report: Report) -> list[tuple[str, str]]:
-    """What the answer rests on and what could be wrong with it: a heading and a text each."""
-    found = answers(report.evaluation)
-    row = next(iter(found.values()))
-    return [
-        ("The click model", _model(report, row)),
-        ("What was never shown", _unseen(row)),
-        ("Chance", _chance(report, row)),
-        (
-            "The future is like the log",
-            (
-                "Users, results and what they like are taken to be as in the log. A season, a "
-                "campaign or users who get used to the new ranking can change the answer."
-            ),
-        ),
-        (
-            "Not chosen on this log",
-            (
-                "If the candidate was trained or chosen on these very records, the answer flatters "
-                "it. Evaluate it on days it has not seen."
-            ),
-        ),
-        (
-            "Clicks are not everything",
-            (
-                "A click is what was counted, not whether people found what they wanted. Look at "
-                "the lists that change most before you decide."
-            ),
-        ),
-    ]
-
-
-def _model(report: Report, row: Row) -> str:
-    name = str(row["estimator"])
-    told = _ASSUMES.get(name, f"The answer assumes the click model of {name}.") + " "
-    if name != "list":
-        told += "If people read the page differently, the answer is off. "
-    if report.backtest is None:
-        return told + "No backtest was run, which would say how far off it was on this log."
-    metric, clip = str(row["metric"]), row["clip"]
-    mine = [
-        r
-        for r in report.backtest.rows
-        if (r["estimator"], r["metric"], r["clip"]) == (name, metric, clip)
-    ]
-    if not mine:
-        return told.strip()
-    off = report.backtest.error(name, metric, float(clip))
-    return told + (
-        "In the backtest, beyond the noise of clicks, "
-        f"it missed the mean of a period by {words('value', off)} {metric}{per_list(metric)}."
-    )
-
-
-def _unseen(row: Row) -> str:
-    covered, margin = row["covered"], row.get("margin")
-    if covered is None or covered >= 1 - 1e-9:
-        return "Everything the candidate would show was shown before in the same context."
-    text = (
-        f"{words('covered', 1 - covered)} of what the candidate would show was never shown in its "
-        "context. "
-    )
-    if margin:
-        text += (
-            f"The upper end allows it to earn up to {words('value', margin)} per list, as if it "
-            "were as good as the log's best position; something better still is possible. "
-        )
-    if covered < _MOST:
-        text += "That is a lot: show the candidate to a few users before you rely on the number."
-    return text.strip()
-
-
-def _chance(report: Report, row: Row) -> str:
-    if row.get("change_low") is None:
-        return "The report has no intervals, so it does not say how much is chance."
-    text = (
-        f"The intervals hold {report.confidence:.0%} of the time, each by itself, for another log "
-        "of the same kind. "
-    )
-    periods = _periods(report)
-    if periods is None:
-        return text + "The log has no periods, so differences between days are not in them."
-    if periods < _FEW_DAYS:
-        return text + (
-            f"The log has only {periods} periods, too few to see how much days differ; a week or "
-            "more would make them honest about weekdays."
-        )
-    return text + f"They rest on how much the {periods} periods of the log differ."
-
-
-def _periods(report: Report) -> int | None:
-    """How many periods the log has; None if it has none, or it is not known."""
-    if report.check is None:
-        return None
-    return sum(row["section"] == "records by period" for row in report.check.rows) or None

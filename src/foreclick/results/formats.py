@@ -28,86 +28,27 @@ class Kind(Enum):
     FACT = "fact"  # a count or a value, whichever it is
 
 
-KINDS: dict[str, Kind] = {
-    "estimator": Kind.TEXT,
-    "metric": Kind.TEXT,
-    "model": Kind.TEXT,
-    "policy": Kind.TEXT,
-    "candidate": Kind.TEXT,
-    "against": Kind.TEXT,
-    "verdict": Kind.TEXT,
-    "clip": Kind.BOUND,
-    "value": Kind.VALUE,
-    "se": Kind.VALUE,
-    "low": Kind.VALUE,
-    "high": Kind.VALUE,
-    "margin": Kind.VALUE,
-    "other": Kind.VALUE,
-    "p": Kind.VALUE,
-    "all_low": Kind.CHANGE,
-    "all_high": Kind.CHANGE,
-    "production": Kind.VALUE,
-    "naive": Kind.VALUE,
-    "rmse": Kind.VALUE,
-    "floor": Kind.VALUE,
-    "truth": Kind.VALUE,
-    "bias": Kind.CHANGE,
-    "change": Kind.CHANGE,
-    "change_low": Kind.CHANGE,
-    "change_high": Kind.CHANGE,
-    "lift": Kind.LIFT,
-    "lift_low": Kind.LIFT,
-    "lift_high": Kind.LIFT,
-    **dict.fromkeys(
-        (f"{c}{e}" for c in ("predicted", "measured", "difference") for e in ("", "_low", "_high")),
-        Kind.LIFT,
-    ),
-    "arm_records": Kind.COUNT,
-    "shared": Kind.SHARE,
-    "covered": Kind.SHARE,
-    "clipped": Kind.SHARE,
-    "share": Kind.SHARE,
-    "differs": Kind.SHARE,
-    "part": Kind.SHARE,
-    "reduction": Kind.SHARE,
-    "test": Kind.TEXT,
-    "variance": Kind.VALUE,
-    "days": Kind.VALUE,
-    "cut": Kind.SHARE,
-    "paper": Kind.SHARE,
-    "ess": Kind.SIZE,
-    "gain": Kind.CHANGE,
-    "adds": Kind.CHANGE,
-    "contexts": Kind.COUNT,
-    "changed": Kind.COUNT,
-    "kept": Kind.COUNT,
-    "lists": Kind.COUNT,
-    "records": Kind.COUNT,
-    "clicks": Kind.COUNT,
-    "grade": Kind.TEXT,
-    "missing_contexts": Kind.COUNT,
-    "dropped": Kind.COUNT,
-    "folds": Kind.COUNT,
-    "replicates": Kind.COUNT,
-    "pairs": Kind.COUNT,
-    "rows": Kind.COUNT,
-    "files": Kind.COUNT,
-    "bytes": Kind.COUNT,
-    "cells": Kind.COUNT,
-    "seen": Kind.COUNT,
-    "largest": Kind.VALUE,
-    "lowest": Kind.VALUE,
-    "highest": Kind.VALUE,
-    "repeated": Kind.SHARE,
-    "out_of_sight": Kind.COUNT,
-    "out_share": Kind.SHARE,
-    "cell": Kind.TEXT,
-    "exposure": Kind.VALUE,
-    "found": Kind.FACT,
-    "position": Kind.COUNT,
-    "examination": Kind.VALUE,
-    "items": Kind.COUNT,
+_COLUMNS = {
+    Kind.TEXT: "estimator metric model policy candidate against verdict test grade cell",
+    Kind.COUNT: """
+        contexts changed kept lists records arm_records clicks missing_contexts dropped
+        folds replicates pairs rows files bytes cells seen out_of_sight position items
+    """,
+    Kind.SIZE: "ess",
+    Kind.VALUE: """
+        value se low high margin other p production naive rmse floor truth variance days
+        largest lowest highest exposure examination
+    """,
+    Kind.CHANGE: "all_low all_high bias change change_low change_high gain adds",
+    Kind.SHARE: "shared covered clipped share differs part reduction cut paper repeated out_share",
+    Kind.LIFT: """
+        lift lift_low lift_high predicted predicted_low predicted_high measured measured_low
+        measured_high difference difference_low difference_high
+    """,
+    Kind.BOUND: "clip",
+    Kind.FACT: "found",
 }
+KINDS: dict[str, Kind] = {c: kind for kind, names in _COLUMNS.items() for c in names.split()}
 """The kind of every column of ours. Others, such as a user's segments, are shown as they are."""
 
 
