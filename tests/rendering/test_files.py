@@ -138,6 +138,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import foreclick as fc
 rows = ({"estimator": "ip", "metric": "clicks@3", "covered": 0.5, "records": 9},)
+from foreclick.questions.support import Support
 result = Support(rows, tuple(rows[0]))
 """
 
@@ -190,6 +191,7 @@ sys.exit(main(["backtest", "none.parquet", "--chart", "chart.png"]))
 def test_importing_and_saving_rows_imports_no_matplotlib(tmp_path):
     code = (
         "import sys, foreclick as fc; from foreclick import rendering\n"
+        "from foreclick.questions.support import Support\n"
         "Support(({'covered': 0.5},), ('covered',)).save('rows.csv')\n"
         "sys.exit('matplotlib' in sys.modules)"
     )
