@@ -4,11 +4,9 @@ Exit codes: 0 done, 2 bad input, 70 an error of foreclick's own, 130 interrupted
 the output went away, 143 terminated; of `gate` alone also 1, the answer is no, and 3, the log
 cannot tell.
 
-`app` has the commands and their help; `options` and `questions` groups of options, `values` kinds
-of words, `defaults` what the help says of the library's defaults; `asking`, `making` and `demo` the
-commands; `run` runs one, `process` is what the shell sees of it; `inputs` reads what it names,
-`output` prints. Ibis and NumPy are imported
-when a command runs, not for help.
+`app` makes commands and their help; `options` has groups of options, `values` kinds of words;
+`commands` and `demo` the commands; `run` runs one, `process` is what the shell sees of it; `inputs`
+reads what it names, `output` prints.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ def _run(words: list[str]) -> int:
         return 0
     from cyclopts import CycloptsError
 
-    from foreclick.cli import asking, demo, making  # noqa: F401 - they register their commands
-    from foreclick.cli.app import app, help_on_error, typed
+    from foreclick.cli import commands, demo  # noqa: F401 - they register their commands
+    from foreclick.cli.app import HELP_ALL, app, help_on_error, typed
     from foreclick.cli.output import complain, settle_encoding
     from foreclick.cli.run import BAD_INPUT, DONE
 
@@ -53,7 +51,7 @@ def _run(words: list[str]) -> int:
         return BAD_INPUT
     typed[:] = words
     try:
-        code: int | None = app(words)
+        code: int | None = app(["--help" if word == HELP_ALL else word for word in words])
     except CycloptsError as error:
         name = " ".join(["foreclick", *(error.command_chain or ())])
         complain(f"{error}\nTry {name} --help.")

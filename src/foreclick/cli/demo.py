@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foreclick.cli.app import app, command
-from foreclick.cli.options import Output, Run
+from foreclick.cli.options import Run, options
 from foreclick.errors import ForeclickError
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ _STORY = (
 _NEXT = (
     "foreclick report {0}/tally.parquet {0}/better.parquet -o {0}/report.html",
     "foreclick optimize {0}/tally.parquet -m clicks@3 -o {0}/policy.parquet",
-    "foreclick support {0}/tally.parquet {0}/equal.parquet",
+    "foreclick check {0}/tally.parquet --candidate {0}/equal.parquet",
     "foreclick check your_log.parquet --context … --period …",
 )
 
 
-@command("[DIRECTORY]", title="Output", group="Start here")
-class Demo(Run, Output):
+@command("[DIRECTORY]", "Start here")
+@options()
+class Demo(Run):
     """The whole story in 20 seconds, on a simulated shop and its A/B tests.
 
     Its files go to the directory foreclick-demo, or to another one that is named.
@@ -63,7 +64,7 @@ class Demo(Run, Output):
     def run(self, files: list[str], say: "Say") -> "Result":
         from foreclick.results import Result
 
-        directory = files[0] if files else self.output or _DIRECTORY
+        directory = files[0] if files else _DIRECTORY
         Path(directory).mkdir(parents=True, exist_ok=True)
         for number, (why, words) in enumerate(_STORY, start=1):
             line = words.format(shlex.quote(directory))

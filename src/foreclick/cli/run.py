@@ -72,17 +72,21 @@ def _check_words(words: str, files: list[str]) -> None:
 
 
 def _answered(files: list[str], given: Any) -> Result:  # noqa: ANN401 - any command
-    written = _checked(given)  # before the work, not after
+    path = None if getattr(given, "writes", False) else getattr(given, "output", None)
+    if path is not None:
+        from foreclick.rendering import checked
+
+        path = checked(path)  # before the work, not after
     failed: Exception | None = None
     with ExitStack() as stack:
         warnings = stack.enter_context(hear())
         say = stack.enter_context(working(silent() if given.quiet else None))
-        if given.explain:
+        if given.debug:
             from foreclick.cli.explain import explained
 
             say = stack.enter_context(working(stack.enter_context(explained(say))))
         result: Result = given.run(files, say)
-        for path in written:
+        if path is not None:
             say(f"Writing {path}")
             try:
                 result.save(path)
@@ -95,19 +99,6 @@ def _answered(files: list[str], given: Any) -> Result:  # noqa: ANN401 - any com
     if failed is not None:  # the answer is not lost with its file
         raise failed
     return result
-
-
-def _checked(given: Any) -> list[str]:  # noqa: ANN401 - any command
-    """Files that a result is written to, which must be possible to write."""
-    from foreclick.cli.options import Written
-    from foreclick.rendering import PICTURES, checked
-
-    found = []
-    if getattr(given, "chart", None) is not None:
-        found.append(checked(given.chart, PICTURES))
-    if isinstance(given, Written) and given.output is not None:
-        found.append(checked(given.output))
-    return found
 
 
 def _verdict(result: Result) -> int:

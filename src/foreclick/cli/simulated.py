@@ -12,7 +12,7 @@ from foreclick.simulate import PRESETS, Simulation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from foreclick.cli.making import Simulate
+    from foreclick.cli.commands import Simulate
     from foreclick.progress import Say
 
 _METRIC = "clicks@3"

@@ -65,7 +65,6 @@ _LEAST = 5e-324
 _MOST = 1.7e308
 above_zero = between(_LEAST, _MOST, "a number above 0")
 from_zero = between(0, _MOST, "a number from 0 on")
-amount = between(0, _MOST, "a number of records")
 
 
 def share(text: str) -> float:
@@ -113,40 +112,6 @@ def rank_range(text: str) -> int | tuple[int, int]:
     return found
 
 
-def curve(text: str) -> list[float]:
-    """Numbers from 0 on, separated by commas."""
-    return [from_zero(word) for word in text.split(",")]
-
-
-def clips(text: str) -> list[float]:
-    """Values of M with commas; 1..1000 stands for twenty from 1 to 1000, evenly in ratio, and inf.
-
-    Examples:
-        >>> clips("1,10"), clips("1..1000")[-3:]
-        ([1.0, 10.0], [695.2, 1000.0, inf])
-    """
-    return [clip for part in names(text) for clip in _clips(part)]
-
-
-_RANGE = 20
-
-
-def _clips(text: str) -> list[float]:
-    low, dots, high = text.partition("..")
-    first, last = number(low), number(high) if dots else math.inf
-    if math.isnan(first) or math.isnan(last):
-        raise ValueError(
-            f"{text!r} is not a number. Write 10, or inf for none, or 1..1000 for many"
-        )
-    if not dots:
-        return [first]
-    if not 0 < first < last < math.inf:
-        raise ValueError(f"{text!r} is no range from low to high above 0")
-    step = (last / first) ** (1 / (_RANGE - 1))
-    # Four digits are enough, and make a table that can be read.
-    return [float(f"{first * step**i:.4g}") for i in range(_RANGE)] + [math.inf]
-
-
 # --- names and pairs ------------------------------------------------------------------------------
 
 
@@ -178,9 +143,9 @@ def reward(text: str) -> list[tuple[str, str | list[str]]]:
     return [(name, names(found) if "," in found else found)]
 
 
-def candidate(text: str) -> list[tuple[str, str]]:
-    """NAME=FILE."""
-    return [_pair(text, "NAME=FILE, such as new=new.parquet")]
+def pair(text: str) -> list[tuple[str, str]]:
+    """NAME=VALUE, such as a name and a file."""
+    return [_pair(text, "NAME=VALUE, such as new=new.parquet or items=docs")]
 
 
 def guardrail(text: str) -> list[tuple[str, float]]:
@@ -198,14 +163,6 @@ def guardrail(text: str) -> list[tuple[str, float]]:
         raise ValueError(said) from None
 
 
-def least(text: str) -> list[tuple[str, float]]:
-    """FILE=SHARE."""
-    path, _, part = text.rpartition("=")
-    if not (path and number(part.removesuffix("%")) >= 0 and share(part) <= 1):
-        raise ValueError(f"{text!r} is not FILE=SHARE, such as new.csv=10%")
-    return [(path, share(part))]
-
-
 # --- types of options -----------------------------------------------------------------------------
 
 Column = Annotated[str | None, Parameter(metavar="COLUMN")]
@@ -220,6 +177,5 @@ Sql = Annotated[str | None, Parameter(metavar="SQL")]
 Flag = bool | None
 Count = Annotated[int | None, one(count, "N")]
 Whole = Annotated[int | None, one(whole, "N")]
-Amount = Annotated[float | None, one(amount, "N")]
 Positive = Annotated[float | None, one(above_zero, "N")]
 Share = Annotated[float | None, one(share, "SHARE")]
