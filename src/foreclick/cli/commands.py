@@ -145,7 +145,7 @@ class Report(Candidate, Metrics, Split, Missing, Verdicts, Output):
 
     Examples:
       foreclick report tally.parquet new.parquet -o report.html
-      foreclick report tally.parquet new.parquet -m dcg@10 --title "Ranker 7" -o report.html
+      foreclick report tally.parquet new.parquet --title "Ranker 7" -o r.html
     """
 
     verb = "report"
@@ -173,7 +173,7 @@ class Compare(Candidate, Question, Missing, Confidence, Output):
 
     Examples:
       foreclick compare tally.parquet --candidate a=a.parquet --candidate b=b.parquet
-      foreclick compare tally.parquet --candidate a=a.csv --candidate b=b.csv -o pairs.png
+      foreclick compare t.parquet --candidate a=a.csv --candidate b=b.csv -o ab.png
     """
 
     verb = "compare"
@@ -348,7 +348,7 @@ class Optimize(Log, Choice, Listed, Output):
 
     Examples:
       foreclick optimize tally.parquet -m dcg@10 -o policy.parquet
-      foreclick optimize tally.parquet -o policy.csv --max-change 20% --banned banned.csv
+      foreclick optimize tally.parquet --max-change 20% -o policy.csv
     """
 
     verb = "optimize"
