@@ -26,7 +26,7 @@ COMMANDS = {
     "tally": "tally ../log.parquet --context query --period day --unit user -o {0}/t.parquet",
     "evaluate": "evaluate ../tally.parquet ../candidate.parquet -o {0}/e.csv",
     "report": "report ../tally.parquet ../candidate.parquet -o {0}/r.html",
-    "optimize": "optimize ../tally.parquet -m clicks@3 -o {0}/p.parquet --workers 2",
+    "optimize": "optimize ../tally.parquet -m clicks@3 -o {0}/p.parquet",
     "judgments": "judgments ../tally.parquet -o {0}/j.json",
     "contexts": "contexts ../tally.parquet --long -o {0}/c.csv",
     "simulate": "simulate {0}/s.parquet --records 200000 --queries 300",

@@ -181,7 +181,7 @@ def test_without_matplotlib_everything_else_is_written(tmp_path):
 def test_without_matplotlib_the_command_line_says_so_before_the_work(tmp_path):
     code = """
 from foreclick.cli import main
-sys.exit(main(["backtest", "none.parquet", "--chart", "chart.png"]))
+sys.exit(main(["backtest", "none.parquet", "-o", "chart.png"]))
 """
     done = without_matplotlib(code, tmp_path)
     assert done.returncode == 2

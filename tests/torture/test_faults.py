@@ -479,7 +479,7 @@ def test_a_full_device_in_this_process(folder, monkeypatch, capsys):
 
 SHELL = """
 cd "$1"
-$2 -m foreclick completion bash 2>err | true
+$2 -m foreclick --help 2>err | true
 echo "${PIPESTATUS[0]}" >codes
 env -i PATH="$PATH" PYTHONPATH="$PYTHONPATH" LANG=C LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 \\
     $2 -m foreclick evaluate tally.parquet candidate.parquet >plain 2>>err

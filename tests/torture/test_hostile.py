@@ -229,7 +229,7 @@ def test_no_message_shows_a_secret_of_a_url(url, tmp_path, monkeypatch, capsys):
     log = {"context": [1], "items": [[1]], "clicks": [[1]]}
     fc.tally(log).write_parquet("t.parquet")
     for words in (
-        ["check", url, "--explain"],
+        ["check", url, "--debug"],
         ["evaluate", "t.parquet", url, "--debug"],
         ["compare", "t.parquet", "--candidate", f"a={url}", "--debug"],
         ["tally", "t.parquet", "-o", f"{url}.parquet", "--debug"],
