@@ -110,6 +110,7 @@ def from_events(
         {'clicks without a list': 1}
     """
     one_row_an_item = "item" if items is None else items
+    named = [segments] if isinstance(segments, str) else list(segments)
     parts = Parts(
         list_id=list_id,
         context=context,
@@ -122,7 +123,7 @@ def from_events(
         together=None if together is None else microseconds(together, "together"),
         period=period,
         unit=in_shown(session) if unit is None and session is not None else unit,
-        segments=_segments(segments),
+        segments=segments if isinstance(segments, Mapping) else {name: name for name in named},
         propensity=propensity,
     )
     wanted = _rewards(action, rewards, values)
@@ -141,12 +142,6 @@ def from_events(
     if items is not None:
         called["items"] = in_shown(items)
     return replace(log, ledger=entries.closed(), called=called)
-
-
-def _segments(segments: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(segments, Mapping):
-        return dict(segments)
-    return {name: name for name in ([segments] if isinstance(segments, str) else segments)}
 
 
 def _rewards(
@@ -186,8 +181,20 @@ def _log(
     Whether something stands twice is not asked for beforehand, for it is rare and costs as much as
     the log itself.
     """
-    names = list(rewards.kinds)
-    roles, masks = _roles(shown, names), tuple(n for n in names if n not in rewards.values)
+    names, there = list(rewards.kinds), shown.table.columns
+    masks = tuple(name for name in names if name not in rewards.values)
+    roles = Roles(
+        context=CONTEXT if CONTEXT in there else None,
+        items=None,
+        rewards={name: name for name in names},
+        period=PERIOD if PERIOD in there else None,
+        unit=UNIT if UNIT in there else None,
+        propensity=PROPENSITY if PROPENSITY in there else None,
+        segments=tuple(n for n in shown.listed if n not in (CONTEXT, PERIOD, UNIT)),
+        list_id=shown.lists,
+        position=PLACE,
+        item=ITEM,
+    )
     if depth is None and shown.deepest is not None and 0 < shown.deepest <= DEEPEST:
         depth = shown.deepest
     try:
@@ -199,19 +206,3 @@ def _log(
     once, lost = cleaned(shown, entries)
     account_lost(hits, lost, shown, names, entries)
     return compress(earned(once, hits, names), roles, invalid, depth, masks)
-
-
-def _roles(shown: Shown, rewards: Sequence[str]) -> Roles:
-    there = shown.table.columns
-    return Roles(
-        context=CONTEXT if CONTEXT in there else None,
-        items=None,
-        rewards={name: name for name in rewards},
-        period=PERIOD if PERIOD in there else None,
-        unit=UNIT if UNIT in there else None,
-        propensity=PROPENSITY if PROPENSITY in there else None,
-        segments=tuple(n for n in shown.listed if n not in (CONTEXT, PERIOD, UNIT)),
-        list_id=shown.lists,
-        position=PLACE,
-        item=ITEM,
-    )

@@ -264,6 +264,13 @@ def compress(
             )
         table = valid(table, broken)
     shape, table = _packed_after_all(shape, table)
+    inflation = 1.0
+    if roles.drawn:
+        # Σ w² / Σ w, for how many records a row was kept: n records with weights say as much as
+        # n / inflation rows would, all kept alike (Kish, 1965).
+        kinds = pa.schema({"n": pa.float64(), "squares": pa.float64()})
+        sums = raw.engine.ask(select.moments(), kinds).to_pylist()[0]
+        inflation = float(sums["squares"] / sums["n"])
     return Log(
         engine=table.engine,
         shape=shape,
@@ -274,7 +281,7 @@ def compress(
         source_rows=raw,
         source=raw.engine,
         roles=roles,
-        inflation=_inflation(raw.engine, select) if roles.drawn else 1.0,
+        inflation=inflation,
         notes=tuple(_notes(raw, roles, shape, table)),
     )
 
@@ -304,16 +311,6 @@ def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
                 f"{max(most):g}. They count as they are; for clicked or not, make them 0 and 1."
             )
     return notes
-
-
-def _inflation(engine: Engine, select: Select) -> float:
-    """Σ w² / Σ w: for how many records a row was kept, on average over the records.
-
-    n records with weights say as much as n / inflation rows would, all kept alike (Kish, 1965).
-    """
-    kinds = pa.schema({"n": pa.float64(), "squares": pa.float64()})
-    found = engine.ask(select.moments(), kinds).to_pylist()[0]
-    return float(found["squares"] / found["n"])
 
 
 def _grouped(
