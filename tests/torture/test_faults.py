@@ -25,7 +25,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import pool
-from foreclick.cli import asking, main, process  # noqa: F401 - which registers commands
+from foreclick.cli import commands, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.engines.files import whole_directory, whole_file
 from foreclick.errors import (
