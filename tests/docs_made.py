@@ -75,7 +75,8 @@ def command_line() -> str:
             found.setdefault((title, option), (meaning, []))[1].append(name)
     parts.append(_OPTIONS)
     for title in dict.fromkeys(title for title, _ in found):
-        parts.append(f"\n### {title}\n\n| option | meaning |\n|---|---|\n")
+        heading = "Questions" if title == "Options" else title
+        parts.append(f"\n### {heading}\n\n| option | meaning |\n|---|---|\n")
         for (panel, option), (meaning, users) in found.items():
             if panel == title:
                 alone = f" ({', '.join(users)})" if len(users) <= _FEW else ""
