@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from foreclick.options import Confidence, settings
     from foreclick.policies import Lists, Marginals, Observed, Policy, Ranking
     from foreclick.questions.backtest import backtest
-    from foreclick.questions.check import check
+    from foreclick.questions.check import check, contexts
     from foreclick.questions.compare import compare
-    from foreclick.questions.contexts import contexts
     from foreclick.questions.evaluate import Evaluation, evaluate
     from foreclick.questions.examination import examination
     from foreclick.questions.judgments import judgments
@@ -82,9 +81,8 @@ _HOMES = {
     "policies": "Lists Marginals Observed Policy Ranking",
     "options": "Confidence settings",
     "questions.backtest": "backtest",
-    "questions.check": "check",
+    "questions.check": "check contexts",
     "questions.compare": "compare",
-    "questions.contexts": "contexts",
     "questions.evaluate": "Evaluation evaluate",
     "questions.examination": "examination",
     "optimization.explore": "explore",

@@ -19,7 +19,7 @@ import foreclick as fc
 from foreclick.optimization.explore import Explored
 from foreclick.optimization.result import Optimized
 from foreclick.questions.backtest import Backtest
-from foreclick.questions.contexts import Contexts
+from foreclick.questions.check import Contexts
 from foreclick.questions.judgments import Judgments
 from foreclick.questions.support import Support
 

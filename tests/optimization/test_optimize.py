@@ -23,7 +23,7 @@ from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts, verb
 from foreclick.optimization.context import Solver
-from foreclick.optimization.counts import Folds, dealt_at_random
+from foreclick.optimization.counts import FoldedLog, dealt_at_random
 from foreclick.optimization.result import Optimized
 from foreclick.optimization.solvers import program
 from tests.answers import answer, close, same
@@ -421,7 +421,7 @@ def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
     schema = schema.set(schema.get_field_index("n"), pa.field("n", pa.float64()))
     return [
         tuple(row.values())
-        for batch in Folds(batches, count)
+        for batch in FoldedLog(batches, count)
         for row in decode(batch, batches.shape, batches.codebook, schema).to_pylist()
     ]
 
@@ -496,14 +496,14 @@ def test_probabilities_of_a_chosen_policy_sum_to_1():
 def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyPatch):
     """Without the help of the garbage collector, which does not see how large arrays are."""
     made: list[weakref.ref[Any]] = []
-    split = Folds.__iter__
+    split = FoldedLog.__iter__
 
-    def noted(self: Folds) -> Iterator[Any]:
+    def noted(self: FoldedLog) -> Iterator[Any]:
         for batch in split(self):
             made.append(weakref.ref(batch))
             yield batch
 
-    monkeypatch.setattr(Folds, "__iter__", noted)
+    monkeypatch.setattr(FoldedLog, "__iter__", noted)
     monkeypatch.setattr(verb, "KEPT", 0)
     monkeypatch.setattr(counts, "SLOTS", 8)
     log = fc.read_log(log_table(some_records(15, records=80)))
@@ -529,7 +529,7 @@ def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
     tally = fc.tally(fc.read_log(log, rewards={"gain": "gain"}, **roles))
     batches = batches_of(tally)
     (batch,) = batches
-    found = Folds(batches, 2).seeds(batch)
+    found = FoldedLog(batches, 2).seeds(batch)
     # Rows come in the order of their lists; floats are multiplied by 2 ** 20.
     texts = [
         "__fold:q::a:b:1:0:524288:0:104857",

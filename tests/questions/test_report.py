@@ -17,7 +17,7 @@ from foreclick.metrics import Metric
 from foreclick.policies import as_policy
 from foreclick.progress import working
 from foreclick.question import Question
-from foreclick.questions.contexts import context_changes
+from foreclick.questions.report import context_changes
 from foreclick.tallies.base import settle
 from tests.answers import same
 from tests.batches.sizes import in_batches

@@ -14,7 +14,7 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
-from foreclick.optimization.rates import LadderRates, Rates
+from foreclick.optimization.rates import ItemRates, LadderRates
 from foreclick.optimization.solvers import Limits, assign, decode, marginals, program
 
 # How much more an error of what contexts share weighs than one of clicks: it harms many of them at
@@ -56,7 +56,7 @@ class Context(NamedTuple):
     n: Floats
     c: Floats
     records: float
-    rates: Rates | None = None
+    rates: ItemRates | None = None
     lists: ListCounts | None = None
     value: Hashable = None
     items: Sequence[Hashable] = ()
@@ -121,7 +121,7 @@ class Constraints:
         return tuple((members, least) for members, least in groups if members.any())
 
 
-class Choice(NamedTuple):
+class BestPolicy(NamedTuple):
     """The policy of a context.
 
     Attributes:
@@ -194,12 +194,14 @@ class Solver:
         size = len(lists.items)
         return sums(which, worth[slot], size), sums(which, rate[slot], size)
 
-    def best(self, context: Context) -> Choice:
+    def best(self, context: Context) -> BestPolicy:
         """The best policy of a context, or that production stays."""
         rules, depth = self.constraints, len(self.theta)
         shown = context.n[:, :depth]
         production = float(np.sum(context.c[:, :depth] @ self.theta)) / context.records
-        stays = Choice(np.empty((0, depth), np.int64), np.empty(0), *(production,) * 3, IMPOSSIBLE)
+        stays = BestPolicy(
+            np.empty((0, depth), np.int64), np.empty(0), *(production,) * 3, IMPOSSIBLE
+        )
         (worth, rate), forbidden = self.values(context), rules.forbidden(context, depth)
         groups, near = rules.groups_in(context), None
         # Production may stay if it keeps to the constraints itself.
@@ -239,7 +241,7 @@ class Solver:
             sure = min(sure, naive - self.pessimism * error)
         if may_stay and sure <= production + _TINY:
             return stays._replace(why=UNSURE)
-        return Choice(lists, masses, production, naive, sure)
+        return BestPolicy(lists, masses, production, naive, sure)
 
     def _too_short(self, context: Context, lists: Ints) -> bool:
         """Whether lists have holes that production has not, for want of what was seen."""

@@ -30,7 +30,7 @@ from foreclick.batches.batch import paired
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
 from foreclick.logs import N
-from foreclick.optimization.rates import SlotCounts
+from foreclick.optimization.rates import ItemCounts
 from foreclick.policies import Policy
 from foreclick.tallies.base import FEW_PERIODS
 
@@ -41,7 +41,7 @@ SLOTS = 500_000  # Positions of lists that are worked on at a time
 _FINEST = 2.0**20  # rewards and propensities are hashed up to a millionth
 
 
-class Folds:
+class FoldedLog:
     """The records of a log in folds; iterated, every fold of a context is a context of its own.
 
     Args:
@@ -215,17 +215,17 @@ class Counts:
     rows: int
     first: int
 
-    def slots(self, fold: int = ALL) -> SlotCounts:
+    def slots(self, fold: int = ALL) -> ItemCounts:
         """The counts of all records, or of those outside of a fold."""
         each = self.n, self.c, self.records
         whole = (of.sum(axis=0) for of in each)
         if fold != ALL:
             whole = (np.maximum(of.sum(axis=0) - of[fold], 0.0) for of in each)
-        return SlotCounts(self.pair_context, *whole)
+        return ItemCounts(self.pair_context, *whole)
 
 
 def counts_of(
-    folds: Folds, reward: str, depth: int, *, by_list: bool = False, given: Policy | None = None
+    folds: FoldedLog, reward: str, depth: int, *, by_list: bool = False, given: Policy | None = None
 ) -> Iterator[Counts]:
     """The counts of a log, some contexts at a time.
 

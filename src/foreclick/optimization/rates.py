@@ -27,7 +27,7 @@ from foreclick.learn.prior import Prior, design, expected_rates, moved_rates, ra
 from foreclick.learn.shrinkage import borrowed, descend, own_weight
 
 
-class SlotCounts(NamedTuple):
+class ItemCounts(NamedTuple):
     """Records and clicks of items at positions, in some contexts.
 
     Attributes:
@@ -64,7 +64,7 @@ class Derivatives(NamedTuple):
         return np.asarray(found)
 
 
-class Rates(NamedTuple):
+class ItemRates(NamedTuple):
     """Click rates of items at positions.
 
     Attributes:
@@ -80,10 +80,10 @@ class Rates(NamedTuple):
     step: Floats
     by_shared: Derivatives
 
-    def at(self, items: slice) -> Rates:
+    def at(self, items: slice) -> ItemRates:
         """Those of some items."""
         by_shared = Derivatives(*(part[items] for part in self.by_shared))
-        return Rates(self.rate[items], self.variance[items], self.step[items], by_shared)
+        return ItemRates(self.rate[items], self.variance[items], self.step[items], by_shared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class LadderRates:
     fit: Prior
     covariance: Floats
 
-    def rates(self, counts: SlotCounts) -> Rates:
+    def rates(self, counts: ItemCounts) -> ItemRates:
         """The rate of every item at every position, and how far to trust it.
 
         Args:
@@ -127,7 +127,7 @@ class LadderRates:
         quadratic[:, 1:] += 2 * r.alpha[:, None] * moved[:, first:]
         quadratic[:, 1:] += r.alpha[:, None] ** 2 * np.diag(self.covariance)[first:]
         variance = variance + np.maximum(quadratic, 0.0) * by_shared.own**2
-        return Rates(rate * unit, variance * unit**2, step * unit, by_shared)
+        return ItemRates(rate * unit, variance * unit**2, step * unit, by_shared)
 
     def se(self, gradient: Floats) -> float:
         """The standard error, by the errors of γ, of a sum of rates with this gradient by γ."""

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, sums
 from foreclick.logs import CONTEXT, ITEM, numbered
-from foreclick.optimization.context import Choice, Context, ListCounts, Solver
+from foreclick.optimization.context import BestPolicy, Context, ListCounts, Solver
 from foreclick.optimization.counts import ALL, Counts, fold_number
-from foreclick.optimization.rates import Rates, SlotCounts
+from foreclick.optimization.rates import ItemCounts, ItemRates
 from foreclick.optimization.solvers import marginals
 
 PROBABILITY = "probability"
@@ -82,8 +82,8 @@ class Solving:
         )
 
     def _chosen(
-        self, counts: Counts, fold: int, slots: SlotCounts, rates: Rates | None
-    ) -> tuple[dict[int, Choice], _Lists]:
+        self, counts: Counts, fold: int, slots: ItemCounts, rates: ItemRates | None
+    ) -> tuple[dict[int, BestPolicy], _Lists]:
         """The choice in each context, by its number, and the lists of those that are changed.
 
         Contexts without records are left out, and so are those without records in the fold, by
@@ -153,10 +153,10 @@ class Solving:
     def _described(
         self,
         counts: Counts,
-        choices: dict[int, Choice],
+        choices: dict[int, BestPolicy],
         new: _Lists,
-        slots: SlotCounts,
-        rates: Rates | None,
+        slots: ItemCounts,
+        rates: ItemRates | None,
     ) -> pa.Table:
         """A row for each context; see `Optimized.contexts`."""
         x = np.array(list(choices), dtype=np.int64)

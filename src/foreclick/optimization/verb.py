@@ -20,7 +20,7 @@ from foreclick.learn.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.context import Constraints, Solver
-from foreclick.optimization.counts import Folds, counts_of
+from foreclick.optimization.counts import FoldedLog, counts_of
 from foreclick.optimization.rates import LadderRates
 from foreclick.optimization.result import Chosen, Optimized, gains, summary
 from foreclick.optimization.tables import PartResult, Solving, joined
@@ -118,7 +118,7 @@ def optimize(
     with working() as say:
         say("Counting")
         batches = batches_of(tally)
-        parts = Folds(batches, folds)
+        parts = FoldedLog(batches, folds)
         cell, theta, p, ladder = "ip", np.array(what.theta[:depth]), (1.0,) * depth, None
         if isinstance(by, Ladder):
             fit = production_prior(batches, by, what.reward)
@@ -252,7 +252,7 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     return table.engine.rows(table.select(*columns))
 
 
-def _judged(folds: Folds, policies: Policy, metric: Metric, judge: EstimatorLike) -> Evaluation:
+def _judged(folds: FoldedLog, policies: Policy, metric: Metric, judge: EstimatorLike) -> Evaluation:
     """What policies are worth to the records that they were not chosen from.
 
     A fold of a context is a context of its own, whose policy was chosen without it: so this is one

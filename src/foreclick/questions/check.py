@@ -1,26 +1,29 @@
-"""`check`: what is in a log; and whether two arms of an A/B test can be compared."""
+"""`check`: what is in a log. `contexts`: contexts by traffic. Whether two arms can be compared."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick import inference
 from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, contexts_repeat, sums
-from foreclick.engines import BUCKETS
+from foreclick.engines import BUCKETS, checked_file, ending, write_rows
 from foreclick.estimate.sums import whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
-from foreclick.options import verb
+from foreclick.options import verb, whole
 from foreclick.progress import say
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, tally
-from foreclick.words import few, number_of
+from foreclick.words import few, number_of, plural
 
 BOT_FACTOR = 50
 BOT_RECORDS = 200
@@ -38,6 +41,8 @@ SURE = 1e-4
 CLASSES = 100
 """Contexts whose share of the traffic is looked at; the others count as one."""
 
+_PRINTED = 10  # contexts
+_HALF = 0.5
 _POSITIONS = 6  # that a glance shows
 _VARIATION = "can be evaluated"
 _SEVERAL = "records in contexts with 2 lists or more"
@@ -207,6 +212,119 @@ def _advice(facts: list[Fact]) -> Iterator[str]:
         )
     if (bots := known.get("share of records that are theirs", 0)) > 0.01:
         yield f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."
+
+
+# --- contexts by traffic --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Contexts(Result):
+    """Contexts by traffic: a row for each of the ten with most records.
+
+    | column | meaning |
+    |---|---|
+    | context | the context |
+    | records | its records |
+    | share | of all records of the log |
+    | items | how many different items were shown in it |
+
+    Attributes:
+        lists: an Arrow table of all contexts: context, records, share, `items`, the list of items
+            that were shown, most often shown first, and `shown`, how often each of them was.
+    """
+
+    lists: pa.Table = field(kw_only=True, compare=False)
+
+    @property
+    def pairs(self) -> pa.Table:
+        """A row an item: context, item, and `shown`, how often.
+
+        A ranker adds a column `score`, and `Ranking.from_scores` makes a candidate of it.
+        """
+        items = self.lists["items"].combine_chunks()
+        return pa.table(
+            {
+                "context": self.lists["context"].take(pc.list_parent_indices(items)),
+                "item": pc.list_flatten(items),
+                "shown": pc.list_flatten(self.lists["shown"].combine_chunks()),
+            }
+        )
+
+    def write(self, path: str | Path, *, long: bool = False) -> None:
+        """Write all of them to a .parquet or .csv file; in a CSV file, lists are JSON.
+
+        Args:
+            path: the file.
+            long: a row an item, `pairs`, rather than a row a context, `lists`.
+        """
+        rows = self.pairs if long else self.lists
+        if not long and ending(checked_file(path)) == ".csv":
+            for place, name in enumerate(rows.column_names):
+                if pa.types.is_list(rows[name].type):
+                    texts = [json.dumps(v, ensure_ascii=False) for v in rows[name].to_pylist()]
+                    rows = rows.set_column(place, name, pa.array(texts))
+        write_rows(rows, path)
+
+
+@verb(most=whole(1, "the number of contexts", "1000", optional=True))
+def contexts(
+    log: LogLike,
+    *,
+    most: int | None = None,
+) -> Contexts:
+    """Contexts by traffic, with their logged items: what a new ranker should be asked to rank.
+
+    Args:
+        log: a log or a tally.
+        most: only so many contexts, those with most records.
+
+    Examples:
+        >>> rows = {"context": ["r", "q", "q"], "items": [[4, 5], [1, 3], [1, 2]]}
+        >>> found = contexts(rows | {"clicks": [[0, 1], [1, 0], [0, 0]]})
+        >>> found.lists.select(["context", "items"]).to_pylist()
+        [{'context': 'q', 'items': [1, 2, 3]}, {'context': 'r', 'items': [4, 5]}]
+    """
+    counted = tally(log)
+    say("Counting the items of each context")
+    tables = []
+    for batch in batches_of(counted):
+        shown = batch.shown.sum(axis=1)
+        # Most shown first; of equals, the smaller item: pairs are in the order of their items.
+        order = np.lexsort((-shown, batch.pair_context))
+        starts = pa.array(batch.context_pairs.astype(np.int32))
+        items = batch.items.take(pa.array(batch.pair_item[order]))
+        columns = {
+            "context": batch.contexts.take(pa.array(batch.context_value)),
+            "records": pa.array(batch.context_n),
+            "items": pa.ListArray.from_arrays(starts, items),
+            "shown": pa.ListArray.from_arrays(starts, pa.array(shown[order])),
+        }
+        tables.append(pa.table(columns))
+    lists = pa.concat_tables(tables).combine_chunks()
+    records = lists["records"].to_numpy()
+    order = np.argsort(-records, kind="stable")  # of equals, the smaller context first
+    lists = lists.take(order[:most])
+    shares = pa.array(records[order[:most]] / records.sum())
+    if pa.types.is_integer(counted.stored.kinds.field(N).type):
+        kinds = {"records": pa.int64(), "shown": pa.list_(pa.int64())}
+        for name, kind in kinds.items():
+            lists = lists.set_column(lists.column_names.index(name), name, lists[name].cast(kind))
+    lists = lists.add_column(2, "share", shares)
+    rows = [
+        {name: row[name] for name in ("context", "records", "share")} | {"items": len(row["items"])}
+        for row in lists.slice(0, _PRINTED).to_pylist()
+    ]
+    share = records[order] / records.sum()
+    half = int(np.searchsorted(np.cumsum(share), _HALF)) + 1
+    covered = format_value("share", float(share[: len(lists)].sum()))
+    pairs = int(pc.sum(pc.list_value_length(lists["items"])).as_py())
+    have = plural(half, "context has", "contexts have")
+    notes = (
+        f"{half:,} of {len(share):,} {have} half of all records.",
+        f"A ranker that scores these {pairs:,} pairs of a context and an item covers "  # noqa: ISC004
+        f"{covered} of the records.",
+    )
+    return Contexts(tuple(rows), ("context", "records", "share", "items"), notes, lists=lists)
 
 
 # --- whether two arms can be compared -------------------------------------------------------------

@@ -9,22 +9,36 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
-from foreclick.batches import count_periods
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Candidate,
+    Coding,
+    Floats,
+    Ints,
+    batches_of,
+    count_periods,
+    sums,
+)
 from foreclick.errors import ForeclickWarning
+from foreclick.estimate.work import context_values, estimate
 from foreclick.estimators import parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, flag, sure, verb
-from foreclick.policies import Marginals, PolicyLike, as_policy
+from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import say
 from foreclick.question import Missing, Question
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check
-from foreclick.questions.contexts import ContextChanges, context_changes
 from foreclick.questions.evaluate import (
     Evaluation,
     evaluate,
@@ -33,6 +47,7 @@ from foreclick.questions.evaluate import (
 )
 from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support
+from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -250,3 +265,206 @@ def _made(log: LogLike, counted: Tally, options: Mapping[str, Any]) -> Iterator[
         except PackageNotFoundError:  # run from a checkout
             versions.append(f"{package} (not installed)")
     yield "Versions", ", ".join(versions)
+
+
+# --- contexts that gain and lose ------------------------------------------------------------------
+
+_ROUNDING = 1e-12  # of production; a change below it is none
+
+
+class MostShown(NamedTuple):
+    """The list that a context shows most often, and the share of its requests that get it."""
+
+    items: tuple[Any, ...]
+    share: float
+
+
+class Sides(NamedTuple):
+    """What a context shows most often today, and what the candidate would show there."""
+
+    before: MostShown
+    after: MostShown
+
+
+class Group(NamedTuple):
+    """Contexts that gain, lose, or stay as they are.
+
+    Attributes:
+        contexts: how many.
+        records: how many records they have.
+        adds: what they add to the change of the whole log.
+    """
+
+    contexts: int
+    records: float
+    adds: float
+
+
+_NONE = Group(0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class ContextChanges(Result):
+    """The contexts that gain most, then those that lose most: one row per context.
+
+    | column | meaning |
+    |---|---|
+    | context | its value in the log |
+    | records, share | its records, and its share of all records |
+    | production, value | the mean reward of a record today, and by the estimate for the candidate |
+    | change, change_low, change_high | their difference, with its interval |
+    | adds | what it adds to the change of the whole log: share × change |
+
+    Attributes:
+        estimator, metric: by which click model, and what is counted.
+        lists: for each row, what it shows before and after.
+        gain, lose, same: all contexts of the log by the sign of their change.
+    """
+
+    estimator: str = ""
+    metric: str = ""
+    lists: tuple[Sides, ...] = ()
+    gain: Group = _NONE
+    lose: Group = _NONE
+    same: Group = _NONE
+
+
+def context_changes(
+    tally: Tally, question: Question, top: int, confidence: float
+) -> ContextChanges:
+    """The contexts that gain and lose most; what all contexts add makes up the change of the log.
+
+    Args:
+        tally: the log.
+        question: of one estimator and one metric that is a sum over positions, about a candidate,
+            and a baseline if there is one.
+        top: how many contexts that gain, and how many that lose.
+        confidence: of each interval on its own.
+    """
+    contexts, weight, value, before = context_values(tally, question)
+    change = value - before
+    total = float(weight.sum())
+    least = _ROUNDING * max(float(np.abs(before).sum()), _ROUNDING)
+    order = np.lexsort((np.arange(len(change)), -change))
+    up, down = order[change[order] > least][:top], order[change[order] < -least][::-1][:top]
+    chosen = np.concatenate([up, down])
+    rows = []
+    if len(chosen):
+        some = contexts.take(pa.array(chosen))
+        found = estimate(tally, replace(question, contexts=some))
+        mine = found.of_candidate(0)[: len(chosen)]
+        both = len(question.candidates) > 1
+        others = found.of_candidate(1) if both else [None] * len(mine)
+        for x, own, other in zip(chosen, mine, others, strict=False):
+            pair = Pair(own, other)
+            ends = pair.ends(confidence, "sampling")
+            rows.append(
+                {
+                    "context": own.stratum.segment["context"],
+                    "records": own.stratum.records,
+                    "share": weight[x] / total,
+                    "production": pair.production,
+                    "value": own.value,
+                    "change": pair.change,
+                    "change_low": ends["change_low"],
+                    "change_high": ends["change_high"],
+                    "adds": change[x] / total,
+                }
+            )
+    return ContextChanges(
+        tuple(rows),
+        _CHANGES,
+        estimator=question.estimators[0].name,
+        metric=question.parts[0].name,
+        lists=_sides(tally, question, [row["context"] for row in rows]),
+        gain=_group(change > least, change, weight),
+        lose=_group(change < -least, change, weight),
+        same=_group(np.abs(change) <= least, change, weight),
+    )
+
+
+_CHANGES = (
+    "context",
+    "records",
+    "share",
+    "production",
+    "value",
+    "change",
+    "change_low",
+    "change_high",
+    "adds",
+)
+
+
+def _group(which: Any, change: Floats, weight: Floats) -> Group:  # noqa: ANN401 - (X,) booleans
+    there = which & (weight > 0)
+    total = float(weight.sum()) or 1.0
+    return Group(int(there.sum()), float(weight[there].sum()), float(change[there].sum()) / total)
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides, ...]:
+    """What some contexts show before and after, as far as the metric counts."""
+    found: dict[Any, Sides] = {}
+    depth = min(max(question.depth, 3), 10)
+    for batch in batches_of(tally) if contexts else ():
+        wanted = pa.array(contexts, batch.contexts.type)
+        there = np.asarray(pc.is_in(batch.contexts, value_set=wanted))[batch.context_value]
+        if not there.any():
+            continue
+        coding = Coding(batch, depth)
+        new, *old = question.candidates
+        before = _policy(coding, old[0], there) if old else _logged(batch, coding)
+        after = _policy(coding, new, there)
+        for x in np.flatnonzero(there):
+            name = batch.contexts[int(batch.context_value[x])].as_py()
+            found[name] = Sides(before(x), after(x))
+    return tuple(found[name] for name in contexts)
+
+
+def _logged(batch: Batch, coding: Coding) -> Any:  # noqa: ANN401 - from a context to its list
+    """What the log shows most often at the top of a context's lists; of several, the first."""
+    top = min(coding.depth, batch.depth)
+    beginning = batch.prefix[:, top - 1]
+
+    def most(x: int) -> MostShown:
+        begin, end = batch.context_lists[x : x + 2]
+        alike = beginning[begin:end] - beginning[begin]
+        shown = sums(alike, batch.list_n[begin:end], int(alike.max()) + 1)
+        at = begin + int(np.argmax(alike == np.argmax(shown)))
+        return MostShown(
+            _items_of(coding, batch.lists[at][:top]), float(shown.max() / batch.context_n[x])
+        )
+
+    return most
+
+
+def _policy(coding: Coding, policy: Policy, within: Any) -> Any:  # noqa: ANN401
+    """The likeliest list of a policy in a context; of marginals, the likeliest item by position."""
+    candidate = Candidate(coding, policy, within)
+
+    def listed(x: int) -> MostShown:
+        lists = candidate.lists
+        mine = np.flatnonzero(lists.context == x)
+        if not len(mine):
+            return MostShown((), 0.0)
+        at = mine[int(np.argmax(lists.mass[mine]))]
+        return MostShown(_items_of(coding, lists.pairs[at]), float(lists.mass[at]))
+
+    def by_slot(x: int) -> MostShown:
+        slots = candidate.slots
+        mine = np.flatnonzero(slots.context == x)
+        if not len(mine):
+            return MostShown((), 0.0)
+        mass = slots.mass[mine]
+        best = np.where(mass.max(axis=0) > 0, slots.pair[mine][mass.argmax(axis=0)], EMPTY)
+        return MostShown(_items_of(coding, best), float(mass.max(axis=0)[0]))
+
+    return listed if policy.complete else by_slot
+
+
+def _items_of(coding: Coding, pairs: Ints) -> tuple[Any, ...]:
+    shown = np.asarray(pairs)[np.asarray(pairs) != EMPTY]
+    return tuple(coding.view.values.take(pa.array(coding.items_of(shown))).to_pylist())
