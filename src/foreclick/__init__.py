@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from foreclick.tallies.base import Tally, tally
     from foreclick.tallies.reading import read_tally
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 __all__ = [
     "ClickModel",
