@@ -68,7 +68,8 @@ def runner(tmp_path, monkeypatch):
             assert "Traceback" not in done.stderr
             if code:
                 break
-        return code, out, *(p.read_text() if p.exists() else "" for p in files.values())
+        output, summary = (p.read_text() if p.exists() else "" for p in files.values())
+        return code, out, output, summary
 
     return run
 
