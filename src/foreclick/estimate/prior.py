@@ -461,19 +461,25 @@ class _Scoring:
             r, pair = part.rates(fit.theta), of.pair
             own = part.turn_e(fit.theta) / (r.exposure + fit.theta.a / r.m)[pair]
             left[rows] *= (1 - np.minimum(np.append(own, 0.0), MOST_OWN))[turn] ** -0.5
-        psi = np.zeros((len(factor), len(batch.n)))
-        psi[:width] = ratio(self.difference, batch.context_n)[:, batch.row_context]
-        for number, column in enumerate(factor):
-            psi[number] += np.einsum("rk,rk->r", np.append(column, 0.0)[slot], left)
+        psi = _by_row(left, slot, factor.T)
+        psi[:width] += ratio(self.difference, batch.context_n)[:, batch.row_context]
         _, passed = fit_exposure(batch, fit)
         left = left[rows] if passed is None else left[rows] * passed[batch.row_list[rows]]
-        words = part.x.shape[1]
-        z = np.concatenate([part.z, np.zeros((1, words))])
-        score = np.stack([np.einsum("rk,rk->r", column[turn], left) for column in z.T])
-        psi[width:, rows] += fit.inverse @ np.concatenate([score, left.T[1:]])
+        score = np.concatenate([_by_row(left, turn, part.z), left.T[1:]])
+        psi[width:, rows] += fit.inverse @ score
         psi[:width] *= fit.unit
         psi[:width] += self.credit * self.knows[:, batch.row_context]
         return psi
+
+
+def _by_row(left: Floats, at: Ints, values: Floats) -> Floats:
+    """Shape (V, R): Σ_k left values[at], of slots (R, K) and values (G, V); 0 where at is G."""
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+
+    rows, depth = left.shape
+    some = (left.ravel(), at.ravel(), np.arange(0, left.size + 1, depth))
+    slots = sparse.csr_array(some, shape=(rows, len(values) + 1))
+    return np.asarray((slots @ np.vstack([values, np.zeros(values.shape[1])])).T)
 
 
 def prior_worth(view: View, asks: list[Ask], fit: Prior) -> Floats:

@@ -117,6 +117,11 @@ class Seen:
         """Shape (R,): the first cell of each turn, whose cells stand together."""
         return np.flatnonzero(np.diff(self.turn, prepend=-1))
 
+    @cached_property
+    def first_turn(self) -> Ints:
+        """Shape (P + 1,): the first turn of each pair, whose turns stand together."""
+        return np.asarray(np.searchsorted(self.pair, np.arange(self.batch.pair_count + 1)))
+
     def so_far(self, values: Floats) -> Floats:
         """Shape (R,): sums over a pair's turns up to and with each."""
         return self.until(self.pair, values)
@@ -326,7 +331,11 @@ class Pairs:
 
     def spans(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by which the score answers to the rate of each pair."""
-        by_word = self.of.by_pair(self.z * self.turn_e(theta)[:, None])
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        of, e = self.of, self.turn_e(theta)
+        shape = of.batch.pair_count, len(e)
+        by_word = sparse.csr_array((e, np.arange(len(e)), of.first_turn), shape=shape) @ self.z
         return np.hstack([by_word, self.by_position[:, 1:] * theta.p[1:]])
 
     def moves(self, theta: Theta) -> Floats:
