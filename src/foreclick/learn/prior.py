@@ -335,7 +335,8 @@ class Pairs:
 
         of, e = self.of, self.turn_e(theta)
         shape = of.batch.pair_count, len(e)
-        by_word = sparse.csr_array((e, np.arange(len(e)), of.first_turn), shape=shape) @ self.z
+        turns = sparse.csr_array((e, np.arange(len(e)), of.first_turn), shape=shape)
+        by_word = np.asarray(turns @ self.z)
         return np.hstack([by_word, self.by_position[:, 1:] * theta.p[1:]])
 
     def moves(self, theta: Theta) -> Floats:
