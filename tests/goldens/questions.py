@@ -505,7 +505,7 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"days": 7},
         {"share": 0.05, "power": 0.9},
         {"production": "@last-day"},
-        {"records_per_day": 5_000, "days": 3},
+        {"days": 3},
         {"max_share": 0.3, "confidence": 0.9},
     )
     yield about.other("optimize", fc.optimize, **best[number])
