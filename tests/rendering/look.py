@@ -176,15 +176,15 @@ def illustrate(page: Path, folder: Path) -> None:
             part = whole.crop((0, 0, whole.width, min(height, whole.height)))
         # Few colours: a page has no more, and a picture is a fifth as large.
         framed = ImageOps.expand(part.convert("RGB"), border=margin, fill="white")
-        framed.quantize(64).save(folder / f"report-{name}.png", optimize=True)
+        framed.quantize(128).save(folder / f"report-{name}.png", optimize=True)
 
 
 PICTURES = {
     "1280": ("1280", 1640, 0),
     "390": ("390", 1700, 0),
     "dark": ("dark", 1640, 0),
-    "contexts": ("1280-contexts", 1350, 24),
-    "print": ("print", 715, 50),
+    "contexts": ("1280-contexts", 1000, 24),
+    "print": ("print", 1010, 50),
 }
 """Of the docs: which picture they are the top of, how high, and the margin around them."""
 

@@ -233,12 +233,19 @@ def replay(result: Replay) -> list[Rows]:
                 cells.append((words("lift", row[kind]), span_words("lift", low, high)))
                 cells.append((str(row[word]), ""))
                 spans += [] if row[kind] is None else [Span(row[kind], low, high, look)]
-            drawn.append(Row(named(row), "", cells, spans[::-1]))
+            drawn.append(Row(named(row), "", cells, spans))
         total = result.total(result.answering, metric)
         said = ""
         if total is not None:
             said = f"{total['right']} right, {total['wrong']} wrong of {total['tests']}"
-        head = ("Test", "lift; grey: measured", "Predicted", "Verdict", "Measured", "The test said")
+        head = (
+            "Test",
+            "lift; below it, measured",
+            "Predicted",
+            "Verdict",
+            "Measured",
+            "The test said",
+        )
         charts.append(Rows(metric, head, drawn, [(0.0, "level")], percent=True, remark=said))
     return charts
 

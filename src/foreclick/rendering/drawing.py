@@ -56,7 +56,6 @@ WIDTH = 860
 
 ROW = 34  # pixels of a row of dots
 _EDGE = 1.5  # per cent that a scale leaves free on either side
-_NAMES = 25.0  # per cent of the width that names have
 _LETTERS = 30  # of a name beside a picture
 _CROWDED = 14  # columns or points; more of them have no number each
 _FAR = 1.5  # how far beyond the first row, in its range, other rows are drawn
@@ -168,7 +167,7 @@ class Row(NamedTuple):
 
     Attributes:
         cells: a text each, and a smaller one below it; one for each column of numbers.
-        spans: from back to front.
+        spans: from the top down.
         level: what this row alone is read against.
         strong: whether it is the answer.
     """
@@ -231,8 +230,9 @@ class Rows:
                 marks.append(Mark("line", look, scale(level), -reach, scale(level), reach))
         if row.level is not None:
             marks.append(Mark("line", "level", scale(row.level), -9, scale(row.level), 9))
-        for span in row.spans:
-            marks += interval(scale, span)
+        for i, span in enumerate(row.spans):
+            down = 11 * (i - (len(row.spans) - 1) / 2)  # below each other, if there are two
+            marks += [mark.moved(0, 100, down) for mark in interval(scale, span)]
         return marks
 
     def axis(self) -> list[Mark]:
@@ -260,7 +260,10 @@ class Rows:
             letters += [8.0 * len(row.cells[i][0]) for row in self.rows]
             wide.append(100 * (max(letters) + 14) / WIDTH)
         starts = [100 - sum(wide[i:]) + 1 for i in range(len(wide))]
-        end = max(starts[0] - 3, _NAMES + 20)
+        names = [8.0 * len(_cut(row.name)) for row in self.rows]
+        names += [6.6 * len(_cut(row.note)) for row in self.rows] + [6.6 * len(self.head[1])]
+        left = 100 * (max(names) + 14) / WIDTH
+        end = max(starts[0] - 3, left + 20)
         for x, name in zip(starts, self.head[2:], strict=True):
             marks.append(Mark("text", "start soft", x, y - 4, text=name))
         for row in self.rows:
@@ -275,7 +278,7 @@ class Rows:
                 at = middle + 4 + (0 if len(lines) == 1 else 13 * i - 6)
                 look = "start soft" if i else "start bold ink" if strong else "start ink"
                 marks.append(Mark("text", look, 0, at, text=_cut(text)))
-            marks += [m.moved(_NAMES, end, middle) for m in self.strip(row, ROW / 2)]
+            marks += [m.moved(left, end, middle) for m in self.strip(row, ROW / 2)]
             for x, cell in zip(starts, row.cells, strict=True):
                 shown = [text for text in cell if text]
                 for i, text in enumerate(shown):
@@ -284,7 +287,7 @@ class Rows:
                     marks.append(Mark("text", look, x, at, text=text))
             y += ROW
         marks.append(Mark("line", "thin grid", 0, y, 100, y))
-        marks += [m.moved(_NAMES, end, y) for m in self.axis()]
+        marks += [m.moved(left, end, y) for m in self.axis()]
         if not self.bars:
             marks.append(Mark("text", "start soft", 0, y + 18, text=self.head[1]))
             y += 24
@@ -299,7 +302,6 @@ class Line(NamedTuple):
     look: str
     lows: Sequence[float | None] = ()
     highs: Sequence[float | None] = ()
-    joined: bool = True
 
 
 @dataclass(frozen=True)
@@ -364,14 +366,13 @@ class Plot:
                 if count <= _CROWDED:
                     marks.append(Mark("text", "soft", x, y - 5, text=text))
             marks.append(Mark("line", "thin other", 0, bottom, 100, bottom))
-        shown = list(range(count))
-        crowded = count > _CROWDED or sum(map(len, self.places)) > 60
-        if crowded:
-            short = len(self.places[0]) < 6
-            shown = sorted({0, (count - 1) // 2, count - 1} if short else {0, count - 1})
+        shown, long = list(range(count)), sum(map(len, self.places)) > 60
+        if count > _CROWDED or long:
+            long = len(self.places[0]) > 5  # which stand at the edges, for there is no third
+            shown = [0, count - 1] if long else sorted({0, (count - 1) // 2, count - 1})
         for i in shown:
-            side = "start " if crowded and i == 0 else "end " if crowded and i == count - 1 else ""
-            at = 0.0 if side == "start " else 100.0 if side == "end " else xs[i]
+            side = "start " if long and i == 0 else "end " if long and i == count - 1 else ""
+            at = {"start ": 0.0, "end ": 100.0}.get(side, xs[i])
             marks.append(Mark("text", f"{side}soft", at, height - 6, text=self.places[i]))
         return marks
 
@@ -383,11 +384,10 @@ class Plot:
         for x, low, high in ends:
             if low is not None and high is not None:
                 yield Mark("line", f"span {line.look}", x, up(low), x, up(high))
-        if line.joined:
-            for one, other in pairwise(points):
-                if one and other:
-                    yield Mark("line", line.look, *one, *other)
-        if len(points) <= _CROWDED or not line.joined:
+        for one, other in pairwise(points):
+            if one and other:
+                yield Mark("line", line.look, *one, *other)
+        if len(points) <= _CROWDED:
             yield from (Mark("dot", line.look, *point) for point in points if point)
 
     def marks(self) -> tuple[list[Mark], float]:
