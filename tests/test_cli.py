@@ -724,10 +724,8 @@ class TestOptimize:
         )
         run("optimize", *self.WORDS, *words, *self.FAST, "-o", "p.parquet", "--contexts", "c.csv")
         lists = pq.read_table("p.parquet").to_pylist()
-        assert {row["item_1"] for row in lists if row["context"] == "a"} == {3}
-        assert 1 not in {
-            row[c] for row in lists if row["context"] == "b" for c in ("item_1", "item_2")
-        }
+        assert {row["items"][0] for row in lists if row["query"] == "a"} == {3}
+        assert 1 not in {item for row in lists if row["query"] == "b" for item in row["items"]}
         contexts = pa.csv.read_csv("c.csv").to_pylist()
         assert [(row["context"], row["why"]) for row in contexts] == [
             ("a", "changed"),
@@ -747,7 +745,7 @@ class TestOptimize:
         words = [*words, "--deterministic"]
         run("optimize", *self.WORDS, *words, *self.FAST, "-o", "p.parquet")
         rows = [row for row in pq.read_table("p.parquet").to_pylist() if row["changed"]]
-        assert {row["context"]: [row["item_1"], row["item_2"]] for row in rows} == lists
+        assert {row["query"]: row["items"] for row in rows} == lists
 
     def test_a_table_says_what_was_done(self, folder, capsys):
         assert main(["optimize", *self.WORDS, *self.FAST, "-o", "p.csv"]) == 0

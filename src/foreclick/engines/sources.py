@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -367,7 +368,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def write_rows(rows: pa.Table, path: str | Path) -> None:
-    """Write rows to one file, Parquet or CSV by its ending.
+    """Write rows to one file, Parquet or CSV by its ending. Lists in CSV are JSON.
 
     Whoever reads a CSV file guesses types, and takes an empty text for nothing. Text that would
     come back as another is refused, and no file is left behind.
@@ -376,6 +377,10 @@ def write_rows(rows: pa.Table, path: str | Path) -> None:
         if files.ending(str(path)) != ".csv":
             pq.write_table(rows, file, compression="zstd")
             return
+        for at, name in enumerate(rows.column_names):
+            if kind_of(rows.schema.field(name).type) == LIST:
+                texts = [json.dumps(items, ensure_ascii=False) for items in rows[name].to_pylist()]
+                rows = rows.set_column(at, name, pa.array(texts, pa.string()))
         write_csv(rows, file)
         read = default_engine().read_files("read_csv", [str(file)]).to_pyarrow()
         for name in rows.column_names:

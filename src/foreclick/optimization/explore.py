@@ -19,9 +19,11 @@ from foreclick.estimators import parse_estimators
 from foreclick.inference import margins, sample_size
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
+from foreclick.optimization.tables import as_lists
 from foreclick.optimization.traffic import Arms, Traffic, read_arms
 from foreclick.options import Number, choice, verb
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
+from foreclick.policies.base import Names
 from foreclick.question import Clusters, Question
 from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.questions.verdicts import BETTER, WORSE
@@ -71,6 +73,7 @@ class Explored(Result):
         predictions: an Arrow table, by context: what production and the candidate are predicted to
             earn a record. `production` is the covariate.
         evaluation: what the log says of the candidate already.
+        names: what the columns of the log are called, by their roles.
     """
 
     share: float = field(kw_only=True)
@@ -83,10 +86,14 @@ class Explored(Result):
     test: Result = field(kw_only=True)
     predictions: pa.Table = field(kw_only=True, compare=False)
     evaluation: Evaluation = field(kw_only=True)
+    names: Names = field(default_factory=dict, kw_only=True, compare=False)
 
     def write(self, path: str | Path) -> None:
-        """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it."""
-        write_rows(self.policy.table, path)
+        """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
+
+        The columns are the context and the list of items, called as in the log, and `probability`.
+        """
+        write_rows(as_lists(self.policy.table, self.names), path)
 
 
 @verb(
@@ -232,6 +239,7 @@ def explore(
         test=test,
         predictions=pa.table(predicted),
         evaluation=now,
+        names=counted.names,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +15,9 @@ import pyarrow.compute as pc
 from foreclick.batches import sums
 from foreclick.engines import write_rows
 from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
+from foreclick.optimization.tables import as_lists
 from foreclick.policies import Lists
+from foreclick.policies.base import Names
 from foreclick.questions.answers import line_of
 from foreclick.questions.evaluate import Evaluation
 from foreclick.results import Headline, Result, Value, format_value
@@ -34,6 +37,11 @@ class Chosen(Lists):
     @property
     def _what(self) -> str:
         return Lists.__name__
+
+    @cached_property
+    def optimized(self) -> bool:
+        """Whether `optimize` chose it: always."""
+        return True
 
     def _check(self) -> None:
         """Nothing: reading a policy that lies in a file would fill the memory."""
@@ -63,12 +71,14 @@ class Optimized(Result):
         contexts: an Arrow table, by context: why it was changed or not, its records, and what it
             earns and would earn. `naive` is the estimate of the new policy, `sure` the same after
             pessimism, and `se` its standard error by the ladder.
+        names: what the columns of the log are called, by their roles.
     """
 
     policy: Lists = field(kw_only=True, compare=False)
     evaluation: Evaluation | None = field(kw_only=True)
     gains: Result = field(kw_only=True)
     contexts: pa.Table = field(kw_only=True, compare=False)
+    names: Names = field(default_factory=dict, kw_only=True, compare=False)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -108,10 +118,11 @@ class Optimized(Result):
     def write(self, path: str | Path) -> None:
         """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
 
-        The columns are `context`, `item_1` …, `probability`, and whether the context is `changed`;
-        the lists of a context stand together, the likeliest first.
+        The columns are the context and the list of items, called as in the log, `probability`, and
+        whether the context is `changed`. The lists of a context stand together, the likeliest
+        first. In CSV a list is JSON, for instance ``[7, 3]``.
         """
-        write_rows(self.policy.table, path)
+        write_rows(as_lists(self.policy.table, self.names), path)
 
 
 _STEPS = 5  # rows for gains that differ by a factor of e

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from foreclick.optimization.counts import ALL, Counts, fold_number
 from foreclick.optimization.rates import ItemCounts, ItemRates
 from foreclick.optimization.solvers import marginals
 
-PROBABILITY = "probability"
+ITEMS, PROBABILITY = "items", "probability"
 
 
 class PartResult(NamedTuple):
@@ -191,3 +191,39 @@ def joined(parts: Iterable[PartResult]) -> tuple[pa.Table, pa.Table, pa.Table]:
     tables = [(part.contexts, part.policy, part.held_out) for part in parts]
     contexts, policy, held_out = map(pa.concat_tables, zip(*tables, strict=True))
     return contexts, policy, held_out
+
+
+def as_lists(policy: pa.Table, names: Mapping[str, str | None]) -> pa.Table:
+    """A policy as a file has it: columns called as in the log, and each list in one column.
+
+    Args:
+        policy: `context`, `item_1` …, `probability`, and perhaps `changed`.
+        names: what the log's columns are called, by their roles. Where one is called as another
+            column of the policy, both keep the names of their roles.
+    """
+    context, items = names.get(CONTEXT) or CONTEXT, names.get(ITEMS) or ITEMS
+    others = {PROBABILITY, "changed"}
+    if {context, items} & others or context in {ITEMS, items} or items == CONTEXT:
+        context, items = CONTEXT, ITEMS
+    spread = [name for name in policy.column_names if name.startswith(f"{ITEM}_")]
+    rest = [name for name in policy.column_names if name in others]
+    schema = pa.schema(
+        [
+            (context, policy.schema.field(CONTEXT).type),
+            (items, pa.list_(policy.schema.field(spread[0]).type)),
+            *(policy.schema.field(name) for name in rest),
+        ]
+    )
+    batches = []
+    for batch in policy.to_batches():
+        columns = [batch[name] for name in spread]
+        shown = np.stack([np.asarray(column.is_valid()) for column in columns], axis=1)
+        position = np.arange(1, len(spread) + 1)
+        length = (shown * position).max(axis=1, initial=0)
+        row, at = np.nonzero(position <= length[:, None])
+        values = pa.concat_arrays(columns).take(pa.array(at * len(batch) + row))
+        ends = pa.array(np.concatenate([[0], np.cumsum(length)]), pa.int32())
+        lists = pa.ListArray.from_arrays(ends, values)
+        arrays = [batch[CONTEXT], lists, *(batch[name] for name in rest)]
+        batches.append(pa.record_batch(arrays, schema=schema))
+    return pa.Table.from_batches(batches, schema)

@@ -154,6 +154,7 @@ def optimize(
         evaluation=judged,
         gains=gains(contexts),
         contexts=contexts,
+        names=tally.names,
     )
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import Table, TableLike, open_source
+from foreclick.engines import DUCKDB, Table, TableLike, Value, open_source
+from foreclick.engines.kinds import TEXT, kind_of
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
 from foreclick.options import checked
@@ -132,16 +133,19 @@ class Lists(ListPolicy):
     @cached_property
     def optimized(self) -> bool:
         """Whether `optimize` wrote this policy, which chose it by some log."""
-        return {"item_1", "probability", "changed"} <= set(self._source.columns)
+        return tuple(self._source.columns[2:]) == ("probability", "changed")
 
     @cached_property
     def _rows(self) -> Log:  # type: ignore[override]
         table = self._source
         if self.probability is not None:
             _check_likely(table, self.context, self.probability)
+        items = listed_in(table.columns, self.items)
+        if isinstance(items, str) and items in table.columns:
+            table = _typed(table, items)
         roles = Roles(
             context=CONTEXT if isinstance(self.table, Scores) else self.context,
-            items=listed_in(table.columns, self.items),
+            items=items,
             rewards={},
             weight=self.probability,
             likely=self.probability is not None,
@@ -373,6 +377,28 @@ def listed_in(columns: Sequence[str], items: str | Sequence[str]) -> str | Seque
     if items != ITEMS or ITEMS in columns:
         return items
     return list(takewhile(lambda c: c in columns, numbered(ITEM, len(columns)))) or items
+
+
+_WHOLE = "(null|-?(0|[1-9][0-9]{0,17}))"
+_WHOLE_LIST = rf"^\[?\s*{_WHOLE}(\s*[,|]\s*{_WHOLE})*\s*\]?$"
+
+
+def _typed(table: Table, items: str) -> Table:
+    """A table whose lists are text, as in a CSV file: where all are of integers, lists of these.
+
+    They match integers and text of a log; text would not match its integers.
+    """
+    if kind_of(table.kinds.field(items).type) != TEXT or table.engine.name != "duckdb":
+        return table
+    text = DUCKDB.column(items)
+    others = (
+        f"count(CASE WHEN {DUCKDB.replaced(f'trim({text})', _WHOLE_LIST, '')} <> '' THEN 1 END)"
+    )
+    if table.asked({"others": Value(others, pa.int64())})["others"]:
+        return table
+    lists = f"TRY_CAST({DUCKDB.listed(text)} AS BIGINT[])"  # null is NULL
+    columns = table.own(table.columns)
+    return table.made(columns | {items: Value(lists, pa.list_(pa.int64()))})
 
 
 def _is_listed(source: object, *columns: str | None) -> bool:
