@@ -1,6 +1,7 @@
 """A policy as a file, and the file as a policy."""
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -91,7 +92,7 @@ def test_items_in_columns_of_their_own_need_not_be_named():
     assert repr(fc.Ranking(table)) == "Ranking(1 context, lists of up to 2 items)"
 
 
-VALUE = {"metrics": "clicks@2", "estimators": "ip", "confidence": None}
+VALUE: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "confidence": None}
 
 
 @pytest.mark.parametrize(
