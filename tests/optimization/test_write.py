@@ -111,7 +111,7 @@ def test_columns_are_called_as_in_the_log(tmp_path, columns, roles, names, endin
     table = {name: [value] * 40 for name, value in columns.items()}
     table |= {"docs": [[7, 3], [3, 7]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
     table |= {"i1": [7, 3] * 20, "i2": [3, 7] * 20, "c1": [1, 0] * 20, "c2": [0] * 40}
-    wide = {"clicks": ["c1", "c2"]} if roles["items"] != "docs" else {}
+    wide: dict[str, Any] = {"clicks": ["c1", "c2"]} if roles["items"] != "docs" else {}
     log = fc.read_log(table, **roles, **wide)
     best = fc.optimize(log, metrics="clicks@2", judge=None)
     path = tmp_path / f"policy.{ending}"
