@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from foreclick.engines import Table
 from foreclick.errors import PolicyError
-from foreclick.logs import CONTEXT, ITEM, N, Roles, compress, numbered
+from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.policies.base import LogView, Policy, Rows, SlotRows
 from foreclick.policies.lists import TOLERANCE
-from foreclick.policies.scores import refuse
+from foreclick.policies.scores import item_rows, refuse
 from foreclick.words import no_column
 
 _PLACE = "place"  # the position, under a name that is free in a compressed table
@@ -74,15 +74,7 @@ class Marginals(Policy):
         if not pa.types.is_integer(kind):
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
         placed = table.with_column(_PLACE, table.engine.say.column(self.position), kind)
-        roles = Roles(
-            context=self.context,
-            items=[self.item],
-            rewards={},
-            segments=(_PLACE,),
-            weight=self.probability,
-            likely=True,
-        )
-        return compress(placed, roles, "refuse").stored
+        return item_rows(placed, self.context, self.item, _PLACE, self.probability)
 
     def _check(self) -> None:
         slots, total = self._slots, self._slots.total(N)

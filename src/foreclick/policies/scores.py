@@ -50,9 +50,7 @@ def _scored(source: Table, context: str | None, item: str, score: str) -> Table:
     """`context`, `item`, `score` and `n` of a table of scores, each item scored once."""
     say = source.engine.say
     worth = say.cast(f"s.{say.name(score)}", "real")
-    named = source.with_column(_WORTH, worth, pa.float64())
-    roles = Roles(context=context, items=[item], rewards={}, segments=(_WORTH,))
-    stored = compress(named, roles, "refuse").stored
+    stored = item_rows(source.with_column(_WORTH, worth, pa.float64()), context, item, _WORTH)
     first = numbered(ITEM, 1)[0]
     columns = {CONTEXT: CONTEXT, ITEM: first, "score": _WORTH, N: N}
     kinds = pa.schema([stored.kinds.field(c).with_name(name) for name, c in columns.items()])
@@ -73,6 +71,29 @@ def _scored(source: Table, context: str | None, item: str, score: str) -> Table:
         "score each item once",
     )
     return rows
+
+
+def item_rows(
+    source: Table, context: str | None, item: str, number: str, weight: str | None = None
+) -> Table:
+    """`context`, `item_1`, a number of each item, and `n`: how many rows, or their weights.
+
+    Args:
+        source: one row an item.
+        context: the column of the context; None: one context for all.
+        item: the column of the item.
+        number: the column of the number, under a name that is free in a compressed table.
+        weight: the column of the weight; rows of weight 0 are left out.
+    """
+    roles = Roles(
+        context=context,
+        items=[item],
+        rewards={},
+        segments=(number,),
+        weight=weight,
+        likely=weight is not None,
+    )
+    return compress(source, roles, "refuse").stored
 
 
 def refuse(table: Table, wrong: str, say: Callable[[dict[str, Any]], str], remedy: str) -> None:
