@@ -283,7 +283,7 @@ def measured(
     asked: dict[str, Any] = {"metrics": METRIC, "estimators": BY}
     in_the_long_run = fc.evaluate(expected, policy, **asked, confidence=None)
     limits = dict(zip(in_the_long_run["estimator"], in_the_long_run["value"], strict=True))
-    asked["clusters"] = "record" if clusters == "record" else "auto"  # of what was read
+    asked["confidence"] = fc.Confidence(clusters="record" if clusters == "record" else "auto")
     found: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}
     names = ("value", "se", "low", "high", "margin")
     for log, replications in logs:

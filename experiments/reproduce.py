@@ -133,7 +133,8 @@ def reproduce(
         progress("Reading the log")
         counted = _ten_positions(tally(log))
         query, notes = _illustrative(counted)
-        one = {"source": counted, "contexts": [query]}
+        rank = _order(counted).index(query) + 1
+        one = {"source": counted, "ranks": (rank, rank)}
     found, failures = _experiments(counted, one, progress)
     rows = [row for name, result in found.items() for row in _rows(name, result)]
     notes += failures
@@ -239,6 +240,12 @@ def _records(counted: Tally) -> str:
         f"SELECT {CONTEXT}, CAST(sum({N}) AS DOUBLE) AS {N} "
         f"FROM {counted.stored.rows} AS s GROUP BY {CONTEXT}"
     )
+
+
+def _order(counted: Tally) -> list[Any]:
+    """All queries, from the most frequent on, as `backtest` ranks them."""
+    order = f"SELECT * FROM ({_records(counted)}) ORDER BY {N} DESC, {CONTEXT}"
+    return counted.engine.ask(order).to_pydict()[CONTEXT]
 
 
 def _named(query: object) -> str:

@@ -350,7 +350,7 @@ def test_the_command_of_a_report(tmp_path, monkeypatch, capsys):
     pq.write_table(pa.table(LOG), "log.parquet")
     pq.write_table(pa.table({"context": [1], "items": [[2, 1]]}), "new.parquet")
     words = ["report", "log.parquet", "new.parquet", "-o", "r.html", "--where", WHERE]
-    assert main([*words, "--title", URL, "--explain"]) == 0
+    assert main([*words, "--title", URL]) == 0
     page = Path("r.html").read_text(encoding="utf-8")
     assert "--where &#39;token &lt;&gt; ***&#39;" in page
     assert "HIDDEN" not in page + "".join(capsys.readouterr())

@@ -399,12 +399,12 @@ def test_the_command_line_knows_them(tmp_path, capsys):
     events, _, clicks = analytics(sessions=20)
     path, out = str(tmp_path / "events.parquet"), str(tmp_path / "tally.parquet")
     pq.write_table(events, path)
-    assert main(["convert", "ga4", path, out]) == 0
+    assert main(["tally", path, "--tracker", "ga4", "-o", out]) == 0
     assert "is a tally" in " ".join(capsys.readouterr().out.split())  # a long path wraps
     rows = fc.read_tally(out).to_arrow().to_pylist()
     marks = [c for c in rows[0] if c.startswith("clicks_")]
     assert sum(row["n"] * (row[c] or 0) for row in rows for c in marks) == clicks
-    assert main(["convert", "ubi", path, out]) == 2
+    assert main(["tally", path, "--tracker", "ubi", "-o", out]) == 2
     assert "have two tables" in capsys.readouterr().err
-    assert main(["convert", "snowplough", path, out]) == 2
-    assert "no tracker 'snowplough', but ubi, ga4, snowplow" in capsys.readouterr().err
+    assert main(["tally", path, "--tracker", "snowplough", "-o", out]) == 2
+    assert 'Did you mean "snowplow"?' in capsys.readouterr().err

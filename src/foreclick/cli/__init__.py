@@ -52,6 +52,10 @@ def _run(words: list[str]) -> int:
     typed[:] = words
     try:
         code: int | None = app(["--help" if word == HELP_ALL else word for word in words])
+    except SystemExit as ended:  # rich, whose output nobody reads, ends the process with 1
+        if ended.code == 1:
+            raise BrokenPipeError from ended
+        raise
     except CycloptsError as error:
         name = " ".join(["foreclick", *(error.command_chain or ())])
         complain(f"{error}\nTry {name} --help.")

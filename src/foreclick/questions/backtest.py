@@ -116,6 +116,7 @@ def backtest(
     estimators: EstimatorLike | Sequence[EstimatorLike] = USUAL,
     ranks: int | tuple[int, int] | None = None,
     min_records: float | None = None,
+    min_held: float = 0,
     block: Block = None,
     forward: bool = False,
     weight: Weight = "pairs",
@@ -136,6 +137,7 @@ def backtest(
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
             those that follow them.
         min_records: only contexts with at least so many records.
+        min_held: judge a context in a period only if it has at least so many records there.
         block: hold out several periods at once: 7 for blocks of seven days, or a mapping or a
             function from the period to its block.
         forward: predict a period from earlier ones only, as production would have to.
@@ -171,6 +173,7 @@ def backtest(
         folds=folds,
         forward=forward,
         weight=weight,
+        min_held=min_held,
         contexts=_chosen(batches, ranks, min_records),
     )
     wanted, assumed = with_curves(counted, parse_estimators(estimators), asked)

@@ -115,11 +115,10 @@ def examination(
         ...         "clicks": [[1, 0], [1, 0], [0, 1], [1, 1], [0, 0], [0, 0], [1, 0], [0, 0]],
         ...     }
         ... )
-        >>> found.curve
-        (1.0, 0.5)
+        >>> [round(p, 6) for p in found.curve]
+        [1.0, 0.5]
         >>> from foreclick import Weighted
-        >>> Weighted("pbm", examination=found.curve).model.examined(2)
-        (1.0, 0.5)
+        >>> by = Weighted("pbm", examination=found.curve)
     """
     tally, notes = settle(log)
     columns = (by,) if isinstance(by, str) else tuple(by or ())
