@@ -245,7 +245,7 @@ def _records(counted: Tally) -> str:
 def _order(counted: Tally) -> list[Any]:
     """All queries, from the most frequent on, as `backtest` ranks them."""
     order = f"SELECT * FROM ({_records(counted)}) ORDER BY {N} DESC, {CONTEXT}"
-    return counted.engine.ask(order).to_pydict()[CONTEXT]
+    return list(counted.engine.ask(order).to_pydict()[CONTEXT])
 
 
 def _named(query: object) -> str:
