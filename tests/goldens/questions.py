@@ -487,17 +487,17 @@ def _changed(about: About, number: int) -> Iterator[Question]:
     backtests: tuple[dict[str, Any], ...] = (
         {"forward": True},
         {"block": 3},
-        {"weight": "records", "clip": [1, 5]},
+        {"weight": "records"},
         {"ranks": 10},
         {"min_records": 150, "min_held": 5},
-        {"contexts": [1, 2, 3, 5, 8]},
+        {"ranks": (2, 6)},
     )
     curves: tuple[dict[str, Any], ...] = (
         {"by": "class"},
         {"within": "context"},
         {"within": "period"},
-        {"depth": 3},
-        {"clusters": "record"},
+        {"within": "period"},
+        {"confidence": 0.9},
         {"confidence": 0.8},
     )
     plans: tuple[dict[str, Any], ...] = (
