@@ -280,6 +280,7 @@ OPTIONS: dict[str, Rule] = {
         share=True,
     ),
     "max_share": _share("0.5"),
+    "min_held": _from_zero("a number of records"),
     "min_records": _from_zero("a number of records", optional=True),
     "min_shown": _from_zero("how often an item must have been shown"),
     "missing": choice("error", "production", "drop"),
