@@ -212,16 +212,6 @@ def sure(name: str, value: Any) -> None:  # noqa: ANN401
         _LEVEL(name, value)
 
 
-def made_by(verb: str, kind: type) -> Rule:
-    """What a verb returned, if anything."""
-
-    def check(name: str, value: Any) -> None:  # noqa: ANN401
-        if value is not None and not isinstance(value, kind):
-            raise OptionError(f"{name}={value!r}: give what {verb} returned, or None.")
-
-    return check
-
-
 def _share(such_as: str, *, optional: bool = False) -> Number:
     fits = lambda v: 0 < v < 1  # noqa: E731
     return Number("a share above 0 and below 1", fits, such_as, optional, share=True)

@@ -1,6 +1,6 @@
 """Examination curves that a log tells: from which moves of items, and with which errors.
 
-`examination` shows them, `judgments` grades by them, and `pbm` takes them.
+`examination` shows them, and `pbm` takes them.
 """
 
 from __future__ import annotations

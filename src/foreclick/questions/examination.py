@@ -134,7 +134,7 @@ def examination(
         segment = {b: codes.column(b).values[number].as_py() for b, number in values}
         for label, row in zip(labels, _rows(curve, confidence), strict=True):
             rows.append(segment | {name: label} | row)
-        for note in curve_notes(curve, labels, name):
+        for note in _curve_notes(curve, labels, name):
             about.setdefault(note, []).append(", ".join(map(str, segment.values())))
     notes += rests_on
     for note, segments in about.items():
@@ -192,7 +192,7 @@ def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
 # --- notes --------------------------------------------------------------------------------------
 
 
-def curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
+def _curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
     """What a reader of one curve should know."""
     places, notes = curve.places, []
     at, linked = places.reference, places.linked[places.reference]
