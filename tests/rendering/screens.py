@@ -37,7 +37,7 @@ SCREENS = {
     ("table", 120): f"{EVALUATE} --format table",
     ("check", 80): "check tally.parquet",
     ("backtest", 80): "backtest tally.parquet -m clicks@3",
-    ("support", 80): "support tally.parquet candidate.parquet -m clicks@3",
+    ("support", 80): "check tally.parquet --candidate candidate.parquet",
     ("help", 80): "--help",
 }
 QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
