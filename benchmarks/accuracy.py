@@ -91,7 +91,7 @@ def log_of(name: str, part: str, seed: int, shock: float, share: float) -> fc.Lo
 def rmse(folds: Folds) -> dict[tuple[str, str], float]:
     """By estimator and metric."""
     return {
-        (e.ask.model.name, e.ask.metric.name): math.sqrt(e.squared.sum() / folds.weight.sum())
+        (e.target.model.name, e.target.metric.name): math.sqrt(e.squared.sum() / folds.weight.sum())
         for e in folds.errors
     }
 

@@ -142,7 +142,7 @@ def accuracy(name: str, seed: int, logs: int) -> None:
         asked = parse_estimators(["ip", "ladder", PLAIN])
         found = fold_errors(log, asked, parse_metrics([METRIC]), truth)
         for errors in found.errors:
-            squared[errors.ask.model.name].append(errors.squared.sum() / found.weight.sum())
+            squared[errors.target.model.name].append(errors.squared.sum() / found.weight.sum())
     ip, *others = (math.sqrt(np.mean(squared[e])) for e in ("ip", "ladder", PLAIN.name))
     print_row(name, *(other / ip for other in others), others[0] / others[1])
 

@@ -37,8 +37,8 @@ def by_hazard(model: ClickModel, metric: Metric) -> bool:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One estimate that is asked of every candidate: a click model, a metric and a clip."""
+class Target:
+    """What is estimated of every candidate: a click model, a metric and a clip."""
 
     model: ClickModel
     metric: Metric
@@ -48,7 +48,7 @@ class Ask:
 
     @property
     def group(self) -> object:
-        """Asks of one group share their cells, and are answered together.
+        """Targets of one group share their cells, and are answered together.
 
         `item` and `pbm` differ only in what they sum. A `list` cell ends where its metric does.
         """
@@ -127,26 +127,26 @@ class Question:
         """Where the logging probabilities of an estimator come from."""
         return self.loggings[estimator] if self.loggings else None
 
-    def asks_of(self, estimator: int, metric: Metric) -> list[Ask]:
-        """What an estimator is asked for by one metric: an ask for every clip."""
+    def targets_of(self, estimator: int, metric: Metric) -> list[Target]:
+        """What an estimator is asked for by one metric: a target for every clip."""
         by, logging = self.estimators[estimator], self.logging_of(estimator)
         model, ladder = by.model, by if isinstance(by, Ladder) else None
         all_clips = by.clip or (math.inf,)
         if metric.shown:
             # One cell a context, of which all is clicked: what is shown is known, whoever asks.
             shown = replace(MODELS["rcm"], name=by.name)
-            return [Ask(shown, metric, math.inf) for _ in all_clips]
-        return [Ask(model, metric, clip, ladder, logging) for clip in all_clips]
+            return [Target(shown, metric, math.inf) for _ in all_clips]
+        return [Target(model, metric, clip, ladder, logging) for clip in all_clips]
 
     @cached_property
-    def groups(self) -> list[list[Ask]]:
-        """All asks, each once, in groups that are answered together."""
-        found: dict[object, dict[Ask, None]] = {}
+    def groups(self) -> list[list[Target]]:
+        """All targets, each once, in groups that are answered together."""
+        found: dict[object, dict[Target, None]] = {}
         for e in range(len(self.estimators)):
             for metric in self.parts:
-                for ask in self.asks_of(e, metric):
-                    found.setdefault(ask.group, {})[ask] = None
-        return [list(asks) for asks in found.values()]
+                for target in self.targets_of(e, metric):
+                    found.setdefault(target.group, {})[target] = None
+        return [list(targets) for targets in found.values()]
 
 
 def check_question(shape: Shape, question: Question) -> None:

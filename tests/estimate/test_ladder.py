@@ -23,7 +23,7 @@ from foreclick.learn.overlap import Alike
 from foreclick.learn.prior import Prior, Theta
 from foreclick.learn.shrinkage import FEWEST, readers
 from foreclick.metrics import Metric
-from foreclick.question import Ask
+from foreclick.question import Target
 from tests.answers import answer, close
 from tests.servers import Engine
 from tests.truth import ladder as oracle
@@ -62,7 +62,7 @@ def value_of(
 ) -> tuple[float, float, float]:
     """What a candidate is worth, by columns and by its lists; and production, by these too."""
     total = records = lists = 0.0
-    ask = Ask(fit.ladder.model, Metric(metric), math.inf, fit.ladder)
+    ask = Target(fit.ladder.model, Metric(metric), math.inf, fit.ladder)
     for whole in batches_of(tally):
         view = View.of(whole, [policy], DEEPEST, ())
         batch = known_part(whole, view.known)

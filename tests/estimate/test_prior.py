@@ -18,7 +18,7 @@ from foreclick.estimate.prior import score_prior
 from foreclick.learn.overlap import alike, below
 from foreclick.learn.prior import Prior, solved, steps
 from foreclick.metrics import Metric
-from foreclick.question import Ask
+from foreclick.question import Target
 from foreclick.simulate import shop
 
 SMALL = shop.Shop(records=6_000, queries=60, pool=15, positions=4, days=14)
@@ -43,7 +43,7 @@ class Again:
 
     def __init__(self, base: Prior, policies: list[fc.Ranking]) -> None:
         self.base, self.policies = base, policies
-        self.asks = [Ask(fc.Ladder().model, Metric(m), math.inf, fc.Ladder()) for m in METRICS]
+        self.asks = [Target(fc.Ladder().model, Metric(m), math.inf, fc.Ladder()) for m in METRICS]
 
     def fitted(self, batch: Any, start: Prior) -> tuple[Prior, View]:  # noqa: ANN401
         view = View.of(batch, self.policies, 5, ())

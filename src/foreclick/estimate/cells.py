@@ -8,7 +8,7 @@ probability of it, and its number among the log's slots. For `ip`, `prefix` and 
 its own cell.
 
 Sizes: R rows, K positions of the log, D of candidates, W of a line of slots, J atoms, G cells, A
-asks, C candidates, E = A · C columns. Columns come first in shapes, so that each is one vector.
+targets, C candidates, E = A · C columns. Columns come first in shapes, so that each is one vector.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from foreclick.batches.candidate import begin_alike, matched_prefixes
 from foreclick.batches.encode import Codes
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, Slots
-from foreclick.question import Ask
+from foreclick.question import Target
 
 T = TypeVar("T")
 
@@ -329,31 +329,31 @@ class Cells:
         """Shape (…, G): the sum over the atoms of each cell."""
         return values if self.alone else group_sums(self.cell, values, self.size)
 
-    def reward_counts(self, ask: Ask) -> RewardCounts:
-        """What an ask counts in these cells; of a whole list, what the list is worth."""
+    def reward_counts(self, target: Target) -> RewardCounts:
+        """What a target counts in these cells; of a whole list, what the list is worth."""
         if self.filled is None:
-            return reward_counts(self.batch, ask.metric, hazard=ask.hazard)
-        worth = row_credit(self.batch, ask.metric)
+            return reward_counts(self.batch, target.metric, hazard=target.hazard)
+        worth = row_credit(self.batch, target.metric)
         row = np.flatnonzero(worth)
         at = np.zeros(len(row), dtype=np.int64)
-        return RewardCounts(ask.metric, Reward(row, at, worth[row]))
+        return RewardCounts(target.metric, Reward(row, at, worth[row]))
 
-    def theta(self, ask: Ask) -> Floats:
+    def theta(self, target: Target) -> Floats:
         """Shape (J,): θ of each atom; what a whole list is worth already has it."""
-        return self.along(ask.theta) if self.filled is None else np.ones(len(self.slot))
+        return self.along(target.theta) if self.filled is None else np.ones(len(self.slot))
 
 
-def cells_of(policies: Candidate, ask: Ask, depth: int | None = None) -> Cells:
-    """The cells of candidates for an ask, and for all asks of the same group.
+def cells_of(policies: Candidate, target: Target, depth: int | None = None) -> Cells:
+    """The cells of candidates for a target, and for all targets of the same group.
 
     Args:
         policies: one policy, or several, in the numbers of the batch.
-        ask: says the click model.
+        target: has the click model.
         depth: where the lists of `list` cells end, if not where the metric does.
     """
-    model = ask.model
+    model = target.model
     if model.cell == "list":
-        return _list_cells(policies, depth or ask.metric.depth)
+        return _list_cells(policies, depth or target.metric.depth)
     if model.cell == "prefix":
         return _prefix_cells(policies)
     if callable(model.cell) or not model.sees_items:
@@ -465,7 +465,7 @@ def _list_cells(policies: Candidate, end: int) -> Cells:
     return Cells(counts, slot, position, own, mass, lists.context[first], key, filled)
 
 
-def list_atoms(cells: Cells, policies: Candidate, ask: Ask) -> Ints:
+def list_atoms(cells: Cells, policies: Candidate, target: Target) -> Ints:
     """Shape (M, W): the atom of each slot of the candidates' lists, -1 for none.
 
     W is the depth of the lists, or 1 where a whole list is one cell.
@@ -475,8 +475,8 @@ def list_atoms(cells: Cells, policies: Candidate, ask: Ask) -> Ints:
         end = cells.filled.shape[1]
         key = lists.prefix[:, end - 1 : end] * depth + end - 1
         return _found(cells.key, key)
-    own = lists.pairs if ask.model.sees_items else lists.context[:, None]
-    own = lists.prefix if ask.model.cell == "prefix" else own
+    own = lists.pairs if target.model.sees_items else lists.context[:, None]
+    own = lists.prefix if target.model.cell == "prefix" else own
     return np.where(lists.pairs != EMPTY, _found(cells.key, own * depth + np.arange(depth)), -1)
 
 
@@ -488,10 +488,10 @@ def _found(keys: Ints, wanted: Ints) -> Ints:
     return np.where(hit, at, -1)
 
 
-def other_mass(cells: Cells, policies: Candidate, other: Candidate, ask: Ask) -> Floats:
+def other_mass(cells: Cells, policies: Candidate, other: Candidate, target: Target) -> Floats:
     """Shape (J,): how likely another policy shows each atom of the candidates' cells."""
     depth = policies.depth
-    if ask.model.over_lists:
+    if target.model.over_lists:
         end = depth if cells.filled is None else cells.filled.shape[1]
         mine, theirs = policies.lists, other.lists
         starts = starts_of(mine.context, policies.batch.context_count)
@@ -505,7 +505,7 @@ def other_mass(cells: Cells, policies: Candidate, other: Candidate, ask: Ask) ->
     else:
         slots = other.slots
         unit, position = np.nonzero(slots.mass > 0)
-        own = slots.pair if ask.model.sees_items else slots.context
+        own = slots.pair if target.model.sees_items else slots.context
         key, mass = own[unit] * depth + position, slots.mass[unit, position]
     atom = _found(cells.key, key)
     return sums(atom[atom >= 0], mass[atom >= 0], len(cells.key))
@@ -537,17 +537,17 @@ class CellEntries(NamedTuple):
         return found
 
 
-def cell_entries(cells: Cells, kind: Cluster, asks: list[Ask], shown: Bools) -> CellEntries:
+def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bools) -> CellEntries:
     """What the clusters of a kind have of some cells.
 
     Args:
         cells: those of the candidates.
         kind: of clusters.
-        asks: of one group.
+        targets: of one group.
         shown: Shape (G,): the cells that are wanted.
     """
     counts, clusters = cells.counts, cells.batch.cluster_count[kind]
-    which = cells.reward_counts(asks[0])
+    which = cells.reward_counts(targets[0])
     entries = counts.entries(kind, which)
     atoms = np.flatnonzero(shown[cells.cell])
     slot = cells.slot[atoms]
@@ -565,9 +565,9 @@ def cell_entries(cells: Cells, kind: Cluster, asks: list[Ask], shown: Bools) -> 
         return values if group is None else sums(group, values, len(cell))
 
     earned = [
-        by_entry(counts.entry_earned(kind, cells.reward_counts(ask)), cells.theta(ask))
-        for ask in asks
+        by_entry(counts.entry_earned(kind, cells.reward_counts(target)), cells.theta(target))
+        for target in targets
     ]
-    exposed = [by_entry(entries.n, cells.along(ask.exposure)) for ask in asks]
+    exposed = [by_entry(entries.n, cells.along(target.exposure)) for target in targets]
     start = np.append(0, np.cumsum(np.bincount(cell, minlength=cells.size)))
     return CellEntries(start, cell, cluster, np.stack(earned), np.stack(exposed))

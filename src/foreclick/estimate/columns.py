@@ -8,7 +8,7 @@ nothing depends on which estimator it was: ψ says how far each record moves a c
     ψ_t + V = common_x + Σ_slots of t (gain · reward − cost),
 
 where x is the context of record t. Sizes: R rows, X contexts, J slots that some column counts, A
-asks, C candidates, E = A · C columns, S parts of the answer. Columns come first in shapes.
+targets, C candidates, E = A · C columns, S parts of the answer. Columns come first in shapes.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class Covariance:
         self.question, self.totals, self.count = question, totals, len(question.candidates)
         slopes = [totals.sums.get((g, "slope")) for g in range(len(question.groups))]
         widths = [
-            len(asks) * self.count + (0 if slope is None else slope.shape[1])
-            for asks, slope in zip(question.groups, slopes, strict=True)
+            len(targets) * self.count + (0 if slope is None else slope.shape[1])
+            for targets, slope in zip(question.groups, slopes, strict=True)
         ]
         self._starts = np.cumsum([len(question.parts), *widths])
         self.width = int(self._starts[-1])
@@ -184,7 +184,7 @@ class Covariance:
     # --- what no record shows ---------------------------------------------------------------------
 
     def _group(self, column: int) -> tuple[int, int, int]:
-        """The group of a column, the ask in it, and the candidate."""
+        """The group of a column, the target in it, and the candidate."""
         g = int(np.searchsorted(self._starts, column, side="right")) - 1
         a, c = divmod(column - int(self._starts[g]), self.count)
         return g, a, c
@@ -192,7 +192,7 @@ class Covariance:
     def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         """Shape (2, 2): the variance of value and production that small cells hide.
 
-        With another candidate's column of the same ask, shape (1, 1): the covariance of the two.
+        With another candidate's column of the same target, shape (1, 1): the covariance of the two.
         """
         if other is not None:  # each by its own estimate of how much cells vary
             return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2

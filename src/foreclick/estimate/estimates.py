@@ -23,7 +23,7 @@ from foreclick.learn.prior import Prior
 from foreclick.logs import Shape
 from foreclick.metrics import AnyMetric, Metric
 from foreclick.policies import Policy
-from foreclick.question import Ask, Question
+from foreclick.question import Question, Target
 from foreclick.words import examples, number_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Estimate:
     @property
     def estimator(self) -> str:
         """What the `estimator` column shows."""
-        return self.parts[0].ask.model.name
+        return self.parts[0].target.model.name
 
     @property
     def ladder(self) -> bool:
@@ -66,7 +66,7 @@ class Estimate:
     @property
     def sighted(self) -> bool:
         """Whether to the estimator it matters which items are shown."""
-        return any(part.ask.model.sees_items for part in self.parts)
+        return any(part.target.model.sees_items for part in self.parts)
 
     @property
     def stratum(self) -> Stratum:
@@ -286,7 +286,9 @@ class Estimates(Covariance):
         super().__init__(question, found.totals)
         self.shape, self.strata, self._found, self.priors = shape, strata, found, priors
         self._place = {
-            ask: (g, a) for g, asks in enumerate(question.groups) for a, ask in enumerate(asks)
+            target: (g, a)
+            for g, targets in enumerate(question.groups)
+            for a, target in enumerate(targets)
         }
         self._refuse_missing()
 
@@ -318,9 +320,9 @@ class Estimates(Covariance):
         for e, estimator in enumerate(q.estimators):
             for metric in q.metrics:
                 for m, clip in enumerate(estimator.clip or (math.inf,)):
-                    asks = [q.asks_of(e, part)[m] for part in metric.parts]
+                    targets = [q.targets_of(e, part)[m] for part in metric.parts]
                     for s in strata:
-                        parts = tuple(self._sums(ask, candidate, s) for ask in asks)
+                        parts = tuple(self._sums(target, candidate, s) for target in targets)
                         found.append(Estimate(self, candidate, metric, clip, parts))
         return found
 
@@ -349,12 +351,12 @@ class Estimates(Covariance):
             at_risk={m: by_position("risk", m) for m in metrics if m.first},
         )
 
-    def _sums(self, ask: Ask, candidate: int, stratum: Stratum) -> ColumnSums:
+    def _sums(self, target: Target, candidate: int, stratum: Stratum) -> ColumnSums:
         """Sums of cells, and of the contexts in which the candidate shows what production did.
 
         Their weights are 1 and their exposure is their own, whatever the clip.
         """
-        (g, a), s = self._place[ask], stratum.number
+        (g, a), s = self._place[target], stratum.number
         at = a * self.count + candidate
 
         def number(name: str) -> float:
@@ -364,13 +366,13 @@ class Estimates(Covariance):
         names = ("mass", "covered", "weighted", "squared", "clipped", "lost", "unlogged")
         found: dict[str, Any] = {name: number(name) for name in (*names, "cells", "seen", "out")}
         found["out_records"] = number("out records")
-        exposed = stratum.known.exposure(ask)
+        exposed = stratum.known.exposure(target)
         filled = self.totals.sums.get((g, "filled"))
         if filled is not None:
-            exposed = along(ask.exposure, filled[s])
-        if ask.ladder is not None:
+            exposed = along(target.exposure, filled[s])
+        if target.ladder is not None:
             # As if all positions counted alike: then production is worth as many as it has.
-            shown, theta = stratum.known.shown, ask.metric.theta
+            shown, theta = stratum.known.shown, target.metric.theta
             size = min(len(theta), len(shown))
             t, n = np.array(theta[:size]), shown[:size]
             even = float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0
@@ -378,11 +380,11 @@ class Estimates(Covariance):
             found["squared"] *= even
             found["borrowed"] = number("borrowed")
             shares = self.totals.sums[g, "rungs"][s, :, at].tolist()
-            found["rungs"] = dict(zip(ask.ladder.rungs, shares, strict=True))
+            found["rungs"] = dict(zip(target.ladder.rungs, shares, strict=True))
         if stratum.used:
             whole, risk = (
-                stratum.unknown.exposure(ask, at_risk=False),
-                stratum.unknown.exposure(ask),
+                stratum.unknown.exposure(target, at_risk=False),
+                stratum.unknown.exposure(target),
             )
             for name, more in (
                 ("mass", whole),
@@ -396,24 +398,24 @@ class Estimates(Covariance):
         if often is not None and often[s, 0, at]:
             found["repeated"] = float(often[s, 1, at] / often[s, 0, at])
         largest = self.totals.largest.get((g, "largest"))
-        doubtful = isinstance(ask.logging, Policy) or not ask.model.sees_items
-        if doubtful and not ask.metric.shown:  # which is known without a log
+        doubtful = isinstance(target.logging, Policy) or not target.model.sees_items
+        if doubtful and not target.metric.shown:  # which is known without a log
             # Where no item of the candidate was ever shown, nothing of it is covered.
-            sight = self.totals.sums.get(("sight", ask.metric.depth))
+            sight = self.totals.sums.get(("sight", target.metric.depth))
             if sight is None or not sight[s, candidate]:
                 found["covered"] = 0.0
         return ColumnSums(
-            ask=ask,
+            target=target,
             stratum=stratum,
             column=int(self._starts[g]) + at,
             credit=number("value"),
             exposure=exposed,
             largest=math.inf
-            if ask.logging == "propensity"
+            if target.logging == "propensity"
             else 0.0
             if largest is None
             else float(largest[at]),
-            detail=self._found.details.get(ask),
+            detail=self._found.details.get(target),
             **found,
         )
 
@@ -460,7 +462,7 @@ class Estimates(Covariance):
         if one is two:
             return own
         scale = math.sqrt(max(own, 0.0) * max(other, 0.0))
-        if one.parts[0].ask != two.parts[0].ask:  # as alike as what shows
+        if one.parts[0].target != two.parts[0].target:  # as alike as what shows
             return min(max(alike, -1.0), 1.0) * scale
         s, (a, b) = one.stratum.number, (one.columns[0], two.columns[0])
         mine, theirs, both = (

@@ -55,12 +55,12 @@ def entries_of(
         dated: whether it matters in how many periods cells were seen.
         rows: whether ψ is wanted of rows; else sums of it over clusters come from these entries.
     """
-    hides = bool(kinds) and not w.known and w.asks[0].model.sees_items
+    hides = bool(kinds) and not w.known and w.targets[0].model.sees_items
     needed = cluster_kinds(kinds) if hides or not rows else []
     if dated and "period" not in needed:
         needed = ["period", *needed]
     shown = w.wanted.max(axis=(0, 1), initial=0.0) > 0
-    return {kind: cell_entries(w.cells, kind, w.asks, shown) for kind in needed}
+    return {kind: cell_entries(w.cells, kind, w.targets, shown) for kind in needed}
 
 
 def add_hidden(
@@ -85,10 +85,10 @@ def add_hidden(
     cells, context = w.cells, w.cells.context
     if dated:
         _add_repeated(totals, name, w, entries["period"])
-    if w.known or not kinds or not w.asks[0].model.sees_items:
+    if w.known or not kinds or not w.targets[0].model.sees_items:
         return
     counts = cells.counts
-    rewards = [cells.reward_counts(ask) for ask in w.asks]
+    rewards = [cells.reward_counts(target) for target in w.targets]
     shown = counts.n(rewards[0])[cells.slot]
     earned, squares = (
         np.stack([counts.earned(each, power)[cells.slot] for each in rewards]) for power in (1, 2)

@@ -13,7 +13,7 @@ So the sums of squared errors are kept as the coefficients of a polynomial in ρ
 
     Σ w (α + β ρ − V)² = Σ w δ² + 2 ρ Σ w δ β + ρ² Σ w β²,    δ = α − V
 
-Sizes: R rows, L lists, X contexts, K positions, T folds, Q cases, E entries, A asks.
+Sizes: R rows, L lists, X contexts, K positions, T folds, Q cases, E entries, A targets.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from foreclick.learn.prior import Prior, design, expected_rates, production_word
 from foreclick.learn.shrinkage import climb, descend
 from foreclick.metrics import Metric
 from foreclick.progress import say
-from foreclick.question import Ask, Question, check_clips
+from foreclick.question import Question, Target, check_clips
 from foreclick.tallies.base import Tally
 
 _ROUNDING = 1e-12  # of a difference of sums; a record in a cell of a trillion of them is less
@@ -106,7 +106,7 @@ class FoldErrors:
         traffic: Σ records · (V̂ − V), the error of the mean over the fold's traffic, times records.
     """
 
-    ask: Ask
+    target: Target
     squared: Floats
     error: Floats
     traffic: Floats
@@ -156,23 +156,23 @@ def fold_errors(
     for cut in _cuts(batches, protocol):
         say("Predicting each period from the others")
         cases = _judged(totals, cut, metrics)
-        for asks in question.groups:
-            ladder, reward = asks[0].ladder, asks[0].metric.reward
+        for targets in question.groups:
+            ladder, reward = targets[0].ladder, targets[0].metric.reward
             if ladder is None:
-                predicted = _weighted(cut, asks)
+                predicted = _weighted(cut, targets)
             else:
                 fit = production_prior(batches, ladder, reward)
-                predicted = _by_ladder(cut, asks, fit)
-            for a, ask in enumerate(asks):
-                error = predicted[a, cases.number] - cases.truth[ask.metric]
+                predicted = _by_ladder(cut, targets, fit)
+            for a, target in enumerate(targets):
+                error = predicted[a, cases.number] - cases.truth[target.metric]
                 w, n = cases.weight, cut.case_n[cases.number]
                 each = np.stack([w * error**2, w * error, n * error])
-                totals.more(("errors", ask), group_sums(cases.fold, each, count))
+                totals.more(("errors", target), group_sums(cases.fold, each, count))
     errors = [
-        FoldErrors(ask, *totals.sums["errors", ask])
+        FoldErrors(target, *totals.sums["errors", target])
         for e in range(len(estimators))
         for metric in metrics
-        for ask in question.asks_of(e, metric)
+        for target in question.targets_of(e, metric)
     ]
     get = totals.sums
     free = float(get["free"])
@@ -365,39 +365,39 @@ class _Everything(Candidate):
         self.__dict__["lists"] = CodedLists(batch.list_context, batch.lists, mass)
 
 
-def _weighted(cut: Cut, asks: list[Ask]) -> Floats:
-    """Shape (A, Q): what is predicted of every case, by asks that share their cells."""
+def _weighted(cut: Cut, targets: list[Target]) -> Floats:
+    """Shape (A, Q): what is predicted of every case, by targets that share their cells."""
     batch, count = cut.batch, cut.protocol.count
     everything = _Everything(batch)
-    cells = cells_of(everything, asks[0])
+    cells = cells_of(everything, targets[0])
     earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
-    for ask in asks:
-        earning[cells.cell[cells.counts.earned(cells.reward_counts(ask))[cells.slot] > 0]] = True
-    entries = cell_entries(cells, "period", asks, earning)
+    for target in targets:
+        earning[cells.cell[cells.counts.earned(cells.reward_counts(target))[cells.slot] > 0]] = True
+    entries = cell_entries(cells, "period", targets, earning)
     cell = entries.cell
     training = [
         cut.training(own, cell, entries.by_cell(own)) for own in (entries.exposed, entries.earned)
     ]
     key = cells.context[cell].astype(np.int64) * count + entries.cluster
     case = np.searchsorted(cut.case_key, key)
-    if asks[0].hazard:
-        return _by_hazard(cut, everything, cells, asks, entries)
+    if targets[0].hazard:
+        return _by_hazard(cut, everything, cells, targets, entries)
     share = ratio(entries.exposed, training[0])
     over = share * ratio(cut.training_n, cut.case_n)[case]
-    clip = np.array([[ask.clip] for ask in asks])
+    clip = np.array([[target.clip] for target in targets])
     bound = np.where(np.isfinite(clip), clip, 0.0) * ratio(cut.case_n, cut.training_n)[case]
     value = training[1] * np.where(over <= clip, share, bound)
     return group_sums(case, value, len(cut.case_n)) / cut.case_n
 
 
 def _by_hazard(
-    cut: Cut, everything: Candidate, cells: Cells, asks: list[Ask], entries: CellEntries
+    cut: Cut, everything: Candidate, cells: Cells, targets: list[Target], entries: CellEntries
 ) -> Floats:
     """Shape (A, Q): the mean over lists of Σ_k θ_k h_k Π_{j<k} (1 − h_j), h_k = min(p_k r_g, 1)."""
     batch, count, found = cut.batch, cut.protocol.count, []
     keys = entries.cell.astype(np.int64) * count + entries.cluster
-    for a, ask in enumerate(asks):
-        atom = list_atoms(cells, everything, ask)[batch.row_list]  # (R, K)
+    for a, target in enumerate(targets):
+        atom = list_atoms(cells, everything, target)[batch.row_list]  # (R, K)
         shown = np.flatnonzero(atom.ravel() >= 0)
         # A slot that is shown in a fold may have no records at risk there, and so no entry.
         wanted, number = numbered(
@@ -416,7 +416,7 @@ def _by_hazard(
                 left.append(cut.training(mine, wanted // count, entries.by_cell(own)))
         rates = np.zeros(atom.size)
         rates[shown] = ratio(*left)[number]
-        worth = product_of(rates.reshape(atom.shape), ask).total
+        worth = product_of(rates.reshape(atom.shape), target).total
         found.append(sums(cut.row_case, batch.n * worth, len(cut.case_n)) / cut.case_n)
     return np.stack(found)
 
@@ -424,7 +424,7 @@ def _by_hazard(
 # --- the ladder -----------------------------------------------------------------------------------
 
 
-def _by_ladder(cut: Cut, asks: list[Ask], fit: Prior) -> Floats:
+def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     """Shape (A, Q): what is predicted of every case, by a ladder of production's word.
 
     What contexts share, β, examination, κ and strengths, is that of the whole log.
@@ -466,5 +466,5 @@ def _by_ladder(cut: Cut, asks: list[Ask], fit: Prior) -> Floats:
     for n_left, c_left, s, e, of in reversed(steps):
         rate = descend(n_left, c_left, s, rate[of] * e)
     worth = held * rate * fit.unit
-    theta = np.stack([padded(ask.metric.theta, batch.depth)[position] for ask in asks])
+    theta = np.stack([padded(target.metric.theta, batch.depth)[position] for target in targets])
     return group_sums(case, theta * worth, len(cut.case_n)) / cut.case_n

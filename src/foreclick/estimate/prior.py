@@ -54,7 +54,7 @@ from foreclick.learn.prior import (
     rates,
 )
 from foreclick.learn.shrinkage import FEWEST, borrowed, own_weight, readers
-from foreclick.question import Ask
+from foreclick.question import Target
 
 MOST_OWN = 0.9
 """Of the exposure of a pair, a day has no more than this by itself."""
@@ -188,18 +188,18 @@ def _standing(view: View, fit: Prior) -> Standing:
 
 
 def score_prior(
-    view: View, asks: list[Ask], fit: Prior, *, rows: bool, apart: bool = False
+    view: View, targets: list[Target], fit: Prior, *, rows: bool, apart: bool = False
 ) -> Scored:
-    """The columns of a ladder on the prior: an ask after the other, candidates side by side.
+    """The columns of a ladder on the prior: a target after the other, candidates side by side.
 
     Args:
         view: the batch and its candidates.
-        asks: metrics of one reward.
+        targets: metrics of one reward.
         fit: the prior.
         rows: whether ψ of rows is wanted, and with it the last columns, β and log p.
         apart: whether the answer has several parts, so that facts are wanted by context.
     """
-    scoring = _Scoring(view, asks, fit)
+    scoring = _Scoring(view, targets, fit)
     found = scoring.values()
     if rows:
         scoring.errors(found, apart=apart)
@@ -223,26 +223,26 @@ class _Examined(NamedTuple):
 class _Scoring:
     """The work on one batch: E columns, then N that contexts share."""
 
-    def __init__(self, view: View, asks: list[Ask], fit: Prior) -> None:
-        self.view, self.asks, self.fit, batch = view, asks, fit, view.batch
+    def __init__(self, view: View, targets: list[Target], fit: Prior) -> None:
+        self.view, self.targets, self.fit, batch = view, targets, fit, view.batch
         self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
         self.cells = cells_of(batch, fit.top, fit.reward)
         self.standing = _standing(view, fit)
         self.rungs, self.lean = self.standing.uppers, self.standing.lean
         self.rates = [rate for rate, _ in self.standing.known]
-        depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
+        depth = min(max(target.metric.depth for target in targets), view.policies.depth)
         self.slots = slots_of(view, depth, by_list=fit.top == "list")
         self.paths = _paths(view, fit, self.rungs, self.rates, self.lean, self.slots)
-        self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in asks])
-        self.width = len(asks) * view.count
+        self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
+        self.width = len(targets) * view.count
         self.fresh = self.slots.pair >= self.pairs
         # (E, X): where the candidate has lists; elsewhere it is what production is.
-        self.knows = np.tile(view.known.T, (len(asks), 1)).astype(np.float64)
+        self.knows = np.tile(view.known.T, (len(targets), 1)).astype(np.float64)
         shown = batch.lists != EMPTY
         self.top_position = np.zeros(len(self.rungs[0].n), dtype=np.int64)
         self.top_position[self.cells.slot[shown]] = np.nonzero(shown)[1]
         self.top_context = _owner_of(batch, self.rungs, 0)
-        f = np.stack([row_credit(batch, ask.metric) for ask in asks])
+        f = np.stack([row_credit(batch, target.metric) for target in targets])
         self.credit = np.repeat(f, view.count, axis=0)
 
     def values(self) -> Scored:
@@ -482,13 +482,13 @@ def _by_row(left: Floats, at: Ints, values: Floats) -> Floats:
     return np.asarray((slots @ np.vstack([values, np.zeros(values.shape[1])])).T)
 
 
-def prior_worth(view: View, asks: list[Ask], fit: Prior) -> Floats:
+def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:
     """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
     rungs, _, _, _, lean, known = _standing(view, fit)
-    depth = min(max(ask.metric.depth for ask in asks), view.policies.depth)
+    depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     slots = slots_of(view, depth, by_list=True)
     rate = _paths(view, fit, rungs, [rate for rate, _ in known], lean, slots)[0].rate
-    theta = np.stack([padded(ask.metric.theta, depth) for ask in asks])[:, slots.position]
+    theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
     return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
 
 

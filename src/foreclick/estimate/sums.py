@@ -14,7 +14,7 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.weighted import WeighedCells
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.models import ClickModel, Slots
-from foreclick.question import Ask, by_hazard
+from foreclick.question import Target, by_hazard
 
 Row = dict[str, Any]
 
@@ -58,10 +58,10 @@ class Part:
         """By position, how many records a click rate is of: all, or those at risk."""
         return self.at_risk[metric] if by_hazard(model, metric) else self.shown
 
-    def exposure(self, ask: Ask, *, at_risk: bool = True) -> float:
+    def exposure(self, target: Target, *, at_risk: bool = True) -> float:
         """Σ_k e_k over the records, or over those that click rates are taken from."""
-        counts = self.counts(ask.model, ask.metric) if at_risk else self.shown
-        return along(ask.exposure, counts)
+        counts = self.counts(target.model, target.metric) if at_risk else self.shown
+        return along(target.exposure, counts)
 
     def without(self, other: Part) -> Part:
         """The other records."""
@@ -158,7 +158,7 @@ class ColumnSums:
         detail: what of the candidate the log covers, if that was asked.
     """
 
-    ask: Ask
+    target: Target
     stratum: Stratum
     column: int
     credit: float
@@ -184,7 +184,7 @@ class ColumnSums:
     @property
     def metric(self) -> Metric:
         """What is counted."""
-        return self.ask.metric
+        return self.target.metric
 
     @property
     def value(self) -> float | None:
@@ -203,11 +203,11 @@ class ColumnSums:
         """
         if not self.stratum.records:
             return Unseen(0.0, 0.0)
-        if self.ask.ladder is not None:
+        if self.target.ladder is not None:
             return Unseen(0.0, self.further / self.stratum.records)
         cap = None if caps is None else caps.get(self.metric)
         if cap is None:
-            cap = self.stratum.best_rate(self.ask.model, self.metric)
+            cap = self.stratum.best_rate(self.target.model, self.metric)
         new = cap * max(self.mass - self.covered, 0.0)
         more = self.lost + max(new - self.borrowed, 0.0)
         return Unseen(self.borrowed / self.stratum.records, more / self.stratum.records)
@@ -218,7 +218,7 @@ class ColumnSums:
 
 @dataclass(frozen=True)
 class SupportDetail:
-    """What of a candidate the log covers, for one ask.
+    """What of a candidate the log covers, for one target.
 
     Attributes:
         top: how many rows are kept of each kind.
@@ -246,15 +246,15 @@ def _first(rows: list[Row], by: str, top: int) -> list[Row]:
     return sorted(rows, key=lambda row: -float(np.float32(row[by])))[:top]
 
 
-def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportDetail]:
-    """What of the first candidate is covered in the contexts of a batch, by ask."""
+def support_details(w: WeighedCells, view: View, top: int) -> dict[Target, SupportDetail]:
+    """What of the first candidate is covered in the contexts of a batch, by target."""
     batch, context = view.batch, w.cells.context
 
     def name(x: int) -> Any:  # noqa: ANN401 - text or a number
         return batch.contexts[int(batch.context_value[x])].as_py()
 
     found = {}
-    for a, ask in enumerate(w.asks):
+    for a, target in enumerate(w.targets):
         mass = w.records * w.wanted[a, 0]
         logged = w.logged[a] > 0
         covered, uncovered = (
@@ -265,7 +265,7 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportD
         largest = [
             {
                 "context": name(context[g]),
-                "cell": _cell_name(w.cells, view.policies, ask.model, g),
+                "cell": _cell_name(w.cells, view.policies, target.model, g),
                 "weight": float(over[g]),
                 "exposure": float(w.wanted[a, 0, g]),
                 "records": float(w.n[a, g]),
@@ -282,7 +282,7 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Ask, SupportD
             }
             for x in _largest(uncovered, top)
         ]
-        found[ask] = SupportDetail(top, largest, least)
+        found[target] = SupportDetail(top, largest, least)
     return found
 
 

@@ -40,7 +40,7 @@ from foreclick.estimate.cells import (
 )
 from foreclick.estimate.columns import Scored, View, influence
 from foreclick.policies import Observed
-from foreclick.question import Ask
+from foreclick.question import Target
 
 LARGEST_WEIGHT = 1e60
 """Larger weights are refused: their squares, summed over the records of a log, may overflow."""
@@ -50,10 +50,10 @@ _CERTAIN = 1 + 1e-9  # what ought to be equal may be above by a bit: a weight an
 
 @dataclass(frozen=True, eq=False)
 class WeighedCells:
-    """The candidates' cells for A asks of a group, with their weights.
+    """The candidates' cells for A targets of a group, with their weights.
 
     Attributes:
-        asks: what is asked.
+        targets: what is estimated.
         cells: the cells themselves.
         records: Shape (G,): n_x, the records of the cell's context.
         theta, exposure: Shape (A, J): θ and e of each atom.
@@ -73,7 +73,7 @@ class WeighedCells:
         by_row: whether every row of the log has a propensity of its own.
     """
 
-    asks: list[Ask]
+    targets: list[Target]
     cells: Cells
     records: Floats
     theta: Floats
@@ -101,7 +101,7 @@ class WeighedCells:
     @property
     def clip(self) -> Floats:
         """Shape (A, 1, 1): M."""
-        return np.array([ask.clip for ask in self.asks])[:, None, None]
+        return np.array([target.clip for target in self.targets])[:, None, None]
 
     @cached_property
     def free(self) -> Any:  # noqa: ANN401 - booleans
@@ -119,33 +119,33 @@ class WeighedCells:
         return group_sums(self.cells.context, values, count).reshape(-1, count)
 
 
-def weigh(view: View, asks: list[Ask], logging: Candidate | str | None) -> WeighedCells:
-    """The candidates' cells with their weights, for asks of one group."""
+def weigh(view: View, targets: list[Target], logging: Candidate | str | None) -> WeighedCells:
+    """The candidates' cells with their weights, for targets of one group."""
     policies = view.policies
-    cells = cells_of(policies, asks[0], policies.depth if logging == "propensity" else None)
-    exposure = np.stack([cells.along(ask.exposure) for ask in asks])
+    cells = cells_of(policies, targets[0], policies.depth if logging == "propensity" else None)
+    exposure = np.stack([cells.along(target.exposure) for target in targets])
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
-        return _with_weights(_by_propensity(cells, asks, exposure, wanted))
-    found = _logged(cells, asks, exposure, wanted)
-    if asks[0].hazard:
+        return _with_weights(_by_propensity(cells, targets, exposure, wanted))
+    found = _logged(cells, targets, exposure, wanted)
+    if targets[0].hazard:
         return _with_hazards(found, policies)
     if isinstance(logging, Candidate):
-        given = other_mass(cells, policies, logging, asks[0]) * exposure
+        given = other_mass(cells, policies, logging, targets[0]) * exposure
         found = replace(found, logged=cells.by_cell(given), known=True, given=given)
     return _with_weights(found)
 
 
-def _logged(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> WeighedCells:
+def _logged(cells: Cells, targets: list[Target], exposure: Floats, wanted: Floats) -> WeighedCells:
     """Cells with what the log has of each, by its frequencies; without weights."""
-    theta = np.stack([cells.theta(ask) for ask in asks])
-    counts = [cells.reward_counts(ask) for ask in asks]
+    theta = np.stack([cells.theta(target) for target in targets])
+    counts = [cells.reward_counts(target) for target in targets]
     shown = cells.counts.n(counts[0])[cells.slot]
     earned = np.stack([cells.counts.earned(each)[cells.slot] for each in counts])
     records = cells.batch.context_n[cells.context]
     exposed = cells.by_cell(shown * exposure)
     return WeighedCells(
-        asks=asks,
+        targets=targets,
         cells=cells,
         records=records,
         theta=theta,
@@ -175,14 +175,16 @@ def _with_weights(found: WeighedCells) -> WeighedCells:
         batch = found.cells.batch
         name = batch.contexts[int(batch.context_value[found.cells.context[g]])].as_py()
         raise ModelError(
-            f"{found.asks[a].model.name!r} would weigh a record {weight.max():.3g} times: its "
+            f"{found.targets[a].model.name!r} would weigh a record {weight.max():.3g} times: its "
             f"context is {name!r}, and its logging probability next to nothing. Correct the "
             "logging probabilities, or bound weights by clip=, for instance clip=100."
         )
     return replace(found, ratio=over, weight=weight)
 
 
-def _by_propensity(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floats) -> WeighedCells:
+def _by_propensity(
+    cells: Cells, targets: list[Target], exposure: Floats, wanted: Floats
+) -> WeighedCells:
     """Every row of the log weighed by its own propensity; what was never shown follows them.
 
     A row stands for its part of the cell's records, so that rows of a cell add up to the cell.
@@ -214,8 +216,8 @@ def _by_propensity(cells: Cells, asks: list[Ask], exposure: Floats, wanted: Floa
         key=np.concatenate([cell, unseen]),
         filled=None if cells.filled is None else cells.filled[np.concatenate([atom, unseen])],
     )
-    own = np.concatenate([exposure[:, atom], np.zeros((len(asks), len(unseen)))], axis=1)
-    found = _logged(alone, asks, own, wanted[:, :, alone.key])
+    own = np.concatenate([exposure[:, atom], np.zeros((len(targets), len(unseen)))], axis=1)
+    found = _logged(alone, targets, own, wanted[:, :, alone.key])
     return replace(
         found,
         logged=own * np.concatenate([given, none]),
@@ -243,11 +245,11 @@ def _with_hazards(logged: WeighedCells, policies: Candidate) -> WeighedCells:
     shape = logged.wanted.shape
     weight, values = np.zeros(shape), np.zeros(shape)
     worth, levers = np.zeros((shape[0], mass.shape[1])), np.zeros((*shape[:2], len(cells.slot)))
-    for a, ask in enumerate(logged.asks):
-        atom = list_atoms(cells, policies, ask)
+    for a, target in enumerate(logged.targets):
+        atom = list_atoms(cells, policies, target)
         at = np.where(atom >= 0, cells.cell[atom], cells.size)
         rate = np.append(logged.rate[a], 0.0)[at]
-        product = product_of(rate, ask)
+        product = product_of(rate, target)
         row, position = np.nonzero(atom >= 0)
         of, own = at[row, position], mass[:, row]
         earned, slope = (
@@ -276,11 +278,11 @@ class Product(NamedTuple):
     total: Floats
 
 
-def product_of(rate: Floats, ask: Ask) -> Product:
+def product_of(rate: Floats, target: Target) -> Product:
     """What lists are worth, from the click rates r (M, D) of their slots at risk."""
-    depth = min(ask.metric.depth, rate.shape[1])
-    theta = np.array(ask.metric.theta[:depth])
-    examined = np.array(ask.model.examined(ask.metric.depth)[:depth])
+    depth = min(target.metric.depth, rate.shape[1])
+    theta = np.array(target.metric.theta[:depth])
+    examined = np.array(target.model.examined(target.metric.depth)[:depth])
     raw = rate[:, :depth] * examined
     hazard = np.minimum(raw, 1.0)
     reached = np.cumprod(np.column_stack([np.ones(len(rate)), 1 - hazard]), axis=1)[:, :depth]
@@ -310,7 +312,7 @@ def score_weighted(
     entries: CellEntries | None = None,
     kind: Cluster = "period",
 ) -> Scored:
-    """The columns of a group: an ask after the other, the candidates of each side by side.
+    """The columns of a group: a target after the other, the candidates of each side by side.
 
     Args:
         view: the batch and its candidates.
@@ -353,7 +355,7 @@ def score_weighted(
             found.largest, w.ratio.reshape(found.value.shape[0], cells.size), strict=True
         ):
             np.maximum.at(largest, cells.context, over)
-    if not w.by_row and clusters and any(ask.curve is not None for ask in w.asks):
+    if not w.by_row and clusters and any(target.curve is not None for target in w.targets):
         found.shared = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
     taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
@@ -394,7 +396,7 @@ def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) ->
     expected = None
     if cost is not None:
         by_slot = _ended(cost[:, :, of] * w.exposure[:, None, atoms])
-        risk = cells.reward_counts(w.asks[0]).at_risk
+        risk = cells.reward_counts(w.targets[0]).at_risk
         if risk is not None:
             line, slot = np.arange(len(batch.n)), slot[line]
         expected = np.zeros((len(by_slot), len(slot)))
@@ -403,7 +405,7 @@ def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) ->
                 more = values[column] if risk is None else values[column] * risk[:, k]
                 np.add(own, more, out=own)
     gain = _ended(w.weight[:, :, of] * w.theta[:, None, atoms])
-    rewards = [cells.reward_counts(ask) for ask in w.asks for _ in range(view.count)]
+    rewards = [cells.reward_counts(target) for target in w.targets for _ in range(view.count)]
     return influence(batch, line, slot, common, gain, expected, rewards)
 
 
@@ -420,29 +422,29 @@ def _examination_errors(w: WeighedCells) -> Floats:
     The more a position is examined, the more the candidate's items earn there; and the lower are
     the rates of items that the log showed there.
     """
-    cells, (asks, count, _) = w.cells, w.wanted.shape
+    cells, (targets, count, _) = w.cells, w.wanted.shape
     moved = w.levers
     if moved is None:
         own = ratio(cells.mass * w.exposure[:, None], w.wanted[:, :, cells.cell])
         moved = (w.value * w.free)[:, :, cells.cell] * own
     logged = w.given
     if logged is None:
-        logged = cells.counts.n(cells.reward_counts(w.asks[0]))[cells.slot] * w.exposure
+        logged = cells.counts.n(cells.reward_counts(w.targets[0]))[cells.slot] * w.exposure
     share = ratio(logged, cells.by_cell(logged)[:, cells.cell])
     moved = moved - cells.by_cell(moved)[:, :, cells.cell] * share[:, None]
     contexts = cells.batch.context_count
-    curves = {a: ask.curve for a, ask in enumerate(w.asks) if ask.curve is not None}
+    curves = {a: target.curve for a, target in enumerate(w.targets) if target.curve is not None}
     width = max(len(curve.root[0]) for curve in curves.values())
-    found = np.zeros((width, asks, count, contexts))
+    found = np.zeros((width, targets, count, contexts))
     for a, curve in curves.items():
         root = np.array(curve.root)
-        depth = min(w.asks[a].metric.depth, len(root))
+        depth = min(w.targets[a].metric.depth, len(root))
         inside = np.flatnonzero(cells.position < depth)
         at = cells.context[cells.cell[inside]].astype(np.int64) * depth + cells.position[inside]
         slopes = group_sums(at, moved[a][:, inside], contexts * depth)
         slopes = slopes.reshape(count, contexts, depth)
         found[: root.shape[1], a] = np.einsum("cxk,kd->dcx", slopes, root[:depth])
-    return found.reshape(width, asks * count, contexts)
+    return found.reshape(width, targets * count, contexts)
 
 
 def list_worth(w: WeighedCells, view: View, c: int) -> Floats:
@@ -451,9 +453,9 @@ def list_worth(w: WeighedCells, view: View, c: int) -> Floats:
         return w.worth
     cells = w.cells
     slope = w.free[:, c] * ratio(ratio(w.credit, w.records), w.logged)
-    none = np.zeros((len(w.asks), 1))
+    none = np.zeros((len(w.targets), 1))
     by_atom = np.concatenate([slope[:, cells.cell] * w.exposure, none], axis=1)
-    return np.asarray(by_atom[:, list_atoms(cells, view.policies, w.asks[0])].sum(axis=2))
+    return np.asarray(by_atom[:, list_atoms(cells, view.policies, w.targets[0])].sum(axis=2))
 
 
 def sampled_errors(view: View, c: int, worth: Floats) -> Floats:

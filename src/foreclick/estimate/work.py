@@ -36,7 +36,7 @@ from foreclick.learn.prior import Prior
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
 from foreclick.progress import say
-from foreclick.question import Ask, Question, check_question, policy_depth
+from foreclick.question import Question, Target, check_question, policy_depth
 from foreclick.tallies.base import Tally
 
 BLOCK = 16_000_000
@@ -126,14 +126,14 @@ class BatchResult:
         shared: for each candidate, how many contexts it has in common with the batch.
         missing: contexts without an answer, by who has none: how many, and some of them.
         unfamiliar: by candidate, some items of the log if it shows none of them; else nothing.
-        details: what is seen of the first candidate, by ask.
+        details: what is seen of the first candidate, by target.
     """
 
     totals: Totals
     shared: Ints
     missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
     unfamiliar: dict[int, list[Any]] = field(default_factory=dict)
-    details: dict[Ask, SupportDetail] = field(default_factory=dict)
+    details: dict[Target, SupportDetail] = field(default_factory=dict)
 
     def note_missing(self, who: str, batch: Batch, known: Bools) -> None:
         """Note the contexts of a batch that somebody has no answer for."""
@@ -152,8 +152,10 @@ class BatchResult:
             self.missing[who] = before + count, (first + some)[:_EXAMPLES]
         for c, items in other.unfamiliar.items():
             self.unfamiliar[c] = self.unfamiliar.get(c, items) if items else []
-        for ask, detail in other.details.items():
-            self.details[ask] = self.details[ask] + detail if ask in self.details else detail
+        for target, detail in other.details.items():
+            self.details[target] = (
+                self.details[target] + detail if target in self.details else detail
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +167,7 @@ class BatchWork:
         shape: the columns of the log.
         strata: the parts of the answer.
         sampled: which candidates are the frequencies of another log.
-        ladders: of each group of asks, the fitted ladder, if it is one.
+        ladders: of each group of targets, the fitted ladder, if it is one.
     """
 
     question: Question
@@ -219,11 +221,11 @@ class BatchWork:
         self._sight(totals, view, known)
         f = np.stack([row_credit(batch, metric) for metric in q.parts])
         psi, wants_rows = [(PRODUCED, f)], bool(q.clusters) or parts
-        for number, asks in enumerate(q.groups):
-            scored = self._scored(found, view, number, asks, rows=wants_rows)
-            metrics = np.repeat([q.parts.index(ask.metric) for ask in asks], view.count)
+        for number, targets in enumerate(q.groups):
+            scored = self._scored(found, view, number, targets, rows=wants_rows)
+            metrics = np.repeat([q.parts.index(target.metric) for target in targets], view.count)
             if not known.all() and not drops:  # there, a candidate is worth what production is
-                absent = np.tile(~known.T, (len(asks), 1))[:, batch.row_context] * f[metrics]
+                absent = np.tile(~known.T, (len(targets), 1))[:, batch.row_context] * f[metrics]
                 earned = batch.n * absent
                 scored.value += group_sums(batch.row_context, earned, batch.context_count)
                 if scored.psi is not None:
@@ -313,16 +315,16 @@ class BatchWork:
             totals.add(("sight", depth), seen + (~known.T & (q.missing == "production")))
 
     def _scored(
-        self, found: BatchResult, view: View, number: int, asks: list[Ask], *, rows: bool
+        self, found: BatchResult, view: View, number: int, targets: list[Target], *, rows: bool
     ) -> Scored:
         """The columns of a group, and the errors that only its cells know of."""
         q, totals, ladder = self.question, found.totals, self.ladders[number]
         worth: Any
         if ladder is not None:
-            scored = score_prior(view, asks, ladder, rows=rows, apart=self.strata.split)
-            worth = lambda _: prior_worth(view, asks, ladder)  # noqa: E731
+            scored = score_prior(view, targets, ladder, rows=rows, apart=self.strata.split)
+            worth = lambda _: prior_worth(view, targets, ladder)  # noqa: E731
         else:
-            logging: Any = None if asks[0].metric.shown else asks[0].logging
+            logging: Any = None if targets[0].metric.shown else targets[0].logging
             if isinstance(logging, Policy):
                 coding, everywhere = view.members[0].coding, np.asarray(view.known.any(axis=1))
                 if "logging policy" not in found.missing:  # which all groups share
@@ -331,8 +333,8 @@ class BatchWork:
                 logging = Candidate(coding, logging, everywhere)
                 filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
                 totals.add((number, "filled"), filled * view.batch.context_n)
-            cells = weigh(view, asks, logging)
-            sighted = asks[0].model.sees_items
+            cells = weigh(view, targets, logging)
+            sighted = targets[0].model.sees_items
             dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))
             kinds = cluster_kinds(q.clusters)
             alone = kinds[0] if len(kinds) == 1 and not self.strata.split else None
@@ -455,11 +457,11 @@ def estimate(tally: Tally, question: Question) -> Estimates:
 
 
 def _ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
-    """For each group of asks, a fitted ladder, of the contexts that the question does not drop."""
+    """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
     depth, drop = policy_depth(question, tally.shape), question.missing == "drop"
     found: list[Prior | None] = []
-    for asks in question.groups:
-        ladder, reward = asks[0].ladder, asks[0].metric.reward
+    for targets in question.groups:
+        ladder, reward = targets[0].ladder, targets[0].metric.reward
         if ladder is None:
             found.append(None)
         else:
@@ -474,14 +476,14 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         The contexts in the order of the log, and shape (X,) each: the records that count, what the
         first candidate is worth there, and what the second is, or else production; times records.
     """
-    (asks,), (ladder,) = question.groups, _ladders(tally, question)
+    (targets,), (ladder,) = question.groups, _ladders(tally, question)
     found = []
     for batch in batches_of(tally):
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())
         if ladder is not None:
-            value = score_prior(view, asks, ladder, rows=False).value
+            value = score_prior(view, targets, ladder, rows=False).value
         else:
-            value = score_weighted(view, weigh(view, asks, None)).value
+            value = score_weighted(view, weigh(view, targets, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])
         produced = sums(batch.row_context, earned, batch.context_count)
         value = np.where(view.known.T, value, produced)

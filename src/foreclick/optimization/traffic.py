@@ -43,7 +43,7 @@ from foreclick.estimators import LADDERS
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.policies import Policy
-from foreclick.question import Ask
+from foreclick.question import Target
 from foreclick.tallies.base import Tally
 
 FEW_FREEDOM = 10
@@ -120,13 +120,13 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     ladder = LADDERS["ladder"]
     fit = fit_prior(tally, ladder, metric.reward, [candidate], depth, drop=False)
-    ask = Ask(ladder.model, metric, math.inf, ladder)
+    target = Target(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
     for batch in batches:
         view = View.of(batch, [candidate], depth, ())
         new = view.members[0]
         coding = new.coding
-        credit = score_prior(view, [ask], fit, rows=False).value[0]
+        credit = score_prior(view, [target], fit, rows=False).value[0]
         f, n, count = row_credit(batch, metric), batch.n, batch.context_count
         reward = sums(batch.row_context, n * f, count)
         squares = sums(batch.row_context, n * f * f, count)

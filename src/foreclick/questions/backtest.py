@@ -185,10 +185,10 @@ def backtest(
             "no context was seen in two periods, so there is nothing to predict any of them from. "
             "Use a coarser context (a query class, or context=None) or longer blocks, block=7."
         )
-    still = {e.ask.metric: e for e in found.errors if e.ask.model.name == _STEADY}
+    still = {e.target.metric: e for e in found.errors if e.target.model.name == _STEADY}
     errors = found.errors[: len(found.errors) - added]
     found = replace(found, errors=errors)
-    rows = [_row(e, found) | _changes(e.error, still[e.ask.metric].error, found) for e in errors]
+    rows = [_row(e, found) | _changes(e.error, still[e.target.metric].error, found) for e in errors]
     notes = where + [_winner(m, found, still) for m in asked]
     notes += [_foresight(m, rows) for m in asked]
     notes += assumed + _skipped(found, len(labels), undated, forward=forward)
@@ -283,12 +283,12 @@ def _chosen(
 def _row(errors: FoldErrors, found: Folds) -> dict[str, Any]:
     weight = found.weight.sum()
     return {
-        "estimator": errors.ask.model.name,
-        "metric": errors.ask.metric.name,
-        "clip": errors.ask.clip,
+        "estimator": errors.target.model.name,
+        "metric": errors.target.metric.name,
+        "clip": errors.target.clip,
         "rmse": _rmse(errors, found),
         "bias": errors.error.sum() / weight,
-        "floor": _floor(found.noise[errors.ask.metric].sum() / weight),
+        "floor": _floor(found.noise[errors.target.metric].sum() / weight),
         "mean_error": _mean_error(errors, found),
         "folds": int((found.pairs > 0).sum()),
         "contexts": found.contexts,
@@ -300,7 +300,7 @@ def _row(errors: FoldErrors, found: Folds) -> dict[str, Any]:
 def _mean_error(errors: FoldErrors, found: Folds) -> float:
     """√(mean of e² − noise) over periods, by records; e is the error of a period's traffic."""
     n = np.where(found.records > 0, found.records, 1.0)
-    noise = np.nan_to_num(found.traffic_noise[errors.ask.metric]) / n**2
+    noise = np.nan_to_num(found.traffic_noise[errors.target.metric]) / n**2
     beyond = float(found.records @ ((errors.traffic / n) ** 2 - noise))
     return math.sqrt(max(beyond, 0.0) / float(found.records.sum()))
 
@@ -374,14 +374,14 @@ def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
 def _by_period(errors: FoldErrors, found: Folds, labels: list[Any]) -> list[dict[str, Any]]:
     return [
         {
-            "estimator": errors.ask.model.name,
-            "metric": errors.ask.metric.name,
-            "clip": errors.ask.clip,
+            "estimator": errors.target.model.name,
+            "metric": errors.target.metric.name,
+            "clip": errors.target.clip,
             "period": label,
             "rmse": math.sqrt(errors.squared[i] / found.weight[i]),
             "bias": errors.error[i] / found.weight[i],
-            "floor": _floor(found.noise[errors.ask.metric][i] / found.weight[i]),
-            "truth": found.truth[errors.ask.metric][i] / found.weight[i],
+            "floor": _floor(found.noise[errors.target.metric][i] / found.weight[i]),
+            "truth": found.truth[errors.target.metric][i] / found.weight[i],
             "pairs": int(found.pairs[i]),
             "records": float(found.records[i]),
         }
@@ -400,7 +400,7 @@ def _winner(metric: Metric, found: Folds, steady: Mapping[Metric, FoldErrors]) -
     Who predicts that nothing changes cannot tell one candidate from another, and does not win: it
     is whom the others have to beat.
     """
-    mine = [e for e in found.errors if e.ask.metric == metric and e.ask.model.sees_items]
+    mine = [e for e in found.errors if e.target.metric == metric and e.target.model.sees_items]
     whose = f"{metric.name}, levels of single contexts:"
     if not mine:
         return f"{whose} no estimator was asked for that sees what changes."
@@ -412,7 +412,7 @@ def _winner(metric: Metric, found: Folds, steady: Mapping[Metric, FoldErrors]) -
             f"{format_value('rmse', still)}); the nearest was {_named(best)}, "
             f"{format_value('rmse', rmse)}."
         )
-    others = [e for e in mine if e.ask.model.name != best.ask.model.name]
+    others = [e for e in mine if e.target.model.name != best.target.model.name]
     second = min([*others, steady[metric]], key=lambda e: e.squared.sum())
     theirs = _rmse(second, found)
     won = f"{whose} {_named(best)} predicted best, RMSE {format_value('rmse', rmse)}"
@@ -426,7 +426,7 @@ def _winner(metric: Metric, found: Folds, steady: Mapping[Metric, FoldErrors]) -
     over = f"over {int((found.pairs > 0).sum())} periods (p = {chance:.2g})"
     if chance < _NOISE:
         return f"{won}; the win is larger than its own noise {over}."
-    so = "it may be luck" if second.ask.model.name == _STEADY else "either will do"
+    so = "it may be luck" if second.target.model.name == _STEADY else "either will do"
     return f"{won}; the win is within its own noise {over}, so {so}."
 
 
@@ -435,10 +435,10 @@ def _rmse(errors: FoldErrors, found: Folds) -> float:
 
 
 def _named(errors: FoldErrors) -> str:
-    if errors.ask.model.name == _STEADY:
+    if errors.target.model.name == _STEADY:
         return "'nothing changes'"
-    return errors.ask.model.name + (
-        f" (M = {errors.ask.clip:g})" if math.isfinite(errors.ask.clip) else ""
+    return errors.target.model.name + (
+        f" (M = {errors.target.clip:g})" if math.isfinite(errors.target.clip) else ""
     )
 
 
