@@ -12,7 +12,7 @@ import pytest
 import foreclick as fc
 from foreclick.errors import OptionError
 from foreclick.options import OPTIONS
-from foreclick.progress import passed, say, working
+from foreclick.progress import report_share, report_step, working
 
 VERBS: dict[str, Callable[..., Any]] = {
     verb.__name__: verb
@@ -168,10 +168,10 @@ class TestProgress:
 
     def test_nothing_is_said_before_and_after(self):
         said: list[str] = []
-        say("before")
+        report_step("before")
         with working(said.append):
-            say("Counting")
-            passed(0.5)
-        say("after")
-        passed(1.0)
+            report_step("Counting")
+            report_share(0.5)
+        report_step("after")
+        report_share(1.0)
         assert said == ["Counting", "Counting, 50% of the log"]

@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import OptionError
-from foreclick.progress import silent, working
+from foreclick.progress import working
 
 
 @pytest.fixture
@@ -19,28 +19,28 @@ def clock(monkeypatch):
 
 
 def test_a_log_gets_few_lines_and_short_work_none(clock, capsys):
-    with working() as say:
+    with working() as progress:
         for second in range(1000):
             clock[0] = float(second)
-            say("Counting", second / 1000)
+            progress("Counting", second / 1000)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "[20 s] Counting, 2%, 16 min left"
     assert 5 <= len(lines) <= 12
-    with working() as say:
-        say("Counting")
+    with working() as progress:
+        progress("Counting")
         clock[0] += 19
-        say("Writing")
+        progress("Writing")
     assert capsys.readouterr().err == ""
 
 
 def test_a_function_is_told_instead(clock, capsys):
     said: list[str] = []
-    with working(said.append) as say:
-        say("Reading")
+    with working(said.append) as progress:
+        progress("Reading")
         clock[0] = 10
-        say("Counting", 0.0)
+        progress("Counting", 0.0)
         clock[0] = 20
-        say("Counting", 0.25)
+        progress("Counting", 0.25)
     assert said == ["Reading", "Counting, 0%", "Counting, 25%, 30 s left"]
     assert capsys.readouterr().err == ""
 
@@ -51,7 +51,7 @@ def test_work_within_work_tells_the_same(clock, capsys):
         inner("Deep")
     with working() as outer, working() as inner:
         assert inner is outer
-    with working(silent()), working() as inner:
+    with working(lambda _: None), working() as inner:
         clock[0] = 1e6
         inner("Deep")
     assert said == ["Deep"]
@@ -74,10 +74,10 @@ def as_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_a_terminal_shows_a_bar(clock, monkeypatch):
     terminal = as_terminal(monkeypatch)
-    with working() as say:
-        say("Counting", 0.0)
+    with working() as progress:
+        progress("Counting", 0.0)
         clock[0] = 10
-        say("Counting", 0.5)
+        progress("Counting", 0.5)
     shown = terminal.getvalue()
     assert "Counting" in shown
     assert "50%" in shown
@@ -91,10 +91,10 @@ def test_notebooks_and_logs_that_call_themselves_terminals_get_lines(clock, monk
         monkeypatch.setitem(sys.modules, "ipykernel", io)
     else:
         monkeypatch.setenv(*{"ci": ("CI", "true"), "dumb": ("TERM", "dumb")}[place])
-    with working() as say:
+    with working() as progress:
         for second in range(60):
             clock[0] = float(second)
-            say("Counting", second / 60)
+            progress("Counting", second / 60)
     assert terminal.getvalue().splitlines() == [
         "[20 s] Counting, 33%, 40 s left",
         "[30 s] Counting, 50%, 30 s left",
@@ -110,11 +110,11 @@ def test_one_switch_says_where_all_verbs_show_it(clock, capsys):
         fc.check(log)
         assert said
         fc.settings(progress="never")
-        with working() as say:
+        with working() as progress:
             clock[0] = 1e6
-            say("Counting")
+            progress("Counting")
     finally:
         fc.settings(progress="auto")
     assert capsys.readouterr().err == ""
-    with pytest.raises(OptionError, match="give a function of one line of text"):
+    with pytest.raises(OptionError, match="a function of one line of text"):
         fc.settings(progress=False)

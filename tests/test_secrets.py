@@ -20,7 +20,7 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.cli.output import show
 from foreclick.errors import ForeclickWarning, OptionError, SourceError
-from foreclick.progress import Voice
+from foreclick.progress import Progress
 from foreclick.results import Result
 from foreclick.secrets import masked, printable, visible
 
@@ -341,7 +341,7 @@ def test_titles_notes_cells_and_pictures(tmp_path):
 
 def test_progress():
     heard: list[str] = []
-    Voice(heard.append)(f"\x1b[2JWriting {URL}")
+    Progress(heard.append)(f"\x1b[2JWriting {URL}")
     assert heard == ["\\x1b[2JWriting https://localhost:1/x.parquet?a=1&X-Amz-Signature=***"]
 
 

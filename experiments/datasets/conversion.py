@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.datasets.formats import Format, Record
-    from foreclick.progress import Say, Voice
+    from foreclick.progress import Progress, WriteLine
 
 _BATCH = 2_000
 """Records held as Python objects. Many more would keep the garbage collector busy."""
@@ -69,7 +69,7 @@ class Conversion(Result):
 
 
 def convert(
-    layout: Format, path: str | Path, out: str | Path, progress: Say | None = None
+    layout: Format, path: str | Path, out: str | Path, progress: WriteLine | None = None
 ) -> Conversion:
     """Stream the source to Parquet, and report. The file appears only when it is whole."""
     target = Path(out)
@@ -81,8 +81,8 @@ def convert(
     source = Source(path, tables=layout.tables)
     ledger = Ledger(source, layout.unit)
     with whole_file(target) as part:
-        with source.explained(), working(progress) as say:
-            records, clicks = _write(layout, source, ledger, part, say)
+        with source.explained(), working(progress) as shown:
+            records, clicks = _write(layout, source, ledger, part, shown)
         ledger.judge(ledger.lines)
         if not records:
             raise SourceError(
@@ -93,7 +93,7 @@ def convert(
 
 
 def _write(
-    layout: Format, source: Source, ledger: Ledger, path: Path, say: Voice
+    layout: Format, source: Source, ledger: Ledger, path: Path, progress: Progress
 ) -> tuple[int, int]:
     """Write all records; how many, and how many clicks they have."""
     stream = layout.records(source, ledger)
@@ -105,7 +105,7 @@ def _write(
             writer.write_table(table, row_group_size=_GROUP)
             records += table.num_rows
             clicks += sum(batch["clicks"].flatten().sum().as_py() or 0 for batch in group)
-            say(f"Converting {source.size / 1e9:,.1f} GB", source.done / source.size)
+            progress(f"Converting {source.size / 1e9:,.1f} GB", source.done / source.size)
     return records, clicks
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from foreclick.errors import OptionError
-from foreclick.progress import show_progress, working
+from foreclick.progress import set_output, working
 from foreclick.words import did_you_mean, one_of
 
 P = ParamSpec("P")
@@ -302,14 +302,19 @@ def settings(*, progress: Any = None, workers: int | None = None) -> None:  # no
         >>> settings(progress="auto", workers=1)
     """
     if progress is not None:
-        show_progress(progress)
+        if progress not in ("auto", "never") and not callable(progress):
+            raise OptionError(
+                f"progress={progress!r}: give 'auto', 'never', or a function of one line of text, "
+                "such as print."
+            )
+        set_output(progress)
     if workers is not None:
         check(workers=workers)
         _workers[0] = workers
 
 
 def worker_count() -> int:
-    """How many processes work, as `settings` was last told."""
+    """How many processes work, by the last call of `settings`."""
     return _workers[0]
 
 

@@ -1,8 +1,8 @@
-"""How far a long piece of work is: a bar on a terminal, sparse lines in logs and notebooks.
+"""Progress of long work: a bar on a terminal, sparse lines in logs and notebooks.
 
-A verb opens `working`; the work within it calls `say` with each step, and with the share of the
-step that is done where it is known. `passed` gives the share of the log that the step is done for.
-Short work says nothing.
+A verb opens `working`; the work within it calls `report_step` with each step, and with the share of
+the step that is done where it is known. `report_share` gives the share of the log that the step is
+done for. Short work prints nothing.
 """
 
 from __future__ import annotations
@@ -11,41 +11,40 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from foreclick.errors import OptionError
 from foreclick.secrets import printable
 
-Say: TypeAlias = Callable[[str], None]
-"""Who is told what is being done, in a line of text."""
+WriteLine: TypeAlias = Callable[[str], None]
+"""A function of one line of text."""
 
 PATIENCE = 20.0
 """Seconds before the first line in a log; the next ones come ever more seldom."""
 
 
-class Voice:
-    """Says what is being done, how much of it is done, and how long the rest will take.
+class Progress:
+    """Writes the step that is being done, its share, and how long the rest will take.
 
     Args:
-        tell: is called with the line.
-        draw: is called with the step, its share and the rest of the line, instead of `tell`.
-        announce: is called with a line that is not to be missed, instead of `tell`.
+        write: is called with the line.
+        draw: is called with the step, its share and the rest of the line, instead of `write`.
+        announce: is called with a line that is not to be missed, instead of `write`.
     """
 
     def __init__(
         self,
-        tell: Say,
+        write: WriteLine,
         draw: Callable[[str, float, str], None] | None = None,
-        announce: Say | None = None,
+        announce: WriteLine | None = None,
     ) -> None:
-        self._tell, self._draw = tell, draw
-        self.announce = announce or tell
-        self._step, self._start = "", 0.0
+        self._write, self._draw = write, draw
+        self.announce = announce or write
+        self.step, self._start = "", 0.0
 
     def __call__(self, step: str, share: float | None = None, of: str = "") -> None:
-        """Say it.
+        """Report a step.
 
         Args:
             step: what is being done, such as "Reading the log".
@@ -53,21 +52,16 @@ class Voice:
             of: what it is a share of, with a blank before it.
         """
         now, step = time.monotonic(), printable(step)
-        if step != self._step:
-            self._step, self._start = step, now
+        if step != self.step:
+            self.step, self._start = step, now
         if share is None:
-            self._tell(step)
+            self._write(step)
             return
         left = time_left(now - self._start, share)
         if self._draw is None:
-            self._tell(f"{step}, {share:.0%}{of}{left and f', {left} left'}")
+            self._write(f"{step}, {share:.0%}{of}{left and f', {left} left'}")
         else:
             self._draw(step, share, left and f"{left} left")
-
-    def passed(self, share: float) -> None:
-        """Say for which share of the log the present step is done."""
-        if self._step:
-            self(self._step, share, " of the log")
 
 
 def time_left(elapsed: float, share: float) -> str:
@@ -87,40 +81,61 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
-_voice: ContextVar[Voice | None] = ContextVar("voice", default=None)
-_shown: list[Say | str] = ["auto"]  # what `settings` was last told
+_current: ContextVar[Progress | None] = ContextVar("progress", default=None)
+_output: list[WriteLine | str] = ["auto"]
 
 
-def show_progress(to: Say | Literal["auto", "never"] = "auto") -> None:
-    """Where all verbs show how far they are, from now on; see `options.settings`."""
-    if to not in ("auto", "never") and not callable(to):
-        raise OptionError(
-            f"progress={to!r}: say 'auto' or 'never', or give a function of one line of text, such "
-            "as print."
-        )
-    _shown[0] = to
+def set_output(output: WriteLine | str) -> None:
+    """Set where all verbs show their progress from now on; see `options.settings`."""
+    _output[0] = output
 
 
 @contextmanager
-def working(progress: Say | None = None) -> Iterator[Voice]:
-    """Gives the function to call with what is being done.
-
-    A verb that is called by another one says it where that one does.
+def working(write: WriteLine | None = None) -> Iterator[Progress]:
+    """Give the `Progress` of the work within. A verb that another one calls shares its progress.
 
     Args:
-        progress: who is told; None: as `settings` was told.
+        write: a function of one line, or a `Progress`; None: as `settings` was called.
     """
-    outer, shown = _voice.get(), _shown[0]
-    if progress is None and outer is None and shown != "auto":
-        progress = silent() if isinstance(shown, str) else shown
-    if progress is None and outer is not None:
+    outer, output = _current.get(), _output[0]
+    if write is None and outer is not None:
         yield outer
-    elif progress is not None:
-        with _heard(progress if isinstance(progress, Voice) else Voice(progress)) as voice:
-            yield voice
-    else:
-        with _bar() if _redraws() else _lines() as made, _heard(made) as voice:
-            yield voice
+        return
+    if write is None and output != "auto":
+        write = (lambda _: None) if isinstance(output, str) else output
+    with ExitStack() as stack:
+        if isinstance(write, Progress):
+            progress = write
+        elif write is not None:
+            progress = Progress(write)
+        else:
+            progress = stack.enter_context(_bar()) if _redraws() else _lines()
+        before = _current.set(progress)
+        try:
+            yield progress
+        finally:
+            _current.reset(before)
+
+
+def report_step(step: str, share: float | None = None) -> None:
+    """Report what is being done; see `Progress`."""
+    progress = _current.get()
+    if progress is not None:
+        progress(step, share)
+
+
+def report_share(share: float) -> None:
+    """Report for which share of the log the present step is done."""
+    progress = _current.get()
+    if progress is not None and progress.step:
+        progress(progress.step, share, " of the log")
+
+
+def announce(line: str) -> None:
+    """Write before long work what to expect of it; the line appears at once, and stays."""
+    progress = _current.get()
+    if progress is not None:
+        progress.announce(printable(line))
 
 
 def _redraws() -> bool:
@@ -134,43 +149,7 @@ def _redraws() -> bool:
 
 
 @contextmanager
-def _heard(voice: Voice) -> Iterator[Voice]:
-    """Make a voice the one that speaks for all work within."""
-    before = _voice.set(voice)
-    try:
-        yield voice
-    finally:
-        _voice.reset(before)
-
-
-def silent() -> Voice:
-    """A voice that nobody hears, for ``working(silent())``."""
-    return Voice(lambda _: None)
-
-
-def say(step: str, share: float | None = None) -> None:
-    """Say what is being done, to whoever listens; see `Voice`."""
-    voice = _voice.get()
-    if voice is not None:
-        voice(step, share)
-
-
-def announce(line: str) -> None:
-    """Say before long work what to expect of it; it is said at once, and stays on a terminal."""
-    voice = _voice.get()
-    if voice is not None:
-        voice.announce(printable(line))
-
-
-def passed(share: float) -> None:
-    """Say for which share of the log the present step is done."""
-    voice = _voice.get()
-    if voice is not None:
-        voice.passed(share)
-
-
-@contextmanager
-def _bar() -> Iterator[Voice]:
+def _bar() -> Iterator[Progress]:
     """A line on a terminal that changes: a spinner, the step, a bar where the share is known."""
     # Rich takes long to import, and most runs have no terminal.
     from rich.console import Console  # noqa: PLC0415
@@ -185,20 +164,19 @@ def _bar() -> Iterator[Voice]:
             grid.add_row(Text(step), ProgressBar(1, share, 24), f"{share:4.0%}", left)
             status.update(grid)
 
-        yield Voice(
+        yield Progress(
             lambda step: status.update(Text(f"{step} …")),
             draw,
             announce=lambda line: status.console.print(Text(line)),
         )
 
 
-@contextmanager
-def _lines() -> Iterator[Voice]:
+def _lines() -> Progress:
     """Lines on stderr: none for the first seconds, then ever fewer, so that a log stays short."""
     start = time.monotonic()
     due = PATIENCE
 
-    def tell(line: str) -> None:
+    def write(line: str) -> None:
         nonlocal due
         elapsed = time.monotonic() - start
         if elapsed >= due:
@@ -209,4 +187,4 @@ def _lines() -> Iterator[Voice]:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
-    yield Voice(tell, announce=announce)
+    return Progress(write, announce=announce)

@@ -11,7 +11,7 @@ from foreclick.cli import main
 from foreclick.errors import ModelError, OptionError
 from foreclick.learn import effort
 from foreclick.options import AT_ONCE, check
-from foreclick.progress import announce, say, working
+from foreclick.progress import announce, report_step, working
 
 
 def test_threads_and_processes_are_bounded(tmp_path, capsys):
@@ -125,6 +125,6 @@ def test_many_candidates_are_announced(monkeypatch):
 def test_what_is_announced_is_seen_at_once(capsys):
     """Lines of progress wait until work has taken a while; this one does not."""
     with working():
-        say("Reading the log")
+        report_step("Reading the log")
         announce("This takes about 3 min.")
     assert capsys.readouterr().err == "This takes about 3 min.\n"

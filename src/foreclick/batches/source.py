@@ -16,7 +16,7 @@ from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.pool import RowsWork, in_cluster, in_processes
 from foreclick.engines import Engine
 from foreclick.logs import PERIOD
-from foreclick.progress import passed
+from foreclick.progress import report_share
 from foreclick.tallies.base import Tally, distinct
 from foreclick.tallies.files import whole_contexts
 
@@ -103,7 +103,7 @@ class Batches:
             kept.append(batch)
             yield batch
             if rows < self.rows:
-                passed(rows / self.rows)
+                report_share(rows / self.rows)
             while kept and not self.small:
                 kept.pop().forget()
         if self.small:

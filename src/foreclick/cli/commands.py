@@ -37,7 +37,7 @@ from foreclick.secrets import masked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreclick.progress import Say
+    from foreclick.progress import WriteLine
     from foreclick.results import Result
 
 
@@ -56,7 +56,7 @@ class Check(Candidate, Reading, Output):
     candidate: File = None
     """how much of this candidate was ever shown"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         if self.candidate is not None:
             log, candidate = self.read_both([*files, self.candidate], say)
             return fc.support(log, candidate)
@@ -76,7 +76,7 @@ class _Judged(Candidate, Question, Missing, Verdicts, Output):
     replay: File = None
     """a tally of past A/B tests: the verdict allows for how far off predictions of them are"""
 
-    def evaluated(self, files: list[str], say: "Say", **usual: Any) -> "Result":  # noqa: ANN401
+    def evaluated(self, files: list[str], say: "WriteLine", **usual: Any) -> "Result":  # noqa: ANN401
         log, candidate = self.read_both(files, say)
         asked = usual | self.given(Question, Missing, Verdicts)
         for name in ("logging", "trained_until"):
@@ -114,7 +114,7 @@ class Evaluate(_Judged, Split):
       foreclick evaluate tally.parquet scores.csv --score relevance -m dcg@10
     """
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         return self.evaluated(files, say, **self.given(Split))
 
 
@@ -132,7 +132,7 @@ class Gate(_Judged):
     format: Literal["answer", "table", "json", "csv", "github", "junit"] | None = None  # type: ignore[assignment]
     """how to print: the answer in words (default), all numbers, or what a pipeline shows"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         if any(len(found or ()) > 1 for found in (self.metrics, self.estimators)):
             raise SourceError("a gate has one answer: give one --metric and one --estimator.")
         return self.evaluated(files, say, **self.usual)
@@ -156,7 +156,7 @@ class Report(Candidate, Metrics, Split, Missing, Verdicts, Output):
     replay: File = None
     """a tally of past A/B tests, to be shown too"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         self.needed()
         log, candidate = self.read_both(files, say)
         asked = self.given(Metrics, Split, Missing, Verdicts)
@@ -184,7 +184,7 @@ class Compare(Candidate, Question, Missing, Confidence, Output):
     min_effect: Share = None
     """the smallest change worth having, as a share of production: 1% or 0.01"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.cli.inputs import read_candidate
 
         asked = self.given(Question)
@@ -225,7 +225,7 @@ class Explore(Candidate, Exploring, Missing, Output):
     verb = "explore"
     writes: ClassVar = True
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.engines import checked_file
 
         if self.output is not None:
@@ -250,7 +250,7 @@ class Backtest(Log, Question, Protocol, Output):
 
     verb = "backtest"
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         say("Reading the log")
         return fc.backtest(self.read(files), **self.given(Question, Protocol))
 
@@ -275,7 +275,7 @@ class Replay(Log, Metrics, Confidence, Output):
     control: Annotated[str | None, Parameter(metavar="ARM")] = None
     """the arm that was there before; by default the one called control, else the largest"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.tallies.reading import is_tally
 
         say("Reading the log")
@@ -305,7 +305,7 @@ class Tally(Reading, Output):
     tracker: Literal["ubi", "ga4", "snowplow", "algolia"] | None = None
     """LOG are its events; of ubi and algolia the searches, then the events"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.engines import ending, has_place, located
         from foreclick.results import Result
 
@@ -356,7 +356,7 @@ class Optimize(Log, Choice, Listed, Output):
     contexts: File = None
     """also what every context earns, would earn, and why it stays as it is"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.cli.inputs import read_constraints
         from foreclick.engines import checked_file, write_rows
 
@@ -402,7 +402,7 @@ class Simulate(Run):
     candidate: File = None
     """also write a candidate, a .parquet file, and say what it is truly worth"""
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.cli.simulated import write_simulation
 
         return write_simulation(self, files[0], say)

@@ -11,7 +11,7 @@ from foreclick.cli.options import Run, options
 from foreclick.errors import ForeclickError
 
 if TYPE_CHECKING:
-    from foreclick.progress import Say
+    from foreclick.progress import WriteLine
     from foreclick.results import Result
 
 _DIRECTORY = "foreclick-demo"
@@ -61,7 +61,7 @@ class Demo(Run):
       foreclick demo /tmp/demo
     """
 
-    def run(self, files: list[str], say: "Say") -> "Result":
+    def run(self, files: list[str], say: "WriteLine") -> "Result":
         from foreclick.results import Result
 
         directory = files[0] if files else _DIRECTORY

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from foreclick.engines.base import listeners
-from foreclick.progress import Voice
+from foreclick.progress import Progress
 from foreclick.secrets import printable
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def explained(say: Voice) -> Iterator[Voice]:
+def explained(say: Progress) -> Iterator[Progress]:
     """Steps and statements go to stderr as they end, steps also to `say`."""
     steps = _Steps(say)
     listeners.append(steps.statement)
@@ -27,24 +27,24 @@ def explained(say: Voice) -> Iterator[Voice]:
         steps.end()
 
 
-class _Steps(Voice):
+class _Steps(Progress):
     """The step that is being done, since when, and what was sent meanwhile.
 
     A statement whose rows are read in batches takes as long as it takes to work on them.
     """
 
-    def __init__(self, say: Voice) -> None:
+    def __init__(self, say: Progress) -> None:
         super().__init__(say)
         self.say = say
         self.begun = self.start = time.perf_counter()
-        self.step = "Starting"
+        self.reported = "Starting"
 
     def __call__(self, step: str, share: float | None = None, of: str = "") -> None:
         step = printable(step)
-        if step != self.step:
+        if step != self.reported:
             self._ended()
-            self.step, self.start = step, time.perf_counter()
-        super().__call__(step)  # for `passed`, which asks for the step
+            self.reported, self.start = step, time.perf_counter()
+        super().__call__(step)  # for `report_share`, which needs the step
         self.say(step, share, of)
 
     def statement(self, engine: str, step: str | None, sql: str, seconds: float) -> None:
@@ -54,7 +54,7 @@ class _Steps(Voice):
         sys.stderr.write(f"  {seconds:7.3f} s  {name}\n{lines}\n")
 
     def _ended(self) -> None:
-        sys.stderr.write(f"{time.perf_counter() - self.start:9.3f} s  {self.step}\n")
+        sys.stderr.write(f"{time.perf_counter() - self.start:9.3f} s  {self.reported}\n")
 
     def end(self) -> None:
         """The last step has ended, and all of them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from foreclick.cli.output import complain, hear, show, warn
 from foreclick.errors import STATEMENT, ForeclickError, SourceError
-from foreclick.progress import silent, working
+from foreclick.progress import working
 from foreclick.secrets import printable
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _answered(files: list[str], given: Any) -> Result:  # noqa: ANN401 - any com
     failed: Exception | None = None
     with ExitStack() as stack:
         warnings = stack.enter_context(hear())
-        say = stack.enter_context(working(silent() if given.quiet else None))
+        say = stack.enter_context(working((lambda _: None) if given.quiet else None))
         if given.debug:
             from foreclick.cli.explain import explained
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from foreclick.cli.commands import Simulate
-    from foreclick.progress import Say
+    from foreclick.progress import WriteLine
 
 _METRIC = "clicks@3"
 SHOP = "shop"
 """The world that is a directory of files."""
 
 
-def write_simulation(args: Simulate, target: str, say: Say) -> Result:
+def write_simulation(args: Simulate, target: str, say: WriteLine) -> Result:
     """Write the log, and the candidate if one is wanted."""
     if args.world == SHOP:
         return _write_shop(args, target, say)
@@ -45,7 +45,7 @@ def write_simulation(args: Simulate, target: str, say: Say) -> Result:
     return Result((row,), tuple(row), tuple(notes))
 
 
-def _write_shop(args: Simulate, target: str, say: Say) -> Result:
+def _write_shop(args: Simulate, target: str, say: WriteLine) -> Result:
     """Write the log of a shop, three candidates, and the A/B tests that came later."""
     from foreclick.simulate.shop import Shop, draw_tests
 

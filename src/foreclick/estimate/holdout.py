@@ -63,7 +63,7 @@ from foreclick.estimators import Estimator
 from foreclick.learn.prior import Prior, design, expected_rates, production_words
 from foreclick.learn.shrinkage import climb, descend
 from foreclick.metrics import Metric
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import Question, Target, check_clips
 from foreclick.tallies.base import Tally
 
@@ -154,7 +154,7 @@ def fold_errors(
     question = Question((), estimators, metrics)
     batches, totals, count = batches_of(tally), Totals(), protocol.count
     for cut in _cuts(batches, protocol):
-        say("Predicting each period from the others")
+        report_step("Predicting each period from the others")
         cases = _judged(totals, cut, metrics)
         for targets in question.groups:
             ladder, reward = targets[0].ladder, targets[0].metric.reward

@@ -35,7 +35,7 @@ from foreclick.estimate.weighted import list_worth, sampled_errors, score_weight
 from foreclick.learn.prior import Prior
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import Question, Target, check_question, policy_depth
 from foreclick.tallies.base import Tally
 
@@ -433,7 +433,7 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     check_question(tally.shape, question)
     batches = batches_of(tally)
     names = dict.fromkeys(e.name for e in question.estimators)
-    say(f"Estimating by {', '.join(names)}")
+    report_step(f"Estimating by {', '.join(names)}")
     sampled = tuple(
         c
         for c, policy in enumerate(question.candidates)

@@ -32,7 +32,7 @@ from foreclick.learn.examination import CurveError, Examined, Segment, examine
 from foreclick.learn.trend import drift_of
 from foreclick.metrics import AnyMetric
 from foreclick.policies import Policy
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS
 from foreclick.tallies.base import Tally
@@ -231,7 +231,7 @@ def with_curves(
         return list(estimators), []
     key, batches = ("examination", tally.stored), batches_of(tally)
     if key not in tally.learnt or knowing:
-        say("Learning how much positions are examined")
+        report_step("Learning how much positions are examined")
     taken = _taken_contexts(tally, knowing) if knowing else None
     if taken is not None:
         curve, positions = _known(only_contexts(batches, taken))

@@ -19,7 +19,7 @@ from foreclick.engines import BUCKETS, checked_file, ending, write_rows
 from foreclick.estimate.sums import whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb, whole
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, tally
@@ -86,7 +86,7 @@ def check(log: LogLike) -> Check:
         2
     """
     counted = tally(log)
-    say("Counting")
+    report_step("Counting")
     shape, batches = counted.shape, batches_of(counted)
     periods = batches.codebook.periods
     count = 1 if periods is None else len(periods)
@@ -285,7 +285,7 @@ def contexts(
         [{'context': 'q', 'items': [1, 2, 3]}, {'context': 'r', 'items': [4, 5]}]
     """
     counted = tally(log)
-    say("Counting the items of each context")
+    report_step("Counting the items of each context")
     tables = []
     for batch in batches_of(counted):
         shown = batch.shown.sum(axis=1)

@@ -15,7 +15,7 @@ from foreclick.errors import ModelError
 from foreclick.learn.curves import learn_curves, listed
 from foreclick.learn.examination import DIFFER, Examined
 from foreclick.options import verb
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
@@ -124,7 +124,7 @@ def examination(
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(tally.shape, [reward], columns)
     labels, places = _places(tally.shape.depth, slots)
-    say("Comparing positions")
+    report_step("Comparing positions")
     curves, rests_on = learn_curves(tally, places, reward, by=columns, within=within)
     name, codes = "position" if slots is None else "slot", batches_of(tally).codebook
     rows: list[dict[str, Any]] = []

@@ -23,7 +23,7 @@ from foreclick.estimate.sums import whole_number
 from foreclick.estimators import Ladder
 from foreclick.learn.prior import Prior
 from foreclick.options import verb
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
@@ -127,7 +127,7 @@ def judgments(
     tally, notes = settle(log)
     check_columns(tally.shape, [reward], ())
     batches, ladder = batches_of(tally), Ladder(examination=examination)
-    say("Grading items")
+    report_step("Grading items")
     fit = production_prior(batches, ladder, reward)
     shared = production_covariance(batches, fit)
     table = pa.concat_tables(

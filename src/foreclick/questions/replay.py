@@ -29,7 +29,7 @@ from foreclick.logs import CONTEXT, Log, N, read_log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import column, verb
 from foreclick.policies import Lists, Observed
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import Question, check_metrics
 from foreclick.questions.backtest import Hindsight
 from foreclick.questions.check import traffic_notes
@@ -276,7 +276,7 @@ def replay(
     rows: list[dict[str, Any]] = []
     for arms in _tests(counted, experiment, variant, control, notes):
         title = named({"experiment": arms.experiment, "arm": arms.names[1]})
-        say(f"Predicting {title}")
+        report_step(f"Predicting {title}")
         if arms.forward:
             notes += [f"{title}: {said}" for said in traffic_notes(arms.both, variant, arms.names)]
         with warnings.catch_warnings():

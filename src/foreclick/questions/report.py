@@ -34,7 +34,7 @@ from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, flag, sure, verb
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.progress import say
+from foreclick.progress import report_step
 from foreclick.question import Missing, Question
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
@@ -178,7 +178,7 @@ def report(
         "confidence": replace(wished, past=None),
         "min_effect": min_effect,
     }
-    say("evaluating")
+    report_step("evaluating")
     evaluation = evaluate(
         counted, policy, **(options | {"confidence": wished}), guardrails=guardrails
     )
@@ -191,19 +191,19 @@ def report(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
         if by:
-            say("evaluating each segment")
+            report_step("evaluating each segment")
             parts["segments"] = evaluate(counted, policy, **options, by=by, guardrails=guardrails)
         if by_model:
-            say("asking the other click models")
+            report_step("asking the other click models")
             parts["models"] = evaluate(counted, policy, **options, estimators="all")
     if sums:
-        say("looking for the candidate in the log")
+        report_step("looking for the candidate in the log")
         models = LATTICE if not isinstance(policy, Marginals) else LATTICE[2:]
         parts["support"] = support(
             counted, policy, metrics=sums, estimators=models, missing=missing
         )
     if sums:
-        say("comparing contexts")
+        report_step("comparing contexts")
         by_one = parse_estimators(usual[0])
         both = [policy]
         if baseline is not None:
@@ -220,7 +220,7 @@ def report(
     parts["check"] = check(log if isinstance(log, Log) else counted)
     earned = [each for each in sums if not each.shown]
     if backtest and earned and counted.shape.period and count_periods(counted) > 1:
-        say("backtesting")
+        report_step("backtesting")
         first = [name for name in usual if str(name) != "list"]
         others = [name for name in ("list", "item", "rctr") if name not in first]
         parts["backtest"] = run_backtest(counted, metrics=earned, estimators=[*first, *others])
