@@ -25,13 +25,13 @@ from foreclick import simulate
 from foreclick.estimate.holdout import Folds, Protocol, fold_errors
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
-from foreclick.simulate.presets import (
+from foreclick.simulate.simulation import (
     FALL,
     PERSISTENCE,
     POOL,
     POSITIONS,
     attractions,
-    satisfied,
+    preset_dbn,
 )
 from foreclick.tallies.base import distinct
 
@@ -58,7 +58,7 @@ def world(name: str, queries: int, seed: int) -> simulate.World:
     if name == "DCM":
         return simulate.DCM(attraction, np.linspace(0.7, 0.4, POSITIONS))
     if name == "DBN":
-        return satisfied(attraction, rng)
+        return preset_dbn(attraction, rng)
     if name == "ItemPosition":
         odd = np.exp(0.4 * rng.standard_normal((*attraction.shape, POSITIONS)))
         return simulate.ItemPosition(np.minimum(attraction[:, :, None] * examination * odd, 1))
@@ -72,7 +72,7 @@ def log_of(name: str, part: str, seed: int, shock: float, share: float) -> fc.Lo
     source = world(name, queries, seed)
     simulation = simulate.Simulation(
         source,
-        simulate.Drifting(queries, POOL, POSITIONS, simulate.Drift(), seed),
+        simulate.Drifting(queries, POOL, POSITIONS, seed),
         records,
         frequencies=np.arange(first, first + queries) ** -FALL,
         shock_sd=shock,

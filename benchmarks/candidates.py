@@ -40,8 +40,8 @@ def drifting(name: str, seed: int) -> Simulation:
     """A ranker that changes from day to day, so that what is shown is confounded with days."""
     rng = np.random.default_rng([seed, list(HOLDS).index(name), 27])
     world = make_world(name, rng, CONTEXTS, SHOWN, MOST)
-    drift = simulate.Drift(days=DAYS, variants=(3, 12))
-    return Simulation(world, simulate.Drifting(CONTEXTS, SHOWN, POSITIONS, drift, seed), RECORDS)
+    ranker = simulate.Drifting(CONTEXTS, SHOWN, POSITIONS, seed, days=DAYS, variants=(3, 12))
+    return Simulation(world, ranker, RECORDS)
 
 
 def swapping(name: str, positions: int, seed: int) -> tuple[Simulation, dict[str, fc.Lists]]:

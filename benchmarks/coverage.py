@@ -92,8 +92,7 @@ def days(
     """50 contexts under a drifting ranker, with a shock of 10 % for each context and day."""
     rng = np.random.default_rng([seed, 27])
     world = make_world(name, rng, contexts=50, items=20)
-    drift = simulate.Drift(days=length, variants=(3, 12))
-    ranker = simulate.Drifting(50, 20, POSITIONS, drift, seed)
+    ranker = simulate.Drifting(50, 20, POSITIONS, seed, days=length, variants=(3, 12))
     simulation = Simulation(world, ranker, records, shock_sd=0.1, shock_persistence=persistence)
     if candidate == "last day":
         policy = simulation.logging(day=ranker.days)

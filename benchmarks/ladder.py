@@ -29,7 +29,7 @@ from foreclick.errors import ForeclickWarning
 from foreclick.estimate.holdout import Protocol, fold_errors
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
-from foreclick.simulate.production import Shown
+from foreclick.simulate.production import DayLists
 
 WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")
 CONTEXTS, ITEMS, POSITIONS, LISTS, DAYS, RECORDS = 15, 12, 5, 40, 14, 20_000
@@ -68,13 +68,13 @@ class Rotation:
                 found.append(tuple(other[:POSITIONS]))
         return found
 
-    def on(self, day: int) -> Shown:
+    def on(self, day: int) -> DayLists:
         """What is shown on a day."""
         rng = np.random.default_rng([self.seed, 2, day])
         mass = rng.dirichlet(np.full(LISTS, self.concentration), CONTEXTS) * (1 - self.base)
         mass[:, 0] += self.base
         context = np.repeat(np.arange(CONTEXTS), LISTS)
-        return Shown(context, self.lists[:, :-1].reshape(-1, POSITIONS), mass.ravel())
+        return DayLists(context, self.lists[:, :-1].reshape(-1, POSITIONS), mass.ravel())
 
 
 def world(name: str, seed: int) -> tuple[simulate.World, Any]:

@@ -405,8 +405,7 @@ SIMULATED = ("pbm", "dbn", "cascade", "dcm", "dctr", "item-position")
 @functools.cache
 def simulated(name: str) -> Case:
     """A log of four thousand records over ten days, by a ranker that drifts."""
-    drift = simulate.Drift(days=10, events=0.3, variants=(2, 6))
-    production = simulate.Drifting(25, 8, 5, drift, seed=4)
+    production = simulate.Drifting(25, 8, 5, seed=4, days=10, events=0.3, variants=(2, 6))
     simulation = simulate.Simulation(
         _world(name), production, 4_000, shock_sd=0.1, shock_persistence=0.5, user_sd=0.2
     )

@@ -17,7 +17,7 @@ from foreclick.simulate import (
     pbm_drift,
     yandex_like,
 )
-from foreclick.simulate.generate import BATCH, _Draw
+from foreclick.simulate.simulation import BATCH
 
 SIGMAS = 5.0
 
@@ -116,7 +116,7 @@ class TestWhatIsInIt:
 
 class TestDisturbances:
     def test_shocks_have_mean_one_the_stated_spread_and_persistence(self):
-        shocks = _Draw(yandex_like(records=10, queries=1000), 10, 0)._shocks
+        shocks = yandex_like(records=10, queries=1000).shocks(0)
         assert shocks.shape == (1000, 27)
         assert shocks.mean() == pytest.approx(1, abs=0.005)
         assert shocks.std() == pytest.approx(0.10, abs=0.005)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from foreclick.errors import SimulationError
-from foreclick.simulate import Drift, Drifting, Simulation, Stationary
+from foreclick.simulate import Drifting, Simulation, Stationary
 from tests.simulate.small import WORLDS
 
 CONTEXTS, ITEMS, POSITIONS = 400, 40, 10
@@ -12,7 +12,7 @@ CONTEXTS, ITEMS, POSITIONS = 400, 40, 10
 
 @pytest.fixture(scope="module")
 def ranker():
-    return Drifting(CONTEXTS, ITEMS, POSITIONS, Drift(), seed=7)
+    return Drifting(CONTEXTS, ITEMS, POSITIONS, seed=7)
 
 
 def test_lists_are_lists(ranker):
@@ -51,7 +51,7 @@ def test_few_variants_come_back(ranker):
         for s in (ranker.on(8), ranker.on(9))
     )
     assert 0.03 < len(yesterday & today) / len(today) < 0.25
-    lasting = Drifting(CONTEXTS, ITEMS, POSITIONS, Drift(fresh=0.0, events=0.0), seed=7)
+    lasting = Drifting(CONTEXTS, ITEMS, POSITIONS, seed=7, fresh=0.0, events=0.0)
     first, second = lasting.on(8), lasting.on(9)
     both = (first.contexts == 3).sum(), (second.contexts == 3).sum()
     here = [s.lists[s.contexts == 3][: min(both)].tolist() for s in (first, second)]
@@ -84,27 +84,40 @@ def test_changes_are_reverted(ranker):
 
 
 def test_new_items_come_in():
-    steady = Drift(events=5.0, unevenness=0.1, reverts=0.0, new_items=1.0, days=2)
-    orders = Drifting(200, ITEMS, POSITIONS, steady).orders
+    orders = Drifting(
+        200, ITEMS, POSITIONS, events=5.0, unevenness=0.1, reverts=0.0, new_items=1.0, days=2
+    ).orders
     came = np.array([len(set(o[1, :10]) - set(o[0, :10])) for o in orders])
     assert came.max() == 1
     assert came.mean() > 0.9
     # At the top only neighbours change places, so that an item can only come in as a new one.
-    some = Drift(events=5.0, reverts=0.0, new_items=0.3, event_depth=-50.0, event_reach=1.0)
-    lists = np.sort(Drifting(200, ITEMS, POSITIONS, some).orders[:, :9, :POSITIONS], axis=2)
+    lists = np.sort(
+        Drifting(
+            200,
+            ITEMS,
+            POSITIONS,
+            events=5.0,
+            reverts=0.0,
+            new_items=0.3,
+            event_depth=-50.0,
+            event_reach=1.0,
+        ).orders[:, :9, :POSITIONS],
+        axis=2,
+    )
     events = 8 * (1 - 1 / (1 + 5.0))
     came = (lists[:, 1:] != lists[:, :-1]).any(axis=2).sum(axis=1)
     assert came.mean() / events == pytest.approx(0.3, abs=0.05)
-    none = Drift(events=5.0, new_items=0.0, event_reach=1.0, reverts=0.0, days=3)
-    orders = Drifting(200, ITEMS, POSITIONS, none).orders
+    orders = Drifting(
+        200, ITEMS, POSITIONS, events=5.0, new_items=0.0, event_reach=1.0, reverts=0.0, days=3
+    ).orders
     assert orders[:, :, :POSITIONS].max() <= POSITIONS + 1  # only neighbours change places
 
 
 def test_the_same_seed_is_the_same_history(ranker):
-    again = Drifting(CONTEXTS, ITEMS, POSITIONS, Drift(), seed=7).on(5)
+    again = Drifting(CONTEXTS, ITEMS, POSITIONS, seed=7).on(5)
     for one, other in zip(ranker.on(5), again, strict=True):
         np.testing.assert_array_equal(one, other)
-    another = Drifting(CONTEXTS, ITEMS, POSITIONS, Drift(), seed=8).on(5)
+    another = Drifting(CONTEXTS, ITEMS, POSITIONS, seed=8).on(5)
     assert len(another.contexts) != len(again.contexts)
 
 
@@ -114,7 +127,7 @@ def test_refusals(ranker):
     with pytest.raises(SimulationError, match="at least 11 items"):
         Drifting(1, 10)
     with pytest.raises(SimulationError, match="is no drift"):
-        Drift(fresh=1.2)
+        Drifting(1, 11, fresh=1.2)
     half = Stationary([0], [[0]], [0.5])
     with pytest.raises(SimulationError, match=r"context 0 on day 1 sum to 0\.5"):
         Simulation(WORLDS["pbm"], half, 10).sample()

@@ -6,10 +6,14 @@ The exact value V(h) of any policy stands beside every log. Nothing here knows o
 """
 
 from foreclick.simulate import shop
-from foreclick.simulate.generate import Simulation
-from foreclick.simulate.presets import PRESETS, illustrative_query, pbm_drift, yandex_like
-from foreclick.simulate.production import Drift, Drifting, Production, Shown, Stationary
-from foreclick.simulate.truth import item_ids
+from foreclick.simulate.production import Drifting, Stationary
+from foreclick.simulate.simulation import (
+    PRESETS,
+    Simulation,
+    illustrative_query,
+    pbm_drift,
+    yandex_like,
+)
 from foreclick.simulate.worlds import (
     DBN,
     DCM,
@@ -18,8 +22,8 @@ from foreclick.simulate.worlds import (
     Cascade,
     ItemPosition,
     ListSpecific,
-    Size,
     World,
+    item_ids,
 )
 
 __all__ = [
@@ -29,14 +33,10 @@ __all__ = [
     "PBM",
     "PRESETS",
     "Cascade",
-    "Drift",
     "Drifting",
     "ItemPosition",
     "ListSpecific",
-    "Production",
-    "Shown",
     "Simulation",
-    "Size",
     "Stationary",
     "World",
     "illustrative_query",

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foreclick.errors import SimulationError
+from foreclick.simulate.worlds import Floats, Integers, stream
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
-Booleans = NDArray[np.bool_]
 Orders = NDArray[np.int16]
 
-_ORDERS, _VARIANTS, _LASTING = range(3)
-"""Purposes of random numbers: each has a stream of its own."""
+_ORDERS, _VARIANTS, _LASTING = range(3)  # purposes of random numbers
 
 
-class Shown(NamedTuple):
+class DayLists(NamedTuple):
     """What is shown on a day: lists with their probabilities, given the context."""
 
     contexts: Integers  # (m,)
@@ -40,7 +37,7 @@ class Production(Protocol):
     def days(self) -> int:
         """How many days are logged."""
 
-    def on(self, day: int) -> Shown:
+    def on(self, day: int) -> DayLists:
         """What is shown on a day, counted from 1. The same day always gives the same answer."""
 
 
@@ -60,17 +57,24 @@ class Stationary:
     probabilities: ArrayLike
     days: int = 1
 
-    def on(self, day: int) -> Shown:  # noqa: ARG002 - all days are alike
+    def on(self, day: int) -> DayLists:  # noqa: ARG002 - all days are alike
         """The lists as they were given."""
-        lists = np.asarray(self.lists)
-        return Shown(np.asarray(self.contexts), lists, np.asarray(self.probabilities, np.float64))
+        probabilities = np.asarray(self.probabilities, np.float64)
+        return DayLists(np.asarray(self.contexts), np.asarray(self.lists), probabilities)
 
 
-@dataclass(frozen=True)
-class Drift:
-    """How a production ranker changes. The defaults are those of `yandex_like`.
+@dataclass(frozen=True, eq=False)
+class Drifting:
+    """A ranker whose base list changes now and then, with variants around it every day.
 
-    Attributes:
+    Items are numbered by the first day's order: on day 1 the base list is 0, 1, …, K − 1. The
+    defaults are those of `yandex_like`.
+
+    Args:
+        contexts: how many contexts.
+        items: the pool of each context.
+        positions: K, how many items a list shows.
+        seed: another seed is another history.
         days: how many days are logged.
         events: changes of the base list a day, on average over contexts; at most one a day.
         unevenness: the squared coefficient of variation of that rate over contexts (gamma).
@@ -87,6 +91,10 @@ class Drift:
         event_reach: as `reach`, for changes of the base list.
     """
 
+    contexts: int
+    items: int
+    positions: int = 10
+    seed: int = 0
     days: int = 27
     events: float = 0.2
     unevenness: float = 1.0
@@ -103,69 +111,38 @@ class Drift:
     event_reach: float = 1.5
 
     def __post_init__(self) -> None:
-        kinds = self.reverts + self.new_items
-        shares = (self.reverts, self.new_items, kinds, self.fresh, *self.base_mass)
-        few, many = self.variants
-        counts = 1 <= few <= many and self.days >= 1 and self.swaps >= 1
-        positive = self.events >= 0 and self.unevenness > 0
-        reaches = self.reach >= 1 and self.event_reach >= 1
-        if not (counts and positive and reaches and all(0 <= share <= 1 for share in shares)):
-            raise SimulationError(
-                f"{self} is no drift: shares and masses are from 0 to 1, days, variants, swaps and "
-                "reaches at least 1, events at least 0 and unevenness above 0."
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class Drifting:
-    """A ranker whose base list changes now and then, with variants around it every day.
-
-    Items are numbered by the first day's order: on day 1 the base list is 0, 1, …, K − 1.
-
-    Args:
-        contexts: how many contexts.
-        items: the pool of each context.
-        positions: K, how many items a list shows.
-        drift: how it changes.
-        seed: another seed is another history.
-    """
-
-    contexts: int
-    items: int
-    positions: int = 10
-    drift: Drift = Drift()
-    seed: int = 0
-
-    def __post_init__(self) -> None:
         if self.positions >= self.items:
             raise SimulationError(
                 f"a pool of {self.items} items leaves nothing to change in lists of "
                 f"{self.positions}. Give at least {self.positions + 1} items."
             )
+        shares = (self.reverts, self.new_items, self.reverts + self.new_items, self.fresh)
+        right = all(0 <= share <= 1 for share in (*shares, *self.base_mass))
+        right &= self.variants[0] <= self.variants[1] and self.events >= 0 < self.unevenness
+        sizes = (self.days, self.swaps, self.variants[0], self.reach, self.event_reach)
+        if not right or min(sizes) < 1:
+            raise SimulationError(
+                f"{self} is no drift: shares and masses are from 0 to 1, days, variants, swaps and "
+                "reaches at least 1, events at least 0 and unevenness above 0."
+            )
 
-    @property
-    def days(self) -> int:
-        """How many days are logged."""
-        return self.drift.days
-
-    def on(self, day: int) -> Shown:
+    def on(self, day: int) -> DayLists:
         """The base list of each context, and its variants."""
         if not 1 <= day <= self.days:
             raise SimulationError(f"day {day} is not logged; days are from 1 to {self.days}.")
-        drift, rng = self.drift, self._rng(_VARIANTS, day)
-        few, many = drift.variants
+        rng, (few, many) = stream(self.seed, _VARIANTS, day), self.variants
         counts = np.exp(rng.uniform(np.log(few), np.log(many + 1), self.contexts)).astype(np.int64)
         variant = np.arange(many) < counts[:, None]  # (contexts, many)
         contexts, number = np.nonzero(variant)
         swaps = self._swaps(rng, (len(contexts),))
-        lasts = rng.random(len(contexts)) >= drift.fresh
+        lasts = rng.random(len(contexts)) >= self.fresh
         swaps[lasts] = self._lasting[contexts[lasts], number[lasts]]
         base = self.orders[:, day - 1]
         lists = _swapped(base[contexts], swaps)[:, : self.positions]
-        weights = variant * np.arange(1, many + 1) ** -drift.zipf
-        base_mass = rng.uniform(*drift.base_mass, self.contexts)
+        weights = variant * np.arange(1, many + 1) ** -self.zipf
+        base_mass = rng.uniform(*self.base_mass, self.contexts)
         weights *= ((1 - base_mass) / weights.sum(axis=1))[:, None]
-        return Shown(
+        return DayLists(
             np.concatenate([np.arange(self.contexts), contexts]),
             np.concatenate([base[:, : self.positions], lists]),
             np.concatenate([base_mass, weights[variant]]),
@@ -174,42 +151,34 @@ class Drifting:
     @cached_property
     def orders(self) -> Orders:
         """Shape (contexts, days, items): the order of the whole pool; its first K are shown."""
-        drift, rng = self.drift, self._rng(_ORDERS)
-        rates = drift.events * rng.gamma(1 / drift.unevenness, drift.unevenness, self.contexts)
-        now = np.tile(np.arange(self.items, dtype=np.int16), (self.contexts, 1))
+        rng, n = stream(self.seed, _ORDERS), self.contexts
+        rates = self.events * rng.gamma(1 / self.unevenness, self.unevenness, n)
+        now = np.tile(np.arange(self.items, dtype=np.int16), (n, 1))
         before, shown = now.copy(), now < self.positions
-        orders = np.empty((self.contexts, drift.days, self.items), dtype=np.int16)
-        for day in range(drift.days):
-            kind = rng.random(self.contexts)
-            new = (kind >= drift.reverts) & (kind < drift.reverts + drift.new_items)
-            changed = _swapped(now, self._events(rng, now, shown, new))
+        orders = np.empty((n, self.days, self.items), dtype=np.int16)
+        for day in range(self.days):
+            kind = rng.random(n)
+            # One change for each context, a swap with an item further down, or with a new one.
+            place, other = self._places(rng, n, self.event_depth, self.event_reach)
+            unseen = ~np.take_along_axis(shown, now.astype(np.int64), axis=1)
+            newcomer = np.argmax(unseen * rng.random(unseen.shape), axis=1)
+            new = (kind >= self.reverts) & (kind < self.reverts + self.new_items)
+            other = np.where(new & unseen.any(axis=1), newcomer, other)
+            changed = _swapped(now, np.stack([place, other], axis=1)[:, None].astype(np.int16))
             # Where there is nothing to go back to, two items change places.
-            back = (kind < drift.reverts) & (before != now).any(axis=1)
+            back = (kind < self.reverts) & (before != now).any(axis=1)
             after = np.where(back[:, None], before, changed)
-            happens = (rng.random(self.contexts) < -np.expm1(-rates)) & (day > 0)
+            happens = (rng.random(n) < -np.expm1(-rates)) & (day > 0)
             before = np.where(happens[:, None], now, before)
             now = np.where(happens[:, None], after, now)
             np.put_along_axis(shown, now[:, : self.positions].astype(np.int64), True, axis=1)
             orders[:, day] = now
         return orders
 
-    def _events(
-        self, rng: np.random.Generator, now: Orders, shown: Booleans, new: Booleans
-    ) -> Orders:
-        """One change for each context, as a swap: with an item further down, or with a new one."""
-        n = self.contexts
-        place = _drawn(rng, n, self.positions, self.drift.event_depth)
-        other = _below(rng, place, self.drift.event_reach, self.items)
-        unseen = ~np.take_along_axis(shown, now.astype(np.int64), axis=1)
-        newcomer = np.argmax(unseen * rng.random(unseen.shape), axis=1)
-        other = np.where(new & unseen.any(axis=1), newcomer, other)
-        return np.stack([place, other], axis=1)[:, None].astype(np.int16)
-
     def _swaps(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Orders:
         """Shape (…, swaps, 2): which places of the order change hands; twice the same is none."""
-        drift, size = self.drift, (*shape, self.drift.swaps)
-        place = _drawn(rng, size, self.positions, drift.depth)
-        other = _below(rng, place, drift.reach, self.items)
+        size = (*shape, self.swaps)
+        place, other = self._places(rng, size, self.depth, self.reach)
         made = rng.random(size) < 0.5
         made[..., 0] = True
         return np.stack([place, np.where(made, other, place)], axis=-1).astype(np.int16)
@@ -217,26 +186,17 @@ class Drifting:
     @cached_property
     def _lasting(self) -> Orders:
         """The variants that come back on other days."""
-        shape = (self.contexts, self.drift.variants[1])
-        return self._swaps(self._rng(_LASTING), shape)
+        return self._swaps(stream(self.seed, _LASTING), (self.contexts, self.variants[1]))
 
-    def _rng(self, *purpose: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=purpose))
-
-
-def _drawn(
-    rng: np.random.Generator, size: int | tuple[int, ...], positions: int, power: float
-) -> Integers:
-    """Positions from 0, position k (from 1) with a probability in proportion to k^power."""
-    weights = np.arange(1, positions + 1) ** float(power)
-    cumulative = np.cumsum(weights) / weights.sum()
-    return np.minimum(np.searchsorted(cumulative, rng.random(size)), positions - 1)
-
-
-def _below(rng: np.random.Generator, places: Integers, reach: float, items: int) -> Integers:
-    """A place further down the order for each place, at a geometric distance."""
-    distance = rng.geometric(1 / reach, np.shape(places))
-    return places + 1 + (distance - 1) % (items - 1 - places)
+    def _places(
+        self, rng: np.random.Generator, size: int | tuple[int, ...], power: float, reach: float
+    ) -> tuple[Integers, Integers]:
+        """Positions, in proportion to k^power, and for each a place further down the order."""
+        weights = np.arange(1, self.positions + 1) ** float(power)
+        cumulative = np.cumsum(weights) / weights.sum()
+        place = np.minimum(np.searchsorted(cumulative, rng.random(size)), self.positions - 1)
+        distance = rng.geometric(1 / reach, np.shape(place))
+        return place, place + 1 + (distance - 1) % (self.items - 1 - place)
 
 
 def _swapped(orders: Orders, swaps: Orders) -> Orders:

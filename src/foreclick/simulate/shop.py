@@ -19,15 +19,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from foreclick.errors import MetricError, SimulationError
 from foreclick.metrics import CLICKS, Metric
-from foreclick.simulate.worlds import DBN, PBM, World
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer[Any]]
-Booleans = NDArray[np.bool_]
+from foreclick.simulate.worlds import (
+    DBN,
+    PBM,
+    Booleans,
+    Floats,
+    Integers,
+    World,
+    list_column,
+    stream,
+)
 
 TRAINED_UNTIL = 20
 """The last day whose clicks the candidate "leaky" is trained on; days are numbered from 0."""
@@ -103,12 +107,11 @@ class Shop:
 
     def __post_init__(self) -> None:
         counts = (self.records, self.queries, self.positions, self.days, len(self.versions))
-        sizes = min(counts) >= 1 and self.positions <= self.pool <= self.catalogue
-        spreads = min(self.noise, self.nightly, self.leak, self.feedback, self.taste) >= 0
-        shares = (self.alien is None or 0 <= self.alien[0] <= 1) and 0 < self.share < 1
-        names = self.users in {"pbm", "dbn"} and set(self.candidates) <= set(ERRORS)
-        names = names and self.test in {None, *ERRORS} and 0 <= self.start < self.days
-        if not (sizes and spreads and shares and names):
+        right = min(counts) >= 1 and self.positions <= self.pool <= self.catalogue
+        right &= min(self.noise, self.nightly, self.leak, self.feedback, self.taste) >= 0
+        right &= (self.alien is None or 0 <= self.alien[0] <= 1) and 0 < self.share < 1
+        right &= self.users in {"pbm", "dbn"} and {*self.candidates} <= {*ERRORS}
+        if not right or self.test not in {None, *ERRORS} or not 0 <= self.start < self.days:
             raise SimulationError(
                 f"{self} is no shop: counts are at least 1, positions ≤ pool ≤ catalogue, spreads "
                 "at least 0, the share of alien items from 0 to 1, that of tested users between, "
@@ -193,7 +196,7 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         >>> drawn.lift("better", "dcg@10") > drawn.lift("worse", "dcg@10")
         True
     """
-    rng = _stream(seed, _TRAFFIC)
+    rng = stream(seed, _TRAFFIC)
     shares = np.arange(1, shop.queries + 1) ** -float(shop.zipf)
     ranks = rng.choice(shop.queries, shop.records, p=shares / shares.sum())
     query = np.unique(ranks, return_inverse=True)[1]
@@ -202,8 +205,8 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     user = rng.integers(0, users, shop.records)
     tastes = np.ones(users)
     if shop.taste:
-        tastes = _stream(seed, _TASTES).gamma(shop.taste**-2, shop.taste**2, users)
-    effect = _stream(seed, _MOODS).normal(1, 0.05, shop.days)[day] * tastes[user]
+        tastes = stream(seed, _TASTES).gamma(shop.taste**-2, shop.taste**2, users)
+    effect = stream(seed, _MOODS).normal(1, 0.05, shop.days)[day] * tastes[user]
 
     traffic = np.bincount(query).astype(np.float64)
     goods = _goods(shop, len(traffic), seed)
@@ -214,16 +217,16 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         world = DBN(goods.attraction, satisfaction, 0.85, shop.positions)
     models = [_model(shop, goods, f, seed, _ERRORS, v) for v, f in enumerate(shop.versions)]
     rival, arm = None, np.zeros(shop.records, np.int64)
-    own: tuple[int, ...] = ()
+    test: tuple[int, ...] = ()
     if shop.test is not None:
         rival = _candidate(shop, goods, shop.test, models[-1], seed)
         # Tests that begin later share the days before, and have lists and clicks of their own.
-        own = (list(ERRORS).index(shop.test),) if shop.start else ()
-        treated = _stream(seed, _ARMS, *own).random(users) < shop.share
+        test = (list(ERRORS).index(shop.test),) if shop.start else ()
+        treated = stream(seed, _ARMS, *test).random(users) < shop.share
         arm = np.where(day >= shop.start, treated[user], 0)
-    nights, reading = _stream(seed, _NIGHTS), _stream(seed, _CLICKS)
-    known = np.zeros((len(ARMS), 2, *goods.known.shape))  # by arm: clicks, and what they are over
-    learnt = known[0]  # as "leaky" knows them
+    nights, reading = stream(seed, _NIGHTS), stream(seed, _CLICKS)
+    counts = np.zeros((len(ARMS), 2, *goods.known.shape))  # by arm: clicks, and examinations
+    leaked = counts[0]  # as "leaky" knows them
     shown = np.empty((shop.records, shop.positions), np.int64)
     clicks = np.empty(shown.shape, np.int8)
     expected = {name: np.zeros(shop.positions) for name in ("production", *ARMS)}
@@ -233,49 +236,47 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         scores = [models[today * len(models) // shop.days]]
         scores += [rival] if rival is not None and testing else []
         if testing and shop.start and today == shop.start:
-            nights, reading = (_stream(seed, each, *own) for each in (_NIGHTS, _CLICKS))
+            nights, reading = (stream(seed, each, *test) for each in (_NIGHTS, _CLICKS))
         rows = slice(*np.searchsorted(day, [today, today + 1]))
-        asked, tops = query[rows], []
-        counts = np.bincount(asked, minlength=len(traffic))
-        for name, model, (liked, seen) in zip(ARMS, scores, known, strict=False):
+        queries, tops = query[rows], []
+        requests = np.bincount(queries, minlength=len(traffic))
+        for name, model, (clicked, examined) in zip(ARMS, scores, counts, strict=False):
             score = model + shop.nightly * nights.normal(size=model.shape)
             if shop.feedback:
                 # Clicks over those of an item that is clicked one time in ten that it is examined.
-                score += shop.feedback * np.log((liked + 2) / (0.1 * seen + 2))
-            tops.append(
-                _top(np.where(goods.alien & (name == ARMS[0]), -np.inf, score), shop.positions)
-            )
-            worth = counts @ world.clicks(every, tops[-1])
+                score += shop.feedback * np.log((clicked + 2) / (0.1 * examined + 2))
+            score = np.where(goods.alien & (name == ARMS[0]), -np.inf, score)
+            tops.append(_top(score, shop.positions))
+            worth = requests @ world.clicks(every, tops[-1])
             expected[name] += worth * testing / (day >= shop.start).sum()
             expected["production"] += worth * (name == ARMS[0]) / shop.records
-        lists = np.stack(tops)[arm[rows], asked]
-        shown[rows] = goods.items[asked[:, None], lists]
-        clicks[rows] = world.sample(asked, lists, reading, effect[rows])
+        lists = np.stack(tops)[arm[rows], queries]
+        shown[rows] = goods.items[queries[:, None], lists]
+        clicks[rows] = world.sample(queries, lists, reading, effect[rows])
         if shop.feedback or shop.leak:
-            slots = (asked[:, None] * shop.pool + lists).ravel()
-            weights = (clicks[rows].ravel(), np.tile(examination, len(asked)))
+            slots = (queries[:, None] * shop.pool + lists).ravel()
+            weights = (clicks[rows].ravel(), np.tile(examination, len(queries)))
             apart = testing and not shop.pooled
             for number in range(len(ARMS)):
-                mine = np.repeat(arm[rows] == number, shop.positions) if apart else 1
-                more = [np.bincount(slots, w * mine, goods.known.size) for w in weights]
-                known[number] += np.reshape(more, known[number].shape)
-            learnt = known[0].copy() if today <= TRAINED_UNTIL else learnt
+                in_arm = np.repeat(arm[rows] == number, shop.positions) if apart else 1
+                more = [np.bincount(slots, w * in_arm, goods.known.size) for w in weights]
+                counts[number] += np.reshape(more, counts[number].shape)
+            leaked = counts[0].copy() if today <= TRAINED_UNTIL else leaked
 
     candidates = {}
     for name in (name for name in ERRORS if name in shop.candidates):
         score = _candidate(shop, goods, name, models[-1], seed)
         if name == "leaky":
-            usual = learnt[0].sum() / max(learnt[1].sum(), 1)
-            score += shop.leak * np.log((learnt[0] + 1) / (learnt[1] * usual + 1))
+            usual = leaked[0].sum() / max(leaked[1].sum(), 1)
+            score += shop.leak * np.log((leaked[0] + 1) / (leaked[1] * usual + 1))
         top = _top(score, shop.positions)
-        candidates[name] = pa.table(
-            {"query": every, "items": _listed(np.take_along_axis(goods.items, top, 1))}
-        )
+        items = list_column(np.take_along_axis(goods.items, top, 1))
+        candidates[name] = pa.table({"query": every, "items": items})
         expected[name] = traffic @ world.clicks(every, top) / shop.records
     columns: dict[str, Any] = {"query": query, "day": day, "user": user}
     if rival is not None:
         columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
-    log = pa.table(columns | {"items": _listed(shown), "clicks": _listed(clicks)})
+    log = pa.table(columns | {"items": list_column(shown), "clicks": list_column(clicks)})
     return ShopLog(log, candidates, expected)
 
 
@@ -317,7 +318,7 @@ def _candidate(shop: Shop, goods: _Goods, name: str, last: Floats, seed: int) ->
 
 def _goods(shop: Shop, queries: int, seed: int) -> _Goods:
     """The items of every query, and how attractive they are."""
-    rng = _stream(seed, _GOODS)
+    rng = stream(seed, _GOODS)
     wishes = rng.normal(size=(queries, _PROPERTIES))
     properties = rng.normal(size=(shop.catalogue, _PROPERTIES))
     quality = 0.7 * rng.normal(size=shop.catalogue)
@@ -337,19 +338,10 @@ def _goods(shop: Shop, queries: int, seed: int) -> _Goods:
 
 def _model(shop: Shop, goods: _Goods, error: float, seed: int, *purpose: int) -> Floats:
     """The scores of a model with an error of its own."""
-    noise = _stream(seed, *purpose).normal(size=goods.known.shape)
+    noise = stream(seed, *purpose).normal(size=goods.known.shape)
     return goods.known + shop.noise * error * noise
 
 
 def _top(score: Floats, positions: int) -> Integers:
     """Shape (Q, K): the places of the best items of each pool, the best first."""
     return np.argsort(-score, axis=1)[:, :positions]
-
-
-def _listed(values: Integers) -> pa.ListArray:
-    ends = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
-    return pa.ListArray.from_arrays(ends, values.ravel())
-
-
-def _stream(seed: int, *purpose: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))

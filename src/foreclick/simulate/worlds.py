@@ -1,29 +1,29 @@
 """Click worlds: how users click on a list, with the exact value V(h) of any policy.
 
-A world has contexts 0 … C−1, in each of them items 0 … L−1, and K positions. Two kinds of worlds
-share everything but a few lines:
+A world has contexts 0 … C−1, in each of them items 0 … L−1, and K positions. The user reads
+downwards. At position k the user clicks with probability α_k x_k (attraction of the item there,
+examination of the position), and then goes on or leaves:
 
-- *slots on their own*: a click does not depend on the clicks above it (`PBM`, `DCTR`,
-  `ItemPosition`, `ListSpecific`);
-- *users who read downwards*: at each position the user clicks or not, then goes on or stops
-  (`Cascade`, `DCM`, `DBN`). These differ only in how likely it is to go on.
+    E_1 = 1,    c_k = α_k x_k,    P(click at k) = E_k c_k,
+    E_{k+1} = E_k (c_k · on_click_k + (1 − c_k) · on_skip_k).
+
+In `PBM`, `DCTR`, `ItemPosition` and `ListSpecific` all users go on, so that a click does not depend
+on the clicks above it; in `Cascade`, `DCM` and `DBN` it does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from foreclick.engines.base import GOLDEN, mixed
-from foreclick.errors import SimulationError
-from foreclick.policies import PolicyLike
-from foreclick.simulate.truth import value_of
-
-if TYPE_CHECKING:
-    from foreclick.metrics import Metric
+from foreclick.errors import MetricError, PolicyError, SimulationError
+from foreclick.metrics import CLICKS, Metric
+from foreclick.policies import NO_ITEM, LogView, PolicyLike, as_policy
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -32,7 +32,34 @@ Booleans = NDArray[np.bool_]
 EMPTY = -1
 """Marks a position of a list that shows nothing."""
 
-_TEN = 10
+NAMES = {"context": "query"}
+"""What columns of simulated logs and their candidates are called."""
+
+ITEMS_APART = 1000
+"""Item a of context x has the id 1000 x + a, so that no two contexts share an item."""
+
+
+def item_ids(contexts: Integers, items: Integers) -> NDArray[np.int64]:
+    """The ids under which items stand in logs and policies: 1000 · context + item.
+
+    Examples:
+        >>> item_ids(np.array([0, 3]), np.array([7, 7])).tolist()
+        [7, 3007]
+    """
+    ids: NDArray[np.int64] = np.asarray(contexts, dtype=np.int64) * ITEMS_APART + items
+    return ids
+
+
+def stream(seed: int, *purpose: int) -> np.random.Generator:
+    """Random numbers; each purpose has a stream of its own."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))
+
+
+def list_column(values: NDArray[Any], lists: Integers | None = None) -> pa.ListArray:
+    """Rows of a matrix as an Arrow column of lists, without slots that are `EMPTY` in `lists`."""
+    filled = np.ones(values.shape, np.bool_) if lists is None else lists != EMPTY
+    offsets = np.append(np.int32(0), np.cumsum(filled.sum(axis=1), dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, values.ravel() if filled.all() else values[filled])
 
 
 class Size(NamedTuple):
@@ -44,21 +71,56 @@ class Size(NamedTuple):
 
 
 class World:
-    """How lists are clicked.
-
-    A new world is a child of `_Slots` (say `_rates`) or of `_Readers` (say `_steps`).
-    """
+    """How lists are clicked. A new world is a child with `_steps`."""
 
     by_slot = True
     """Whether the expected click of a slot depends on its item and position alone."""
 
+    attraction: ArrayLike
+    positions: int
+    _probabilities: ClassVar[tuple[tuple[str, int], ...]] = (("attraction", 2),)  # with dimensions
+
+    def __post_init__(self) -> None:
+        for name, dimensions in self._probabilities:
+            values = np.array(getattr(self, name), dtype=np.float64)
+            if values.ndim != dimensions:
+                raise SimulationError(
+                    f"{name} of {type(self).__name__} has {values.ndim} dimensions and needs "
+                    f"{dimensions}; the order is context, item, position, as far as they apply."
+                )
+            wrong = values[~((values >= 0) & (values <= 1))]
+            if wrong.size:
+                raise SimulationError(
+                    f"{name} of {type(self).__name__} holds {wrong.size:,} numbers that are not "
+                    f"between 0 and 1, for example {wrong[0]}. Give probabilities."
+                )
+            values.flags.writeable = False  # a world is a value; nobody may change its truth
+            object.__setattr__(self, name, values)
+
     @property
     def size(self) -> Size:
         """C, L and K."""
-        return self._size()
+        contexts, items = np.shape(self.attraction)
+        return Size(contexts, items, self.positions)
 
-    def _size(self) -> Size:
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        """α, x, on_click and on_skip of every slot; each broadcasts to (n, K)."""
         raise NotImplementedError
+
+    def _at(self, table: ArrayLike, contexts: Integers, lists: Integers) -> Floats:
+        """table[context, item] of every slot; any number where it is empty."""
+        # One flat gather is several times faster than a gather by two indices.
+        flat = contexts[:, None].astype(np.int64) * self.size.items + lists
+        return np.take(np.asarray(table), flat, mode="wrap")
+
+    def _chances(
+        self, contexts: Integers, lists: Integers, effect: Floats | float
+    ) -> tuple[Floats, Any, Any]:
+        """c, on_click and on_skip of every slot, where attraction is multiplied by an effect."""
+        attraction, examination, on_click, on_skip = self._steps(contexts, lists)
+        attraction = np.where(lists == EMPTY, 0.0, attraction)
+        attraction = np.minimum(attraction * np.reshape(effect, (-1, 1)), 1.0)
+        return attraction * examination, on_click, on_skip
 
     def clicks(self, contexts: Integers, lists: Integers, effect: Floats | float = 1.0) -> Floats:
         """The exact click probability of every slot.
@@ -70,11 +132,13 @@ class World:
             effect: Shape (n,), or a number for all: multiplies the attraction (in `ItemPosition`
                 and `ListSpecific` the click rate); what exceeds 1 is cut to 1.
         """
-        raise NotImplementedError
+        chance, on_click, on_skip = self._chances(contexts, lists, effect)
+        return chance * _above(chance * on_click + (1 - chance) * on_skip)
 
     def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
         """The exact probability that a slot is clicked and none above it; as in `clicks`."""
-        raise NotImplementedError
+        chance, _, on_skip = self._chances(contexts, lists, 1.0)
+        return chance * _above((1 - chance) * on_skip)
 
     def sample(
         self,
@@ -84,13 +148,17 @@ class World:
         effect: Floats | float = 1.0,
     ) -> Booleans:
         """One user's clicks on each list; arguments and shape as in `clicks`."""
-        raise NotImplementedError
+        chance, on_click, on_skip = self._chances(contexts, lists, effect)
+        # One number u decides a position: [0, c) is a click, of which the first part goes on; the
+        # rest is a skip, of which the first part goes on.
+        u = rng.random(lists.shape)
+        clicked = u < chance
+        goes_on = u < np.where(clicked, chance * on_click, chance + (1 - chance) * on_skip)
+        clicked[:, 1:] &= np.logical_and.accumulate(goes_on[:, :-1], axis=1)
+        return clicked
 
     def value(
-        self,
-        policy: PolicyLike,
-        metric: str | Metric,
-        frequencies: ArrayLike | None = None,
+        self, policy: PolicyLike, metric: str | Metric, frequencies: ArrayLike | None = None
     ) -> float:
         """V(h) = Σ_x q(x) Σ_A h(A | x) Σ_k θ_k P(click on slot k of A | x), without sampling.
 
@@ -113,84 +181,63 @@ class World:
             >>> world.value({"context": [0], "items": [[1, 0]]}, "clicks@2")
             0.45
         """
-        return value_of(self, policy, metric, frequencies)
-
-
-def _probabilities(world: World, **dimensions: int) -> None:
-    """Take the named fields as arrays of probabilities, with so many dimensions."""
-    for name, wanted in dimensions.items():
-        found = np.array(getattr(world, name), dtype=np.float64)
-        if found.ndim != wanted:
-            raise SimulationError(
-                f"{name} of {type(world).__name__} has {found.ndim} dimensions and needs {wanted}; "
-                "the order is context, item, position, as far as they apply."
+        metric, policy = Metric(metric), as_policy(policy, NAMES)
+        if metric.source != CLICKS:
+            raise MetricError(f"metric {str(metric)!r}: simulated users click and do nothing else.")
+        count, items, depth = self.size
+        weights = context_shares(frequencies, count)
+        ids = item_ids(np.arange(count)[:, None], np.arange(items)).ravel()
+        view = LogView(pa.array(np.arange(count)), pa.array(ids), depth)
+        missing = np.flatnonzero((weights > 0) & ~policy.known(view))
+        if missing.size:
+            raise PolicyError(
+                f"the policy has no list for {missing.size:,} contexts that occur in the world, "
+                f"for example {missing[0]}. Add them, or give them frequency 0."
             )
-        wrong = found[~((found >= 0) & (found <= 1))]
-        if wrong.size:
-            raise SimulationError(
-                f"{name} of {type(world).__name__} holds {wrong.size:,} numbers that are not "
-                f"between 0 and 1, for example {wrong[0]}. Give probabilities."
+        if self.by_slot and not metric.first:
+            # A list that shows a single item at its position has all expected clicks there.
+            contexts, item, position, mass = policy.slot_rows(view)
+            shown = np.full((len(contexts), depth), NO_ITEM)
+            shown[np.arange(len(contexts)), position] = item
+        else:
+            contexts, shown, mass = policy.list_rows(view)
+        local = np.where(shown == NO_ITEM, EMPTY, shown - (contexts * items)[:, None])
+        unknown = (shown != NO_ITEM) & ((local < 0) | (local >= items)) & (mass > 0)[:, None]
+        if unknown.any():
+            row, k = np.argwhere(unknown)[0]
+            raise PolicyError(
+                f"the policy shows item {view.values[int(shown[row, k])]} in context "
+                f"{contexts[row]}, which the world does not have ({unknown.sum():,} such slots): "
+                f"item a of context x has the id {ITEMS_APART} x + a, with a from 0 to {items - 1}."
             )
-        found.flags.writeable = False  # a world is a value; nobody may change its truth
-        object.__setattr__(world, name, found)
+        some = mass > 0
+        clicks = self.first_clicks if metric.first else self.clicks
+        theta = np.zeros(depth)
+        theta[: metric.depth] = metric.theta[:depth]
+        worth = clicks(contexts[some], local[some]) @ theta
+        return float(np.sum(weights[contexts[some]] * mass[some] * worth))
 
 
-def _size_of(attraction: ArrayLike, positions: int) -> Size:
-    contexts, items = np.shape(attraction)
-    return Size(contexts, items, positions)
-
-
-def _at(table: Floats, contexts: Integers, lists: Integers) -> Floats:
-    """table[context, item] of every slot, 0 where it is empty."""
-    # One flat gather is several times faster than a gather by two indices.
-    flat = contexts[:, None].astype(np.int64) * table.shape[1] + lists
-    found: Floats = np.take(table, flat, mode="wrap")
-    found[lists == EMPTY] = 0.0
-    return found
+def context_shares(frequencies: ArrayLike | None, contexts: int) -> Floats:
+    """Shape (C,): how often each context occurs, as shares of all records."""
+    weights = np.ones(contexts) if frequencies is None else np.asarray(frequencies, np.float64)
+    if weights.shape != (contexts,) or not (weights >= 0).all() or not weights.sum() > 0:
+        raise SimulationError(
+            f"frequencies must be {contexts:,} numbers, one a context, at least 0 and not all 0."
+        )
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def _above(chances: Floats) -> Floats:
     """The product of the chances at all positions above, 1 at the first."""
-    found = np.ones_like(chances)
-    np.cumprod(chances[:, :-1], axis=1, out=found[:, 1:])
-    return found
-
-
-def _times(rates: Floats, effect: Floats | float) -> Floats:
-    """Probabilities under a multiplicative effect, and still probabilities."""
-    disturbed: Floats = np.minimum(rates * np.reshape(effect, (-1, 1)), 1.0)
-    return disturbed
-
-
-# --- slots on their own ---------------------------------------------------------------------------
-
-
-class _Slots(World):
-    """A slot is clicked by a coin of its own."""
-
-    def _rates(self, contexts: Integers, lists: Integers, effect: Floats | float) -> Floats:
-        """The click probability of every filled slot."""
-        raise NotImplementedError
-
-    def clicks(self, contexts: Integers, lists: Integers, effect: Floats | float = 1.0) -> Floats:
-        return np.where(lists == EMPTY, 0.0, self._rates(contexts, lists, effect))
-
-    def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
-        clicks = self.clicks(contexts, lists)
-        return clicks * _above(1 - clicks)
-
-    def sample(
-        self,
-        contexts: Integers,
-        lists: Integers,
-        rng: np.random.Generator,
-        effect: Floats | float = 1.0,
-    ) -> Booleans:
-        return rng.random(lists.shape) < self.clicks(contexts, lists, effect)
+    product = np.ones_like(chances)
+    np.cumprod(chances[:, :-1], axis=1, out=product[:, 1:])
+    return product
 
 
 @dataclass(frozen=True, eq=False)
-class DCTR(_Slots):
+class DCTR(World):
     """Document-based: P(click) = attraction[x, a], wherever the item stands.
 
     Args:
@@ -199,20 +246,14 @@ class DCTR(_Slots):
     """
 
     attraction: ArrayLike
-    positions: int = _TEN
+    positions: int = 10
 
-    def __post_init__(self) -> None:
-        _probabilities(self, attraction=2)
-
-    def _size(self) -> Size:
-        return _size_of(self.attraction, self.positions)
-
-    def _rates(self, contexts: Integers, lists: Integers, effect: Floats | float) -> Floats:
-        return _times(_at(np.asarray(self.attraction), contexts, lists), effect)
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        return self._at(self.attraction, contexts, lists), 1.0, 1.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class PBM(_Slots):
+class PBM(World):
     """Position-based: P(click) = attraction[x, a] · examination[k].
 
     Args:
@@ -222,21 +263,20 @@ class PBM(_Slots):
 
     attraction: ArrayLike
     examination: ArrayLike
+    _probabilities = (("attraction", 2), ("examination", 1))
 
-    def __post_init__(self) -> None:
-        _probabilities(self, attraction=2, examination=1)
+    @property
+    def positions(self) -> int:  # type: ignore[override]
+        """K."""
+        return np.size(self.examination)
 
-    def _size(self) -> Size:
-        return _size_of(self.attraction, np.size(self.examination))
-
-    def _rates(self, contexts: Integers, lists: Integers, effect: Floats | float) -> Floats:
-        attracted = _times(_at(np.asarray(self.attraction), contexts, lists), effect)
-        examined: Floats = np.asarray(self.examination)[: lists.shape[1]]
-        return attracted * examined
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        examined = np.asarray(self.examination)[: lists.shape[1]]
+        return self._at(self.attraction, contexts, lists), examined, 1.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class ItemPosition(_Slots):
+class ItemPosition(World):
     """The paper's item-position model: P(click) = table[x, a, k], any table.
 
     Args:
@@ -244,21 +284,20 @@ class ItemPosition(_Slots):
     """
 
     table: ArrayLike
+    _probabilities = (("table", 3),)
 
-    def __post_init__(self) -> None:
-        _probabilities(self, table=3)
-
-    def _size(self) -> Size:
+    @property
+    def size(self) -> Size:
+        """C, L and K."""
         return Size(*np.shape(self.table))
 
-    def _rates(self, contexts: Integers, lists: Integers, effect: Floats | float) -> Floats:
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
         positions = np.arange(lists.shape[1])
-        rates: Floats = np.asarray(self.table)[contexts[:, None], lists, positions]
-        return _times(rates, effect)
+        return np.asarray(self.table)[contexts[:, None], lists, positions], 1.0, 1.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class ListSpecific(_Slots):
+class ListSpecific(World):
     """No click model holds: each slot of each list has a click rate of its own.
 
     The rate is a hash of (seed, context, whole list, position), spread evenly over 0 … `highest`:
@@ -276,74 +315,27 @@ class ListSpecific(_Slots):
     highest: ArrayLike
     seed: int = 0
     by_slot = False
+    _probabilities = (("highest", 1),)
 
-    def __post_init__(self) -> None:
-        _probabilities(self, highest=1)
-
-    def _size(self) -> Size:
+    @property
+    def size(self) -> Size:
+        """C, L and K."""
         return Size(self.contexts, self.items, *np.shape(self.highest))
 
-    def _rates(self, contexts: Integers, lists: Integers, effect: Floats | float) -> Floats:
-        state = _mixed(np.full(len(lists), self.seed, dtype=np.uint64), contexts)
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        def hashed(state: NDArray[np.uint64], values: Integers) -> NDArray[np.uint64]:
+            return mixed(state * GOLDEN + values.astype(np.int64).astype(np.uint64))
+
+        state = hashed(np.full(len(lists), self.seed, dtype=np.uint64), contexts)
         for k in range(self.size.positions):  # a list that ends early is filled up with EMPTY
-            state = _mixed(state, lists[:, k] if k < lists.shape[1] else np.array([EMPTY]))
+            state = hashed(state, lists[:, k] if k < lists.shape[1] else np.array([EMPTY]))
         positions = np.arange(lists.shape[1])
-        bits = _mixed(state[:, None], positions[None, :]) >> np.uint64(11)
-        highest: Floats = np.asarray(self.highest)[positions]
-        return _times(bits * 2.0**-53 * highest, effect)
-
-
-def _mixed(state: NDArray[np.uint64], values: Integers) -> NDArray[np.uint64]:
-    """A 64-bit hash of `values` on top of `state`."""
-    return mixed(state * GOLDEN + values.astype(np.int64).astype(np.uint64))
-
-
-# --- users who read downwards ---------------------------------------------------------------------
-
-
-class _Readers(World):
-    """At each position the user clicks or not, and then goes on or leaves.
-
-    E_1 = 1, P(click at k) = E_k α_k, E_{k+1} = E_k (α_k · on_click_k + (1 − α_k) · on_skip_k).
-    """
-
-    by_slot = False
-
-    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any]:
-        """α, and the chance to go on after a click and after none; each broadcasts to (n, K)."""
-        raise NotImplementedError
-
-    def clicks(self, contexts: Integers, lists: Integers, effect: Floats | float = 1.0) -> Floats:
-        attraction, on_click, on_skip = self._steps(contexts, lists)
-        attraction = _times(attraction, effect)
-        return attraction * _above(attraction * on_click + (1 - attraction) * on_skip)
-
-    def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
-        attraction, _, on_skip = self._steps(contexts, lists)
-        return attraction * _above((1 - attraction) * on_skip)
-
-    def sample(
-        self,
-        contexts: Integers,
-        lists: Integers,
-        rng: np.random.Generator,
-        effect: Floats | float = 1.0,
-    ) -> Booleans:
-        attraction, on_click, on_skip = self._steps(contexts, lists)
-        attraction = _times(attraction, effect)
-        # One number u decides a position: [0, α) is a click, of which the first part goes on; the
-        # rest is a skip, of which the first part goes on.
-        u = rng.random(lists.shape)
-        clicked = u < attraction
-        goes_on = u < np.where(
-            clicked, attraction * on_click, attraction + (1 - attraction) * on_skip
-        )
-        clicked[:, 1:] &= np.logical_and.accumulate(goes_on[:, :-1], axis=1)
-        return clicked
+        bits = hashed(state[:, None], positions[None, :]) >> np.uint64(11)
+        return bits * 2.0**-53 * np.asarray(self.highest)[positions], 1.0, 1.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Cascade(_Readers):
+class Cascade(World):
     """The user reads downwards and stops at the first click.
 
     Args:
@@ -352,20 +344,15 @@ class Cascade(_Readers):
     """
 
     attraction: ArrayLike
-    positions: int = _TEN
+    positions: int = 10
+    by_slot = False
 
-    def __post_init__(self) -> None:
-        _probabilities(self, attraction=2)
-
-    def _size(self) -> Size:
-        return _size_of(self.attraction, self.positions)
-
-    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any]:
-        return _at(np.asarray(self.attraction), contexts, lists), 0.0, 1.0
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        return self._at(self.attraction, contexts, lists), 1.0, 0.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class DCM(_Readers):
+class DCM(World):
     """Dependent click model: after a click at position k the user goes on with probability λ_k.
 
     Args:
@@ -375,20 +362,21 @@ class DCM(_Readers):
 
     attraction: ArrayLike
     continuation: ArrayLike
+    by_slot = False
+    _probabilities = (("attraction", 2), ("continuation", 1))
 
-    def __post_init__(self) -> None:
-        _probabilities(self, attraction=2, continuation=1)
+    @property
+    def positions(self) -> int:  # type: ignore[override]
+        """K."""
+        return np.size(self.continuation)
 
-    def _size(self) -> Size:
-        return _size_of(self.attraction, np.size(self.continuation))
-
-    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any]:
-        after_click = np.asarray(self.continuation)[: lists.shape[1]]
-        return _at(np.asarray(self.attraction), contexts, lists), after_click, 1.0
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        on_click = np.asarray(self.continuation)[: lists.shape[1]]
+        return self._at(self.attraction, contexts, lists), 1.0, on_click, 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class DBN(_Readers):
+class DBN(World):
     """Dynamic Bayesian network: a click satisfies or not; the unsatisfied go on with probability γ.
 
     Args:
@@ -401,20 +389,19 @@ class DBN(_Readers):
     attraction: ArrayLike
     satisfaction: ArrayLike
     continuation: float
-    positions: int = _TEN
+    positions: int = 10
+    by_slot = False
+    _probabilities = (("attraction", 2), ("satisfaction", 2), ("continuation", 0))
 
     def __post_init__(self) -> None:
-        _probabilities(self, attraction=2, satisfaction=2, continuation=0)
+        super().__post_init__()
         if np.shape(self.attraction) != np.shape(self.satisfaction):
             raise SimulationError(
                 f"attraction has shape {np.shape(self.attraction)} and satisfaction "
                 f"{np.shape(self.satisfaction)}; both are by context and item."
             )
 
-    def _size(self) -> Size:
-        return _size_of(self.attraction, self.positions)
-
-    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any]:
-        satisfied = _at(np.asarray(self.satisfaction), contexts, lists)
-        attraction = _at(np.asarray(self.attraction), contexts, lists)
-        return attraction, (1 - satisfied) * self.continuation, self.continuation
+    def _steps(self, contexts: Integers, lists: Integers) -> tuple[Floats, Any, Any, Any]:
+        satisfied = self._at(self.satisfaction, contexts, lists)
+        on_click = (1 - satisfied) * self.continuation
+        return self._at(self.attraction, contexts, lists), 1.0, on_click, self.continuation

@@ -1,0 +1,363 @@
+"""Logs drawn from a world and a production ranker, in memory or streamed to Parquet; presets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
+
+from foreclick.engines import local_path, whole_directory, whole_file
+from foreclick.errors import SimulationError
+from foreclick.metrics import Metric
+from foreclick.policies import Lists, PolicyLike, Ranking
+from foreclick.progress import working
+from foreclick.simulate.production import DayLists, Drifting, Production
+from foreclick.simulate.worlds import (
+    DBN,
+    EMPTY,
+    ITEMS_APART,
+    PBM,
+    Floats,
+    World,
+    context_shares,
+    item_ids,
+    list_column,
+    stream,
+)
+
+BATCH = 250_000
+"""Records that are drawn at once. Part of what a seed means: another size is another log."""
+
+SCHEMA = pa.schema(
+    {
+        "query": pa.int32(),
+        "day": pa.int32(),
+        "user": pa.int32(),
+        "items": pa.list_(pa.int32()),
+        "clicks": pa.list_(pa.int8()),
+    }
+)
+"""The columns of a simulated log."""
+
+_LARGEST = int(np.iinfo(np.int32).max)
+_TOLERANCE = 1e-6  # as for the probabilities of a policy
+_DAYS, _SHOCKS, _USERS, _RECORDS, _CANDIDATE = range(5)  # purposes of random numbers
+
+_RANKER_ERROR = 0.3
+"""The spread of a candidate's errors, of the logarithm of how attractive an item is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A world, the production ranker that showed its lists, and what disturbs the clicks.
+
+    Args:
+        world: how lists are clicked.
+        production: what is shown on each day.
+        records: how many records a log has, unless it is said where one is drawn.
+        frequencies: Shape (C,): how often each context occurs; evenly by default.
+        shock_sd: the spread of the shocks that multiply attraction, one by context and day. They
+            are log-normal with mean 1; their logarithm is a stationary AR(1) over days.
+        shock_persistence: its correlation with the day before.
+        user_sd: the spread of each user's own effect on attraction, log-normal with mean 1.
+        records_per_user: how many records a user has, on average.
+
+    Examples:
+        >>> from foreclick.simulate import PBM, Stationary
+        >>> world = PBM(attraction=[[0.5, 0.2]], examination=[1.0, 0.5])
+        >>> shown = Stationary([0, 0], [[0, 1], [1, 0]], [0.9, 0.1], days=2)
+        >>> simulation = Simulation(world, shown, records=1000)
+        >>> simulation.value({"context": [0], "items": [[1, 0]]}, "clicks@1")
+        0.2
+        >>> simulation.sample(seed=1).column_names
+        ['query', 'day', 'user', 'items', 'clicks']
+    """
+
+    world: World
+    production: Production
+    records: int
+    frequencies: ArrayLike | None = None
+    shock_sd: float = 0.0
+    shock_persistence: float = 0.0
+    user_sd: float = 0.0
+    records_per_user: float = 30.0
+
+    def __post_init__(self) -> None:
+        contexts, items, _ = self.world.size
+        if items > ITEMS_APART or contexts * ITEMS_APART > _LARGEST:
+            raise SimulationError(
+                f"{contexts:,} contexts of {items:,} items do not fit a log's 32-bit ids: at most "
+                f"{_LARGEST // ITEMS_APART:,} contexts of {ITEMS_APART:,} items."
+            )
+        spreads = (self.shock_sd, self.user_sd)
+        if min(spreads) < 0 or abs(self.shock_persistence) > 1 or not self.records_per_user > 0:
+            raise SimulationError(
+                f"shock_sd={self.shock_sd}, user_sd={self.user_sd}, shock_persistence="
+                f"{self.shock_persistence}, records_per_user={self.records_per_user}: spreads are "
+                "at least 0, persistence is from -1 to 1, and users have records."
+            )
+        object.__setattr__(self, "frequencies", context_shares(self.frequencies, contexts))
+
+    def value(self, policy: PolicyLike, metric: str | Metric) -> float:
+        """V(h) without shocks and user effects, contexts weighed by frequency (`World.value`)."""
+        return self.world.value(policy, metric, self.frequencies)
+
+    def logging(self, day: int | None = None) -> Lists:
+        """The production ranker as a policy: of one day, or of all days together."""
+        days = range(1, self.production.days + 1) if day is None else [day]
+        each = zip(*(self.production.on(d) for d in days), strict=True)
+        contexts, lists, mass = map(np.concatenate, each)
+        items = list_column(item_ids(contexts[:, None], lists), lists)
+        table = {"query": contexts, "items": items, "probability": mass / len(days)}
+        return Lists(pa.table(table), "query")
+
+    def candidate(self, seed: int = 0) -> Ranking:
+        """A ranking such as a new ranker would give: production's list, better items one up.
+
+        It starts with the most frequent list of the last day. From the top down, an item changes
+        places with the one above it if it seems more attractive, which is judged with some error.
+
+        Args:
+            seed: of the ranker's errors.
+        """
+        shown = self.production.on(self.production.days)
+        by_mass = np.lexsort((-shown.probabilities, shown.contexts))
+        contexts, first = np.unique(shown.contexts[by_mass], return_index=True)
+        lists = shown.lists[by_mass[first]].copy()
+        alone = np.repeat(contexts, lists.shape[1])
+        appeal = self.world.clicks(alone, lists.reshape(-1, 1)).reshape(lists.shape)
+        noise = stream(seed, _CANDIDATE).normal(0, _RANKER_ERROR, lists.shape)
+        appeal = np.where(lists == EMPTY, -np.inf, appeal * np.exp(noise))
+        for above in range(lists.shape[1] - 1):
+            rows = np.flatnonzero(appeal[:, above + 1] > appeal[:, above])[:, None]
+            for array in (lists, appeal):
+                array[rows, [above, above + 1]] = array[rows, [above + 1, above]]
+        items = list_column(item_ids(contexts[:, None], lists), lists)
+        return Ranking(pa.table({"query": contexts, "items": items}), "query")
+
+    def sample(self, records: int | None = None, seed: int = 0) -> pa.Table:
+        """A log in memory, for ``read_log(…, context="query", period="day", unit="user")``.
+
+        Args:
+            records: how many; by default those of the simulation.
+            seed: the same seed gives the same log, another one another.
+        """
+        batches = [batch for _, batch in self._batches(records, seed)]
+        return pa.Table.from_batches(batches, schema=SCHEMA)
+
+    def write_parquet(
+        self, path: str | os.PathLike[str], records: int | None = None, seed: int = 0
+    ) -> None:
+        """Stream a log to Parquet: the rows of `sample`, in memory that does not grow with them.
+
+        Args:
+            path: a file that ends in `.parquet`, or a directory for one file a day
+                (`day-01.parquet`, …). It is there completely or not at all.
+            records: how many; by default those of the simulation.
+            seed: the same seed gives the same log, another one another.
+        """
+        target = local_path(path)
+        single = target.suffix == ".parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        others = [] if single else sorted(target.glob("*.parquet"))
+        if others:  # they would be read as part of this log
+            raise SimulationError(
+                f"{target} already holds {len(others):,} Parquet files, for example "
+                f"{others[0].name}. Name a directory without any, or remove them."
+            )
+        digits = len(str(self.production.days))
+        total = self.records if records is None else records
+        complete = whole_file if single else whole_directory
+        with working() as report, complete(target) as partial, ExitStack() as files:
+            writer, file, done = None, None, 0
+            for day, batch in self._batches(records, seed):
+                name = partial if single else partial / f"day-{day:0{digits}}.parquet"
+                if writer is None or name != file:
+                    files.close()
+                    writer = files.enter_context(pq.ParquetWriter(name, SCHEMA, compression="zstd"))
+                    file = name
+                writer.write_batch(batch)
+                done += batch.num_rows
+                report(f"Drawing {total:,} records", done / total)
+
+    def shocks(self, seed: int) -> Floats:
+        """Shape (C, days): what multiplies attraction; mean 1 in every context and on every day."""
+        rho, size = self.shock_persistence, (self.world.size.contexts, self.production.days)
+        z = stream(seed, _SHOCKS).standard_normal(size)
+        for day in range(1, size[1]):
+            z[:, day] = rho * z[:, day - 1] + np.sqrt(1 - rho**2) * z[:, day]
+        return _mean_one(z, self.shock_sd)
+
+    def _batches(self, records: int | None, seed: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The log, day by day: the day, and some of its records."""
+        total = self.records if records is None else records
+        if total < 1:
+            raise SimulationError(f"records={total}: a log has at least one record.")
+        users = max(1, round(total / self.records_per_user))
+        user_effects = _mean_one(stream(seed, _USERS).standard_normal(users), self.user_sd)
+        shocks, frequencies = self.shocks(seed), np.asarray(self.frequencies)
+        even = np.full(self.production.days, 1 / self.production.days)
+        per_day = stream(seed, _DAYS).multinomial(total, even)
+        for day, count in enumerate(per_day.tolist(), start=1):
+            shown = self.production.on(day)
+            self._check(day, shown)
+            ids = item_ids(shown.contexts[:, None], shown.lists).astype(np.int32)
+            chances = frequencies[shown.contexts] * shown.probabilities
+            chances /= chances.sum()
+            for number, start in enumerate(range(0, count, BATCH)):
+                size, rng = min(BATCH, count - start), stream(seed, _RECORDS, day, number)
+                rows = np.repeat(np.arange(len(chances)), rng.multinomial(size, chances))
+                rng.shuffle(rows)  # a log comes in the order of time, not of queries
+                contexts, lists = shown.contexts[rows], shown.lists[rows]
+                user = rng.integers(users, size=size)
+                effect = shocks[contexts, day - 1] * user_effects[user]
+                clicks = self.world.sample(contexts, lists, rng, effect)
+                columns = [
+                    pa.array(contexts.astype(np.int32)),
+                    pa.array(np.full(size, day, dtype=np.int32)),
+                    pa.array(user.astype(np.int32)),
+                    list_column(ids[rows], lists),
+                    list_column(clicks.view(np.int8), lists),
+                ]
+                yield day, pa.record_batch(columns, schema=SCHEMA)
+
+    def _check(self, day: int, shown: DayLists) -> None:
+        """Refuse lists that are no policy for this world.
+
+        They would read another item's numbers, or stand at another position in the log.
+        """
+        (contexts, items, positions), lists = self.world.size, shown.lists
+        wrong = (shown.contexts < 0) | (shown.contexts >= contexts) | (lists.shape[1] > positions)
+        wrong |= ((lists < EMPTY) | (lists >= items)).any(axis=1)
+        wrong |= ((lists[:, :-1] == EMPTY) & (lists[:, 1:] != EMPTY)).any(axis=1)
+        rows = np.flatnonzero(wrong)
+        if rows.size:
+            raise SimulationError(
+                f"production shows {lists[rows[0]].tolist()} in context {shown.contexts[rows[0]]} "
+                f"({rows.size:,} such lists), but the world has contexts 0 to {contexts - 1}, "
+                f"items 0 to {items - 1}, and lists of up to {positions}, with -1 only after the "
+                "last item."
+            )
+        mass = np.bincount(shown.contexts, shown.probabilities, minlength=contexts)
+        off = np.flatnonzero((np.abs(mass - 1) > _TOLERANCE) & (np.asarray(self.frequencies) > 0))
+        if off.size:
+            raise SimulationError(
+                f"the probabilities of the lists shown in context {off[0]} on day {day} sum to "
+                f"{mass[off[0]]:.6g} ({off.size:,} such contexts). In every context that occurs "
+                "they must sum to 1."
+            )
+
+
+def _mean_one(z: Floats, sd: float) -> Floats:
+    """Log-normal numbers with mean 1 and the given standard deviation, from standard normals."""
+    log_variance = np.log1p(sd**2)
+    effects: Floats = np.exp(np.sqrt(log_variance) * z - log_variance / 2)
+    return effects
+
+
+# --- simulations by name --------------------------------------------------------------------------
+
+POOL, POSITIONS = 40, 10
+_WORLD = 100  # the stream of a preset's world: none that production or a log uses
+
+PERSISTENCE = 0.6
+"""Of shocks by query and day: how much of a day's is left on the next."""
+
+FALL = 0.74
+"""The exponent of the queries' frequencies: the paper's most frequent query has 455k records, its
+100th 15k and its 1,000th 3k, and 9 million records over 1,000 queries then have about these too."""
+
+
+def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
+    """A search log searched to resemble the one of the paper, as far as the paper tells.
+
+    Clicks are those of a `DBN` (continuation .66, satisfaction U(.5, .95)); attractions are
+    .01 + .6 · Beta(.30, .78), and 85 % of queries have one navigational item at U(.6, .9), which is
+    first on day 1. The ranker drifts over 27 days as `Drifting` describes. Shocks by query and day
+    have a spread of 10 % and a persistence of .6.
+
+    Queries are numbered by falling frequency, so the paper's "100 most frequent queries" are
+    ``where="query < 100"``. With the default size they have the paper's number of records; more
+    records make every query larger.
+
+    Args:
+        records: how many records a log has.
+        queries: how many queries; the 1,000 most frequent ones in the paper.
+        seed: another seed is another world with another history.
+
+    Examples:
+        >>> simulation = yandex_like(records=1000, queries=20)
+        >>> simulation.sample().num_rows
+        1000
+    """
+    world = preset_dbn(*attractions(queries, seed))
+    return _preset(world, Drifting(queries, POOL, POSITIONS, seed), records)
+
+
+def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
+    """The ranker and the attractions of `yandex_like`, clicked as a `PBM` with examination 1/k.
+
+    How it is clicked was not searched: a world in which the models `ip` and `pbm` hold exactly.
+
+    Args:
+        records: how many records a log has.
+        queries: how many queries.
+        seed: another seed is another world with another history.
+    """
+    world = PBM(attractions(queries, seed)[0], examination=1 / np.arange(1, POSITIONS + 1))
+    return _preset(world, Drifting(queries, POOL, POSITIONS, seed), records)
+
+
+def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
+    """One query like the paper's example: 3,553 records, about 63 lists and 53 items.
+
+    The click world is that of `yandex_like`, with a larger pool; few variants a day, with
+    items from anywhere in it, give about the paper's number of lists and items.
+
+    Args:
+        records: how many records a log has.
+        seed: another seed is another query.
+    """
+    pool = 70
+    few = Drifting(1, pool, POSITIONS, seed, variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0)
+    return _preset(preset_dbn(*attractions(1, seed, pool)), few, records)
+
+
+PRESETS: dict[str, Callable[..., Simulation]] = {
+    "yandex-like": yandex_like,
+    "pbm-drift": pbm_drift,
+    "illustrative-query": illustrative_query,
+}
+"""By the name that the command line gives them."""
+
+
+def attractions(queries: int, seed: int, pool: int = POOL) -> tuple[Floats, np.random.Generator]:
+    """Attractions in the order in which the ranker shows items on day 1, and the stream they use.
+
+    The ranker knows attraction up to some noise; the navigational item it knows for sure.
+    """
+    rng = stream(seed, _WORLD)
+    attraction = 0.01 + 0.6 * rng.beta(0.30, 0.78, (queries, pool))
+    score = attraction + 0.1 * rng.standard_normal(attraction.shape)
+    attraction = np.take_along_axis(attraction, np.argsort(-score, axis=1), axis=1)
+    navigational = rng.random(queries) < 0.85
+    attraction[navigational, 0] = rng.uniform(0.6, 0.9, navigational.sum())
+    return attraction, rng
+
+
+def preset_dbn(attraction: Floats, rng: np.random.Generator) -> DBN:
+    """How `yandex_like` is clicked."""
+    satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
+    return DBN(attraction, satisfaction, continuation=0.66, positions=POSITIONS)
+
+
+def _preset(world: World, production: Drifting, records: int) -> Simulation:
+    """The world under a drifting ranker, with Zipf-like frequencies and day shocks."""
+    frequencies = np.arange(1, production.contexts + 1) ** -FALL
+    return Simulation(world, production, records, frequencies, 0.10, PERSISTENCE)
