@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from tests import servers
 from tests.engines import elsewhere
+from tests.tries import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,6 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "truth" in item.path.parent.parts:
             item.add_marker("truth")
+        if item.get_closest_marker("long") and not LONG:
+            item.add_marker(pytest.mark.skip("it runs in `make test-long`"))
         group = _group_of(item)
         if group and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(group))
@@ -81,7 +84,7 @@ def _group_of(item: pytest.Item) -> str | None:
     return f"{item.path}::{item.cls.__name__}" if "class" in shared and item.cls else None
 
 
-EVERY_ENGINE = {"engines", "events", "logs", "tallies", "test_fixtures.py", "test_serving.py"}
+EVERY_ENGINE = {"engines", "events", "logs", "tallies", "test_serving.py"}
 """The rooms and files whose tests of `engine` run on all of them."""
 
 ENGINES = [
@@ -113,8 +116,13 @@ def opened() -> Callable[[str], Load]:
 
 
 @pytest.fixture(scope="session")
-def spark_session() -> Iterator[SparkSession]:
-    """The tests' Spark session, `local[2]`."""
+def spark_session(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """The tests' Spark session, `local[2]`; one for all workers, where tests are grouped."""
+    if getattr(pytestconfig.option, "loadgroup", False):  # of a worker of pytest-xdist
+        # pytest 9.2 deals a group to all workers (pytest-xdist issue 1386).
+        (tmp_path_factory.getbasetemp().parent / "spark").touch(exist_ok=False)
     with contextlib.ExitStack() as stack:
         with _skip_where_missing():
             session = stack.enter_context(servers.spark())

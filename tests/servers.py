@@ -27,6 +27,7 @@ import pyarrow as pa
 from benchmarks.spark_cluster import free_port
 
 from foreclick import engines
+from tests.tries import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,6 +176,9 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
+        # Few rows: to compile a statement takes longer than to interpret it.
+        "spark.sql.codegen.wholeStage": str(LONG).lower(),
+        "spark.sql.codegen.factoryMode": "FALLBACK" if LONG else "NO_CODEGEN",
         "spark.ui.enabled": "false",
         # For clients of Spark Connect, in the same JVM.
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",

@@ -38,6 +38,7 @@ class _Quickly(wasmtime.Config):
         super().__init__()
         wasmtime._ffi.wasmtime_config_strategy_set(self.ptr(), _WINCH)
         self.wasm_threads = True
+        self.cache = True  # what was compiled once is read from the cache of this user
 
 
 zetasql.core.wasm_client.Config = _Quickly

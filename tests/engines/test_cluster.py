@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("java") is None, reason="no java")
 def test_answers_are_the_same_on_a_cluster_whose_worker_dies():
     """In a process of its own: this one's JVM, if there is one, belongs to another session."""

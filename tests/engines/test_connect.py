@@ -13,11 +13,7 @@ from tests.tries import LONG
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize(
-    "log",
-    [log for log in LOGS if log.name == "everything" or (LONG and log.name == "times")],
-    ids=str,
-)
+@pytest.mark.parametrize("log", [log for log in LOGS if LONG or log.name == "all roles"], ids=str)
 def test_the_tally_is_the_same_to_the_last_bit(spark_client, log):
     there = fc.tally(fc.read_log(spark_client.createDataFrame(log.table), **log.roles))
     here = fc.tally(fc.read_log(log.table, **log.roles))

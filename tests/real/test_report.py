@@ -26,7 +26,9 @@ def logs():
         return look.real_logs(DATA)
 
 
-@pytest.mark.parametrize("name", ["pyclick_wscd", "naver_clara2"])
+@pytest.mark.parametrize(
+    "name", ["pyclick_wscd", pytest.param("naver_clara2", marks=pytest.mark.long)]
+)
 def test_the_numbers_of_a_report_are_the_librarys(logs, name):
     log, candidate = logs[name], look.ranked(logs[name])
     report = fc.report(log, candidate, missing="production")
