@@ -142,7 +142,8 @@ def sample_size(variance: float, effect: float, margin: float) -> float:
         >>> round(sample_size(0.25 + 0.25, 0.02, margins(0.95, 0.8)))  # of each half of an A/B test
         9811
     """
-    return variance * (margin / effect) ** 2 if effect else math.inf
+    root = math.sqrt(variance) * margin / effect if effect else math.inf
+    return root * root  # a power would raise where this is infinite
 
 
 # --- intervals ------------------------------------------------------------------------------------

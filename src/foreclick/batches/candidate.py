@@ -185,13 +185,12 @@ class Candidate:
         return int(self._known.sum())
 
     @property
-    def familiar(self) -> bool | None:
-        """Whether it shows an item that the batch has shown anywhere; None if it shows nothing."""
+    def strange_items(self) -> set[Any] | None:
+        """The items that it shows, if the log shows none of them in the same context."""
         pairs = self.lists.pairs.ravel() if self.policy.complete else self.slots.pair
         if np.any((pairs >= 0) & (pairs < self.batch.pair_count)):
-            return True
-        items = self.coding.items_of(pairs[pairs != EMPTY])
-        return bool(np.any(items < len(self.batch.items))) if len(items) else None
+            return None
+        return set(self.coding.values(self.coding.items_of(pairs[pairs != EMPTY])).tolist())
 
     @cached_property
     def lists(self) -> CodedLists:

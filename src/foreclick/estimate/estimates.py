@@ -494,8 +494,9 @@ class Estimates(Covariance):
                     f"{examples(ours)}, the candidate {examples(theirs)}. Write them alike; '7', "
                     "'07' and '7 ' are different texts."
                 )
-            if self._found.unfamiliar.get(c):
-                ours, theirs = self._found.unfamiliar[c], self.question.candidates[c].first_items()
+            items, shown = self._found.strange[c] or ((), ())
+            if shown and items.isdisjoint(shown):
+                ours, theirs = (sorted(each)[:3] for each in (items, shown))
                 mixed = isinstance(ours[0], str) != isinstance(theirs[0], str)
                 raise PolicyError(
                     f"the candidate shows no item of the log: the log has {examples(ours)}, the "

@@ -125,14 +125,14 @@ class BatchResult:
         totals: sums over its contexts.
         shared: for each candidate, how many contexts it has in common with the batch.
         missing: contexts without an answer, by who has none: how many, and some of them.
-        unfamiliar: by candidate, some items of the log if it shows none of them; else nothing.
+        strange: by candidate, the log's items and its own; None if it shows one of the log's.
         details: what is seen of the first candidate, by target.
     """
 
     totals: Totals
     shared: Ints
     missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
-    unfamiliar: dict[int, list[Any]] = field(default_factory=dict)
+    strange: dict[int, tuple[set[Any], set[Any]] | None] = field(default_factory=dict)
     details: dict[Target, SupportDetail] = field(default_factory=dict)
 
     def note_missing(self, who: str, batch: Batch, known: Bools) -> None:
@@ -150,8 +150,10 @@ class BatchResult:
         for who, (count, some) in other.missing.items():
             before, first = self.missing.get(who, (0, []))
             self.missing[who] = before + count, (first + some)[:_EXAMPLES]
-        for c, items in other.unfamiliar.items():
-            self.unfamiliar[c] = self.unfamiliar.get(c, items) if items else []
+        for c, theirs in other.strange.items():
+            ours = self.strange[c]
+            both = ours and theirs and (ours[0] | theirs[0], ours[1] | theirs[1])
+            self.strange[c] = both or None
         for target, detail in other.details.items():
             self.details[target] = (
                 self.details[target] + detail if target in self.details else detail
@@ -211,10 +213,9 @@ class BatchWork:
             totals.merge(counted)
         for c in range(view.count):
             found.note_missing(f"candidate {c}", whole, view.members[c].known)
-            whole_lists = q.candidates[c].longest <= view.policies.depth
-            familiar = view.members[c].familiar if whole_lists else None
-            if familiar is not None:
-                found.unfamiliar[c] = [] if familiar else whole.items[:_EXAMPLES].to_pylist()
+            strange = view.members[c].strange_items
+            items = None if strange is None else (set(whole.items.to_pylist()), strange)
+            found.strange[c] = items
             if not known[:, c].all():
                 rows = whole.n * ~known[:, c][whole.row_context]
                 self._positions(totals, f"absent {c}", whole, self.strata.rows(whole), rows)

@@ -511,9 +511,10 @@ def _why_open(e: Evidence, min_effect: float) -> str:
             "decide if the change is what it seems."
         )
     furthest = max(abs(e.low or 0.0), abs((e.high or 0.0) + e.beyond))
-    share = math.ceil(1000 * furthest / production * _SOME_MORE) / 1000 if production else 1.0
-    if share >= 1:
+    share = furthest / production * _SOME_MORE if production else 1.0
+    if share > 0.999:
         return f"{changes}: too close to call. {_next_trial(e, min_effect)}"
+    share = math.ceil(1000 * share) / 1000
     return (
         f"{changes}: too close to call. Next: say which change matters; with min_effect={share:g} "
         "this is 'no difference'."
@@ -523,12 +524,12 @@ def _why_open(e: Evidence, min_effect: float) -> str:
 def _next_trial(e: Evidence, min_effect: float) -> str:
     """To show the candidate to so many users that a change is told; `explore` plans it."""
     effect = min_effect or _EFFECT
-    if e.varies is None or not e.production:
-        return "Next: show the candidate to some users; fc.explore says to how many."
     margin = inference.margins(e.confidence, _POWER)
-    lists = about(inference.sample_size(e.varies, effect * e.production, margin))
+    size = inference.sample_size(e.varies or 0.0, effect * (e.production or 0.0), margin)
+    if e.varies is None or math.isinf(size):
+        return "Next: show the candidate to some users; fc.explore says to how many."
     return (
-        f"Next: show the candidate in about {lists} lists, which tells a change of "
+        f"Next: show the candidate in about {about(size)} lists, which tells a change of "
         f"{format_value('share', effect)}; fc.explore plans it."
     )
 
