@@ -494,7 +494,7 @@ class Estimates(Covariance):
                     f"{examples(ours)}, the candidate {examples(theirs)}. Write them alike; '7', "
                     "'07' and '7 ' are different texts."
                 )
-            items, shown = self._found.strange[c] or ((), ())
+            items, shown = self._found.strange[c] or (set(), set())
             if shown and items.isdisjoint(shown):
                 ours, theirs = (sorted(each)[:3] for each in (items, shown))
                 mixed = isinstance(ours[0], str) != isinstance(theirs[0], str)
