@@ -496,7 +496,7 @@ class Estimates(Covariance):
                 )
             items, shown = self._found.strange[c] or (set(), set())
             if shown and items.isdisjoint(shown):
-                ours, theirs = (sorted(each)[:3] for each in (items, shown))
+                ours, theirs = sorted(items)[:3], self.question.candidates[c].first_items()
                 mixed = isinstance(ours[0], str) != isinstance(theirs[0], str)
                 raise PolicyError(
                     f"the candidate shows no item of the log: the log has {examples(ours)}, the "

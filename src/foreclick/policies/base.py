@@ -258,6 +258,12 @@ class Policy:
         values = self._arrow.table[CONTEXT].unique()
         return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
 
+    def first_items(self) -> list[Any]:
+        """Some items that the policy shows, as examples."""
+        rows = self._arrow
+        values = rows.table[rows.items[0]].unique().drop_null()
+        return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
+
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""
         found = np.zeros(len(view.contexts), dtype=np.bool_)
