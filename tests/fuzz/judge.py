@@ -198,10 +198,7 @@ def refused(case: Case) -> Iterator[type[Exception]]:
     if unknown or not logged & known or (case.pi is not None and logged - set(case.pi)):
         yield PolicyError
     items = {item for row in case.rows for item in row.items}
-    depth = max(len(measure.theta) for measure in case.measures)
-    if case.logging == "propensity" and case.propensity == "list":
-        depth = max(depth, 1 + max(len(row.items) for row in case.rows))
-    lists = [set(a[:depth]) for x in logged & known for a in case.candidate[x]]
+    lists = [set(a) for x in logged & known for a in case.candidate[x]]
     if any(lists) and not any(items & a for a in lists):
         yield PolicyError
     if case.kind == "Marginals" and {"list", "prefix"} & set(case.models):
