@@ -215,8 +215,8 @@ class BatchWork:
             found.note_missing(f"candidate {c}", whole, view.members[c].known)
             strange, longest = view.members[c].strange_items, q.candidates[c].longest
             if strange is not None and longest > view.policies.depth:  # of the whole lists
-                whole_lists = View.of(whole, [q.candidates[c]], longest, ())
-                strange = whole_lists.members[0].strange_items
+                depth = int(min(longest, 1000))
+                strange = View.of(whole, [q.candidates[c]], depth, ()).members[0].strange_items
             items = None if strange is None else (set(whole.items.to_pylist()), strange)
             found.strange[c] = items
             if not known[:, c].all():
