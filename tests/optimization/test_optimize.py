@@ -22,7 +22,7 @@ from foreclick.engines import hashed_here
 from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts, verb
-from foreclick.optimization.context import Solver
+from foreclick.optimization.choice import Solver
 from foreclick.optimization.counts import FoldedLog, dealt_at_random
 from foreclick.optimization.result import Optimized
 from foreclick.optimization.solvers import program
@@ -195,17 +195,14 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
 def test_records_are_dealt_as_chance_would():
     n = np.concatenate([np.full(2000, 10.0), np.full(2000, 1.0), [2.5]])
     seed = np.random.default_rng(0).integers(0, 2**28, len(n)).astype(np.uint64)
-    row, fold, share = dealt_at_random(n, seed, 4)
-    counts = np.zeros((len(n), 4))
+    row, fold, share = dealt_at_random(n, seed)
+    counts = np.zeros((len(n), 2))
     counts[row, fold] = share
     assert np.allclose(counts.sum(axis=1), n)
     assert np.all(counts >= 0)
-    for f in range(4):
-        assert abs(counts[:2000, f].mean() - 2.5) < 4 * math.sqrt(10 * 3 / 16 / 2000)
-        assert abs(counts[:2000, f].var() / (10 * 3 / 16) - 1) < 0.15
-        assert abs(counts[2000:4000, f].mean() - 0.25) < 4 * math.sqrt(3 / 16 / 2000)
-    # Folds are as independent as the parts of a whole can be.
-    assert abs(np.corrcoef(counts[:2000, 0], counts[:2000, 1])[0, 1] + 1 / 3) < 0.08
+    assert abs(counts[:2000, 0].mean() - 5) < 4 * math.sqrt(10 / 4 / 2000)
+    assert abs(counts[:2000, 0].var() / (10 / 4) - 1) < 0.15
+    assert abs(counts[2000:4000, 0].mean() - 0.5) < 4 * math.sqrt(1 / 4 / 2000)
 
 
 # --- what is asked besides ------------------------------------------------------------------------
@@ -292,7 +289,7 @@ def test_what_a_bound_tells_is_what_the_program_would(
     ]
     asked: dict[str, Any] = {"estimators": estimator, "metrics": METRIC, "judge": None}
     solved = Mock(side_effect=program)
-    monkeypatch.setattr("foreclick.optimization.context.program", solved)
+    monkeypatch.setattr("foreclick.optimization.choice.program", solved)
     calls, bounded = [], []
     for bound in (Solver._bound, lambda *_: math.inf):
         monkeypatch.setattr(Solver, "_bound", bound)
@@ -407,13 +404,13 @@ def test_it_is_the_same_on_every_engine(engine: Engine):
 def test_records_are_dealt_alike_on_every_engine(engine: Engine):
     table = log_table(some_records(13, records=40))
     here, there = (
-        split_in(fc.tally(fc.read_log(source)), 3) for source in (table, engine.load(table))
+        split_in(fc.tally(fc.read_log(source))) for source in (table, engine.load(table))
     )
     assert here == there
-    assert {context % 3 for context, *_ in here} == {0, 1, 2}
+    assert {context % 2 for context, *_ in here} == {0, 1}
 
 
-def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
+def split_in(tally: fc.Tally) -> list[tuple[Any, ...]]:
     """Context, items, clicks and records of all rows of a split log."""
     batches = batches_of(tally)
     schema = row_schema(batches.shape, tally.table.kinds)
@@ -421,7 +418,7 @@ def split_in(tally: fc.Tally, count: int) -> list[tuple[Any, ...]]:
     schema = schema.set(schema.get_field_index("n"), pa.field("n", pa.float64()))
     return [
         tuple(row.values())
-        for batch in FoldedLog(batches, count)
+        for batch in FoldedLog(batches, 2)
         for row in decode(batch, batches.shape, batches.codebook, schema).to_pylist()
     ]
 
@@ -433,7 +430,7 @@ def test_folds_do_not_depend_on_the_order_of_rows(roles: dict[str, Any]):
     users = [f"u{i}" for i in rng.integers(0, 40, len(records))]
     table = log_table(records, user=users, day=rng.integers(0, 5, len(records)).tolist())
     here, there = (
-        split_in(fc.tally(fc.read_log(rows, **roles)), 3)
+        split_in(fc.tally(fc.read_log(rows, **roles)))
         for rows in (table, table.take(rng.permutation(len(records))))
     )
     assert here == there
@@ -448,8 +445,8 @@ def test_a_split_log_has_the_records_of_the_log_each_in_one_fold_of_its_context(
     contexts = sorted({key[0] for key in whole})
     again: Counter[Any] = Counter()
     numbers = []
-    for context, *rest, n in split_in(tally, 3):
-        again[contexts[context // 3], *rest] += n
+    for context, *rest, n in split_in(tally):
+        again[contexts[context // 2], *rest] += n
         numbers.append(context)
     assert again == whole
     assert numbers == sorted(numbers)

@@ -10,7 +10,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.learn.prior import Prior, Theta
-from foreclick.optimization.rates import ItemCounts, LadderRates
+from foreclick.optimization.choice import LadderRates
 from tests.answers import close
 
 STEP = 1e-6
@@ -18,12 +18,12 @@ STEP = 1e-6
 DERIVATIVE = 0.15
 
 
-def some_counts(seed: int) -> ItemCounts:
+def some_counts(seed: int) -> tuple[np.ndarray, ...]:
     """Three contexts with four, three and five items at four positions."""
     rng = np.random.default_rng(seed)
     n = np.where(rng.random((12, 4)) < 0.6, rng.integers(0, 30, (12, 4)), 0).astype(np.float64)
     c = np.floor(n * rng.random((12, 4)))
-    return ItemCounts(np.repeat([0, 1, 2], [4, 3, 5]), n, c, np.array([50.0, 60.0, 70.0]))
+    return np.repeat([0, 1, 2], [4, 3, 5]), n, c, np.array([50.0, 60.0, 70.0])
 
 
 def ladder_of(s: float, a: float, t: float, p: tuple[float, ...]) -> LadderRates:
@@ -34,13 +34,13 @@ def ladder_of(s: float, a: float, t: float, p: tuple[float, ...]) -> LadderRates
     return LadderRates(fit, np.diag(nothing))
 
 
-def by_differences(ladder: LadderRates, counts: ItemCounts) -> np.ndarray:
+def by_differences(ladder: LadderRates, counts: tuple[np.ndarray, ...]) -> np.ndarray:
     """Shape (N, P, K): the derivative of every rate by β and by log p."""
     found = []
     for step in STEP * np.eye(len(ladder.covariance)):
         ends = [
             replace(ladder, fit=replace(ladder.fit, theta=ladder.fit.theta.moved(sign * step)))
-            .rates(counts)
+            .rates(*counts)
             .rate
             for sign in (1, -1)
         ]
@@ -56,28 +56,28 @@ def test_derivatives_are_those_of_the_rates(s: float, a: float, t: float):
     rng = np.random.default_rng(2)
     root = 0.3 * rng.normal(size=(7, 7))
     learnt = replace(ladder, covariance=root @ root.T)
-    slopes, rates = by_differences(ladder, counts), learnt.rates(counts)
+    slopes, rates = by_differences(ladder, counts), learnt.rates(*counts)
     variance = np.einsum("iak,ij,jak->ak", slopes, root @ root.T, slopes)
-    added = rates.variance - ladder.rates(counts).variance
+    added = rates.variance - ladder.rates(*counts).variance
     np.testing.assert_allclose(added, variance, atol=1e-3, rtol=DERIVATIVE)
-    h = rng.random(counts.n.shape)
+    h = rng.random(counts[1].shape)
     each = [float((h * slope).sum()) for slope in slopes]
-    gradient = rates.by_shared.of_items(h)
+    gradient = rates.gradient(h)
     assert np.linalg.norm(gradient - each) < DERIVATIVE * np.linalg.norm(each)
     assert learnt.se(gradient) == pytest.approx(float(np.linalg.norm(gradient @ root)))
 
 
 def test_an_item_that_never_moved_is_known_where_it_stood_and_nowhere_else():
     n = np.diag([400.0, 400.0, 400.0])
-    counts = ItemCounts(np.zeros(3, dtype=np.int64), n, 0.25 * n, np.array([400.0]))
+    counts = np.zeros(3, dtype=np.int64), n, 0.25 * n, np.array([400.0])
     # Items learn next to nothing from the prior.
     ladder = ladder_of(50.0, 0.01, 0.01, (1.0, 0.5, 0.3))
     covariance = np.diag([0.0] * 4 + [1.0] * 2)
     learnt = replace(ladder, covariance=covariance)
-    se = np.sqrt(learnt.rates(counts).variance - ladder.rates(counts).variance)
+    se = np.sqrt(learnt.rates(*counts).variance - ladder.rates(*counts).variance)
     at_home, away = np.diag(se), se[~np.eye(3, dtype=np.bool_)]
     assert at_home.max() < 1e-3
-    rate = ladder.rates(counts).rate[~np.eye(3, dtype=np.bool_)]
+    rate = ladder.rates(*counts).rate[~np.eye(3, dtype=np.bool_)]
     # The ratio of two p: of the first and another, or of two others.
     np.testing.assert_allclose(away / rate, [1, 1, 1, 2**0.5, 1, 2**0.5], rtol=2e-3)
 
@@ -85,8 +85,8 @@ def test_an_item_that_never_moved_is_known_where_it_stood_and_nowhere_else():
 def test_pessimism_lowers_rates_by_what_they_may_be_off():
     """One item at one position, by hand: three rungs, each with its own doubt."""
     ladder = ladder_of(4.0, 3.0, 2.0, (1.0,))
-    counts = ItemCounts(np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0]))
-    rate, off, step, _ = ladder.rates(counts)
+    counts = np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0])
+    rate, off, step, *_ = ladder.rates(*counts)
     n, c = 12 * 4 / 16, 6 * 4 / 16
     expected, level = math.exp(-1.0 + 0.4 - 0.2), 1.0
     for _ in range(6):

@@ -138,8 +138,8 @@ def optimized(
         judged: whether it has an honest value.
         changes: columns that are to be others.
     """
-    columns = ("contexts", "changed", "records", "gain")
-    found = Result(tuple(dict(zip(columns, row, strict=True)) for row in gains), columns)
+    count, changed = (sum(int(row[i]) for row in gains) for i in (0, 1))
+    each = [gain / contexts for contexts, _, _, gain in gains for _ in range(contexts)]
     interval = {"low": 0.52, "high": 0.58, "lift": 0.1, "lift_low": 0.06, "lift_high": 0.14}
     row: dict[str, Any] = {
         "metric": "clicks@3",
@@ -148,10 +148,10 @@ def optimized(
         "naive": 0.6,
         "production": 0.5,
         "covered": 0.9 if judged else None,
-        "contexts": sum(found["contexts"]),
-        "changed": sum(found["changed"]),
-        "kept": sum(found["contexts"]) - sum(found["changed"]),
-        "lists": 2 * sum(found["changed"]),
+        "contexts": count,
+        "changed": changed,
+        "kept": count - changed,
+        "lists": 2 * changed,
         "verdict": "better" if judged else None,
         **changes,
     }
@@ -160,6 +160,5 @@ def optimized(
         tuple(row),
         policy=fc.Lists({"context": ["q"], "items": [[1]], "probability": [1.0]}),
         evaluation=evaluation() if judged else None,
-        gains=found,
-        contexts=pa.table({"context": ["q"]}),  # which no chart reads
+        contexts=pa.table({"records": [1.0] * count, "sure": each, "production": [0.0] * count}),
     )

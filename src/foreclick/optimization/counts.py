@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -26,11 +27,11 @@ from foreclick.batches import (
     row_schema,
     sums,
 )
+from foreclick.batches.arrays import starts_of
 from foreclick.batches.batch import paired
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
 from foreclick.logs import N
-from foreclick.optimization.rates import ItemCounts
 from foreclick.policies import Policy
 from foreclick.tallies.base import FEW_PERIODS
 
@@ -41,12 +42,87 @@ SLOTS = 500_000  # Positions of lists that are worked on at a time
 _FINEST = 2.0**20  # rewards and propensities are hashed up to a millionth
 
 
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The counts of some contexts, fold by fold.
+
+    Sizes: F folds, X contexts, P pairs of a context and an item, K positions, M lists that differ
+    within the D positions that the metric counts.
+
+    Attributes:
+        contexts: (X,) values.
+        items: (P,) values: the item of each pair.
+        pair_context: Shape (P,): the context of each pair, rising.
+        n: Shape (F, P, K): how many records show the pair at the position.
+        c: Shape (F, P, K): their clicks there.
+        records: Shape (F, X).
+        lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
+        list_context: Shape (M,), rising.
+        list_n: Shape (F, M): how many records show the list.
+        list_c: Shape (F, M, D): their clicks; (F, 0, D) if lists are not to choose from.
+        offered: Shape (M,): which lists may be chosen; the others only tell of clicks.
+        rows: how many rows of the log these are.
+        first: the number of the first context among all contexts of the log.
+    """
+
+    contexts: pa.Array
+    items: pa.Array
+    pair_context: Ints
+    n: Floats
+    c: Floats
+    records: Floats
+    lists: Ints
+    list_context: Ints
+    list_n: Floats
+    list_c: Floats
+    offered: Bools
+    rows: int
+    first: int
+
+    @cached_property
+    def pair_starts(self) -> Ints:
+        """Shape (X + 1,): where the pairs of each context begin."""
+        return starts_of(self.pair_context, len(self.contexts))
+
+    @cached_property
+    def list_starts(self) -> Ints:
+        """Shape (X + 1,): where the lists of each context begin."""
+        return starts_of(self.list_context, len(self.contexts))
+
+    def without(self, fold: int) -> Counts:
+        """The counts of the records outside of a fold, without the axis of folds; or of `ALL`."""
+        used = np.arange(len(self.records)) != fold
+        names = ("n", "c", "records", "list_n", "list_c")
+        return replace(self, **{name: getattr(self, name)[used].sum(axis=0) for name in names})
+
+    def only(self, context: int) -> Counts:
+        """One of the contexts, after `without`; its pairs are numbered from 0."""
+        pairs, lists = (
+            slice(*starts[context : context + 2]) for starts in (self.pair_starts, self.list_starts)
+        )
+        shown = self.lists[lists]
+        return replace(
+            self,
+            contexts=self.contexts.slice(context, 1),
+            items=self.items[pairs],
+            pair_context=np.zeros(pairs.stop - pairs.start, np.int64),
+            n=self.n[pairs],
+            c=self.c[pairs],
+            records=self.records[context : context + 1],
+            lists=np.where(shown == EMPTY, EMPTY, shown - pairs.start),
+            list_context=np.zeros(len(shown), np.int64),
+            list_n=self.list_n[lists],
+            list_c=self.list_c[lists],
+            offered=self.offered[lists],
+        )
+
+
 class FoldedLog:
     """The records of a log in folds; iterated, every fold of a context is a context of its own.
 
     Args:
         batches: the log.
-        count: how many folds there are.
+        count: how many folds there are: 1 or 2.
 
     Attributes:
         by: what is never divided between folds: "period" if the log has enough of them, else
@@ -58,25 +134,11 @@ class FoldedLog:
     def __init__(self, batches: Batches, count: int) -> None:
         self.batches, self.count, self.codebook = batches, count, batches.codebook
         periods = self.codebook.periods
-        known = 0 if periods is None else len(periods) - periods.values.null_count
         self.by: str | None = None
         if count > 1:
             rest = "unit" if batches.shape.unit else "record"
-            self.by = "period" if known >= max(FEW_PERIODS, count) else rest
+            self.by = "period" if periods and periods.known >= FEW_PERIODS else rest
         self.rows = batches.rows * (count if self.by == "record" else 1)
-
-    def of(self, batch: Batch) -> tuple[Batch, Ints]:
-        """The batch, and the fold of each row; rows whose records are divided stand in it again.
-
-        Returns:
-            The batch, and the folds, shape (R,).
-        """
-        if self.by is None:
-            return batch, np.zeros(len(batch.n), dtype=np.int64)
-        if self.by != "record":  # one period after the other goes to the next fold
-            return batch, batch.clusters[self.by] % self.count  # type: ignore[index]
-        row, fold, n = dealt_at_random(batch.n, self.seeds(batch), self.count)
-        return batch.take(row, n), fold
 
     def seeds(self, batch: Batch) -> Ints:
         """Shape (R,): a hash of all keys of each row as text, the same on every machine."""
@@ -105,19 +167,26 @@ class FoldedLog:
             given: lists that are added to those of the log.
 
         Yields:
-            A batch; the fold of each row, shape (R,); which lists may be chosen, shape (L,): those
-            given, or all; and how many contexts the log has before the batch.
+            A batch, in which rows whose records are divided stand twice; the fold of each row,
+            shape (R,); which lists may be chosen, shape (L,): those given, or all; and how many
+            contexts the log has before the batch.
         """
         before = 0
         for whole in self.batches:
-            extended, offered = (whole, None) if given is None else with_lists(whole, given)
-            may = np.ones(len(whole.lists), dtype=np.bool_) if offered is None else offered
-            batch, fold = self.of(extended)
+            batch, offered = whole, np.ones(len(whole.lists), dtype=np.bool_)
+            if given is not None:
+                batch, offered = with_lists(whole, given)
+            fold: Ints = np.zeros(len(batch.n), dtype=np.int64)
+            if self.by == "record":
+                row, fold, n = dealt_at_random(batch.n, self.seeds(batch))
+                batch = batch.take(row, n)
+            elif self.by is not None:  # one period after the other goes to the next fold
+                fold = batch.clusters[self.by] % self.count  # type: ignore[index]
             starts = batch.context_lists
             for first, last in batch.portions(SLOTS):
                 rows = slice(*np.searchsorted(batch.row_context, [first, last]))
-                part = batch.between(first, last)
-                yield part, fold[rows], may[starts[first] : starts[last]], before + first
+                lists = slice(starts[first], starts[last])
+                yield batch.between(first, last), fold[rows], offered[lists], before + first
             before += whole.context_count
 
     def __iter__(self) -> Iterator[Batch]:
@@ -131,147 +200,93 @@ class FoldedLog:
                 stratum=np.zeros_like(split.stratum),
             )
 
+    def counts(
+        self, reward: str, depth: int, *, by_list: bool = False, given: Policy | None = None
+    ) -> Iterator[Counts]:
+        """The counts of the log, some contexts at a time.
+
+        Args:
+            reward: whose clicks are counted.
+            depth: D, how many positions the metric counts.
+            by_list: whether the clicks of lists are counted too.
+            given: lists to choose from, beside those of the log.
+        """
+        folds = self.count
+        for batch, fold, offered, first in self.portions(given):
+
+            def by_fold(of: Ints, group: Ints, values: Floats, count: int) -> Floats:
+                """Shape (F, count): the sums of values by fold and group."""
+                key = of.astype(np.int64) * count + group
+                return sums(key, values, folds * count).reshape(folds, count)
+
+            list_n = by_fold(fold, batch.row_list, batch.n, len(batch.lists))
+            n = np.stack([batch.by_slot(batch.slot, np.repeat(of, batch.depth)) for of in list_n])
+            # Lists that differ further down than the metric counts are one.
+            number = batch.prefix[:, depth - 1]
+            lists = np.flatnonzero(np.diff(number, prepend=-1))
+            entries = batch.rewards[reward]
+            clicks, click_fold = entries.value * batch.n[entries.row], fold[entries.row]
+            slots = batch.pair_count * batch.depth
+            c = by_fold(click_fold, batch.earned_slot(entries), clicks, slots + 1)[:, :slots]
+            list_c = np.zeros((folds, 0))
+            if by_list:
+                at = number[batch.row_list[entries.row]] * depth + entries.position
+                some = entries.position < depth
+                list_c = by_fold(click_fold[some], at[some], clicks[some], len(lists) * depth)
+            contexts = batch.context_count
+            yield Counts(
+                contexts=batch.contexts.take(pa.array(batch.context_value)),
+                items=batch.items.take(pa.array(batch.pair_item)),
+                pair_context=batch.pair_context,
+                n=n,
+                c=c.reshape(n.shape),
+                records=np.stack([sums(batch.list_context, of, contexts) for of in list_n]),
+                lists=batch.lists[lists, :depth],
+                list_context=batch.list_context[lists],
+                list_n=np.stack([sums(number, of, len(lists)) for of in list_n]),
+                list_c=list_c.reshape(folds, -1, depth),
+                offered=sums(number, offered, len(lists)) > 0,
+                rows=len(batch.n),
+                first=first,
+            )
+
 
 def fold_number(context: Ints, fold: Ints | int, count: int) -> Ints:
     """The name of a fold of a context, by the number of the context in the whole log."""
     return np.asarray(context * count + fold)
 
 
-def dealt_at_random(n: Floats, seed: Ints, folds: int) -> tuple[Ints, Ints, Floats]:
-    """Deal the n equal records of each row to folds, each to any of them alike.
+def dealt_at_random(n: Floats, seed: Ints) -> tuple[Ints, Ints, Floats]:
+    """Deal the n equal records of each row to two folds, each to either of them alike.
 
-    The counts are multinomial: fold by fold, a binomial share of what is left. What n has beyond a
-    whole number goes with one more record.
+    The first gets a binomial share. What n has beyond a whole number goes with one more record.
 
     Args:
         n: Shape (R,): records of each row.
         seed: Shape (R,): what decides, 64 bits without sign.
-        folds: how many there are.
 
     Returns:
         Row, fold and records of each share, in the order of rows.
     """
     from scipy import special  # noqa: PLC0415 - slow to import
 
-    def uniform(of: Ints, stream: int) -> Floats:
+    def uniform(stream: int) -> Floats:
         """A number between 0 and 1 for each seed, another one for each stream."""
         with np.errstate(over="ignore"):
-            z = mixed((of + np.uint64(HASHES) * np.uint64(stream + 1)) * GOLDEN)
+            z = mixed((seed + np.uint64(HASHES) * np.uint64(stream)) * GOLDEN)
         return (np.asarray(z >> np.uint64(11), dtype=np.float64) + 0.5) / 2.0**53
 
-    counts = np.zeros((len(n), folds))
-    left = np.floor(n)
-    for fold in range(folds - 1):
-        some = np.flatnonzero(left)
-        u, most, p = uniform(seed[some], fold), left[some], 1.0 / (folds - fold)
-        # The smallest count whose probability to be that, or less, is at least u.
-        share = np.clip(np.ceil(special.bdtrik(u, most, p)), 0, most)
-        less = np.maximum(share - 1, 0)  # where the inverse is off by rounding
-        counts[some, fold] = np.where(
-            special.bdtr(less, most.astype(np.int64), p) >= u, less, share
-        )
-        left = left - counts[:, fold]
-    counts[:, folds - 1] = left
-    last = np.floor(uniform(seed, folds) * folds).astype(np.int64)
-    counts[np.arange(len(n)), last] += n - np.floor(n)
-    row, fold_of = np.nonzero(counts)
-    return row, fold_of, counts[row, fold_of]
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """The counts of some contexts, fold by fold.
-
-    Sizes: F folds, X contexts, P pairs of a context and an item, K positions, M lists that differ
-    within the D positions that the metric counts.
-
-    Attributes:
-        contexts: (X,) values.
-        items: (P,) values: the item of each pair.
-        pair_context: Shape (P,): the context of each pair, rising.
-        n: Shape (F, P, K): how many records show the pair at the position.
-        c: Shape (F, P, K): their clicks there.
-        records: Shape (F, X).
-        lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
-        list_context: Shape (M,), rising.
-        list_n: Shape (F, M): how many records show the list.
-        list_c: Shape (F, M, D): their clicks; (F, 0, D) if lists are not to choose from.
-        offered: Shape (M,): which lists may be chosen.
-        rows: how many rows of the log these are.
-        first: the number of the first context among all contexts of the log.
-    """
-
-    contexts: pa.Array
-    items: pa.Array
-    pair_context: Ints
-    n: Floats
-    c: Floats
-    records: Floats
-    lists: Ints
-    list_context: Ints
-    list_n: Floats
-    list_c: Floats
-    offered: Bools
-    rows: int
-    first: int
-
-    def slots(self, fold: int = ALL) -> ItemCounts:
-        """The counts of all records, or of those outside of a fold."""
-        each = self.n, self.c, self.records
-        whole = (of.sum(axis=0) for of in each)
-        if fold != ALL:
-            whole = (np.maximum(of.sum(axis=0) - of[fold], 0.0) for of in each)
-        return ItemCounts(self.pair_context, *whole)
-
-
-def counts_of(
-    folds: FoldedLog, reward: str, depth: int, *, by_list: bool = False, given: Policy | None = None
-) -> Iterator[Counts]:
-    """The counts of a log, some contexts at a time.
-
-    Args:
-        folds: the log.
-        reward: whose clicks are counted.
-        depth: D, how many positions the metric counts.
-        by_list: whether the clicks of lists are counted too.
-        given: lists to choose from, beside those of the log.
-    """
-    for batch, fold, may, first in folds.portions(given):
-
-        def by_fold(of: Ints, group: Ints, values: Floats, count: int) -> Floats:
-            """Shape (F, count): the sums of values by fold and group."""
-            key = of.astype(np.int64) * count + group
-            return sums(key, values, folds.count * count).reshape(folds.count, count)
-
-        list_n = by_fold(fold, batch.row_list, batch.n, len(batch.lists))
-        n = np.stack([batch.by_slot(batch.slot, np.repeat(of, batch.depth)) for of in list_n])
-        # Lists that differ further down than the metric counts are one.
-        number = batch.prefix[:, depth - 1]
-        lists = np.flatnonzero(np.diff(number, prepend=-1))
-        entries = batch.rewards[reward]
-        clicks, click_fold = entries.value * batch.n[entries.row], fold[entries.row]
-        slots = batch.pair_count * batch.depth
-        c = by_fold(click_fold, batch.earned_slot(entries), clicks, slots + 1)[:, :slots]
-        list_c = np.zeros((folds.count, 0))
-        if by_list:
-            at = number[batch.row_list[entries.row]] * depth + entries.position
-            some = entries.position < depth
-            list_c = by_fold(click_fold[some], at[some], clicks[some], len(lists) * depth)
-        yield Counts(
-            contexts=batch.contexts.take(pa.array(batch.context_value)),
-            items=batch.items.take(pa.array(batch.pair_item)),
-            pair_context=batch.pair_context,
-            n=n,
-            c=c.reshape(n.shape),
-            records=np.stack([sums(batch.list_context, of, batch.context_count) for of in list_n]),
-            lists=batch.lists[lists, :depth],
-            list_context=batch.list_context[lists],
-            list_n=np.stack([sums(number, of, len(lists)) for of in list_n]),
-            list_c=list_c.reshape(folds.count, -1, depth),
-            offered=sums(number, may, len(lists)) > 0,
-            rows=len(batch.n),
-            first=first,
-        )
+    whole, u = np.floor(n), uniform(1)
+    # The smallest count whose probability to be that, or less, is at least u.
+    share = np.clip(np.ceil(special.bdtrik(u, whole, 0.5)), 0, whole)
+    less = np.maximum(share - 1, 0)  # where the inverse is off by rounding
+    first = np.where(special.bdtr(less, whole.astype(np.int64), 0.5) >= u, less, share)
+    first = np.where(whole > 0, first, 0.0)
+    counts = np.stack([first, whole - first], axis=1)
+    last = np.floor(uniform(3) * 2).astype(np.int64)
+    counts[np.arange(len(n)), last] += n - whole
+    row, fold = np.nonzero(counts)
+    return row, fold, counts[row, fold]
 
 
 def with_lists(batch: Batch, policy: Policy) -> tuple[Batch, Bools]:
@@ -285,21 +300,15 @@ def with_lists(batch: Batch, policy: Policy) -> tuple[Batch, Bools]:
     order = pc.sort_indices(view.values)
     rank = np.full(len(order) + 1, EMPTY)  # the last is that of no item
     rank[np.asarray(order)] = np.arange(len(order))
-    items = rank[
-        np.concatenate(
-            [np.where(batch.lists == EMPTY, EMPTY, batch.pair_item[batch.lists]), given.items]
-        )
-    ]
+    logged = np.where(batch.lists == EMPTY, EMPTY, batch.pair_item[batch.lists])
+    items = rank[np.concatenate([logged, given.items])]
     context = np.concatenate([batch.list_context, given.context])
-    by_list = np.lexsort((*items.T[::-1], context))
-    new = np.ones(len(by_list), dtype=np.bool_)
-    same = items[by_list][1:] == items[by_list][:-1]
-    new[1:] = ~same.all(axis=1) | (context[by_list][1:] != context[by_list][:-1])
-    number = np.empty(len(by_list), dtype=np.int64)
-    number[by_list] = np.cumsum(new) - 1
-    offered = np.zeros(int(new.sum()), dtype=np.bool_)
+    keys, first, number = np.unique(
+        np.column_stack([context, items]), axis=0, return_index=True, return_inverse=True
+    )
+    number = number.ravel()
+    offered = np.zeros(len(keys), dtype=np.bool_)
     offered[number[len(batch.lists) :]] = True
-    first = by_list[new]
     pair_context, pair_item, lists = paired(context[first], items[first], len(order))
     extended = replace(
         batch,

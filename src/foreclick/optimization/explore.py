@@ -19,7 +19,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.inference import margins, sample_size
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.optimization.tables import as_lists
+from foreclick.optimization.result import as_lists
 from foreclick.optimization.traffic import Arms, Traffic, read_arms
 from foreclick.options import Number, choice, verb
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy

@@ -1,8 +1,9 @@
-"""An optimised policy: its numbers, its words, and where its gain comes from."""
+"""An optimised policy: its numbers, its words, and the policy as a file has it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches import sums
 from foreclick.engines import write_rows
-from foreclick.optimization import CHANGED, IMPOSSIBLE, UNSURE
-from foreclick.optimization.tables import as_lists
+from foreclick.logs import CONTEXT, ITEM
+from foreclick.optimization.choice import CHANGED, IMPOSSIBLE, PROBABILITY, UNSURE
 from foreclick.policies import Lists
 from foreclick.policies.base import Names
 from foreclick.questions.answers import line_of
@@ -23,6 +23,7 @@ from foreclick.questions.evaluate import Evaluation
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.words import number_of
 
+ITEMS = "items"
 _WHY = {
     UNSURE: "nothing is sure to be better",
     IMPOSSIBLE: "no policy keeps to the constraints, with what was shown",
@@ -67,7 +68,6 @@ class Optimized(Result):
     Attributes:
         policy: the policy, with production's own lists where production stays.
         evaluation: how it was judged.
-        gains: where the gain comes from: contexts sorted by it, in 200 rows at most.
         contexts: an Arrow table, by context: why it was changed or not, its records, and what it
             earns and would earn. `naive` is the estimate of the new policy, `sure` the same after
             pessimism, and `se` its standard error by the ladder.
@@ -76,7 +76,6 @@ class Optimized(Result):
 
     policy: Lists = field(kw_only=True, compare=False)
     evaluation: Evaluation | None = field(kw_only=True)
-    gains: Result = field(kw_only=True)
     contexts: pa.Table = field(kw_only=True, compare=False)
     names: Names = field(default_factory=dict, kw_only=True, compare=False)
 
@@ -102,8 +101,8 @@ class Optimized(Result):
     @property
     def value(self) -> float:
         """What the policy is worth, honestly; NaN if the judge sees nothing of it."""
-        found = self["value"][0]
-        return math.nan if found is None else float(found)
+        value = self["value"][0]
+        return math.nan if value is None else float(value)
 
     @property
     def naive(self) -> float:
@@ -125,54 +124,16 @@ class Optimized(Result):
         write_rows(as_lists(self.policy.table, self.names), path)
 
 
-_STEPS = 5  # rows for gains that differ by a factor of e
-_MOST = 95  # rows of gains, and of losses: from the largest down to a 10⁸th of it
-
-
-def gains(contexts: pa.Table) -> Result:
-    """Contexts from the largest gain to the largest loss, those that gain alike in one row.
-
-    A context gains its share of the records, times what its policy earns more than production,
-    after pessimism. So gains of all rows add up to that of the policy. Alike are gains that differ
-    by a fifth or less: however many contexts there are, they are 200 rows at most.
-
-    Args:
-        contexts: `Optimized.contexts`.
-    """
-    columns = ("contexts", "changed", "records", "gain")
-    n, production, sure = (np.asarray(contexts[c]) for c in ("records", "production", "sure"))
-    changed = np.asarray(pc.equal(contexts["why"], CHANGED))
-    if not n.sum():
-        return Result((), columns)
-    gain = np.where(changed, n * (sure - production), 0.0)
-    size = np.abs(gain)
-    most = size.max() or 1.0
-    rank = np.floor(np.log(most / np.where(size > 0, size, most)) * _STEPS)
-    keys = np.column_stack([np.sign(gain), np.minimum(rank, _MOST - 1), changed])
-    alike, number = np.unique(keys, axis=0, return_inverse=True)
-    number = number.ravel()
-    count, records, gained = (sums(number, of, len(alike)) for of in (np.ones(len(n)), n, gain))
-    # The largest gain first, and of those that gain nothing, the changed ones.
-    order = np.lexsort((1 - alike[:, 2], -gained / count))
-    rows = np.stack([count, count * alike[:, 2], records, gained / n.sum()], axis=1)
-    kinds = (int, int, float, float)
-    named = (
-        {c: kind(of) for c, kind, of in zip(columns, kinds, row, strict=True)}
-        for row in rows[order].tolist()
-    )
-    return Result(tuple(named), columns)
-
-
 def summary(
-    contexts: pa.Table, judged: Evaluation | None, names: tuple[str, str], folds: int
+    contexts: pa.Table, judged: Evaluation | None, names: tuple[str, str], *, held_out: bool
 ) -> tuple[dict[str, Value], list[str]]:
-    """What all contexts earn together, by the naive estimate and honestly: one row, and words.
+    """What all contexts earn together, by the naive estimate and honestly: one row, and notes.
 
     Args:
         contexts: see `Optimized`.
-        judged: how the policies of folds were judged, if they were.
+        judged: how the policies of halves were judged, if they were.
         names: of the estimator and the metric.
-        folds: how many there are.
+        held_out: whether records were held out to judge by.
     """
     n = np.asarray(contexts["records"])
     production, naive = (
@@ -180,8 +141,8 @@ def summary(
         for c in ("production", "naive")
     )
     changed = int(pc.sum(pc.equal(contexts["why"], CHANGED)).as_py() or 0)
-    # Where no fold has a sure improvement, nothing was judged, and production would stay.
-    honest: dict[str, Value] = {"value": naive if folds == 1 else production}
+    # Where no half has a sure improvement, nothing was judged, and production would stay.
+    honest: dict[str, Value] = {"value": production if held_out else naive}
     honest |= judged.to_dicts()[0] if judged else {}
     paired = ("change", "change_low", "change_high", "lift", "lift_low", "lift_high")
     row: dict[str, Value] = {
@@ -212,16 +173,42 @@ def summary(
             f"say {value}, and production earns {production:.4g}."
         )
         notes += judged.notes
-    elif folds == 1:
+    elif not held_out:
         notes.append(
             "The policy was not judged by records of its own, so value is the naive one, which "
             "flatters. Leave judge=None out."
         )
     elif changed:
-        part = "Half of the log" if folds == 2 else f"{folds - 1} of {folds} parts of the log"
-        verb = "is" if folds == 2 else "are"
         notes.append(
-            f"{part} {verb} too small to find an improvement, so this policy was not tested, and "
-            f"value is production's. Next: log {number_of(float(n.sum()), 'more record')}."
+            "Half of the log is too small to find an improvement, so this policy was not tested, "
+            f"and value is production's. Next: log {number_of(float(n.sum()), 'more record')}."
         )
     return row, notes
+
+
+def as_lists(policy: pa.Table, names: Mapping[str, str | None]) -> pa.Table:
+    """A policy as a file has it: columns called as in the log, and each list in one column.
+
+    Args:
+        policy: `context`, `item_1` …, `probability`, and perhaps `changed`.
+        names: what the log's columns are called, by their roles. Where one is called as another
+            column of the policy, both keep the names of their roles.
+    """
+    context, items = names.get(CONTEXT) or CONTEXT, names.get(ITEMS) or ITEMS
+    others = {PROBABILITY, "changed"}
+    if {context, items} & others or context in {ITEMS, items} or items == CONTEXT:
+        context, items = CONTEXT, ITEMS
+    slots = [name for name in policy.column_names if name.startswith(f"{ITEM}_")]
+    rest = [name for name in policy.column_names if name in others]
+    tables = []
+    for batch in policy.to_batches():
+        columns = [batch[name] for name in slots]
+        shown = np.stack([np.asarray(column.is_valid()) for column in columns], axis=1)
+        position = np.arange(1, len(slots) + 1)
+        length = (shown * position).max(axis=1, initial=0)
+        row, at = np.nonzero(position <= length[:, None])
+        values = pa.concat_arrays(columns).take(pa.array(at * len(batch) + row))
+        lists = pa.ListArray.from_arrays(np.append(0, np.cumsum(length)).astype(np.int32), values)
+        arrays = {context: batch[CONTEXT], items: lists} | {name: batch[name] for name in rest}
+        tables.append(pa.table(arrays))
+    return pa.concat_tables(tables)

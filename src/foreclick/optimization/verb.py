@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +19,11 @@ from foreclick.learn.curves import with_curves
 from foreclick.learn.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered, read_log
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.optimization.context import Constraints, Solver
-from foreclick.optimization.counts import FoldedLog, counts_of
-from foreclick.optimization.rates import LadderRates
-from foreclick.optimization.result import Chosen, Optimized, gains, summary
-from foreclick.optimization.tables import PartResult, Solving, joined
+from foreclick.optimization.choice import Constraints, LadderRates, Solver
+from foreclick.optimization.counts import FoldedLog
+from foreclick.optimization.result import Chosen, Optimized, summary
 from foreclick.options import PART, verb, worker_count
-from foreclick.policies import Lists, Observed, Policy
+from foreclick.policies import Lists, Observed
 from foreclick.progress import working
 from foreclick.question import check_metrics
 from foreclick.questions.evaluate import Evaluation, evaluate
@@ -98,14 +96,13 @@ def optimize(
         >>> best.production, round(best.value, 2)
         (0.5, 1.0)
     """
-    what, by = _chosen_by(metrics, estimators)
-    groups, folds = tuple(at_least), 1 if judge is None else 2
+    metric, by = _chosen_by(metrics, estimators)
     tally, notes = settle(log)
-    check_metrics(tally.shape, [what])
-    (by,), assumed = with_curves(tally, [by], [what])
-    depth = min(tally.shape.depth, what.depth)
+    check_metrics(tally.shape, [metric])
+    (by,), assumed = with_curves(tally, [by], [metric])
+    depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2
     constraints = replace(
-        _named_constraints(tally, depth, pinned, banned, groups),
+        _named_constraints(tally, depth, pinned, banned, at_least),
         max_change=max_change,
         deterministic=deterministic,
         min_shown=min_shown,
@@ -115,44 +112,40 @@ def optimize(
     given = None
     if lists is not None and not (isinstance(lists, str) and lists == "logged"):
         given = Observed(read_log(lists, clicks=None))
-    with working() as say:
-        say("Counting")
+    with working() as report:
+        report("Counting")
         batches = batches_of(tally)
-        parts = FoldedLog(batches, folds)
-        cell, theta, p, ladder = "ip", np.array(what.theta[:depth]), (1.0,) * depth, None
+        log_folds = FoldedLog(batches, folds)
+        cell, theta, p, ladder = "ip", np.array(metric.theta[:depth]), (1.0,) * depth, None
         if isinstance(by, Ladder):
-            fit = production_prior(batches, by, what.reward)
+            fit = production_prior(batches, by, metric.reward)
             ladder = LadderRates(fit, production_covariance(batches, fit))
         else:
             model, p = by.model, by.model.examined(depth)
             cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
-        solver = Solver(cell, theta, theta * np.array(p), ladder, pessimism, constraints)
-        solving = Solving(solver, folds, by_list)
-        counts = counts_of(parts, what.reward, depth, by_list=by_list, given=given)
-
-        def solved() -> Iterator[PartResult]:
-            done = 0
-            for part in pooled(solving, counts, worker_count()):
-                yield part
-                done += part.rows
-                say("Choosing the best lists", min(done / max(batches.rows, 1), 1))
-
-        contexts, policy, held_out = joined(solved())
-        say("Judging")
+        q = theta * np.array(p)
+        solver = Solver(cell, theta, q, ladder, pessimism, constraints, folds, by_list)
+        counts = log_folds.counts(metric.reward, depth, by_list=by_list, given=given)
+        parts, done = [], 0
+        for *tables, rows in pooled(solver, counts, worker_count()):
+            parts.append(tables)
+            done += rows
+            report("Choosing the best lists", min(done / max(batches.rows, 1), 1))
+        contexts, policy, held_out = map(pa.concat_tables, zip(*parts, strict=True))
+        report("Judging")
         judged = None
         if judge is not None and len(held_out):
-            judged = _judged(parts, Lists(held_out), what, judge)
+            judged = _judged(log_folds, held_out, metric, judge)
         notes = [*notes, *assumed]
         if ladder is not None:
-            notes += drift_of(batches, what.reward, ladder.fit.theta.p).notes()
-    row, words = summary(contexts, judged, (by.name, what.name), folds)
+            notes += drift_of(batches, metric.reward, ladder.fit.theta.p).notes()
+    row, words = summary(contexts, judged, (by.name, metric.name), held_out=judge is not None)
     return Optimized(
         (row,),
         tuple(row),
         (*notes, *words),
         policy=Chosen(policy, items=numbered(ITEM, depth)),
         evaluation=judged,
-        gains=gains(contexts),
         contexts=contexts,
         names=tally.names,
     )
@@ -160,25 +153,25 @@ def optimize(
 
 def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | Ladder]:
     """The metric and the one estimator, if a policy can be chosen by them."""
-    what = only_metric(metrics, "a policy is the best by")
-    if what.first:
+    metric = only_metric(metrics, "a policy is the best by")
+    if metric.first:
         raise ModelError(
-            f"{what.name} counts first clicks, which depend on all that stands above, so that the "
-            "best list is not found slot by slot. Optimise clicks@K or dcg@K, and evaluate the "
-            f"policy by {what.name}."
+            f"{metric.name} counts first clicks, which depend on all that stands above, so that "
+            "the best list is not found slot by slot. Optimise clicks@K or dcg@K, and evaluate the "
+            f"policy by {metric.name}."
         )
     by, *others = parse_estimators(estimators)
     if others:
         raise ModelError(f"estimators={estimators!r}: a policy is the best by one of them.")
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
-        return what, by if by.top == "ip" else Ladder("ip", by.examination)
+        return metric, by if by.top == "ip" else Ladder("ip", by.examination)
     cell, clips = by.model.cell, by.clip or (math.inf,)
     if callable(cell) or cell == "prefix" or not by.model.sees_items or clips != (math.inf,):
         raise ModelError(
             f"{by.name!r} cannot choose a policy: it needs a cell of 'item', of 'item' and "
             "'position', or 'list', and no clip. Use 'ladder-ip', 'ip', 'item', 'pbm' or 'list'."
         )
-    return what, by
+    return metric, by
 
 
 def _named_constraints(
@@ -188,15 +181,7 @@ def _named_constraints(
     banned: Any,  # noqa: ANN401 - items, or any table
     at_least: Iterable[tuple[Iterable[Hashable], float]],
 ) -> Constraints:
-    """The constraints that name items, as the user gave them.
-
-    Args:
-        log: whose items they are.
-        depth: how long lists are.
-        pinned: a table of `context`, `item`, `position`.
-        banned: items, or a table of `context` and `item`.
-        at_least: items, and the least share of the slots that they get.
-    """
+    """The constraints that name items, as the user gave them; lists have `depth` positions."""
 
     def typed(value: Hashable, column: str) -> Hashable:
         """As the log has it, text or a whole number: otherwise nothing would match."""
@@ -253,7 +238,7 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
     return table.engine.rows(table.select(*columns))
 
 
-def _judged(folds: FoldedLog, policies: Policy, metric: Metric, judge: EstimatorLike) -> Evaluation:
+def _judged(folds: FoldedLog, held_out: pa.Table, metric: Metric, judge: object) -> Evaluation:
     """What policies are worth to the records that they were not chosen from.
 
     A fold of a context is a context of its own, whose policy was chosen without it: so this is one
@@ -261,13 +246,8 @@ def _judged(folds: FoldedLog, policies: Policy, metric: Metric, judge: Estimator
     """
     tally = folds.batches.tally
     (by,), _ = with_curves(tally, parse_estimators(judge), [metric])
-    judged = evaluate(
-        regrouped(tally, default_engine(), folds, KEPT),
-        policies,
-        metrics=metric,
-        estimators=by,
-        missing="production",
-    )
+    apart = regrouped(tally, default_engine(), folds, KEPT)
+    judged = evaluate(apart, Lists(held_out), metrics=metric, estimators=by, missing="production")
     # A note on drift is said of the whole log.
     notes = tuple(note for note in judged.notes if not note.startswith(ITEMS_CHANGE))
     return replace(judged, notes=notes)

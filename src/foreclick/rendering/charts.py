@@ -346,18 +346,14 @@ def _gained(result: Optimized, row: Record) -> str:
     """How many contexts make half of the gain."""
     if not row["changed"]:
         return "nothing is changed: production stays everywhere"
-    gains = [max(0.0, float(gain)) for gain in result.gains["gain"]]
+    contexts = result.contexts.to_pydict()
+    each = zip(contexts["records"], contexts["sure"], contexts["production"], strict=True)
+    gains = sorted((max(0.0, n * (sure - now)) for n, sure, now in each), reverse=True)
     if row["contexts"] <= 1 or not any(gains):
         return ""
-    before, count = 0.0, 0.0
-    for sum_, gain, contexts in zip(
-        accumulate(gains), gains, result.gains["contexts"], strict=True
-    ):
-        if 2 * sum_ >= sum(gains):  # contexts of a row gain alike
-            few = round(count + contexts * (sum(gains) / 2 - before) / gain + 0.5 - 1e-9)
-            return f"half of the sure gain: {few:,} of {row['contexts']:,} contexts"
-        before, count = sum_, count + contexts
-    return ""
+    half = (1 - 1e-9) * sum(gains) / 2
+    few = 1 + sum(gained < half for gained in accumulate(gains))
+    return f"half of the sure gain: {few:,} of {row['contexts']:,} contexts"
 
 
 # --- what charts share ----------------------------------------------------------------------------

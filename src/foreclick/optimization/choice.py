@@ -1,0 +1,441 @@
+"""The best policy of every context, from its counts, within constraints.
+
+What a policy is worth is linear in the probability of each item at each position, or of each list:
+the click rate of the cell, times how much the cell is exposed, lowered by its errors.
+
+By the ladder, what was never shown at a position has a rate too, from the rungs below, and the rate
+α of an item leans on what production says of it (`learn.prior`). A rate r of a cell with n records,
+on a rung of strength s, has the variance
+
+    r / (n + s) + (s / (n + s))² · the variance of the rung below,
+
+of which the last is that of the level of the context. Errors of what all contexts share, γ = (β,
+log p), come on top: where items hardly moved, the log says little about the ratios of p, and an
+item that would be moved is a guess however often it was shown. To first order a rate r_ak has, from
+these errors alone, the variance
+
+    dᵀ Σ d,    d_j = ∂ r_ak / ∂ γ_j.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
+from foreclick.learn.prior import Prior, design, expected_rates, moved_rates, rates, steps
+from foreclick.learn.shrinkage import borrowed, descend, own_weight
+from foreclick.logs import CONTEXT, ITEM, numbered
+from foreclick.optimization.counts import ALL, Counts, fold_number
+from foreclick.optimization.solvers import Limits, assign, decode, marginals, program
+
+# Why a context has the policy that it has: a new one, or production's.
+CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
+
+# How much more an error of what contexts share weighs than one of clicks: it harms many of them at
+# once, where errors of clicks average out.
+SHARED = 2.0
+
+PROBABILITY = "probability"
+_TINY = 1e-9
+
+
+class ItemRates(NamedTuple):
+    """Click rates of items at positions, and how they depend on γ.
+
+    The derivative of a rate is lent_ak (slope_aj + alpha_a ∂ log p_k / ∂ γ_j).
+
+    Attributes:
+        rate: Shape (P, K).
+        variance: Shape (P, K): by the noise of clicks and the errors of what contexts share.
+        step: Shape (P, K): how far one click of the item moves the rate, at the position and by
+            what was shown elsewhere; it may be all that a rate rests on.
+        alpha: Shape (P,): the click rate of an item where it is examined, α_a.
+        slope: Shape (P, N): ∂ α_a / ∂ γ_j.
+        lent: Shape (P, K): how much of p_k α_a the rate borrows, p_k s / (n + s).
+    """
+
+    rate: Floats
+    variance: Floats
+    step: Floats
+    alpha: Floats
+    slope: Floats
+    lent: Floats
+
+    def gradient(self, h: Floats) -> Floats:
+        """Shape (N,): the derivative of Σ_a Σ_k h_ak r_ak, for weights h of shape (P, K)."""
+        weight = h * self.lent
+        by_gamma = np.asarray(weight.sum(axis=1) @ self.slope)
+        by_gamma[self.slope.shape[1] - h.shape[1] + 1 :] += (self.alpha @ weight)[1:]
+        return by_gamma
+
+
+@dataclass(frozen=True, eq=False)
+class LadderRates:
+    """A fitted ladder over items at positions.
+
+    Attributes:
+        fit: of `Ladder("ip")`, by production's word.
+        covariance: Shape (N, N): of γ, β and log p.
+    """
+
+    fit: Prior
+    covariance: Floats
+
+    def rates(self, owner: Ints, n: Floats, c: Floats, records: Floats) -> ItemRates:
+        """The rate of every item at every position, and how far to trust it.
+
+        Args:
+            owner: Shape (P,): the context of each item.
+            n: Shape (P, K): how many records show the item at the position.
+            c: Shape (P, K): their clicks there.
+            records: Shape (X,): records of each context.
+        """
+        theta, (s,), unit, depth = self.fit.theta, self.fit.strengths, self.fit.unit, n.shape[1]
+        p, c = theta.p, c / unit
+        lent, own = borrowed(n, s), own_weight(n, s)
+        passed = n * lent
+        words = np.stack([n.sum(axis=1), n @ steps(depth)], axis=1)
+        words = words / np.maximum(records, 1e-300)[owner][:, None]
+        x = design(words, np.zeros((0, len(n), 2)))
+        expected = expected_rates(x, theta.beta)
+        r = rates(owner, len(records), (c * lent).sum(axis=1), passed @ p, expected, theta)
+        item_own = 1 / (r.exposure + theta.a / r.m)
+        rate = descend(n, c, s, r.alpha[:, None] * p)
+        variance = r.alpha * item_own + (r.alpha * r.lean) ** 2 / r.weight[owner]
+        variance = rate * own + lent**2 * (variance[:, None] * p * p)
+        by_item = np.where(r.exposure > 0, item_own, 0.0)
+        step = np.where(n > 0, own, 0.0) + lent * p * by_item[:, None]
+        slope = moved_rates(owner, len(records), r, x, passed, theta)
+        moved, first = slope @ self.covariance, slope.shape[1] - depth + 1
+        quadratic = np.repeat((moved * slope).sum(axis=1)[:, None], depth, axis=1)
+        quadratic[:, 1:] += 2 * r.alpha[:, None] * moved[:, first:]
+        quadratic[:, 1:] += r.alpha[:, None] ** 2 * np.diag(self.covariance)[first:]
+        variance = variance + np.maximum(quadratic, 0.0) * (lent * p) ** 2
+        return ItemRates(
+            rate * unit, variance * unit**2, step * unit, r.alpha * unit, slope * unit, lent * p
+        )
+
+    def se(self, gradient: Floats) -> float:
+        """The standard error, by the errors of γ, of a sum of rates with this gradient by γ."""
+        return math.sqrt(max(float(gradient @ self.covariance @ gradient), 0.0))
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a policy must keep to.
+
+    Attributes:
+        pinned: by context, the item at a position.
+        banned: items that are shown nowhere.
+        banned_in: by context, items that are not shown there.
+        groups: items, and the least share of the slots that they get in every context which has
+            any of them.
+        max_change: the share of the slots that may differ from production's.
+        deterministic: whether a context has one list.
+        min_shown: how often a cell must have been shown to be used.
+        fallback: whether production stays where no policy is better after pessimism.
+    """
+
+    pinned: Mapping[Hashable, Mapping[int, Hashable]] = field(default_factory=dict)
+    banned: frozenset[Hashable] = frozenset()
+    banned_in: Mapping[Hashable, frozenset[Hashable]] = field(default_factory=dict)
+    groups: tuple[tuple[frozenset[Hashable], float], ...] = ()
+    max_change: float | None = None
+    deterministic: bool = False
+    min_shown: float = 0.0
+    fallback: bool = True
+
+    @property
+    def by_share(self) -> bool:
+        """Whether probabilities are constrained, which only the linear program can do."""
+        return bool(self.groups) or self.max_change is not None
+
+    def limits(self, one: Counts, depth: int) -> tuple[Limits, tuple[int, ...]]:
+        """What these are in one context, but for `min_shown`; and the positions that are pinned."""
+        shown, groups = one.n[:, :depth], []
+        pinned: Mapping[int, Hashable] = {}
+        forbidden = np.zeros(shown.shape, dtype=np.bool_)
+        if self.pinned or self.banned or self.banned_in or self.groups:
+            context, items = one.contexts[0].as_py(), one.items.to_pylist()
+
+            def among(wanted: Collection[Hashable]) -> Bools:
+                return np.fromiter((item in wanted for item in items), np.bool_, len(items))
+
+            forbidden[among(self.banned | self.banned_in.get(context, frozenset()))] = True
+            pinned = self.pinned.get(context, {})
+            for position, item in pinned.items():
+                row = among({item})
+                others = np.where(row, forbidden[:, position - 1], True)
+                forbidden[row] = True
+                forbidden[:, position - 1] = others
+            groups = [(among(wanted), least) for wanted, least in self.groups]
+        near = None if self.max_change is None else (shown / one.records, self.max_change)
+        members = tuple((of, least) for of, least in groups if of.any())
+        return Limits(forbidden, members, near, self.deterministic), tuple(pinned)
+
+
+class BestPolicy(NamedTuple):
+    """The policy of a context.
+
+    Attributes:
+        lists: Shape (m, D): items by number; none if production stays.
+        masses: Shape (m,): their probabilities.
+        production: what production earns.
+        naive: what the estimate says of the policy.
+        sure: the same after pessimism.
+        why: `CHANGED`, or why production stays.
+    """
+
+    lists: Ints
+    masses: Floats
+    production: float
+    naive: float
+    sure: float
+    why: str = CHANGED
+
+
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """Finds the best policy of every context.
+
+    Attributes:
+        cell: of the estimator that policies are chosen by: "list", "item" or "ip".
+        theta: Shape (D,): θ_1, θ_2, …, as deep as lists are made.
+        q: Shape (D,): how much each position exposes an item, θ_k p_k.
+        ladder: the ladder's rates; None for an estimator of the paper.
+        pessimism: by how many standard errors rates are lowered; a ladder's by as many clicks too,
+            as those of a few lucky records are known to no standard error.
+        constraints: what policies must keep to.
+        folds: how many there are; if 2, policies are chosen without each of them too.
+        by_list: whether lists are to choose from, rather than every order of the items.
+    """
+
+    cell: str
+    theta: Floats
+    q: Floats
+    ladder: LadderRates | None
+    pessimism: float
+    constraints: Constraints
+    folds: int
+    by_list: bool
+
+    def __call__(self, counts: Counts) -> tuple[pa.Table, pa.Table, pa.Table, int]:
+        """The policies of some contexts.
+
+        Returns:
+            A row for each context, see `Optimized.contexts`; the lists of all contexts, with
+            production's where it stays: `context`, `item_1` …, `probability`, `changed`; those of
+            policies chosen without a fold, if they are new, where a context is called as in
+            `fold_number`; and how many rows of the log they come from.
+        """
+        whole = counts.without(ALL)
+        rates, choices, new = self._choose(counts, whole, ALL)
+        held_out = []
+        for fold in range(self.folds if self.folds > 1 else 0):
+            _, _, lists = self._choose(counts, counts.without(fold), fold)
+            number = fold_number(counts.first + lists[0], fold, self.folds)
+            held_out.append(_table(counts, pa.array(number), *lists[1:]))
+        # New lists, and production's where it stays; by context, the likeliest first.
+        changed = np.zeros(len(whole.records), dtype=np.bool_)
+        changed[new[0]] = True
+        stays = (whole.list_n > 0) & ~changed[whole.list_context]
+        context = whole.list_context[stays]
+        records = sums(whole.list_context, whole.list_n, len(changed))
+        mass = np.concatenate([whole.list_n[stays] / records[context], new[2]])
+        context = np.concatenate([context, new[0]])
+        pairs = np.concatenate([whole.lists[stays], new[1]])
+        order = np.lexsort((*pairs.T[::-1], -mass, context))
+        names = counts.contexts.take(pa.array(context[order]))
+        policy = _table(counts, names, pairs[order], mass[order])
+        # One row for each context.
+        x = np.array(list(choices), dtype=np.int64)
+        columns = {
+            CONTEXT: counts.contexts.take(pa.array(x)),
+            "why": pa.array([choice.why for choice in choices.values()], pa.string()),
+            "records": pa.array(whole.records[x]),
+        }
+        for name in ("production", "naive", "sure"):
+            values = [getattr(choice, name) for choice in choices.values()]
+            columns[name] = pa.array(values, pa.float64())
+        se = np.zeros(len(changed))
+        if rates is not None:  # errors of the ladder's estimates
+            h = marginals(new[1], new[2], len(whole.n)) * self.theta
+            by_item = (h**2 * rates.variance[:, : len(self.theta)]).sum(axis=1)
+            se = np.sqrt(sums(whole.pair_context, by_item, len(changed)))
+        columns["se"] = pa.array(se[x], mask=~changed[x] | (rates is None))
+        columns["lists"] = pa.array(np.bincount(new[0], minlength=len(changed))[x], pa.int64())
+        return (
+            pa.table(columns),
+            policy.append_column("changed", pa.array(changed[context[order]])),
+            pa.concat_tables(held_out or [policy.slice(0, 0)]),
+            counts.rows,
+        )
+
+    def _choose(
+        self, counts: Counts, others: Counts, fold: int
+    ) -> tuple[ItemRates | None, dict[int, BestPolicy], tuple[Ints, Ints, Floats]]:
+        """The choice in each context, by its number, and the lists of those that are changed.
+
+        Contexts without records are left out, and so are those without records in the fold, by
+        which nothing would be judged.
+
+        Args:
+            counts: of some contexts.
+            others: the same without the fold.
+            fold: what is left out, or `ALL`.
+
+        Returns:
+            The ladder's rates; the choices; and context, shape (m,), pairs, (m, D), and
+            probability, (m,), of lists.
+        """
+        slots = others.pair_context, others.n, others.c, others.records
+        rates = self.ladder.rates(*slots) if self.ladder else None
+        start = others.pair_starts
+        some = (others.records > 0) & (np.diff(start) > 0)
+        if fold != ALL:
+            some &= counts.records[fold] > 0
+        choices = {}
+        new = [(np.zeros(0, np.int64), others.lists[:0].astype(np.int64), np.zeros(0))]
+        for x in np.flatnonzero(some).tolist():
+            pairs = slice(start[x], start[x + 1])
+            its_rates = rates and ItemRates(*(of[pairs] for of in rates))
+            choices[x] = choice = self.best(others.only(x), its_rates)
+            lists = np.where(choice.lists == EMPTY, EMPTY, choice.lists + start[x])
+            new.append((np.full(len(lists), x), lists, choice.masses))
+        context, lists, masses = map(np.concatenate, zip(*new, strict=True))
+        return rates, choices, (context, lists, masses)
+
+    def values(self, one: Counts, rates: ItemRates | None) -> tuple[Floats, Floats]:
+        """What each slot (items before positions), or each list, is worth and is estimated to earn.
+
+        Returns:
+            Shape (V,): after pessimism; and before it.
+        """
+        depth, count = len(self.theta), len(one.n)
+        theta = np.tile(self.theta, count)
+        if rates is not None:
+            rate, variance, step = (of[:, :depth].ravel() for of in rates[:3])
+            worth = theta * (rate - self.pessimism * (np.sqrt(variance) + step))
+            rate = rate * theta
+        elif self.cell == "list":
+            rate, se = ratio(one.list_c @ self.theta, one.list_n), one.list_c @ self.theta**2
+            se = ratio(np.sqrt(se), one.list_n)
+            return np.maximum(rate - self.pessimism * se, 0.0), rate
+        else:
+            n, c = one.n[:, :depth].ravel(), one.c[:, :depth].ravel()
+            cell = np.arange(len(n)) if self.cell == "ip" else np.arange(len(n)) // depth
+            size, amount = int(cell.max(initial=-1)) + 1, np.tile(self.q, count)
+            exposed = sums(cell, amount * n, size)
+            rate = ratio(sums(cell, c * theta, size), exposed)
+            se = ratio(np.sqrt(sums(cell, c * theta**2, size)), exposed)
+            # What is worth less than nothing is worth nothing: it need not be shown to be counted.
+            worth = np.maximum(rate - self.pessimism * se, 0.0)[cell] * amount
+            rate = rate[cell] * amount
+        if not self.by_list:
+            return worth, rate
+        which, position = np.nonzero(one.lists != EMPTY)
+        slot = one.lists[which, position] * depth + position
+        size = len(one.lists)
+        return sums(which, worth[slot], size), sums(which, rate[slot], size)
+
+    def best(self, one: Counts, rates: ItemRates | None) -> BestPolicy:
+        """The best policy of a context, or that production stays."""
+        rules, depth, records = self.constraints, len(self.theta), float(one.records[0])
+        shown = one.n[:, :depth]
+        production = float(np.sum(one.c[:, :depth] @ self.theta)) / records
+        none = np.empty((0, depth), np.int64), np.empty(0)
+        stays = BestPolicy(*none, production, production, production, IMPOSSIBLE)
+        limits, pinned = rules.limits(one, depth)
+        # Production may stay if it keeps to the constraints itself.
+        may_stay = rules.fallback and not shown[limits.forbidden].any()
+        for members, least in limits.groups:
+            may_stay &= bool(shown[members].sum() >= least * shown.sum() - _TINY)
+        if rules.min_shown and self.cell != "list":  # of lists, the lists are counted
+            often = shown if self.cell == "ip" else shown.sum(axis=1, keepdims=True)
+            limits.forbidden[...] |= often < rules.min_shown
+        worth, rate = self.values(one, rates)
+        forbidden = limits.forbidden
+        if self.by_list:
+            policy = self._of_lists(one, worth, limits, pinned)
+        elif rules.by_share:
+            bound = self._bound(worth, limits)
+            if bound is not None and may_stay and bound <= production + _TINY:
+                return stays._replace(why=UNSURE)
+            h = None if bound is None else program(worth, limits)
+            policy = None if h is None else decode(h)
+        else:
+            allowed = ~forbidden if forbidden.any() else None
+            policy = assign(worth.reshape(forbidden.shape), allowed)[None], np.ones(1)
+        if policy is None:
+            return stays
+        lists, masses = policy
+        # Lists with holes that production has not, for want of what was seen, are none.
+        most = min(depth, len(one.n))
+        full = one.n[:, :most].sum(axis=0) >= records - _TINY
+        if full.all() and np.any(np.sum(lists != EMPTY, axis=1) < most):
+            return stays
+        h = marginals(lists, masses, len(forbidden))
+        v = h.ravel()
+        if self.by_list:  # which of them were chosen
+            v = (one.lists[:, None] == lists).all(axis=2) @ masses
+        naive, sure = float(rate @ v), float(worth @ v)
+        if self.ladder and rates and not (may_stay and sure <= production + _TINY):
+            weight = np.zeros(one.n.shape)
+            weight[:, :depth] = h * self.theta
+            error = SHARED * self.ladder.se(rates.gradient(weight))
+            sure = min(sure, naive - self.pessimism * error)
+        if may_stay and sure <= production + _TINY:
+            return stays._replace(why=UNSURE)
+        return BestPolicy(lists, masses, production, naive, sure)
+
+    def _bound(self, worth: Floats, limits: Limits) -> float | None:
+        """What no order of the items within limits is worth more than; None if none is within them.
+
+        It is found a hundred times faster than a program is solved, and mostly says enough.
+        """
+        shape, allowed = limits.forbidden.shape, ~limits.forbidden
+        if limits.whole and limits.near is not None:
+            shown, change = limits.near
+            nearest = marginals(assign(shown, allowed)[None], np.ones(1), shape[0])
+            if np.sum(nearest * (1 - shown)) > change * shape[1] + _TINY:
+                return None
+        gain = worth.reshape(shape)
+        best = marginals(assign(gain, allowed)[None], np.ones(1), shape[0])
+        return float(np.sum(best * gain))
+
+    def _of_lists(
+        self, one: Counts, worth: Floats, limits: Limits, pinned: tuple[int, ...]
+    ) -> tuple[Ints, Floats] | None:
+        """Of the lists of a context, those chosen and their masses."""
+        filled = one.lists != EMPTY
+        bad = filled & limits.forbidden[one.lists, np.arange(one.lists.shape[1])]
+        free = one.offered & ~bad.any(axis=1)
+        for position in pinned:  # all else is forbidden there
+            free &= filled[:, position - 1]
+        if self.cell == "list":
+            free &= one.list_n >= self.constraints.min_shown
+        lists, worth = one.lists[free], worth[free]
+        if not len(lists):
+            return None
+        if not self.constraints.by_share:
+            return lists[[np.argmax(worth)]], np.ones(1)
+        masses = program(worth, limits, lists)
+        if masses is None:
+            return None
+        order = np.argsort(-masses, kind="stable")
+        order = order[masses[order] > 0]
+        return lists[order], masses[order] / masses[order].sum()
+
+
+def _table(counts: Counts, contexts: pa.Array, pairs: Ints, mass: Floats) -> pa.Table:
+    """Lists with their items, and their contexts as they are called."""
+    columns = {CONTEXT: contexts}
+    for name, of in zip(numbered(ITEM, pairs.shape[1]), pairs.T, strict=True):
+        columns[name] = counts.items.take(pa.array(of, mask=of == EMPTY))
+    return pa.table(columns | {PROBABILITY: pa.array(mass)})
