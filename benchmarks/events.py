@@ -101,9 +101,8 @@ def on_spark(folder: Path) -> tuple[Callable[[], object], Callable[[], object]]:
 
 
 def _ours(shown: object, actions: object) -> object:
-    return fc.from_events(  # type: ignore[arg-type]
-        shown, actions, list_id="request_id", context="query", time=("shown_at", "done_at")
-    ).rows
+    match = fc.events.Match("request_id", time=("shown_at", "done_at"))
+    return fc.from_events(shown, actions, list_id=match, context="query").rows  # type: ignore[arg-type]
 
 
 def cpu() -> float:

@@ -35,12 +35,10 @@ def expedia(path: str, depth: int = 10) -> fc.Log:
     """The training file of Kaggle's "Personalize Expedia Hotel Searches", ICDM 2013."""
     return fc.read_log(
         path,
-        layout="long",
+        long=("srch_id", "position"),
         context="srch_destination_id",
-        list_id="srch_id",
-        position="position",
-        item="prop_id",
-        click="click_bool",
+        items="prop_id",
+        clicks="click_bool",
         period="date_time",
         segments={"variant": "random_bool"},
         depth=depth,

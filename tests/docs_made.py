@@ -153,7 +153,7 @@ _REFERENCE = {
     "Functions": "Everything here is imported as `import foreclick as fc`.",
     "Inputs": "What functions take: policies, logs, metrics, estimators.",
     "Results": "What functions return.",
-    "Trackers": "Readers of the events of well-known trackers.",
+    "Events": "How an action finds its list, and readers of the events of well-known trackers.",
     "Simulated worlds": "`from foreclick import simulate`",
     "Errors": "All errors are children of `ForeclickError`.",
 }
@@ -169,8 +169,8 @@ def reference() -> str:
             names[part].append(f"foreclick.{name}")
         elif callable(one):
             names["Functions"].append(f"foreclick.{name}")
-    names["Trackers"] = [
-        f"foreclick.events.{name}" for name in ("ubi", "ga4", "snowplow", "algolia")
+    names["Events"] = [
+        f"foreclick.events.{name}" for name in ("Match", "ubi", "ga4", "snowplow", "algolia")
     ]
     worlds = (
         "yandex_like",

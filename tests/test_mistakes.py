@@ -205,24 +205,40 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         read(IMPRESSIONS),
         (
             "2 named columns are not in the source: items='items', clicks='clicks'. It has the "
-            "columns context, request, rank, doc, click. It looks like one row per impression: "
-            "read it with layout='long', and name its columns with list_id=, position=, item= and"
-            " click=."
+            "columns context, request, rank, doc, click. It looks like one row per result: name "
+            "the columns of its list and its position, long=('list_id', 'position'), and of its "
+            "item and click, items= and clicks=."
         ),
     ),
     "a column of items that are no lists": (
         read(IMPRESSIONS, items="doc", clicks="click"),
         (
-            "column 'doc' is of type int64, not a list. For one row per impression use "
-            "layout='long'; for one column per position name them all, for instance "
-            "items=['item_1', 'item_2']."
+            "column 'doc' is of type int64, not a list. For one row per result name the columns of "
+            "its list and its position, long=('list_id', 'position'); for one column per position "
+            "name them all, for instance items=['item_1', 'item_2']."
+        ),
+    ),
+    "a long table with other names": (
+        read(IMPRESSIONS, long=("list_id", "position"), items="docs"),
+        (
+            "3 named columns are not in the source: long='list_id', long='position', items='docs'. "
+            "It has the columns context, request, rank, doc, click. Did you mean "
+            "long=('request', 'rank'), items='doc'?"
+        ),
+    ),
+    "a long table by an older name": (
+        read(IMPRESSIONS, layout="long"),
+        (
+            "read_log has no option 'layout'. Use long=('list_id', 'position'): the columns of a "
+            "row's list and position."
         ),
     ),
     "text ids of clicks instead of 0 and 1": (
         read({"context": ["q"], "items": [["a", "b"]], "clicks": [["b"]]}),
         (
             "clicks must be numbers (0/1 or graded), and column 'clicks' has 'b'. If it has the "
-            "ids of what was clicked, say clicked_ids='clicks'."
+            "ids of clicked items, use fc.from_events(log, log, list_id='…', items=('items', "
+            "'clicks'), action=None)."
         ),
     ),
     "ids of clicks instead of 0 and 1": (
@@ -232,7 +248,8 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
             "- items and clicks of different length, or with a null between: 1 row, for example "
             "context='q' items=[10, 20] clicks=[20]\n"
             "  remedy: give every item one value in clicks (0 where nothing happened); if it has "
-            "the ids of clicked items, say clicked_ids=.\n"
+            "the ids of clicked items, use fc.from_events(log, log, list_id='…', items=('items', "
+            "'clicks'), action=None).\n"
             'Or leave them out with invalid="drop"; what was dropped is counted by cause.'
         ),
     ),
@@ -451,7 +468,7 @@ def test_there_are_thirty_of_them():
 
 def test_messages_are_short_and_plain():
     for message in (message for _, message in MISTAKES.values()):
-        assert len(message) < 420
+        assert len(message) < 430
         assert message[-1] in ".?"
         assert not any(
             word in message for word in ("SELECT", "foreclick_", "NoneType", "Traceback")

@@ -260,7 +260,6 @@ OPTIONS: dict[str, Rule] = {
     "half_life": _above("a number of days or steps", "30", optional=True),
     "invalid": choice("error", "drop"),
     "k": whole(1, "how many items a list shows", "10", optional=True),
-    "layout": choice("lists", "long"),
     "max_change": _part("0.2", optional=True),
     "max_error": _above("a number of grades", "1"),
     "min_effect": Number(
@@ -369,6 +368,7 @@ _INSTEAD = {
     "clip": "estimators=Weighted('ip', clip=100)",
     "clusters": "confidence=Confidence(clusters='record')",
     "interval": "confidence=Confidence(anytime=True)",
+    "layout": "long=('list_id', 'position'): the columns of a row's list and position",
     "practical": "min_effect=0.01: the smallest change worth having, a share of production",
     "progress": "fc.settings(progress='never')",
     "workers": "fc.settings(workers=4)",

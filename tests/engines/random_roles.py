@@ -101,24 +101,24 @@ LOGS = [
     Drawn("one context", log_of(2, ragged=False), LISTS | {"context": None, "period": "day"}),
     Drawn("graded", log_of(3, items="text", graded=True), LISTS | {"period": "day"}),
     Drawn("large integers", log_of(4, "large integers", "large integers", "integers"), ALL),
-    Drawn("text", log_of(5, "text", "text", "text"), ALL | {"weight": "times"}),
+    Drawn("text", log_of(5, "text", "text", "text"), ALL | {"count": "times"}),
     Drawn("times", log_of(6, "integers", periods="times"), ALL | {"propensity": "p"}),
-    Drawn("slots", log_of(7, ragged=False), ALL | {"propensity": "slots", "weight": "half"}),
+    Drawn("slots", log_of(7, ragged=False), ALL | {"propensity": "slots", "count": "half"}),
     Drawn(
         "rewards", log_of(8, items="text"), ALL | {"rewards": {"orders": "orders", "eur": "price"}}
     ),
     Drawn("all roles", log_of(9), ALL),
-    Drawn("weights", log_of(10, "integers"), ALL | {"weight": "times"}),
+    Drawn("weights", log_of(10, "integers"), ALL | {"count": "times"}),
     Drawn(
         "faults",
         log_of(11, broken=True),
-        ALL | {"weight": "times", "propensity": "p", "invalid": "drop"},
+        ALL | {"count": "times", "propensity": "p", "invalid": "drop"},
     ),
     Drawn(
         "everything",
         log_of(12, "text", "text", "dates", graded=True, broken=True),
         ALL
-        | {"weight": "half", "propensity": "slots", "rewards": {"orders": "orders"}}
+        | {"count": "half", "propensity": "slots", "rewards": {"orders": "orders"}}
         | {"invalid": "drop", "where": "device >= 0"},
     ),
 ]
@@ -154,18 +154,8 @@ def in_rows(log: Drawn) -> Drawn:
     ]
     kinds = {f.name: f.type.value_type if f.name in _LISTED else f.type for f in log.table.schema}
     schema = pa.schema({**kinds, "number": pa.int64(), "place": pa.int64()})
-    roles = _renamed(log.roles, {name: name for name in _LISTED}) | {
-        "layout": "long",
-        "list_id": "number",
-        "position": "place",
-        "item": "list",
-        "click": "clicked",
-    }
-    table = pa.Table.from_pylist(rows, schema=schema)
-    return Drawn(f"{log.name}, in rows", table, {k: v for k, v in roles.items() if k not in _LISTS})
-
-
-_LISTS = ("items", "clicks")
+    roles = _renamed(log.roles, {name: name for name in _LISTED}) | {"long": ("number", "place")}
+    return Drawn(f"{log.name}, in rows", pa.Table.from_pylist(rows, schema=schema), roles)
 
 
 def _renamed(roles: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:

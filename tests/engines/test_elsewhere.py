@@ -117,8 +117,7 @@ def test_events_come_home_to_become_a_log(loaders):
     shown: dict[str, Any] = {"request": [1, 1, 2, 2], "query": ["q"] * 4, "item": [1, 2, 2, 1]}
     shown["position"] = [1, 2, 1, 2]
     actions = pa.table({"request": [1, 2], "item": [1, 2], "action": ["click", "click"]})
-    roles: dict[str, Any] = {name: name for name in ("item", "position", "action")}
-    roles |= {"list_id": "request", "context": "query"}
+    roles: dict[str, Any] = {"list_id": "request", "context": "query"}
     here, there = (
         fc.from_events(load(pa.table(shown)), load(actions), **roles)
         for load in (lambda table: table, loaders("datafusion"))

@@ -109,7 +109,7 @@ def test_lists_of_one_item_in_a_csv(tmp_path):
     file.write_text("context,items,clicks\nq,3,1\nq,4,0\n")
     assert counted(fc.read_log(file)) == {("q", ("3",), (1,)): 1, ("q", ("4",), (0,)): 1}
     file.write_text("context,items,clicks,position\nq,3,1,1\nq,4,0,2\n")
-    with pytest.raises(SourceError, match="For one row per impression use layout='long'"):
+    with pytest.raises(SourceError, match=r"For one row per result .* long="):
         fc.read_log(file)
 
 
@@ -122,7 +122,7 @@ def test_a_csv_with_a_column_a_position(tmp_path):
 def test_a_long_csv(tmp_path, name):
     frame = pd.DataFrame(impressions())
     frame.to_csv(tmp_path / name, index=False, sep="\t" if name.endswith("tsv") else ",")
-    assert counted(fc.read_log(tmp_path / name, layout="long")) == reference()
+    assert counted(fc.read_log(tmp_path / name, long=("list_id", "position"))) == reference()
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.ndjson", "log.json"])

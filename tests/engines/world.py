@@ -85,7 +85,7 @@ _POSITIONS: dict[str, Any] = {"items": ["i0", "i1"], "clicks": ["c0", "c1"], "pe
 READINGS: dict[str, tuple[pa.Table, dict[str, Any]]] = {
     "lists as arrays": (ARRAYS, {"period": "day"}),
     "a column a position": (WIDE, _POSITIONS),
-    "a row an impression": (LONG, {"layout": "long", "period": "day"}),
+    "a row an impression": (LONG, {"long": ("list_id", "position"), "period": "day"}),
     "units": (WIDE, _POSITIONS | {"unit": "user"}),
 }
 COLUMNS = tuple(READINGS)

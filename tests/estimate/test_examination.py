@@ -44,7 +44,7 @@ def tally_of(slots):
                 "day": [s.cluster for s in slots],
                 "half": [s.cluster for s in slots],
             },
-            layout="long",
+            long=("list_id", "position"),
             count="n",
             period="day",
             segments=("half",),
@@ -114,7 +114,7 @@ def log():
         "half": rng.integers(0, 2, count).tolist(),
         "weight": rng.choice([0.3, 1.0, 2.7], count).tolist(),
     }
-    roles: Any = {"period": "day", "unit": "user", "weight": "weight", "segments": ("half",)}
+    roles: Any = {"period": "day", "unit": "user", "count": "weight", "segments": ("half",)}
     return fc.tally(fc.read_log(table, **roles))
 
 

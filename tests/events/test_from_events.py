@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, SourceError
-from foreclick.events import from_events
+from foreclick.events import Match, from_events
 
 START = datetime(2026, 3, 1, 23, 59)  # noqa: DTZ001 - as in most logs
 
@@ -139,11 +139,9 @@ def test_every_event_is_where_a_slow_reading_puts_it(shown, actions):
             done,
             pa.schema([*list(schema)[:2], ("when", pa.timestamp("us")), ("action", pa.string())]),
         ),
-        list_id="list",
+        list_id=Match("list", time="when", window=30),
         position="place",
-        time="when",
         context="q",
-        window=30,
     )
     lists = [("q", places[key], earned[key]) for key in places]
     assert records(log) == bag(lists, log.shape.depth)
@@ -208,13 +206,10 @@ def test_without_an_id_the_last_list_with_the_item_gets_the_click(shown, actions
     log = from_events(
         table(rows, "session", "time", "place", "item"),
         table(done, "session", "time", "item"),
-        list_id=None,
-        session="session",
-        time="time",
+        list_id=Match(session="session", time="time", window=timedelta(seconds=20)),
         position="place",
         context=None,
         action=None,
-        window=timedelta(seconds=20),
     )
     found = [(0, lists[key], earned[key]) for key in lists]
     assert records(log) == bag(found, log.shape.depth)
@@ -245,12 +240,9 @@ def test_scrolled_lists_are_put_together():
     log = from_events(
         shown,
         clicks,
-        list_id=None,
-        session="user",
-        time="time",
+        list_id=Match(session="user", time="time", together=10),
         context=None,
         action=None,
-        together=10,
     )
     assert records(log) == bag(
         [
@@ -273,12 +265,9 @@ def test_scrolled_impressions_without_a_time_are_in_the_ledger():
     log = from_events(
         shown,
         clicks,
-        list_id=None,
-        session="user",
-        time="time",
+        list_id=Match(session="user", time="time", together=10),
         context=None,
         action=None,
-        together=10,
     )
     assert records(log) == bag([(0, {1: 1, 2: 2}, {(2, "clicks"): 1})], 3)
     untimed = "impressions without a time, which their list is known by"
@@ -295,8 +284,7 @@ def test_several_rewards_and_their_values():
     log = from_events(
         SHOWN,
         did,
-        rewards={"clicks": ["click", "tap"], "orders": "buy", "revenue": "buy"},
-        values={"revenue": "price"},
+        rewards={"clicks": ["click", "tap"], "orders": "buy", "revenue": {"buy": "price"}},
     )
     earned = {("b", "clicks"): 1, ("b", "orders"): 1, ("b", "revenue"): 5.0}
     assert records(log) == bag(
@@ -328,8 +316,7 @@ def test_one_row_a_list_with_fields_and_two_names():
         did,
         list_id=("request", "q"),
         context="query",
-        items="hits",
-        item=("hits.id", "what.doc.id"),
+        items=("hits.id", "what.doc.id"),
         position="hits.rank",
         action=None,
         segments={"os": "device.os"},
@@ -341,8 +328,7 @@ def test_one_row_a_list_with_fields_and_two_names():
     plain = from_events(
         {"list_id": [1], "context": ["q"], "items": [["x", "y"]]},
         {"list_id": [1], "item": ["y"]},
-        items="items",
-        item=("items", "item"),
+        items=("items", "item"),
         action=None,
     )
     assert records(plain) == bag([("q", {1: "x", 2: "y"}, {("y", "clicks"): 1})], 2)
@@ -371,19 +357,30 @@ def test_a_tally_of_events_equals_that_of_the_log():
     ("options", "said"),
     [
         ({"list_id": "request"}, "list_id='request' is not in the table, which has list_id"),
-        ({"list_id": None}, "by session= and time="),
-        ({"item": "sku"}, "item='sku'"),
-        ({"items": "position"}, "no column of arrays"),
+        ({"list_id": None}, r"by list_id=fc.events.Match\(session=…, time=…\)"),
+        ({"items": "sku"}, "items='sku'"),
         ({"position": "context"}, "none of 5 impressions has a list.*position='context'"),
-        ({"window": 0}, "window=0: give a timedelta or a number of seconds"),
         ({"rewards": {}}, "say which actions count as which reward"),
         ({"rewards": {"clicks": "click", "orders": "buy"}, "action": None}, "name the column"),
-        ({"values": {"revenue": "price"}}, "'revenue' is not among the rewards clicks"),
+        ({"rewards": {"revenue": {"buy": "price"}}}, r"rewards\['revenue'\]='price' is not in"),
     ],
 )
 def test_what_is_wrong_is_said(options, said):
     with pytest.raises((SourceError, InvalidLogError), match=said):
         from_events(SHOWN, CLICKS, **options)
+
+
+def test_a_window_is_a_length_of_time():
+    with pytest.raises(SourceError, match="window=0: give a timedelta or a number of seconds"):
+        Match("list_id", window=0)
+
+
+def test_lists_that_break_the_rules_are_in_the_ledger():
+    log = from_events({**SHOWN, "context": ["shoe"] * 3 + [None] * 2}, CLICKS)
+    assert log.rows == 1
+    assert log.ledger.losses == {"lists, context is null": 1}
+    with pytest.raises(InvalidLogError, match="nothing is left of 2 rows"):
+        from_events({**SHOWN, "context": pa.nulls(5, pa.string())}, CLICKS)
 
 
 def test_a_candidate_may_call_its_columns_as_the_events_do():
@@ -394,7 +391,7 @@ def test_a_candidate_may_call_its_columns_as_the_events_do():
         "position": [0, 1, 0, 1],
     }
     did = {"list_id": [1, 2], "sku": [7, 7], "action": ["click"] * 2}
-    log = fc.from_events(shown, did, context="query", item="sku")
+    log = fc.from_events(shown, did, context="query", items="sku")
     scores = {"query": ["q", "q"], "item": [7, 8], "score": [2.0, 1.0]}
     candidate = fc.Ranking.from_scores(scores)
     seen = fc.support(log, candidate, metrics="clicks@1", estimators="item")["covered"]

@@ -14,7 +14,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import InvalidLogError
-from foreclick.events import algolia, ga4, snowplow, ubi
+from foreclick.events import Match, algolia, ga4, snowplow, ubi
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
 
@@ -364,11 +364,10 @@ def test_lists_of_json_on_every_engine(engine):
     table = engine.load(events.rename_columns(names))
     log = snowplow(
         table,
-        list_name="action.name",
+        list_id=Match(session="domain_sessionid", list_name="action.name", time="derived_tstamp"),
         context="action.name",
         action="action.type",
-        items=("products", "products"),
-        item="products.id",
+        items="products.id",
         position="products.position",
     )
     assert clicked(log) == LISTS

@@ -41,15 +41,15 @@ def events(seed: int = 5, lists: int = 60) -> tuple[pa.Table, pa.Table]:
 OPTIONS: dict[str, Any] = {
     "context": "q",
     "position": "rank",
-    "time": "at",
     "unit": "user",
     "action": "what",
-    "rewards": {"clicks": "click", "orders": "order", "revenue": "order"},
-    "values": {"revenue": "price"},
-    "window": 30,
+    "rewards": {"clicks": "click", "orders": "order", "revenue": {"order": "price"}},
     "where": "q <> 'q2' OR rank <= 7",
 }
-BY: list[dict[str, Any]] = [{"list_id": "id"}, {"list_id": None, "session": "user", "together": 3}]
+BY: list[Any] = [
+    fc.events.Match("id", time="at", window=30),
+    fc.events.Match(session="user", time="at", window=30, together=3),
+]
 
 
 def test_the_log_is_the_same_everywhere(engine):
@@ -58,8 +58,8 @@ def test_the_log_is_the_same_everywhere(engine):
     # DuckDB, which makes our own answer too, tells only how tables of an engine are read.
     for way in BY if engine.name == "postgres" or LONG else BY[1:]:
         here, did = events()
-        ours = fc.from_events(here, did, **OPTIONS, **way)
-        found = fc.from_events(shown, done, **OPTIONS, **way)
+        ours = fc.from_events(here, did, **OPTIONS, list_id=way)
+        found = fc.from_events(shown, done, **OPTIONS, list_id=way)
         assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
         assert found.ledger.rows == ours.ledger.rows
         assert len(ours.ledger.losses) > 5
@@ -77,7 +77,7 @@ def test_the_log_is_the_same_where_nothing_is_created(name):
     load = elsewhere.opened(name)
     shown, done = load(here), load(did)
     way = BY[name == "datafusion"]
-    ours = fc.from_events(here, did, **OPTIONS, **way)
-    found = fc.from_events(shown, done, **OPTIONS, **way)
+    ours = fc.from_events(here, did, **OPTIONS, list_id=way)
+    found = fc.from_events(shown, done, **OPTIONS, list_id=way)
     assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
     assert found.ledger.rows == ours.ledger.rows

@@ -41,10 +41,10 @@ ALL = LISTS | {"period": "day", "unit": "user", "segments": ["land"]}
 ROLES: tuple[dict[str, Any], ...] = (
     LISTS,
     ALL,
-    ALL | {"weight": "times", "propensity": "p"},
-    LISTS | {"weight": "eighths", "propensity": "slots", "period": "day"},
+    ALL | {"count": "times", "propensity": "p"},
+    LISTS | {"count": "eighths", "propensity": "slots", "period": "day"},
     ALL | {"rewards": {"orders": "orders"}},
-    ALL | {"weight": "times"},
+    ALL | {"count": "times"},
 )
 KINDS = {
     "query": (pa.string(), pa.int64()),

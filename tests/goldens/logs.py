@@ -75,7 +75,7 @@ class Draw:
         orders: whether there are orders and a graded price.
         propensity: "list" or "slot", if the probabilities of what was shown are logged.
         missing: whether the candidates know only some of the contexts.
-        weight: the role of a column that counts rows, "weight" or "count".
+        count: whether a column counts rows.
         segments: whether there are segments.
     """
 
@@ -90,7 +90,7 @@ class Draw:
     orders: bool = False
     propensity: str | None = None
     missing: bool = False
-    weight: str | None = None
+    count: bool = False
     segments: bool = False
 
 
@@ -112,8 +112,8 @@ DRAWS: dict[str, Draw] = {
     "both-segments": Draw(periods=5, unit=True, segments=True, text=True, records=480),
     "both-many": Draw(periods=14, unit=True, contexts=20, items=9, depth=6, records=1500),
     "one-context": Draw(periods=6, contexts=1, records=150),
-    "weighted": Draw(periods=6, weight="weight"),
-    "counted": Draw(periods=6, weight="count", orders=True),
+    "counted-days": Draw(periods=6, count=True),
+    "counted": Draw(periods=6, count=True, orders=True),
     "list-chances": Draw(propensity="list", periods=6, records=400),
     "slot-chances": Draw(propensity="slot", periods=6, unit=True, records=400),
     "slot-chances-plain": Draw(propensity="slot", records=400, missing=True),
@@ -137,7 +137,7 @@ def random_case(name: str, seed: int) -> Case:
     roles |= {"unit": "user"} if draw.unit else {}
     roles |= {"rewards": {"orders": "orders", "price": "price"}} if draw.orders else {}
     roles |= {"propensity": "chance"} if draw.propensity else {}
-    roles |= {draw.weight: "times"} if draw.weight else {}
+    roles |= {"count": "times"} if draw.count else {}
     roles |= {"segments": ["land", "device"]} if draw.segments else {}
     known = queries[: max(len(queries) * 2 // 3, 1)] if draw.missing else queries
     last = [row for row in rows if row["context"] in known][-len(rows) // 3 :]
@@ -284,7 +284,7 @@ def long_rows() -> Case:
     }
     rate = np.where(rows["item"] == 2, 0.5, 0.2) / rows["position"]
     rows["click"] = (rng.random(2 * slates) < rate).astype(int)
-    log = fc.read_log(pa.table(rows), layout="long", propensity="chance")
+    log = fc.read_log(pa.table(rows), long=("list_id", "position"), propensity="chance")
     ranking = fc.Ranking({"context": range(5), "items": [[2, 1]] * 5})
     return Case("docs/obp", log, {"ranking": ranking}, slates)
 
@@ -360,8 +360,6 @@ def tutorial() -> Case:
     log = fc.from_events(
         pa.table(impressions),
         pa.table(actions),
-        item="item",
-        position="position",
         period="day",
         unit="user",
         segments="device",

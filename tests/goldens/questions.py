@@ -306,7 +306,7 @@ def _third(about: About, draw: logs.Draw, number: int, missing: dict[str, Any]) 
         case 6:
             given = fc.Ladder(examination=CURVE, stopping=0)
             return about.evaluate("given ladder", "mixed", estimators=given, **clicks, **missing)
-        case 8 if draw.weight is None:
+        case 8 if not draw.count:
             return about.other("contexts", fc.contexts)
         case _:
             return about.other("check", fc.check, whole_log=True)

@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import math
-from typing import Any, ClassVar
 
 import duckdb
 import ibis
@@ -30,7 +29,7 @@ def test_arrays_wide_columns_and_impressions_are_one_log():
     logs = [
         fc.read_log(table()),
         fc.read_log(wide(), **WIDE),
-        fc.read_log(impressions(), layout="long"),
+        fc.read_log(impressions(), long=("list_id", "position")),
     ]
     first = fc.tally(logs[0]).to_arrow()
     assert counted(logs[0]) == reference()
@@ -42,7 +41,7 @@ def test_arrays_wide_columns_and_impressions_are_one_log():
 @without_spark
 def test_impressions_keep_their_positions_across_gaps(engine):
     seen = [row for row in impressions() if row["position"] != 2]
-    log = fc.read_log(engine.load(pa.Table.from_pylist(seen)), layout="long")
+    log = fc.read_log(engine.load(pa.Table.from_pylist(seen)), long=("list_id", "position"))
 
     def with_gap(row):
         items, clicks = [*row["items"]], [*row["clicks"]]
@@ -71,7 +70,7 @@ def test_any_column_names():
 def test_any_column_names_of_impressions():
     renamed: Row = {"context": "n", "list_id": "length", "position": "weight", "item": "context"}
     frame = pd.DataFrame(impressions()).rename(columns={**renamed, "click": "item"})
-    log = fc.read_log(frame, layout="long", click="item", **renamed)
+    log = fc.read_log(frame, context="n", long=("length", "weight"), items="context", clicks="item")
     assert counted(log) == reference()
 
 
@@ -120,7 +119,7 @@ def test_a_log_without_clicks():
     for source, roles in (
         (table().drop_columns("clicks"), {}),
         (wide(), {"items": WIDE["items"]}),
-        (impressions(), {"layout": "long"}),
+        (impressions(), {"long": ("list_id", "position")}),
     ):
         log = fc.read_log(source, clicks=None, **roles)
         expected = {key[:2]: 0 for key in reference()}
@@ -148,7 +147,7 @@ def test_impressions_deeper_than_any_of_the_first_rows():
             "click": [*[0] * 100_001, 1],
         }
     )
-    log = fc.read_log(source, layout="long", engine=ordered())
+    log = fc.read_log(source, long=("list_id", "position"), engine=ordered())
     assert counted(log) == {("q", (1,), (0,)): 100_000, ("q", (1, None, 2), (0, None, 1)): 1}
 
 
@@ -180,7 +179,7 @@ def test_longer_lists_are_refused_unless_it_is_said_how_many_positions_matter():
         ({"context": ["q"]} | {i: [1] for i in names}, {"items": names, "clicks": None}),
         (
             {"context": ["q"], "list_id": [1], "position": [101], "item": [7], "click": [0]},
-            {"layout": "long"},
+            {"long": ("list_id", "position")},
         ),
     ]
     for source, roles in sources:
@@ -195,7 +194,7 @@ def test_longer_lists_are_refused_unless_it_is_said_how_many_positions_matter():
     [
         pytest.param(table, {}, id="array"),
         pytest.param(wide, WIDE, id="wide"),
-        pytest.param(impressions, {"layout": "long"}, id="long"),
+        pytest.param(impressions, {"long": ("list_id", "position")}, id="long"),
     ],
 )
 def test_positions_beyond_the_depth_are_left_out(source, roles):
@@ -323,7 +322,7 @@ def test_every_role_of_impressions_on_every_engine(engine):
     source = source.set_column(6, "country", source["country"].cast(pa.string()))
     log = fc.read_log(
         engine.load(source),
-        layout="long",
+        long=("list_id", "position"),
         period="day",
         segments="country",
         unit="user",
@@ -343,7 +342,7 @@ def test_every_role_of_impressions_on_every_engine(engine):
     assert counted(log) == expected
     assert columns(log).field("n").type == pa.float64()
     assert log.rows == len(LISTS)
-    assert log.dropped == {"a position twice in a list or below 1, or no list_id": 2}
+    assert log.dropped == {"a position twice in a list or below 1, or no list": 2}
 
 
 @pytest.mark.parametrize(
@@ -430,7 +429,7 @@ def test_orders_are_valued_like_clicks_in_every_layout():
     ]
     log = fc.read_log(array, rewards={"orders": "bought"})
     others = [
-        fc.read_log(rows, layout="long", rewards={"orders": "bought"}),
+        fc.read_log(rows, long=("list_id", "position"), rewards={"orders": "bought"}),
         fc.read_log(
             columns | {"o1": [0, 1], "o2": [0, 2]},
             items=["i1", "i2"],
@@ -458,26 +457,27 @@ def test_missing_columns_are_all_named_with_those_there_are():
     assert "3 named columns are not in the source" in told
     assert "context='query', clicks='klicks', segments='land'" in told
     assert "It has the columns context, items, clicks" in told
-    with pytest.raises(SourceError, match=r"list_id='list_id', position='position', item='item'"):
-        fc.read_log(table(), layout="long")
+    with pytest.raises(SourceError, match=r"long='list_id', long='position'"):
+        fc.read_log(table(), long=("list_id", "position"))
 
 
 @pytest.mark.parametrize(
     ("change", "roles", "told"),
     [
         ({"items": [[1.5, 2.0]]}, {}, "items are of type float64; they must be integers or str"),
-        ({"items": [3]}, {}, r"'items' is of type int64, not a list.*layout='long'.*item_1"),
+        ({"items": [3]}, {}, r"'items' is of type int64, not a list.*long=.*item_1"),
         ({"clicks": [1]}, {}, r"'clicks' is of type int64, not a list"),
         ({"clicks": [[dt.date(2024, 1, 1)] * 2]}, {}, "clicks must be numbers .*not date"),
-        ({"w": ["2"]}, {"weight": "w"}, "weight must be a number, not string"),
-        ({"w": [True]}, {"weight": "w"}, "weight must be a number, not boolean"),
+        ({"w": ["2"]}, {"count": "w"}, "'w' must hold numbers, not string"),
+        ({"w": [True]}, {"count": "w"}, "'w' must hold numbers, not boolean"),
         ({"context": [1.0]}, {}, r"contexts are of type float64.*integers or.*astype\('Int64'\)"),
         ({"u": [1.0]}, {"unit": "u"}, r"units are of type float64.*integers or.*astype\('Int64'\)"),
         ({}, {"rewards": {"a b": "clicks"}}, "rewards must have plain names"),
         ({}, {"rewards": {"clicks": "clicks"}}, r"clicks stands twice: in clicks= and in rewards="),
         ({}, {"items": None}, "name the column that holds the items"),
         ({}, {"items": []}, "name the column that holds the items"),
-        ({}, {"layout": "lang"}, "layout='lang'.*'lists' or 'long'"),
+        ({}, {"long": "position"}, "long='position': give the column of the list's id and"),
+        ({}, {"long": ("list_id",)}, "such as .'list_id', 'position'"),
         ({}, {"invalid": "ignore"}, "invalid='ignore'.*'error' or 'drop'"),
     ],
 )
@@ -490,7 +490,7 @@ def test_wrong_types_and_roles_are_explained(change, roles, told):
 def test_a_position_must_be_an_integer():
     rows = [{**row, "position": float(row["position"])} for row in impressions()]
     with pytest.raises(SourceError, match="position must be an integer, not float64"):
-        fc.read_log(rows, layout="long")
+        fc.read_log(rows, long=("list_id", "position"))
 
 
 def test_integers_with_gaps_are_read_as_the_message_advises():
@@ -545,50 +545,26 @@ def test_a_segment_may_have_another_name():
 @pytest.mark.parametrize("roles", [{"segments": "_list"}, {"rewards": {"list": "click"}}])
 def test_a_name_that_only_the_long_layout_uses(roles):
     rows = [{**row, "_list": 7} for row in impressions()]
-    assert fc.read_log(rows, layout="long", **roles).rows == len(LISTS)
+    assert fc.read_log(rows, long=("list_id", "position"), **roles).rows == len(LISTS)
 
 
-class TestDownSampled:
-    """Rows that were kept for others say as much as the rows that there are."""
-
-    SHOWN: ClassVar[dict[str, Any]] = {
+def test_a_count_is_of_equal_records():
+    shown: Row = {
         "context": ["q"] * 40,
         "items": [[1, 2], [2, 1]] * 20,
         "clicks": [[1, 0], [0, 0], [0, 1], [1, 0]] * 10,
+        "w": [10] * 40,
     }
-    NEW: ClassVar[dict[str, Any]] = {"context": ["q"], "items": [[2, 1]]}
-
-    def ask(self, times=None, **role):
-        table = self.SHOWN if times is None else self.SHOWN | {"w": times}
-        log = fc.read_log(table, **role)
-        return fc.evaluate(log, self.NEW, metrics="clicks@2", estimators="ip").to_dicts()[0]
-
-    def test_the_same_weight_for_all_changes_nothing(self):
-        assert self.ask([10] * 40, weight="w") == self.ask()
-
-    def test_a_count_is_of_equal_records(self):
-        plain, counted = self.ask(), self.ask([10] * 40, count="w")
-        assert counted["value"] == pytest.approx(plain["value"])
-        assert counted["records"] == 400
-        assert counted["se"] == pytest.approx(plain["se"] / math.sqrt(10), rel=0.05)
-
-    def test_different_weights_count_as_fewer_rows(self):
-        """One row in two was kept for three: 40 records of weights 1 and 3 are worth 32."""
-        row = self.ask([1, 1, 3, 3] * 10, weight="w")
-        assert row["records"] == pytest.approx(80**2 / (20 * 1 + 20 * 9))
-        assert row["value"] == self.ask([1, 1, 3, 3] * 10, count="w")["value"]
-
-    def test_tallies_of_days_that_were_sampled_apart_add_up(self, tmp_path):
-        parts = [fc.tally(fc.read_log(self.SHOWN | {"w": [w] * 40}, weight="w")) for w in (1, 10)]
-        whole = parts[0] + parts[1]
-        assert whole.inflation == pytest.approx((40 * 1 + 40 * 100) / (40 * 1 + 40 * 10))
-        for i, part in enumerate(parts):
-            part.write_parquet(tmp_path / f"{i}.parquet")
-        assert fc.read_tally(tmp_path).inflation == pytest.approx(whole.inflation)
-
-    def test_a_row_is_kept_or_counted_not_both(self):
-        with pytest.raises(SourceError, match="Give one of them"):
-            self.ask([1] * 40, weight="w", count="w")
+    new: Row = {"context": ["q"], "items": [[2, 1]]}
+    plain, counted = (
+        fc.evaluate(
+            fc.read_log(shown, count=count), new, metrics="clicks@2", estimators="ip"
+        ).to_dicts()[0]
+        for count in (None, "w")
+    )
+    assert counted["value"] == pytest.approx(plain["value"])
+    assert counted["records"] == 400
+    assert counted["se"] == pytest.approx(plain["se"] / math.sqrt(10), rel=0.05)
 
 
 # --- what is said of how a log is read ------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_booleans_and_doubles_of_0_and_1_are_packed(kind):
     ("source", "roles"),
     [
         pytest.param(wide(), WIDE, id="a column a position"),
-        pytest.param(impressions(), {"layout": "long"}, id="a row an impression"),
+        pytest.param(impressions(), {"long": ("list_id", "position")}, id="a row an impression"),
     ],
 )
 def test_every_layout_is_packed_alike(source, roles):

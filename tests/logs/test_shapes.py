@@ -1,8 +1,9 @@
 """Logs as they are written elsewhere: text, fields, ids of clicked items, times as periods."""
 
+import re
 import uuid
 from datetime import date, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -86,48 +87,18 @@ def test_ids_of_any_kind(kind, ids, items):
     assert [row["item_1"], row["item_2"]] == (items or ids)
 
 
-class TestClickedIds:
-    TABLE: ClassVar[dict[str, Any]] = {
+def test_ids_of_clicked_items_are_read_as_the_messages_advise():
+    table = {
         "context": ["q", "q", "r"],
+        "request": [1, 2, 3],
         "items": [[1, 2], [2, 1], [3]],
-        "ids": [[2], [], None],
+        "clicks": [[2], [], None],
     }
-
-    def test_are_clicks(self):
-        other = {"context": ["q", "q", "r"], "items": self.TABLE["items"]}
-        other["clicks"] = [[0, 1], [0, 0], [0]]
-        assert same(fc.read_log(self.TABLE, clicked_ids="ids"), other)
-
-    def test_of_what_was_not_shown_are_said(self):
-        table = self.TABLE | {"ids": [[2, 7], [], None]}
-        with pytest.raises(
-            InvalidLogError, match="clicks on items that are not in the list: 1 row"
-        ):
-            fc.read_log(table, clicked_ids="ids")
-        log = fc.read_log(table, clicked_ids="ids", invalid="drop")
-        assert log.rows == 2
-        assert fc.read_log(self.TABLE, clicked_ids="ids", depth=1).rows == 3
-
-    def test_twice_count_once(self):
-        log = fc.read_log(self.TABLE | {"ids": [[2, 2], [], None]}, clicked_ids="ids")
-        assert same(log, None) is False
-        assert log.rows == 3
-
-    @pytest.mark.parametrize(("items", "ids"), [("int32", "int32"), ("int32", "int64")])
-    @pytest.mark.parametrize("turned", [False, True])
-    def test_may_have_other_widths(self, items, ids, turned):
-        kinds = dict(zip(("items", "ids"), (ids, items) if turned else (items, ids), strict=True))
-        schema = pa.schema(
-            {"context": pa.string()}
-            | {name: pa.list_(pa.type_for_alias(kind)) for name, kind in kinds.items()}
-        )
-        log = fc.read_log(pa.table(self.TABLE, schema=schema), clicked_ids="ids")
-        other = {"context": ["q", "q", "r"], "items": self.TABLE["items"]}
-        assert same(log, other | {"clicks": [[0, 1], [0, 0], [0]]})
-
-    def test_must_be_of_the_items_type(self):
-        with pytest.raises(SourceError, match="Make them the same"):
-            fc.read_log(self.TABLE | {"ids": [["2"], [], None]}, clicked_ids="ids")
+    with pytest.raises(InvalidLogError) as error:
+        fc.read_log(table)
+    (advice,) = re.findall(r"use (fc\.from_events.*?\))\.\n", str(error.value))
+    log = eval(advice.replace("…", "request"), {"fc": fc, "log": table})  # noqa: S307 - our own
+    assert same(log, {**table, "clicks": [[0, 1], [0, 0], [0]]})
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "uint8", "uint16", "uint32"])

@@ -38,7 +38,7 @@ LISTS, DIFFERENT = "null or empty list", "items and clicks of different length"
 TWICE, NEGATIVE = "an item twice in a list", "negative, NaN or too large clicks"
 PROPENSITY, CONTEXT = r"propensity outside \(0, 1\]", "context is null"
 WEIGHT = "w null, NaN, too large, or not above 0"
-POSITION = "a position twice in a list or below 1, or no list_id"
+POSITION = "a position twice in a list or below 1, or no list"
 INF, NAN = math.inf, math.nan
 
 
@@ -109,8 +109,8 @@ MANY: list[tuple[Row, list[Row], str, str]] = [
         PROPENSITY,
         "propensity_1=",
     ),
-    ({"weight": "w"}, [{"w": w} for w in (0, -1, NAN, INF, None)], WEIGHT, "fine"),
-    ({"weight": "times"}, [{"times": n} for n in (0, -1, None)], "times null", "fine"),
+    ({"count": "w"}, [{"w": w} for w in (0, -1, NAN, INF, None)], WEIGHT, "fine"),
+    ({"count": "times"}, [{"times": n} for n in (0, -1, None)], "times null", "fine"),
 ]
 """Ways to break one rule: all of them must be counted."""
 
@@ -137,7 +137,7 @@ def assert_broken(roles: Row, changes: list[Row], cause: str, example: str) -> N
     [(name, n)] = log.dropped.items()
     assert re.match(cause, name)
     assert (n, log.dropped_rows, log.rows) == (count, count, 3)
-    assert sum(counted(log).values()) == {"w": 6.0, "times": 9}.get(str(roles.get("weight")), 3)
+    assert sum(counted(log).values()) == {"w": 6.0, "times": 9}.get(str(roles.get("count")), 3)
 
 
 def test_a_good_log_has_nothing_to_drop():
@@ -162,7 +162,7 @@ EVERYTHING: list[Row] = [
     {"w": NAN},
     {"w": None},
 ]
-ROLES: Row = {"propensity": "p", "weight": "w"}
+ROLES: Row = {"propensity": "p", "count": "w"}
 COUNTS = {LISTS: 2, DIFFERENT: 3, TWICE: 2, NEGATIVE: 1, CONTEXT: 1, PROPENSITY: 4, WEIGHT: 4}
 
 
@@ -216,7 +216,7 @@ def test_the_evaluation_tells_what_was_dropped():
 
 def test_a_log_of_nothing_but_faults_is_no_log():
     table = pa.Table.from_pylist([GOOD | {"items": [7, 7]}, GOOD | {"context": None}], SCHEMA)
-    with pytest.raises(InvalidLogError, match=r"nothing is left.*: 2 rows, .*an item twice.*: 1"):
+    with pytest.raises(InvalidLogError, match=r"nothing is left of 2 rows.*an item twice.*: 1"):
         fc.read_log(table, invalid="drop")
 
 
@@ -266,9 +266,9 @@ def seen(*changes: Row) -> list[Row]:
 )
 def test_a_broken_rule_of_impressions(changes, cause):
     rows = seen(*changes)
-    told = fault(rows, layout="long")
+    told = fault(rows, long=("list_id", "position"))
     assert re.search(rf"- {cause}[^\n]*: 1 row, for example context=", told), told
-    log = fc.read_log(rows, layout="long", invalid="drop")
+    log = fc.read_log(rows, long=("list_id", "position"), invalid="drop")
     assert any(re.match(cause, name) and n == 1 for name, n in log.dropped.items())
     assert (log.rows, log.dropped_rows) == (7, 1)
 
@@ -276,7 +276,7 @@ def test_a_broken_rule_of_impressions(changes, cause):
 def test_impressions_without_a_list_are_no_list():
     # one of two impressions has lost its list: the other stays
     rows = seen({"list_id": None}, {})
-    log = fc.read_log(rows, layout="long", invalid="drop")
+    log = fc.read_log(rows, long=("list_id", "position"), invalid="drop")
     assert log.dropped == {POSITION: 1}
     assert counted(log)["q", (None, 12), (None, 0)] == 1
     assert log.rows == 8
@@ -285,5 +285,5 @@ def test_impressions_without_a_list_are_no_list():
 @without_spark
 def test_positions_from_zero(engine):
     rows = [{**row, "position": row["position"] - 1} for row in impressions()]
-    told = fault(engine.load(pa.Table.from_pylist(rows)), layout="long")
+    told = fault(engine.load(pa.Table.from_pylist(rows)), long=("list_id", "position"))
     assert re.search(rf"{POSITION}: 7 rows.*\n  remedy: positions count from 1", told)

@@ -133,8 +133,6 @@ def _twice(log: RandomLog) -> RandomLog:
 
 
 def _counted_twice(log: RandomLog, rng: Rng) -> Side | None:
-    if "weight" in log.roles:
-        return None
     times = [2 * t for t in log.columns.get("times", [1] * log.rows)]
     return _read(log.having(times=times), count="times")
 

@@ -117,9 +117,6 @@ def random_log(seed: int, *, size: str | None = None) -> RandomLog:
     elif how < 0.2:
         columns["times"] = rng.choice([1, 1, 2, 3, 10], rows).tolist()
         roles["count"] = "times"
-    elif how < 0.3:
-        columns["kept"] = [10.0] * rows if rng.random() < 0.5 else rng.choice([2, 5], rows).tolist()
-        roles["weight"] = "kept"
     candidates = {name: _candidate(rng, lists, depth) for name in ("one", "two")}
     if rng.random() < 0.3:
         candidates["three"] = candidates["one"]

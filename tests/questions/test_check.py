@@ -152,7 +152,7 @@ class TestUnits:
                 "click": [0] * 10,
                 "user": user,
             },
-            layout="long",
+            long=("list_id", "position"),
             unit="user",
         )
         assert facts(fc.check(log))["units", "records of the median unit"] == (4 + 1) / 2

@@ -39,7 +39,7 @@ ROLES: Row = {
     "period": "day",
     "unit": "user",
     "segments": "land",
-    "weight": "times",
+    "count": "times",
     "propensity": "p",
     "rewards": {"orders": "orders"},
 }

@@ -228,11 +228,9 @@ def read_long(records):
     ]
     return fc.read_log(
         pa.Table.from_pylist(rows[::-1]),
-        layout="long",
-        list_id="page",
-        position="rank",
-        item="doc",
-        click="clicked",
+        long=("page", "rank"),
+        items="doc",
+        clicks="clicked",
     )
 
 

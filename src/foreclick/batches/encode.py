@@ -55,12 +55,10 @@ class Codebook:
     Attributes:
         periods: None for a log without.
         segments: by column.
-        inflation: for how many records a row of the log was kept.
     """
 
     periods: Codes | None = None
     segments: dict[str, Codes] = field(default_factory=dict)
-    inflation: float = 1.0
 
     def column(self, name: str) -> Codes:
         """The values of a segment column, or of the periods."""
@@ -96,8 +94,7 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         lists=lists,
         list_context=context[first],
         row_list=np.cumsum(new_list, dtype=np.int32) - 1,
-        # What was seen is what can be relied on; for values, only the proportions matter.
-        n=_numbers(rows[N]).astype(np.float64) / codebook.inflation,
+        n=_numbers(rows[N]).astype(np.float64),
         rewards={name: _reward(rows, shape, name) for name in shape.rewards},
         clusters=clusters,
         cluster_count={

@@ -21,7 +21,7 @@ def count_periods(tally: Tally) -> int:
 
 def count_records(tally: Tally) -> float:
     """How many records a tally has, as many as its batches count."""
-    return sum_records(tally.stored) / tally.inflation
+    return sum_records(tally.stored)
 
 
 def records_without_period(tally: Tally) -> float:
@@ -78,7 +78,7 @@ def _asked(tally: Tally) -> Size:
     """The size by one query, where batches would all be read for it; its pairs are a guess."""
     records, rows = context_sizes(tally)
     pairs = min(len(rows) * _LISTS, int(rows.sum())) * tally.shape.depth
-    return _size(records / tally.inflation, rows, pairs)
+    return _size(records, rows, pairs)
 
 
 def _size(records: Floats, rows: Ints, pairs: int) -> Size:

@@ -145,7 +145,7 @@ class _Rows:
         shape, stored = self.shape, self.tally.stored
         columns = [*([PERIOD] if shape.period else []), *shape.segments]
         codes = {name: Codes.of(distinct(stored, name)) for name in columns}
-        return Codebook(codes.pop(PERIOD, None), codes, self.tally.inflation)
+        return Codebook(codes.pop(PERIOD, None), codes)
 
 
 def _limit(slots: int, tally: Tally, codebook: Codebook) -> int:

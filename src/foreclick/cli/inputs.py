@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from foreclick.cli.options import Candidate, Log
 
 
-_COUNTED = (*("clicks", "period", "unit", "propensity", "segments", "rewards", "where", "click"),)
+_COUNTED = (*("clicks", "period", "unit", "propensity", "segments", "rewards", "where"),)
 """Roles that a tally has settled, and that a candidate has no use for."""
 
 

@@ -159,10 +159,7 @@ class Reading(Log):
             columns = names(self.long)
             if len(columns) != 2:
                 raise SourceError(f"--long {self.long!r}: give two columns, such as list,position.")
-            found |= {"layout": "long", "list_id": columns[0], "position": columns[1]}
-            for role, plural in (("item", "items"), ("click", "clicks")):
-                if plural in found:
-                    found[role] = found.pop(plural)
+            found["long"] = columns
         return found
 
     def engine(self) -> "Engine | None":

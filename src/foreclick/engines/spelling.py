@@ -40,8 +40,6 @@ class Spelling:
         number: an integer of seven hexadecimal digits.
         nan: whether a double is no number. Comparisons do not tell: DuckDB trusts the bounds that
             stand in a Parquet file, which leave NaN out.
-        holds: whether an array has a value.
-        distinct: how many different elements an array has.
         replace: every match of a regular expression by something else.
         split: text at commas, as an array.
         json: an array of text, of JSON; NULL where it is none, or the engine does not read JSON.
@@ -67,8 +65,6 @@ class Spelling:
     md5: str = "md5({text})"
     number: str = _BY_DIGIT
     nan: str = "isnan({number})"
-    holds: str = "list_contains({array}, {value})"
-    distinct: str = "len(list_distinct({array}))"
     replace: str = "regexp_replace({text}, {pattern}, {by}, 'g')"
     split: str = "string_split({text}, ',')"
     json: str = "NULL"
@@ -173,8 +169,6 @@ _SPARK = Spelling(
     element="get({array}, {before}){field}",
     length="CASE WHEN {array} IS NOT NULL THEN size({array}) END",
     number="CAST(conv({digits}, 16, 10) AS BIGINT)",
-    holds="array_contains({array}, {value})",
-    distinct="size(array_distinct({array}))",
     replace="regexp_replace({text}, {pattern}, {by})",
     split="split({text}, ',')",
     json="coalesce(from_json({text}, 'array<string>'), from_json({double}, 'array<string>'))",
@@ -191,8 +185,6 @@ _TRINO = Spelling(
     md5="lower(to_hex(md5(to_utf8({text}))))",
     number="from_base({digits}, 16)",
     nan="is_nan({number})",
-    holds="contains({array}, {value})",
-    distinct="cardinality(array_distinct({array}))",
     replace="regexp_replace({text}, {pattern}, {by})",
     split="split({text}, ',')",
     within="json_extract_scalar({text}, {path})",
@@ -210,8 +202,6 @@ SPELLINGS: dict[str, Spelling] = {
         length="cardinality({array})",
         number="CAST(CAST('x' || {digits} AS BIT(28)) AS INT)",
         nan="({number} = 'NaN')",
-        holds="({value} = ANY({array}))",
-        distinct="(SELECT count(DISTINCT e) FROM unnest({array}) AS u(e))",
         split="string_to_array({text}, ',')",
         json="CASE WHEN {text} LIKE '[%]' AND {text} NOT LIKE '[''%' "
         "THEN ARRAY(SELECT jsonb_array_elements_text(CAST({text} AS JSONB))) END",
@@ -228,8 +218,6 @@ SPELLINGS: dict[str, Spelling] = {
         md5="lower(hex(MD5({text})))",
         number="CAST(reinterpretAsUInt32(reverse(unhex('0' || {digits}))) AS Nullable(Int64))",
         nan="isNaN({number})",
-        holds="has({array}, {value})",
-        distinct="length(arrayDistinct({array}))",
         replace="replaceRegexpAll({text}, {pattern}, {by})",
         split="splitByChar(',', {text})",
         within="JSON_VALUE({text}, {path})",
@@ -252,8 +240,6 @@ SPELLINGS: dict[str, Spelling] = {
         md5="to_hex(md5({text}))",
         number="CAST('0x' || {digits} AS INT64)",
         nan="is_nan({number})",
-        holds="({value} IN UNNEST({array}))",
-        distinct="(SELECT count(DISTINCT e) FROM UNNEST({array}) AS e)",
         replace="regexp_replace({text}, {pattern}, {by})",
         split="split({text}, ',')",
         json="coalesce(JSON_VALUE_ARRAY({text}), JSON_QUERY_ARRAY({text}))",
@@ -272,8 +258,6 @@ SPELLINGS: dict[str, Spelling] = {
         length="array_size({array})",
         number="to_number({digits}, 'XXXXXXX')",
         nan="({number} = 'NaN')",
-        holds="array_contains(to_variant({value}), {array})",
-        distinct="array_size(array_distinct({array}))",
         replace="regexp_replace({text}, {pattern}, {by})",
         split="split({text}, ',')",
         within="json_extract_path_text({text}, substr({path}, 3))",
@@ -296,8 +280,6 @@ SPELLINGS: dict[str, Spelling] = {
     "datafusion": Spelling(
         element="({array})[{k}]{field}",
         length="CAST(array_length({array}) AS BIGINT)",
-        holds="array_has({array}, {value})",
-        distinct="array_length(array_distinct({array}))",
         split="string_to_array({text}, ',')",
     ),
 }

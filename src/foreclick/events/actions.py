@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,10 +18,12 @@ from foreclick.events.columns import (
     equal,
     held,
     in_actions,
+    in_shown,
     instant,
+    microseconds,
     real_sum,
 )
-from foreclick.events.shown import ITEM, KEY, START, TIME, Parts, Shown, unnested
+from foreclick.events.shown import ITEM, KEY, START, TIME, Parts, Shown, array_in, unnested
 
 _COUNT, _SUM, _STATE = "__count_", "__sum_", "__state"
 _SEEN, _WHEN = "__seen", "__when"
@@ -43,24 +45,22 @@ class Rewards:
     Attributes:
         action: the column that says what a user did; None if all rows are of one kind.
         kinds: the actions that count, by the reward's name.
-        values: the columns whose sum a reward is; the others are 0 or 1.
+        values: of rewards that are sums, the column that each action adds; others are 0 or 1.
     """
 
     action: str | None
     kinds: Mapping[str, Sequence[str]]
-    values: Mapping[str, str]
+    values: Mapping[str, Mapping[str, str]]
 
 
-def match(
-    table: Table,
-    shown: Shown,
-    parts: Parts,
-    rewards: Rewards,
-    window: int | None,
-    entries: Entries,
-) -> Table:
+Wanted = str | Sequence[str] | Mapping[str, str]
+"""The actions that count as a reward, or the columns whose sum it is, by the action."""
+
+
+def matched(table: Table, shown: Shown, parts: Parts, rewards: Rewards, entries: Entries) -> Table:
     """What each item of each list earned: the list, the item, and a column for each reward."""
     actions = _asked(table, shown, parts, rewards, entries)
+    window = microseconds(parts.match.window, "window")
     found = _with_lists(held(_found(actions, shown, window), "actions"), shown)
     hits = _hits(found, shown, rewards)
     _account(found, hits, rewards, list(shown.keys), entries)
@@ -69,8 +69,10 @@ def match(
 
 def _asked(table: Table, shown: Shown, parts: Parts, rewards: Rewards, entries: Entries) -> Table:
     """The actions that count, with what they share with their list; equal ones together."""
-    if isinstance(parts.items, tuple):
-        table = unnested(table, parts.items[1])
+    own, theirs = in_actions(parts.item), in_shown(parts.item)
+    array = array_in(table, own, parts.position if own == theirs else "")
+    if array is not None:
+        table = unnested(table, array)
     say = table.engine.say
     columns, other = _columns(table, shown, parts, rewards)
     facts = {"rows": Value("count(*)", pa.int64()), "others": count_of(other)}
@@ -101,26 +103,31 @@ def _columns(
         f"{KEY}{i}": alike(
             column_of(table, in_actions(name), role), kinds.field(f"{KEY}{i}").type, say
         )
-        for i, (role, name) in enumerate(parts.keys.items())
+        for i, (role, name) in enumerate(parts.match.keys.items())
     }
     columns[ITEM] = alike(
-        column_of(table, in_actions(parts.item), "item"), kinds.field(ITEM).type, say
+        column_of(table, in_actions(parts.item), "items"), kinds.field(ITEM).type, say
     )
-    if parts.time is not None:
-        columns[TIME] = column_of(table, in_actions(parts.time), "time")
-    done = dict.fromkeys(rewards.kinds, "1 = 1")
+    if parts.match.time is not None:
+        columns[TIME] = column_of(table, in_actions(parts.match.time), "time")
+    action = None
     if rewards.action is not None:
-        action = column_of(table, rewards.action, "action").text
-        for name, words in rewards.kinds.items():
-            listed = ", ".join(say.literal(str(word)) for word in words) or "NULL"
-            done[name] = f"coalesce({say.cast(action, 'text')}, '') IN ({listed})"
+        action = say.cast(column_of(table, rewards.action, "action").text, "text")
+
+    def done_by(words: Iterable[str]) -> str:
+        listed = ", ".join(say.literal(str(word)) for word in words) or "NULL"
+        return "1 = 1" if action is None else f"coalesce({action}, '') IN ({listed})"
+
+    done = {name: done_by(words) for name, words in rewards.kinds.items()}
     for name, condition in done.items():
         count = f"CASE WHEN {condition} THEN 1 ELSE 0 END"
         columns[f"{_COUNT}{name}"] = Value(count, pa.int64())
-        if name in rewards.values:
-            worth = say.cast(column_of(table, rewards.values[name], "values").text, "real")
-            value = f"CASE WHEN {condition} THEN coalesce({worth}, 0) ELSE 0 END"
-            columns[f"{_SUM}{name}"] = Value(value, pa.float64())
+        worth = ""
+        for word, column in rewards.values.get(name, {}).items():
+            value = say.cast(column_of(table, column, f"rewards[{name!r}]").text, "real")
+            worth += f" WHEN {done_by([word])} THEN coalesce({value}, 0)"
+        if worth:
+            columns[f"{_SUM}{name}"] = Value(f"CASE{worth} ELSE 0 END", pa.float64())
     return columns, " AND ".join(f"NOT ({condition})" for condition in done.values())
 
 

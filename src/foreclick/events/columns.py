@@ -113,8 +113,10 @@ def _moment(value: Value, say: Spelling) -> str:
     return value.text if kind_of(value.kind) == MOMENT else say.cast(value.text, MOMENT)
 
 
-def microseconds(length: float | timedelta, role: str) -> int:
+def microseconds(length: float | timedelta | None, role: str) -> int | None:
     """A length of time, given as a timedelta or in seconds."""
+    if length is None:
+        return None
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     if not seconds > 0:
         raise SourceError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,20 +10,22 @@ import pyarrow as pa
 
 from foreclick.engines import Table, TableLike, Value, open_source
 from foreclick.engines.kinds import STRUCT, TEXT, kind_of
+from foreclick.events.actions import Wanted
 from foreclick.events.columns import SECOND, column_of, count_of, held
 from foreclick.events.events import from_events
+from foreclick.events.shown import Match
 from foreclick.logs import Log
 
 _SEARCH, _TERM, _PAGE, _USER, _TIME = "__search", "__term", "__page", "__user", "__time"
 _HALF_AN_HOUR = 1800 * SECOND
-_Wanted = Mapping[str, str | Sequence[str]]
+_Rewards = Mapping[str, Wanted]
 
 
 def ubi(
     queries: TableLike,
     events: TableLike,
     *,
-    rewards: _Wanted | None = None,
+    rewards: _Rewards | None = None,
     **options: Any,  # noqa: ANN401 - those of from_events
 ) -> Log:
     """A log of OpenSearch's User Behavior Insights 1.3: `ubi_queries` and `ubi_events`.
@@ -40,11 +42,10 @@ def ubi(
     """
     hits, engine = "query_response_hit_ids", options.get("engine")
     named: dict[str, Any] = {
-        "list_id": "query_id",
+        "list_id": Match("query_id", time="timestamp"),
         "context": "user_query",
-        "items": hits,
-        "item": (hits, "event_attributes.object.object_id"),
-        "time": "timestamp",
+        "items": (hits, "event_attributes.object.object_id"),
+        "position": None,
         "unit": "client_id",
         "action": "action_name",
         "rewards": rewards,
@@ -55,7 +56,7 @@ def ubi(
 def ga4(
     events: TableLike,
     *,
-    rewards: _Wanted | None = None,
+    rewards: _Rewards | None = None,
     engine: Any = None,  # noqa: ANN401 - a connection
     **options: Any,  # noqa: ANN401 - those of from_events
 ) -> Log:
@@ -74,8 +75,8 @@ def ga4(
     Args:
         events: the tables `events_…`, one row an event, with their `items`.
         rewards: which `event_name`s count, by default ``{"clicks": "select_item"}``. Carts and
-            orders often lose their list on the way; give ``list_name=None`` to find it by the
-            user and the item alone.
+            orders often lose their list on the way; ``list_id=Match(session="user_pseudo_id",
+            time="event_timestamp", together=10)`` finds it by the user and the item alone.
         engine: as in `read_log`.
         **options: of `from_events`.
     """
@@ -83,15 +84,16 @@ def ga4(
     if "context" not in options:
         table, note = _with_searches(table)
     named: dict[str, Any] = {
-        "session": "user_pseudo_id",
-        "list_name": "items.item_list_id",
+        "list_id": Match(
+            session="user_pseudo_id",
+            list_name="items.item_list_id",
+            time="event_timestamp",
+            together=10,
+        ),
         "context": _SEARCH if _SEARCH in table.columns else "items.item_list_id",
-        "items": ("items", "items"),
-        "item": "items.item_id",
+        "items": "items.item_id",
         "position": "items.item_list_index",
-        "time": "event_timestamp",
         "unit": "user_pseudo_id",
-        "together": 10,
         "action": "event_name",
         "rewards": {"clicks": "select_item"} if rewards is None else rewards,
     }
@@ -103,7 +105,7 @@ def ga4(
 def snowplow(
     events: TableLike,
     *,
-    rewards: _Wanted | None = None,
+    rewards: _Rewards | None = None,
     engine: Any = None,  # noqa: ANN401 - a connection
     **options: Any,  # noqa: ANN401 - those of from_events
 ) -> Log:
@@ -124,13 +126,12 @@ def snowplow(
     action = f"unstruct_event_{vendor}_snowplow_ecommerce_action_1"
     product = f"contexts_{vendor}_product_1"
     named: dict[str, Any] = {
-        "session": "domain_sessionid",
-        "list_name": f"{action}.name",
+        "list_id": Match(
+            session="domain_sessionid", list_name=f"{action}.name", time="derived_tstamp"
+        ),
         "context": f"{action}.name",
-        "items": (product, product),
-        "item": f"{product}.id",
+        "items": f"{product}.id",
         "position": f"{product}.position",
-        "time": "derived_tstamp",
         "unit": "domain_userid",
         "action": f"{action}.type",
         "rewards": {"clicks": "list_click"} if rewards is None else rewards,
@@ -142,7 +143,7 @@ def algolia(
     searches: TableLike,
     events: TableLike,
     *,
-    rewards: _Wanted | None = None,
+    rewards: _Rewards | None = None,
     **options: Any,  # noqa: ANN401 - those of from_events
 ) -> Log:
     """A log of Algolia: your searches, and the events that you send to its Insights API.
@@ -156,7 +157,8 @@ def algolia(
     named: dict[str, Any] = {
         "list_id": "queryID",
         "context": "query",
-        "items": ("objectIDs", "objectIDs"),
+        "items": "objectIDs",
+        "position": None,
         "action": "eventType",
         "rewards": rewards,
     }
@@ -252,4 +254,4 @@ def _of_one_table(table: Table, shows: str, named: Mapping[str, Any]) -> Log:
         )
         for words in ([shows], counted)
     )
-    return from_events(shown, actions, **({"list_id": None} | dict(named)))
+    return from_events(shown, actions, **named)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -22,50 +23,77 @@ from foreclick.events.columns import (
     in_shown,
     instant,
     key_of,
+    microseconds,
     whole_number,
 )
 from foreclick.words import number_of
 
 KEY, START, TIME, PLACE, ITEM = "__key_", "__start", "__time", "__place", "__item"
-CONTEXT, PERIOD, UNIT, PROPENSITY = "__context", "__period", "__unit", "__propensity"
+CONTEXT, PERIOD, UNIT = "__context", "__period", "__unit"
 _OFFSET, _ROWS, _PLACES, _TURN = "__offset", "__rows", "__places", "__turn"
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Which column plays which part. See `from_events` for their meaning."""
+POSITION = "position"
+"""The column of positions, unless another is named or items are arrays."""
 
-    list_id: Name | None
-    context: str | None
-    item: Name
-    items: Name | None
-    position: str | None
-    time: Name | None
-    session: Name | None
-    list_name: Name | None
-    together: int | None
-    period: str | None
-    unit: str | None
-    segments: Mapping[str, str]
-    propensity: str | None
+
+@dataclass(frozen=True)
+class Match:
+    """How an action finds its list: by an id, or by session and time.
+
+    Without an id, an action belongs to the last list of its `session` (and `list_name`) that showed
+    its item before it, within the `window`.
+
+    Args:
+        list_id: the id of a request, which an action carries; None if there is none.
+        session: the session (or user) by which actions find lists that have no id.
+        list_name: the name of a list in a session, such as "search results".
+        time: when a list was shown and an action done: a timestamp, its text, or a number of
+            seconds, milli- or microseconds since 1970.
+        window: how long after its list an action may come: seconds, or a timedelta; None: ever.
+        together: lists without an id that follow each other within this time, further and further
+            down, are one list: its pages, or what a user scrolled to.
+
+    Examples:
+        >>> Match(session="visit", time=("shown_at", "clicked_at")).list_id
+    """
+
+    list_id: Name | None = None
+    session: Name | None = None
+    list_name: Name | None = None
+    time: Name | None = None
+    window: float | timedelta | None = timedelta(minutes=30)
+    together: float | timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.list_id is None and (self.session is None or self.time is None):
+            raise SourceError(
+                "an action finds its list by list_id=, the id of a request that both tables have; "
+                "or, where there is none, by list_id=fc.events.Match(session=…, time=…)."
+            )
+        for role in ("window", "together"):
+            microseconds(getattr(self, role), role)
 
     @property
     def keys(self) -> dict[str, Name]:
         """What an action and its list have in common, by the part it plays."""
         if self.list_id is not None:
             return {"list_id": self.list_id}
-        if self.session is None or self.time is None:
-            raise SourceError(
-                "an action finds its list by list_id=, the id of a request that both tables have; "
-                "or, where there is none, by session= and time= (and list_name=)."
-            )
         named = {"session": self.session, "list_name": self.list_name}
         return {role: name for role, name in named.items() if name is not None}
 
-    def named(self) -> dict[str, str]:
-        """The columns without which an impression is left out, by the part they play."""
-        named = {role: in_shown(name) for role, name in self.keys.items()}
-        return named | {"item": in_shown(self.item), "position": str(self.position)}
+
+@dataclass(frozen=True)
+class Parts:
+    """Which column plays which part. See `from_events` for their meaning."""
+
+    match: Match
+    context: str | None
+    item: Name
+    position: str | None
+    period: str | None
+    unit: str | None
+    segments: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -99,10 +127,12 @@ class Shown:
 
 def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
     """The impressions of a table, one row an item or one row a list."""
-    say = table.engine.say
-    if parts.items is not None:
-        table = unnested(table, in_shown(parts.items), offset=True)
-    columns = _columns(table, parts)
+    say, match, item = table.engine.say, parts.match, in_shown(parts.item)
+    position, array = parts.position, array_in(table, item, parts.position)
+    if array is not None:
+        table = unnested(table, array, offset=True)
+        position = None if position == POSITION else position
+    columns = _columns(table, parts, position or _OFFSET)
     keys = tuple(name for name in columns if name.startswith(KEY))
     missing = any_null([columns[n].text for n in (*keys, ITEM, PLACE)])
     wanted = {
@@ -111,7 +141,7 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
         "first": Value(f"min({columns[PLACE].text})", pa.int64()),
         "last": Value(f"max({columns[PLACE].text})", pa.int64()),
     }
-    if parts.list_id is None and parts.together is not None and TIME in columns:
+    if match.list_id is None and match.together is not None:
         # Where lists are known by gaps between times, an impression without has none.
         wanted["untimed"] = count_of(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
     if TIME in columns and is_numeric(columns[TIME].kind):
@@ -124,18 +154,20 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
         "impressions without a time, which their list is known by", facts.get("untimed", 0), done
     )
     if facts["rows"] and facts["missing"] == facts["rows"]:
+        named = {role: in_shown(name) for role, name in match.keys.items()}
+        named |= {"items": item, "position": str(position)}
         raise InvalidLogError(
             f"none of {number_of(facts['rows'], 'impression')} has a list, an item and a position: "
-            f"{', '.join(f'{role}={name!r}' for role, name in parts.named().items())}. Check these "
+            f"{', '.join(f'{role}={name!r}' for role, name in named.items())}. Check these "
             "columns; without positions, give position=None for the places in items=."
         )
     place, first = say.cast(columns[PLACE].text, "whole"), facts["first"]
     if first is not None and first not in (0, 1):
         entries.note(f"The lowest position is {first}: positions above were never logged.")
-    if first == 0 and parts.position is not None:
+    if first == 0 and position is not None:
         entries.note("Positions count from 0 in the source; in the log they count from 1.")
     columns[PLACE] = Value(f"{place} + 1" if first == 0 else place, pa.int64())
-    if parts.time is not None:
+    if match.time is not None:
         raw = columns[TIME]
         columns[TIME] = instant(raw, facts.get("latest"), say)
         if parts.period is None:
@@ -144,21 +176,26 @@ def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
     listed = tuple(n for n in (CONTEXT, PERIOD, UNIT, *parts.segments) if n in columns)
     deepest = facts["last"] + (facts["first"] == 0) if facts["rows"] > facts["missing"] else None
     found = Shown(rows, keys, keys, listed, deepest)
-    return found if parts.list_id is not None else _by_time(found, parts.together)
+    return found if match.list_id is not None else _by_time(found, match.together)
+
+
+def array_in(table: Table, items: str, position: str | None) -> str | None:
+    """The column of arrays that holds the items; None for one row an item.
+
+    An array may be text; there is no position then, or it is in the same text.
+    """
+    top = items if items in table.columns else items.split(".", maxsplit=1)[0]
+    kind = kind_of(table.kinds.field(top).type) if top in table.columns else None
+    within = position is None or (top != items and position.startswith(f"{top}."))
+    return top if kind == LIST or (kind == TEXT and within) else None
 
 
 def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     """One row an element of an array; the other columns are repeated."""
     say = table.engine.say
     columns = table.own(table.columns)
-    kind = kind_of(columns[items].kind) if items in columns else None
-    if kind not in (LIST, TEXT):
-        raise SourceError(
-            f"items={items!r} is no column of arrays; the table has {', '.join(table.columns)}. "
-            "For one row an item leave items= out."
-        )
     array = columns[items].text
-    if kind == TEXT:  # JSON, whose objects stay text
+    if kind_of(columns[items].kind) == TEXT:  # JSON, whose objects stay text
         columns[items] = Value(say.unnested, pa.string())
         array = say.listed(array)
     else:
@@ -168,29 +205,28 @@ def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     return table.made(columns, say.unnest.format(array=array))
 
 
-def _columns(table: Table, parts: Parts) -> dict[str, Value]:
+def _columns(table: Table, parts: Parts, position: str) -> dict[str, Value]:
     """The parts as columns, in our own names; places and times as they are written."""
     say = table.engine.say
     columns = {
         f"{KEY}{i}": key_of(column_of(table, in_shown(name), role), role, say)
-        for i, (role, name) in enumerate(parts.keys.items())
+        for i, (role, name) in enumerate(parts.match.keys.items())
     }
-    columns[ITEM] = key_of(column_of(table, in_shown(parts.item), "item"), "item", say)
-    columns[PLACE] = whole_number(column_of(table, parts.position or _OFFSET, "position"), say)
+    columns[ITEM] = key_of(column_of(table, in_shown(parts.item), "items"), "item", say)
+    columns[PLACE] = whole_number(column_of(table, position, "position"), say)
     if kind_of(columns[PLACE].kind) != WHOLE:
         kind = called(columns[PLACE].kind)
-        raise SourceError(f"position={parts.position!r} must hold integers, not {kind}.")
-    if parts.time is not None:
-        columns[TIME] = column_of(table, in_shown(parts.time), "time")
+        raise SourceError(f"position={position!r} must hold integers, not {kind}.")
+    if parts.match.time is not None:
+        columns[TIME] = column_of(table, in_shown(parts.match.time), "time")
     named = {CONTEXT: parts.context, PERIOD: parts.period, UNIT: parts.unit}
-    named |= {PROPENSITY: parts.propensity, **parts.segments}
-    for name, column in named.items():
+    for name, column in (named | dict(parts.segments)).items():
         if column is not None:
             columns[name] = column_of(table, column, name.strip("_"))
     return columns
 
 
-def _by_time(shown: Shown, together: int | None) -> Shown:
+def _by_time(shown: Shown, together: float | timedelta | None) -> Shown:
     """Lists that are known by when they were shown.
 
     Rows of one moment are a list. With `together`, rows that follow within so many microseconds and
@@ -210,7 +246,8 @@ def _by_time(shown: Shown, together: int | None) -> Shown:
         f"SELECT {key}, top, lag({TIME}) {over}) AS before, lag(deep) {over}) AS deeper "
         f"FROM ({parts}) AS p"
     )
-    fresh = f"before IS NULL OR {TIME} - before > {together} OR top <= deeper"
+    gap = microseconds(together, "together")
+    fresh = f"before IS NULL OR {TIME} - before > {gap} OR top <= deeper"
     opened = f"SELECT {key}, CASE WHEN {fresh} THEN {TIME} END AS opened FROM ({before}) AS b"
     running = f"max(opened) {over} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     starts = f"SELECT {key}, {running} AS {START} FROM ({opened}) AS r"

@@ -20,7 +20,7 @@ from foreclick.engines import (
     open_source,
     unchanged,
 )
-from foreclick.errors import EngineError, InvalidLogError, SourceError
+from foreclick.errors import EngineError, InvalidLogError, OptionError, SourceError
 from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_lists, with_segments
 from foreclick.logs.roles import Columns, Roles, expanded, rewards_of
 from foreclick.logs.shape import (
@@ -64,7 +64,6 @@ class Log:
         source_rows: the source's own rows, after `where`, unexecuted.
         source: the engine where the log lives.
         roles: which column of `source_rows` plays which part.
-        inflation: for how many records a row was kept; 1 unless the log is down-sampled.
         notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
         called: what the tables of events call the context and the items; a candidate may too.
@@ -80,7 +79,6 @@ class Log:
     source_rows: Table
     source: Engine
     roles: Roles
-    inflation: float = 1.0
     notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
     called: dict[str, str | None] = field(default_factory=dict, compare=False)
@@ -122,33 +120,37 @@ _DEPTH = Number(
     optional=True,
     whole=True,
 )
-_ONE = ("context", "clicked_ids", "period", "unit", "weight", "count", "position", "item", "click")
-_SEVERAL = ("items", "clicks", "propensity", "segments", "list_id")
+_ONE = ("context", "period", "unit", "count")
+_SEVERAL = ("items", "clicks", "propensity", "segments")
 
 
-@checked(depth=_DEPTH, **dict.fromkeys(_ONE, column), **dict.fromkeys(_SEVERAL, names))
+def _pair(name: str, value: Any) -> None:  # noqa: ANN401
+    """Refuse what is no pair of columns."""
+    if value is not None and (isinstance(value, str) or len(value) != 2):
+        raise OptionError(
+            f"{name}={value!r}: give the column of the list's id and that of the position, such as "
+            "('list_id', 'position')."
+        )
+    names(name, value)
+
+
+@checked(depth=_DEPTH, long=_pair, **dict.fromkeys(_ONE, column), **dict.fromkeys(_SEVERAL, names))
 def read_log(
     source: TableLike,
     *,
     context: str | None = "context",
     items: Columns | None = "items",
     clicks: Columns | None = "clicks",
-    clicked_ids: str | None = None,
     period: str | None = None,
     unit: str | None = None,
-    propensity: Columns | None = None,
     segments: str | Sequence[str] | Mapping[str, str] = (),
-    weight: str | None = None,
-    count: str | None = None,
     rewards: Mapping[str, Columns] | None = None,
+    propensity: Columns | None = None,
+    count: str | None = None,
     where: str | None = None,
-    invalid: Literal["error", "drop"] = "error",
+    long: tuple[str, str] | None = None,
     depth: int | None = None,
-    layout: Literal["lists", "long"] = "lists",
-    list_id: str | None = None,
-    position: str | None = None,
-    item: str | None = None,
-    click: str | None = None,
+    invalid: Literal["error", "drop"] = "error",
     engine: Any = None,  # noqa: ANN401 - an Ibis connection
 ) -> Log:
     """Read a click log where it lives, check it, and compress it in one pass.
@@ -158,29 +160,23 @@ def read_log(
             DuckDB relation, a Spark DataFrame, an Ibis table of any backend, or, with a connection
             to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT.
         context: the column of the query (or page, or user group); None: one context for all.
-        items: the column with the list of shown items, or a list of columns, one per position.
-        clicks: the column with a list of clicks (0/1 or graded), or a list of columns; None for
-            a log without clicks, for instance of what a candidate *would* have shown.
-        clicked_ids: instead of `clicks`, the column with a list of the items that were clicked.
+        items: the column with the list of shown items, or a list of columns, one per position; of
+            a `long` table, the column of the item, by default "item".
+        clicks: the column with a list of clicks (0/1 or graded), or a list of columns; of a `long`
+            table, the column of the click, by default "click". None for a log without clicks, for
+            instance of what a candidate *would* have shown.
         period: the column of the day or week; a timestamp counts as its day.
         unit: the column of the user or session. Kept as one of 30 buckets.
-        propensity: the probability of the shown list (a number) or of each slot (a list).
         segments: columns that results can be split by; or names with their columns.
-        weight: of a down-sampled log, for how many records a row was kept: 10 where one in ten
-            was. Intervals rest on the rows that were seen.
-        count: of a log that was counted before, how many equal records a row stands for. Intervals
-            rest on all of them.
         rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
+        propensity: the probability of the shown list (a number) or of each slot (a list).
+        count: of a log that was counted before, how many equal records a row stands for.
         where: a filter in the engine's SQL, such as ``"country = 'NL'"``.
+        long: of a table with one row a result, the column of the list's id and that of the
+            position (from 1, gaps allowed), such as ``("request_id", "rank")``.
+        depth: how many positions to read; by default as many as the longest list has.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
-        depth: how many positions to read; by default as many as the longest list has.
-        layout: "lists", or "long" for one row an impression, with `list_id`, `position` (from 1,
-            gaps allowed), `item` and `click` instead of `items` and `clicks`.
-        list_id: see `layout`.
-        position: see `layout`.
-        item: see `layout`.
-        click: see `layout`.
         engine: the connection (of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark) to open
             the source in; by default DuckDB in this process.
 
@@ -195,35 +191,25 @@ def read_log(
         >>> log
         <Log: 2 records of up to 2 items in duckdb; rewards: clicks>
     """
-    if weight is not None and count is not None:
-        raise SourceError(
-            f"weight={weight!r} and count={count!r}: a row stands for others that were not kept "
-            "(weight), or for equal ones (count). Give one of them."
-        )
-    long = layout == "long"
-    if clicked_ids is not None:
-        if long:
-            raise SourceError("clicked_ids= is for one row a list; in a long log name click=.")
-        clicks = clicked_ids
-    elif long and clicks is not None:
-        clicks = click or "click"
+    named = rewards_of(clicks, rewards)
+    table = open_source(source, engine)
+    table = with_segments(filter_by(table, where), segments)
+    if long is not None:
+        if items == "items" and items not in table.columns:
+            items = "item"
+        if clicks == CLICKS and CLICKS not in table.columns:
+            named[CLICKS] = "click"
     roles = Roles(
         context=context,
-        items=None if long else items,
-        rewards=rewards_of(clicks, rewards),
-        clicked=clicked_ids is not None,
+        items=items,
+        rewards=named,
         period=period,
         unit=unit,
         propensity=propensity,
         segments=(segments,) if isinstance(segments, str) else tuple(segments),
-        weight=weight if count is None else count,
-        drawn=weight is not None,
-        list_id=(list_id or "list_id") if long else None,
-        position=(position or "position") if long else None,
-        item=(item or "item") if long else None,
+        count=count,
+        long=tuple(long or ()),
     )
-    table = open_source(source, engine)
-    table = with_segments(filter_by(table, where), segments)
     roles = expanded(roles, table.columns)
     with unchanged(source):
         return compress(table, roles, invalid, depth)
@@ -250,7 +236,7 @@ def compress(
         shape, table = _grouped(raw, select, depth, masks)
     except (SourceError, EngineError) as error:
         raise explained(error, raw, roles) from error
-    broken = rules(table, shape, roles.weight)
+    broken = rules(table, shape, roles.count)
     rows, causes, invalid_rows = check(table, broken)
     if not rows:
         raise InvalidLogError(NO_ROWS)
@@ -259,18 +245,11 @@ def compress(
             raise complain(table, shape, broken, causes, invalid_rows, droppable=invalid == "error")
         if invalid_rows == rows:
             raise InvalidLogError(
-                f"nothing is left after invalid='drop': {number_of(rows, 'row')}, and none keeps "
-                f"the rules of a log. Causes: {causes}."
+                f"nothing is left of {number_of(rows, 'row')}: none keeps the rules of a log. "
+                f"Causes: {causes}."
             )
         table = valid(table, broken)
     shape, table = _packed_after_all(shape, table)
-    inflation = 1.0
-    if roles.drawn:
-        # Σ w² / Σ w, for how many records a row was kept: n records with weights say as much as
-        # n / inflation rows would, all kept alike (Kish, 1965).
-        kinds = pa.schema({"n": pa.float64(), "squares": pa.float64()})
-        sums = raw.engine.ask(select.moments(), kinds).to_pylist()[0]
-        inflation = float(sums["squares"] / sums["n"])
     return Log(
         engine=table.engine,
         shape=shape,
@@ -281,7 +260,6 @@ def compress(
         source_rows=raw,
         source=raw.engine,
         roles=roles,
-        inflation=inflation,
         notes=tuple(_notes(raw, roles, shape, table)),
     )
 
@@ -407,8 +385,8 @@ def _readable(longest: int | None) -> int:
 def unit_counts(log: Log) -> pa.Table:
     """A row for all units with as many records: `n`, how many `units`, records of `nobody`."""
     rows, roles = log.source_rows, log.roles
-    say, n, lists_by = rows.engine.say, rows.engine.say.name(N), roles.list_ids
-    named = {"unit": roles.unit, "weight": roles.weight}
+    say, n, lists_by = rows.engine.say, rows.engine.say.name(N), roles.long[:-1]
+    named = {"unit": roles.unit, "weight": roles.count}
     named |= {f"list_{i}": name for i, name in enumerate(lists_by)}
     kept = {"weight": Value(say.cast("1", "whole"), pa.int64())}
     kept |= {new: rows.own([name])[name] for new, name in named.items() if name is not None}

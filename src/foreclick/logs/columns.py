@@ -10,17 +10,18 @@ from foreclick.engines import Table
 from foreclick.engines.duckdb import READER
 from foreclick.engines.kinds import LIST, TEXT, is_numeric, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
-from foreclick.logs.roles import Roles, top_of
+from foreclick.logs.roles import BY_IDS, Roles, top_of
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, PERIOD, PROPENSITY
-from foreclick.logs.text import FLAGS, LENGTH, WEIGHT
+from foreclick.logs.text import BAD_WEIGHT, LENGTH, REPEATED, WEIGHT
 from foreclick.metrics import CLICKS
 from foreclick.words import nearest, no_column, number_of, plural
 
-_RESULTS = """n rows bad_weight position slot records items estimator metric clip value se low high
+_RESULTS = """n rows position slot records items estimator metric clip value se low high
     borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
     ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
     out_share cell share exposure examination"""
-_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, *FLAGS, *_RESULTS.split()}
+_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, WEIGHT, LENGTH, REPEATED, BAD_WEIGHT}
+_TAKEN |= set(_RESULTS.split())
 """Names that tallies and results have beside the segments and rewards."""
 
 _LOOK = 1_000  # rows, for an example of what is wrong
@@ -28,9 +29,9 @@ _CALLED = {
     CONTEXT: ("query", "query_id", "qid", "search", "keyword", "page"),
     "items": ("ranking", "list", "results", "documents", "docs", "products", "item_ids"),
     CLICKS: ("click", "clicked", "labels"),
-    ITEM: ("doc", "document", "doc_id", "product", "item_id"),
-    "position": ("rank", "pos", "slot"),
-    "list_id": ("request", "request_id", "impression_id", "session"),
+    ITEM: ("item", "doc", "document", "doc_id", "product", "item_id"),
+    "position": ("position", "rank", "pos", "slot"),
+    "list_id": ("list_id", "request", "request_id", "impression_id", "session"),
 }
 """What the columns of these roles are often called."""
 
@@ -64,16 +65,24 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
     without_lists = not any(kind_of(field.type) == LIST for field in table.kinds)
     if roles.layout != "long" and "items" in dict(missing) and _is_long(table) and without_lists:
         return (
-            f"{said} It looks like one row per impression: read it with layout='long', and name "
-            "its columns with list_id=, position=, item= and click=."
+            f"{said} It looks like one row per result: name the columns of its list and its "
+            "position, long=('list_id', 'position'), and of its item and click, items= and clicks=."
         )
     used = {column for role, column in roles.named() if (role, column) not in missing}
     free = [name for name in table.columns if name not in used]
-    found = []
+    found, meant = [], list(roles.long)
     for role, column in missing:  # by a name like it, or one that is usual for its role
-        usual = [name for name in free if name.lower() in _CALLED.get(role, ())]
+        called = ITEM if role == "items" and roles.long else role
+        if role == "long":
+            called = "position" if column == roles.long[-1] else "list_id"
+        usual = [name for name in free if name.lower() in _CALLED.get(called, ())]
         name = nearest(column, free) or next(iter(usual), None)
-        found += [f"{role}={name!r}"] if name else []
+        if name and role == "long":
+            meant[meant.index(column)] = name
+        elif name:
+            found.append(f"{role}={name!r}")
+    if meant != list(roles.long):
+        found.insert(0, f"long={tuple(meant)!r}")
     if found:
         return f"{said} Did you mean {', '.join(found)}?"
     return f"{said} Say which one is meant, {missing[0][0]}='…'."
@@ -81,7 +90,7 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
 
 def _is_long(table: Table) -> bool:
     """Whether a table seems to have a row per impression: it has positions."""
-    return any(name.lower() in ("position", *_CALLED["position"]) for name in table.columns)
+    return any(name.lower() in _CALLED["position"] for name in table.columns)
 
 
 def with_lists(table: Table, roles: Roles) -> Table:
@@ -131,7 +140,7 @@ def explained(error: ForeclickError, raw: Table, roles: Roles) -> ForeclickError
         for value in (row[columns] for row in first) if isinstance(columns, str) else ():
             for each in value if isinstance(value, list) else [value]:
                 if isinstance(each, str) and not _is_number(each):
-                    ids = f" If it has the ids of what was clicked, say clicked_ids={columns!r}."
+                    ids = f" If it has the ids of clicked items, use {BY_IDS}."
                     return SourceError(
                         f"{name} must be numbers (0/1 or graded), and column {columns!r} has "
                         f"{each!r}.{ids if name == CLICKS else ''}"

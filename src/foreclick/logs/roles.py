@@ -18,6 +18,9 @@ from foreclick.metrics import CLICKS, METRICS
 
 Columns = str | Sequence[str]
 
+BY_IDS = "fc.from_events(log, log, list_id='…', items=('items', 'clicks'), action=None)"
+"""How a log is read whose clicks are the ids of items."""
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -30,29 +33,20 @@ class Roles:
     unit: str | None = None
     propensity: Columns | None = None
     segments: tuple[str, ...] = ()
-    weight: str | None = None
-    drawn: bool = False  # whether a weight is of rows kept, not a count of equal ones
-    list_id: Columns | None = None
-    position: str | None = None
-    item: str | None = None
-    clicked: bool = False  # whether clicks are ids of items, not a number for each
-    likely: bool = False  # whether rows of weight 0 are left out
+    count: str | None = None
+    likely: bool = False  # whether rows that count 0 are left out
+    long: tuple[str, ...] = ()  # of one row a result: the columns of its list, then its position
 
     @property
     def layout(self) -> str:
         """How the source is written down: "long", "wide" or "array"."""
-        if self.list_id is not None:
+        if self.long:
             return "long"
         return "array" if isinstance(self.items, str) else "wide"
 
-    @property
-    def list_ids(self) -> list[str]:
-        """The columns that tell the lists of a long log apart."""
-        return [self.list_id] if isinstance(self.list_id, str) else list(self.list_id or ())
-
     def named(self) -> list[tuple[str, str]]:
         """Every (role, column) pair, in the order in which a reader would say them."""
-        single = ("context", "list_id", "position", "item", "period", "unit", "weight")
+        single = ("context", "long", "period", "unit", "count")
         pairs: list[tuple[str, Columns | None]] = [(role, getattr(self, role)) for role in single]
         pairs += [("items", self.items), *self.rewards.items(), ("propensity", self.propensity)]
         pairs += [("segments", self.segments)]
@@ -64,8 +58,11 @@ class Roles:
         ]
 
     def single(self) -> dict[str, str | None]:
-        """The roles that have one column, with its name; the context's is None if it has none."""
-        found = [*self.named()]
+        """The roles that have one column, with its name; the context's is None if it has none.
+
+        The items of a long log are in one column for each item, as those of a table of scores.
+        """
+        found = [("item" if self.long and r == "items" else r, name) for r, name in self.named()]
         often = Counter(role for role, _ in found)
         return {CONTEXT: None} | {role: name for role, name in found if often[role] == 1}
 

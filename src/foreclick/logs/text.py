@@ -44,19 +44,16 @@ from foreclick.logs.shape import (
     mask_of,
     numbered,
 )
-from foreclick.metrics import CLICKS
 
 WEIGHT, LENGTH, ROWS = "weight", "length", "rows"
-REPEATED, STRAY, BAD_WEIGHT = "repeated", "stray", "bad_weight"
-
-FLAGS = (REPEATED, STRAY)
-"""What only the raw rows tell of an error: columns of records that are 0 or 1, where they apply."""
+REPEATED, BAD_WEIGHT = "repeated", "bad_weight"
+"""What only the raw rows tell of an error: columns that are 0 or 1, where they apply."""
 
 LARGEST = 1e100
 """The largest reward and weight: sums of their squares are still doubles."""
 
 _PLACE, _SLOT, _BIT = "__place", "__slot_", "__bit_"
-_LIST, _SHOWN, _IDS = "__list_", "__shown", "__ids"
+_LIST, _SHOWN = "__list_", "__shown"
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ class Select:
     def longest(self) -> str:
         """The length of the longest list."""
         if self.roles.layout == "long":
-            length = self.say.column(str(self.roles.position))
+            length = self.say.column(self.roles.long[-1])
         else:
             length = self._length()
         return f"SELECT max({length}) AS {LENGTH} FROM {self._used()}"
@@ -101,20 +98,13 @@ class Select:
         made = {name: f"count(*) - count({mask_of(shape, name, self.say)})" for name in names}
         return f"SELECT {self.say.names(made)} FROM ({self.records(shape)}) AS s"
 
-    def moments(self) -> str:
-        """Σ w and Σ w² of the weights that can be used."""
-        weight = self.say.cast(self.say.column(str(self.roles.weight)), "real")
-        usable = f"{weight} >= 0 AND {self.say.finite(weight, LARGEST)}"
-        sums = f"sum({weight}) AS n, sum({weight} * {weight}) AS squares"
-        return f"SELECT {sums} FROM {self.rows} AS s WHERE {usable}"
-
     def tally(self, shape: Shape, *, cut: bool) -> str:
         """The groups: `Shape.order`, flags, counts.
 
         Unless lists are `cut` at the shape's depth, longer ones are told: their masks are NULL, or,
         if there are none, the longest has a column.
         """
-        say, weight = self.say, self.roles.weight
+        say, weight = self.say, self.roles.count
         made = {name: say.column(name) for name in shape.order}
         if self.roles.layout != "long":
             made |= {name: mask_of(shape, name, say) for name in shape.masks}
@@ -144,7 +134,7 @@ class Select:
     def columns(self, shape: Shape, *, cut: bool) -> pa.Schema:
         """The types of what `tally` gives."""
         names = [*shape.order, *self._flags(shape)]
-        weighed = self.roles.weight
+        weighed = self.roles.count
         names += [BAD_WEIGHT] * bool(weighed) + [LENGTH] * (not cut and not shape.masks)
         names += [N] + [ROWS] * bool(weighed)
         types = dict.fromkeys(names, pa.int64())
@@ -160,7 +150,7 @@ class Select:
             types[PERIOD] = days.get(kind_of(period)) or _plain(period)
         for name, columns in self.roles.rewards.items():
             if name not in shape.masks:
-                types |= dict.fromkeys(shape.reward(name), self._reward_type(name, columns))
+                types |= dict.fromkeys(shape.reward(name), self._reward_type(columns))
         types |= dict.fromkeys(shape.propensities, pa.float64())
         if weighed and self._number_kind(weighed) == REAL:
             types[N] = pa.float64()
@@ -177,7 +167,6 @@ class Select:
         roles, say, columns = self.roles, self.say, self._listed()
         columns[LENGTH] = self._length()
         slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
-        ids = self._array(str(slots.pop(CLICKS))) if roles.clicked else None
         if shape.propensity == "slot" and roles.propensity is not None:
             slots[PROPENSITY] = roles.propensity
         elif shape.propensity == "list":
@@ -185,29 +174,15 @@ class Select:
         for name, named in slots.items():
             for k, column in enumerate(numbered(name, shape.depth), start=1):
                 columns[column] = self._slot(named, k, name)
-        if ids is not None:
-            named = str(roles.rewards[CLICKS])
-            kinds = self._key_type(named, ITEM), self._key_type(self._items, ITEM)
-            if kinds[0] != kinds[1]:
-                raise SourceError(
-                    f"clicked_ids={named!r} are of type {called(kinds[0])}, and the items of type "
-                    f"{called(kinds[1])}. Make them the same."
-                )
-            for k, column in enumerate(numbered(CLICKS, shape.depth), start=1):
-                item = columns[f"{ITEM}_{k}"]
-                there = say.holds.format(array=ids, value=item)
-                columns[column] = (
-                    f"CASE WHEN {item} IS NULL THEN NULL WHEN {there} THEN 1 ELSE 0 END"
-                )
-            columns[_IDS] = f"coalesce({say.distinct.format(array=ids)}, 0)"
         return f"SELECT {say.names(columns)} FROM {self._used()}"
 
     def _impressions(self, shape: Shape) -> str:
         """Records of a source with one row an impression; a list shares all but its slots."""
         roles, say, listed = self.roles, self.say, self._listed()
-        place = self.say.column(str(roles.position))
-        if kind_of(self._type(str(roles.position))) != WHOLE:
-            kind = called(self._type(str(roles.position)))
+        *list_ids, position = roles.long
+        place = say.column(position)
+        if kind_of(self._type(position)) != WHOLE:
+            kind = called(self._type(position))
             raise SourceError(f"the position must be an integer, not {kind}.")
         slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
         if roles.propensity is not None:
@@ -216,7 +191,7 @@ class Select:
             f"{_SLOT}{name}": self._value(self.say.column(str(c)), str(c), name)
             for name, c in slots.items()
         }
-        lists = {f"{_LIST}{i}": self.say.column(name) for i, name in enumerate(roles.list_ids)}
+        lists = {f"{_LIST}{i}": self.say.column(name) for i, name in enumerate(list_ids)}
         made = {name: say.column(name) for name in listed}
         at = say.column(_PLACE)
         for name in slots:
@@ -245,26 +220,21 @@ class Select:
 
     def _flags(self, shape: Shape) -> dict[str, str]:
         """What only raw rows tell of an error, of records."""
-        flags, column = {}, self.say.column
-        if self.roles.layout == "long":
-            # An item without a place of its own: to count distinct positions would take as long as
-            # all the rest.
-            items = map(column, shape.items)
-            places = " + ".join(f"CASE WHEN {item} IS NULL THEN 0 ELSE 1 END" for item in items)
-            wrong = f"{column(_SHOWN)} <> {places} OR {column(_LIST)} = 1"
-            flags[REPEATED] = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
-        if self.roles.clicked:
-            marks = " + ".join(f"coalesce({column(name)}, 0)" for name in shape.reward(CLICKS))
-            more = f"{column(_IDS)} > {marks} AND {column(LENGTH)} <= {shape.depth}"
-            flags[STRAY] = f"CASE WHEN {more} THEN 1 ELSE 0 END"
-        return flags
+        if self.roles.layout != "long":
+            return {}
+        # An item without a place of its own: to count distinct positions would take as long as all
+        # the rest.
+        items, column = map(self.say.column, shape.items), self.say.column
+        places = " + ".join(f"CASE WHEN {item} IS NULL THEN 0 ELSE 1 END" for item in items)
+        wrong = f"{column(_SHOWN)} <> {places} OR {column(_LIST)} = 1"
+        return {REPEATED: f"CASE WHEN {wrong} THEN 1 ELSE 0 END"}
 
     def _used(self) -> str:
         """The rows that are used."""
         if not self.roles.likely:
             return f"{self.rows} AS s"
-        weight = self.say.column(str(self.roles.weight))
-        return f"{self.rows} AS s WHERE {weight} <> 0 OR {weight} IS NULL"
+        count = self.say.column(str(self.roles.count))
+        return f"{self.rows} AS s WHERE {count} <> 0 OR {count} IS NULL"
 
     def _listed(self) -> dict[str, str]:
         """What belongs to a list and not to a position."""
@@ -280,20 +250,17 @@ class Select:
         if roles.unit is not None:
             number = say.hashed(self._key(self.say.column(roles.unit), roles.unit, "unit"))
             columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)
-        if roles.weight is not None:
-            columns[WEIGHT] = say.cast(
-                self.say.column(roles.weight), self._number_kind(roles.weight)
-            )
+        if roles.count is not None:
+            columns[WEIGHT] = say.cast(say.column(roles.count), self._number_kind(roles.count))
         return columns
 
     # --- columns ---------------------------------------------------------------------------------
 
     @cached_property
     def _items(self) -> Columns:
-        items = self.roles.item if self.roles.layout == "long" else self.roles.items
-        if not items:
+        if not self.roles.items:
             raise SourceError("name the column that holds the items, for instance items='items'.")
-        return items
+        return self.roles.items
 
     def _type(self, name: str) -> pa.DataType:
         return self.source.field(name).type
@@ -315,9 +282,9 @@ class Select:
             return self.say.listed(self.say.column(top))
         if kind_of(kind) != LIST:
             raise SourceError(
-                f"column {column!r} is of type {called(kind)}, not a list. For one row per "
-                "impression use layout='long'; for one column per position name them all, for "
-                "instance items=['item_1', 'item_2']."
+                f"column {column!r} is of type {called(kind)}, not a list. For one row per result "
+                "name the columns of its list and its position, long=('list_id', 'position'); for "
+                "one column per position name them all, for instance items=['item_1', 'item_2']."
             )
         return self.say.column(top)
 
@@ -326,16 +293,11 @@ class Select:
 
         `greatest` treats NULL otherwise on each engine.
         """
-        rewards = [
-            columns
-            for name, columns in self.roles.rewards.items()
-            if name != CLICKS or not self.roles.clicked
-        ]
         lengths = dict.fromkeys(
             f"coalesce({self.say.length.format(array=self._array(c))}, 0)"
             if isinstance(c, str)
             else str(len(c))
-            for c in (self._items, *rewards)
+            for c in (self._items, *self.roles.rewards.values())
         )
         longest, *others = lengths
         for other in others:
@@ -350,7 +312,7 @@ class Select:
         if name == ITEM:
             kind = TEXT if self._key_type(columns, ITEM) == pa.string() else WHOLE
         else:
-            whole = name != PROPENSITY and self._reward_type(name, columns) != pa.float64()
+            whole = name != PROPENSITY and self._reward_type(columns) != pa.float64()
             kind = WHOLE if whole else REAL
         if k > len(columns):
             return self.say.cast("NULL", kind)
@@ -389,9 +351,7 @@ class Select:
         kinds = {key_type(self._element(c), role) for c in _several(columns)}
         return pa.string() if pa.string() in kinds else pa.int64()
 
-    def _reward_type(self, name: str, columns: Columns) -> pa.DataType:
-        if name == CLICKS and self.roles.clicked:
-            return pa.int64()
+    def _reward_type(self, columns: Columns) -> pa.DataType:
         types = set()
         for element in map(self._element, _several(columns)):
             types.add({FLAG: pa.int8(), WHOLE: element}.get(kind_of(element), pa.float64()))
@@ -399,10 +359,10 @@ class Select:
             return types.pop()
         return pa.float64() if pa.float64() in types else pa.int64()
 
-    def _number_kind(self, weight: str) -> str:
-        kind = self._type(weight)
+    def _number_kind(self, count: str) -> str:
+        kind = self._type(count)
         if not is_numeric(kind):
-            raise SourceError(f"the weight must be a number, not {called(kind)}.")
+            raise SourceError(f"{count!r} must hold numbers, not {called(kind)}.")
         return WHOLE if kind_of(kind) == WHOLE else REAL
 
 

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from foreclick.engines import Spelling, Table, whole_sum
 from foreclick.errors import InvalidLogError
+from foreclick.logs.roles import BY_IDS
 from foreclick.logs.shape import CONTEXT, N, Shape, numbered
-from foreclick.logs.text import BAD_WEIGHT, LARGEST, REPEATED, ROWS, STRAY
+from foreclick.logs.text import BAD_WEIGHT, LARGEST, REPEATED, ROWS
 from foreclick.metrics import CLICKS
 from foreclick.words import number_of, plural
 
@@ -33,7 +34,7 @@ class Rule:
     remedy: str
 
 
-def rules(table: Table, shape: Shape, weight: str | None = None) -> list[Rule]:
+def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
     """Every rule that applies to compressed rows of this shape."""
     say, items = table.engine.say, [f"s.{column}" for column in shape.items]
     empty = " AND ".join(f"{item} IS NULL" for item in items)
@@ -54,7 +55,7 @@ def rules(table: Table, shape: Shape, weight: str | None = None) -> list[Rule]:
             f"({i} IS NULL AND {v} IS NOT NULL) OR ({i} IS NOT NULL AND {v} IS NULL)"
             for i, v in zip(items, values, strict=True)
         )
-        ids = "; if it has the ids of clicked items, say clicked_ids=" if name == CLICKS else ""
+        ids = f"; if it has the ids of clicked items, use {BY_IDS}" if name == CLICKS else ""
         found += [
             Rule(
                 f"items and {name} of different length, or with a null between",
@@ -84,16 +85,12 @@ def rules(table: Table, shape: Shape, weight: str | None = None) -> list[Rule]:
         found.append(Rule("propensity outside (0, 1]", any_of(wrong), remedy))
     flagged = {
         BAD_WEIGHT: (
-            f"{weight} null, NaN, too large, or not above 0",
-            f"{weight} must be above 0, and {LARGEST:g} at most; leave other rows out",
+            f"{count} null, NaN, too large, or not above 0",
+            f"{count} must be above 0, and {LARGEST:g} at most; leave other rows out",
         ),
         REPEATED: (
-            "a position twice in a list or below 1, or no list_id",
-            "positions count from 1 and hold one item each; check list_id= and position=",
-        ),
-        STRAY: (
-            "clicks on items that are not in the list",
-            "leave out clicks on what the list did not show, or add it to the items",
+            "a position twice in a list or below 1, or no list",
+            "positions count from 1 and hold one item each; check the columns in long=",
         ),
     }
     for flag, (cause, remedy) in flagged.items():

@@ -147,7 +147,7 @@ class Lists(ListPolicy):
             context=CONTEXT if isinstance(self.table, Scores) else self.context,
             items=items,
             rewards={},
-            weight=self.probability,
+            count=self.probability,
             likely=self.probability is not None,
         )
         return compress(table, roles, "refuse")

@@ -90,7 +90,7 @@ def item_rows(
         items=[item],
         rewards={},
         segments=(number,),
-        weight=weight,
+        count=weight,
         likely=weight is not None,
     )
     return compress(source, roles, "refuse").stored

@@ -135,7 +135,7 @@ def _shares(rows: Log) -> list[tuple[Any, ...]]:
     table = bring(rows.stored, default_engine())
     items, number = ", ".join(rows.shape.items), DUCKDB.number_of
     # A Ranking may hold its list twice, and shows it always.
-    mass = number(1) if rows.roles.weight is None else DUCKDB.cast(N, "real")
+    mass = number(1) if rows.roles.count is None else DUCKDB.cast(N, "real")
     texts = [
         f"coalesce('{k}:' || md5({DUCKDB.cast(c, 'text')}), '')"
         for k, c in enumerate(rows.shape.items, start=1)

@@ -61,7 +61,6 @@ class Tally:
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
-        inflation: for how many records a row of the log was kept; 1 unless it was down-sampled.
         source: the name of the engine that tallied the log, if its rows came from there.
         brought: the compact rows that these are a copy of, if those lie in another engine.
         learnt: what estimators have learnt of it, so that they need not look again; by its table,
@@ -79,7 +78,6 @@ class Tally:
     dropped: dict[str, int]
     dropped_rows: int
     decayed: bool = False
-    inflation: float = 1.0
     source: str | None = field(default=None, compare=False)
     brought: Table | None = None
     learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
@@ -101,7 +99,7 @@ class Tally:
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled tally is its rows: in another process it lives in the DuckDB there."""
         here = self._here()
-        kept = ("shape", "dropped", "dropped_rows", "decayed", "inflation", "source")
+        kept = ("shape", "dropped", "dropped_rows", "decayed", "source")
         return _of_rows, (
             here.to_pyarrow(),
             {name: getattr(self, name) for name in (*kept, "names", "notes")},
@@ -257,7 +255,6 @@ class Tally:
             "dropped_rows": self.dropped_rows,
             "periods": self._periods() if self.shape.period else None,
             "decayed": self.decayed,
-            "inflation": self.inflation,
             "names": self.names,
             "notes": self.notes,
         }
@@ -319,7 +316,6 @@ def tally(log: LogLike) -> Tally:
             log.stored,
             log.dropped,
             log.dropped_rows,
-            inflation=log.inflation,
             source=None if log.source == log.engine else log.source.name,
             names=log.roles.single() | log.called,
             notes=log.notes,

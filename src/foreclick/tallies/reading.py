@@ -63,12 +63,12 @@ def read_tally(
     for file, name in here.items():
         if not is_remote(name):  # else only a cluster can reach it
             check_digest(name, metas[file], file)
-    alike: dict[tuple[Shape, float, str], list[str]] = {}
+    alike: dict[tuple[Shape, str], list[str]] = {}
     for file, meta in metas.items():
-        kind = Shape.from_dict(meta["shape"]), meta["inflation"], str(schemas[file].types)
+        kind = Shape.from_dict(meta["shape"]), str(schemas[file].types)
         alike.setdefault(kind, []).append(file)
     found = []
-    for (shape, inflation, _), mine in alike.items():
+    for (shape, _), mine in alike.items():
         files = [here[file] for file in mine]
         table = home.read_parquet(files)
         found.append(
@@ -77,7 +77,6 @@ def read_tally(
                 shape,
                 # Copies stay for as long as the rows are needed.
                 replace(table.select(*shape.stored), held=(table, copies)),
-                inflation=inflation,
                 files=tuple(files),
                 states=tuple(state(file) for file in files if not is_remote(file)),
                 **together([metas[file] for file in mine]),

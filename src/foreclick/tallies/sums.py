@@ -39,14 +39,9 @@ def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         keys = ", ".join(map(home.say.name, shape.order))
         summed = f"SELECT {keys}, {table.total(N)} AS {N} FROM {table.rows} AS s GROUP BY {keys}"
         table = home.keep("tally", table.query(summed))
-    inflation = parts[0].inflation
-    if len({part.inflation for part in parts}) > 1:  # Σ w² / Σ w of all parts together
-        n = [sum_records(part.stored) for part in parts]
-        inflation = sum(k * part.inflation for k, part in zip(n, parts, strict=True)) / sum(n)
     return replace(
         parts[0].with_rows(table),
         shape=shape,
-        inflation=inflation,
         source=None,
         brought=None,
         learnt={},
