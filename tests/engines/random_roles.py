@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+import foreclick as fc
+
 WORDS = ["zoë", "Anna", "anna", "東京🦆", " ", "O'Brien", "a\\b", "NULL", "10", "9"]
 LANDS = ["NL", "BE", "nl", None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drawn:
     """A log and how it is read."""
 
@@ -170,3 +173,26 @@ def _renamed(roles: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
 
 
 WITHOUT_ARRAYS = [*map(in_columns, LOGS), *map(in_rows, LOGS)]
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+def rows_of(log: fc.Log | fc.Tally) -> pa.Table:
+    """The compact rows of a tally, in order."""
+    return pa.Table.from_batches(fc.tally(log).sorted_batches())
+
+
+@cache
+def tally_here(log: Drawn) -> fc.Tally:
+    """The tally that DuckDB gives."""
+    return fc.tally(fc.read_log(log.table, **log.roles))
+
+
+def assert_same_tally(there: fc.Log, log: Drawn) -> None:
+    """The tally of a log that was read elsewhere is that of DuckDB, to the last bit."""
+    found, here = fc.tally(there), tally_here(log)
+    assert (found.shape, found.dropped) == (here.shape, here.dropped)
+    assert found.dropped_rows == here.dropped_rows
+    assert rows_of(found).schema.equals(rows_of(here).schema)
+    assert rows_of(found).equals(rows_of(here))

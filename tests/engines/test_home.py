@@ -36,48 +36,30 @@ def log():
     return fc.read_log(LOG, period="day", engine=Far(duckdb.connect()))
 
 
-def notes_of(result):
-    return [note for note in result.notes if "came home" in note]
-
-
-def test_rows_come_home_and_the_note_says_so(log):
+def test_rows_come_home_once_and_every_question_says_so(log):
     tally, notes = settle(log)
-    assert log.engine.far
     assert tally.engine is default_engine()
     assert notes == [
         f"The log was tallied in duckdb; the {tally.row_count()} rows of its tally came home."
     ]
-    assert tally.to_arrow().equals(fc.tally(fc.read_log(LOG, period="day")).to_arrow())
-
-
-def test_what_is_at_home_stays_without_a_note():
-    tally = fc.tally(LOG)
-    assert settle(tally) == (tally, [])
-
-
-def test_rows_come_home_once_for_all_questions(log):
-    first, _ = settle(log)
+    here = fc.tally(fc.read_log(LOG, period="day"))
+    assert tally.to_arrow().equals(here.to_arrow())
+    assert settle(here) == (here, [])
     before = log.engine.fetched
-    assert settle(log)[0] is settle(fc.tally(log))[0] is first
-    fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2")
-    fc.backtest(log, estimators="ip")
-    assert log.engine.fetched == before
-
-
-def test_a_tally_that_was_weighed_comes_home_anew(log):
-    whole, _ = settle(log)
-    weighed, _ = settle(fc.tally(log).weigh(half_life=1))
-    assert sum(weighed.to_arrow()["n"].to_pylist()) < sum(whole.to_arrow()["n"].to_pylist())
-
-
-def test_every_question_says_where_the_log_was_tallied(log):
-    answers = [
+    assert settle(log)[0] is settle(fc.tally(log))[0] is tally
+    for answer in (
         fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.backtest(log, estimators="ip"),
         fc.support(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.compare(log, {"a": CANDIDATE}, estimators="ip", metrics="clicks@2"),
-    ]
-    assert [len(notes_of(answer)) for answer in answers] == [1] * 4
+    ):
+        assert sum("came home" in note for note in answer.notes) == 1
+    assert log.engine.fetched == before
+
+
+def test_a_tally_that_was_weighed_comes_home_anew(log):
+    whole, weighed = (settle(each)[0] for each in (log, fc.tally(log).weigh(half_life=1)))
+    assert sum(weighed.to_arrow()["n"].to_pylist()) < sum(whole.to_arrow()["n"].to_pylist())
 
 
 def test_what_a_log_observed_still_moves_with_it_at_home(log):

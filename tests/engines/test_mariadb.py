@@ -15,7 +15,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine
-from tests.engines.random_roles import WITHOUT_ARRAYS, Drawn
+from tests.engines.random_roles import WITHOUT_ARRAYS, Drawn, rows_of
 
 SERVER = os.environ.get("FORECLICK_MARIADB")
 pytestmark = pytest.mark.skipif(not SERVER, reason="FORECLICK_MARIADB names no server")
@@ -58,10 +58,6 @@ def loaded(connection: Any, table: pa.Table) -> str:  # noqa: ANN401 - of PyMySQ
         rows = [tuple(row.values()) for row in table.to_pylist()]
         cursor.executemany(f"INSERT INTO {name} VALUES ({places})", rows)
     return name
-
-
-def rows_of(log: fc.Log) -> pa.Table:
-    return pa.Table.from_batches(fc.tally(log).sorted_batches())
 
 
 def numbers(table: pa.Table) -> bool:

@@ -23,6 +23,7 @@ import foreclick as fc
 from foreclick.engines import SPELLINGS, default_engine
 from foreclick.logs.text import Select
 from tests.engines import elsewhere
+from tests.engines.random_roles import rows_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
 WRITTEN = ("snowflake", "databricks", "trino", "athena")
@@ -107,11 +108,6 @@ def _told(load: Callable[[pa.Table], ir.Table], table: pa.Table, roles: dict[str
     if not found.equals(expected):
         raise AssertionError("another tally")
     return "works"
-
-
-def rows_of(log: fc.Log) -> pa.Table:
-    """The compact rows of a log's tally, in order."""
-    return pa.Table.from_batches(fc.tally(log).sorted_batches())
 
 
 # --- SQL ----------------------------------------------------------------------------------------
