@@ -253,7 +253,7 @@ def test_where_is_one_language_on_every_engine(engine):
 
 def test_where_is_one_condition_on_every_engine(engine):
     loaded = engine.load(table())
-    wrong = ("1 = 1) OR (1 = 1", "1 = 1; DROP TABLE log", "1 = 1) UNION SELECT * FROM log --")
+    wrong: Any = ("1 = 1) OR (1 = 1", "1 = 1; DROP TABLE log", "1 = 1) UNION SELECT * FROM log --")
     for where in (*wrong, "context = '", "(1 = 1", "", 3):
         with pytest.raises(SourceError, match="the filter"):
             fc.read_log(loaded, where=where)

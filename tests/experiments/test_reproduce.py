@@ -134,7 +134,8 @@ def test_the_papers_queries_are_found_or_others_stand_in_their_place(kind):
     assert _drift(log) == (name, [1, 2, 3, 4], [1.0] * 4, [1.0] * 4)
     query, days, first, every = _drift(log_of({1: 40, 2: 40}, {1: [5, 5, 6, 5], 2: [9, 1, 5, 9]}))
     assert (query, days) == (2, [1, 2, 3, 4])
-    assert (first, every) == (pytest.approx([0.9, 0.1, 0.5, 0.9]), pytest.approx([1.0] * 4))
+    assert first == pytest.approx([0.9, 0.1, 0.5, 0.9])
+    assert every == pytest.approx([1.0] * 4)
 
 
 def test_what_cannot_be_reproduced_is_refused_before_the_work(tmp_path):

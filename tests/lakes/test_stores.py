@@ -55,24 +55,22 @@ def days(bucket):
 # --- reading --------------------------------------------------------------------------------------
 
 
-def test_a_file_a_glob_and_a_directory(days):
-    assert counted(fc.read_log(f"{days}/day=1/part.parquet")) == reference(LISTS[:3])
-    assert counted(fc.read_log(f"{days}/day=[12]/*.parquet")) == reference(LISTS[:5])
-    assert counted(fc.read_log(f"{days}/day=?/*.parquet")) == reference()
-    assert counted(fc.read_log(days)) == reference()
-    assert counted(fc.read_log(f"{days}/")) == reference()
-    assert counted(fc.read_log(Path(days))) == reference()  # which has lost a slash
-
-
-def test_partitions_are_columns(days):
-    log = fc.read_log(f"{days}/day=*/*.parquet", period="day")
-    assert set(fc.tally(log).to_arrow()["period"].to_pylist()) == {1, 2, 3}
+def test_files_globs_directories_partitions_and_lists_of_urls(days):
+    for source, rows in (
+        (f"{days}/day=1/part.parquet", LISTS[:3]),
+        (f"{days}/day=[12]/*.parquet", LISTS[:5]),
+        (f"{days}/day=?/*.parquet", LISTS),
+        (f"{days}/", LISTS),
+        (Path(days), LISTS),  # which has lost a slash
+        ([f"{days}/day=1/part.parquet", f"{days}/day=3/*.parquet"], LISTS[:3] + LISTS[5:]),
+    ):
+        assert counted(fc.read_log(source)) == reference(rows)
     assert counted(fc.read_log(days, where="day = 2")) == reference(LISTS[3:5])
-
-
-def test_a_list_of_urls(days):
-    urls = [f"{days}/day=1/part.parquet", f"{days}/day=3/*.parquet"]
-    assert counted(fc.read_log(urls)) == reference(LISTS[:3] + LISTS[5:])
+    connection = ibis.duckdb.connect()
+    log = fc.read_log(days, engine=connection)
+    assert log.engine.connection is connection.con
+    put(table(LISTS[:2]), f"{days}/day=4/part.parquet")  # which came later
+    assert fc.read_log(days).rows == len(LISTS) + 2
 
 
 def test_csv_and_json(bucket):
@@ -82,12 +80,9 @@ def test_csv_and_json(bucket):
     plain = pa.table({"context": ["q"], "items": ["1|2"], "clicks": ["0|1"]})
     put(plain, f"{bucket}/log.csv", pyarrow.csv.write_csv)
     assert fc.read_log(f"{bucket}/log.csv").rows == 1
-
-
-def test_a_file_that_came_later_is_seen(days):
-    assert fc.read_log(days).rows == len(LISTS)
-    put(table(LISTS[:2]), f"{days}/day=4/part.parquet")
-    assert fc.read_log(days).rows == len(LISTS) + 2
+    for url in (f"{bucket}/none.parquet", f"{bucket}/*.parquet", "s3://nobody/*.csv"):
+        with pytest.raises(SourceError, match=r"no file matches 's3://"):
+            fc.read_log(url)
 
 
 def test_a_store_is_asked_once_about_a_file(days, monkeypatch):
@@ -104,32 +99,6 @@ def test_a_store_is_asked_once_about_a_file(days, monkeypatch):
     assert asked["list_objects_v2"] <= 12
 
 
-def test_in_a_given_connection(days):
-    connection = ibis.duckdb.connect()
-    log = fc.read_log(days, engine=connection)
-    assert log.engine.connection is connection.con
-    assert counted(log) == reference()
-
-
-@pytest.mark.filterwarnings(WARNED)
-def test_candidates(days, bucket):
-    ranking = pa.table({"context": ["jaguar"], "items": [[3, 2, 1]]})
-    options: dict[str, Any] = {"estimators": "item", "missing": "production"}
-    put(ranking, f"{bucket}/new.parquet")
-    found = fc.evaluate(days, fc.Ranking(f"{bucket}/new.parquet"), **options)
-    same = fc.evaluate(table(), fc.Ranking(ranking), **options)
-    assert found.to_arrow().equals(same.to_arrow())
-
-
-def test_nothing_is_named(bucket):
-    for url in (f"{bucket}/none.parquet", f"{bucket}/*.parquet", bucket, "s3://nobody/*.csv"):
-        with pytest.raises(SourceError, match=r"no file matches 's3://"):
-            fc.read_log(url)
-
-
-# --- tables of a lake -----------------------------------------------------------------------------
-
-
 def test_a_delta_table(bucket):
     place = f"{bucket}/delta"
     deltalake.write_deltalake(place, table())
@@ -139,6 +108,7 @@ def test_a_delta_table(bucket):
         fc.read_log(f"{place}/*.parquet")
 
 
+@pytest.mark.long
 def test_an_iceberg_table(bucket, endpoint):
     settings = {"type": "in-memory", "warehouse": bucket, "s3.endpoint": endpoint}
     catalog = pyiceberg_catalog.load_catalog("here", **settings)
@@ -155,12 +125,11 @@ def test_an_iceberg_table(bucket, endpoint):
 # --- writing --------------------------------------------------------------------------------------
 
 
-def test_a_tally_there_and_back(days, bucket, tmp_path, monkeypatch):
+def test_tallies_there_and_back(days, bucket, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tally = fc.tally(fc.read_log(days, period="day"))
     tally.write_parquet(f"{bucket}/tally.parquet")
-    put(table(), f"{bucket}/other/log.csv")
-    for url in (f"{bucket}/tally.parquet", f"{bucket}/t*.parquet", [f"{bucket}/tally.parquet"]):
+    for url in (f"{bucket}/t*.parquet", [f"{bucket}/tally.parquet"]):
         back = fc.read_tally(url)
         assert back.to_arrow().equals(tally.to_arrow())
         assert next(back.sorted_batches()).num_rows == back.row_count() == len(tally.to_arrow())
@@ -169,31 +138,27 @@ def test_a_tally_there_and_back(days, bucket, tmp_path, monkeypatch):
     del back
     gc.collect()
     assert not copy.exists()
+    for day in (1, 2, 3):
+        url = f"{days}/day={day}/part.parquet"
+        out = f"{bucket}/tallies/{day}.parquet"
+        assert main(["tally", url, "--period", "day", "-o", out]) == 0
+    assert "s3://" in capsys.readouterr().out
+    assert fc.read_tally(f"{bucket}/tallies").to_arrow().equals(tally.to_arrow())
     assert not list(tmp_path.iterdir())
 
 
-def test_a_tally_a_day(days, bucket):
-    for day in (1, 2, 3):
-        log = fc.read_log(f"{days}/day={day}/part.parquet", period="day")
-        fc.tally(log).write_parquet(f"{bucket}/tallies/{day}.parquet")
-    whole = fc.tally(fc.read_log(days, period="day")).to_arrow()
-    assert fc.read_tally(f"{bucket}/tallies").to_arrow().equals(whole)
-
-
 @pytest.mark.filterwarnings(WARNED)
-def test_results(days, bucket):
-    candidate = fc.Ranking({"context": ["jaguar"], "items": [[3, 2, 1]]})
-    found = fc.evaluate(days, candidate, missing="production")
-    for name in ("answer.json", "answer.csv", "answer.parquet", "answer.html", "answer.svg"):
-        found.save(f"{bucket}/out/{name}")
+def test_candidates_and_results(days, bucket):
+    ranking = pa.table({"context": ["jaguar"], "items": [[3, 2, 1]]})
+    options: dict[str, Any] = {"estimators": "item", "missing": "production"}
+    put(ranking, f"{bucket}/new.parquet")
+    found = fc.evaluate(days, fc.Ranking(f"{bucket}/new.parquet"), **options)
+    same = fc.evaluate(table(), fc.Ranking(ranking), **options)
+    assert found.to_arrow().equals(same.to_arrow())
+    for ending in ("json", "csv", "parquet", "html", "svg"):
+        found.save(f"{bucket}/out/answer.{ending}")
     with stores.opened(f"{bucket}/out/answer.parquet") as file:
         assert pq.read_table(file).equals(found.to_arrow())
-
-
-def test_the_command_line(days, bucket, capsys):
-    assert main(["tally", days, "-o", f"{bucket}/t.parquet"]) == 0
-    assert main(["check", f"{bucket}/t.parquet"]) == 0
-    assert "s3://" in capsys.readouterr().out
 
 
 def test_what_is_written_to_this_machine_only_says_so(tmp_path, monkeypatch):
@@ -267,26 +232,6 @@ def test_credentials_are_never_shown(days, bucket, caplog, capsys, monkeypatch):
         shown.append(_said(error))
     shown += [caplog.text, *capsys.readouterr()]
     assert not [text for text in shown if SECRET in text or KEY in text]
-
-
-def test_a_failure_in_the_middle_of_a_scan_shows_no_credentials(days, monkeypatch):
-    store = stores.filesystem(days)
-
-    def refuse(*_, **__):
-        raise PermissionError(f"{KEY} with {SECRET} may not")
-
-    monkeypatch.setattr(type(store), "_open", refuse)
-    with pytest.raises(fc.errors.ForeclickError) as error:
-        fc.read_log(days)
-    assert SECRET not in _said(error)
-    assert KEY not in _said(error)
-    assert "may not" in str(error.value)
-
-
-def test_signed_urls_are_shown_without_their_signature():
-    url = f"https://host/log.parquet?X-Amz-Signature={SECRET}"
-    assert stores.shown(url) == "https://host/log.parquet"
-    assert stores.shown("s3://b/day=?.parquet") == "s3://b/day=?.parquet"
 
 
 # --- a secret of DuckDB ---------------------------------------------------------------------------

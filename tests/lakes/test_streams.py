@@ -6,10 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.errors import SourceError
 from tests.logs.samples import LISTS, counted, reference, table
-
-CONTEXTS = 3_000
 
 
 class Once:
@@ -85,10 +82,3 @@ def test_the_rows_of_a_stream_are_never_in_memory_together():
     log = fc.read_log(pa.RecordBatchReader.from_batches(one.schema, batches()))
     assert log.rows == 100_000
     assert most - before < one.nbytes * 20
-
-
-def test_a_reader_that_was_read_is_a_log_without_rows():
-    reader = table().to_reader()
-    reader.read_all()
-    with pytest.raises((SourceError, fc.errors.InvalidLogError)):
-        fc.read_log(reader)

@@ -7,7 +7,6 @@ import struct
 import sys
 from pathlib import Path
 
-import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -64,13 +63,6 @@ def test_deleted_rows_of_a_delta_table_stay_deleted(delta, slash):
 def test_a_delta_table_is_read_at_the_version_it_was_opened_at(delta):
     assert counted(fc.read_log(deltalake.DeltaTable(delta))) == reference(LIVE)
     assert counted(fc.read_log(deltalake.DeltaTable(delta, version=1))) == reference()
-
-
-def test_a_delta_table_in_a_given_connection(delta):
-    connection = ibis.duckdb.connect()
-    log = fc.read_log(delta, engine=connection)
-    assert log.engine.connection is connection.con
-    assert counted(log) == reference(LIVE)
 
 
 def test_partitions_of_a_delta_table_are_columns(tmp_path):
@@ -137,24 +129,15 @@ def test_a_broken_delta_table_is_named(delta):
 # --- Iceberg --------------------------------------------------------------------------------------
 
 
-def _place(iceberg):
-    return iceberg.location().removeprefix("file://")
-
-
 def test_deleted_rows_of_an_iceberg_table_stay_deleted(iceberg):
     assert counted(fc.read_log(iceberg)) == reference(LIVE)
-    with pytest.raises(SourceError, match=r"is an Iceberg table.*catalog\.load_table"):
-        fc.read_log(_place(iceberg))
-
-
-def test_a_scan_of_an_iceberg_table(iceberg):
     assert counted(fc.read_log(iceberg.scan())) == reference(LIVE)
     old = iceberg.scan(snapshot_id=iceberg.history()[1].snapshot_id)
     assert counted(fc.read_log(old)) == reference()
-
-
-def test_files_of_an_iceberg_table_are_no_log(iceberg):
-    for source in (f"{_place(iceberg)}/data", f"{_place(iceberg)}/**/*.parquet"):
+    place = iceberg.location().removeprefix("file://")
+    with pytest.raises(SourceError, match=r"is an Iceberg table.*catalog\.load_table"):
+        fc.read_log(place)
+    for source in (f"{place}/data", f"{place}/**/*.parquet"):
         with pytest.raises(SourceError, match="files of the Iceberg table"):
             fc.read_log(source)
 

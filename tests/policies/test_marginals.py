@@ -51,91 +51,53 @@ def test_refuse_models_of_whole_lists_and_say_what_to_use(model):
         answer(log_of(RECORDS), fc.Marginals(table()), model, missing="drop")
 
 
-def test_rows_of_probability_0_change_nothing():
+def rows(*slots):
+    return dict(zip(table(), map(list, zip(*slots, strict=True)), strict=True))
+
+
+def test_what_changes_nothing():
     log = log_of(repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))))
-    padded = {
-        "context": ["q"] * 3,
-        "item": [1, 2, 2],
-        "position": [1, 2, 1],
-        "probability": [1.0, 1.0, 0.0],
-    }
-    assert answer(log, fc.Marginals(padded)) == answer(log, fc.Marginals(table()))
-
-
-def test_positions_below_the_metric_do_not_count():
-    log = log_of(repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))))
-    deeper = {
-        "context": ["q"] * 3,
-        "item": [1, 2, 3],
-        "position": [1, 2, 3],
-        "probability": [1.0] * 3,
-    }
-    assert answer(log, fc.Marginals(deeper)) == answer(log, fc.Marginals(table()))
-
-
-def test_columns_may_have_any_name():
-    log = log_of(repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))))
-    named = fc.Marginals(
-        {"query": ["q", "q"], "doc": [1, 2], "rank": [1, 2], "p": [1.0, 1.0]},
-        context="query",
-        item="doc",
-        position="rank",
-        probability="p",
-    )
-    assert answer(log, named) == answer(log, fc.Marginals(table()))
-
-
-def test_the_position_may_be_called_what_it_is():
-    columns: dict[Any, Any] = {
-        "context": ["q"],
-        "item": [1],
-        "item_position": [1],
-        "probability": [1.0],
-    }
-    fc.Marginals(columns, position="item_position")
-
-
-def test_positions_count_from_1():
-    with pytest.raises(PolicyError, match=r"position 0 in context 'q' \(1 such.*count from 1"):
-        fc.Marginals(table(position=[0, 1]))
-
-
-def test_positions_are_integers():
-    with pytest.raises(PolicyError, match="'position' must be an integer"):
-        fc.Marginals(table(position=[1.0, 2.0]))
-
-
-def test_a_position_holds_one_item():
-    with pytest.raises(PolicyError, match=r"position 1 in context 'q' sum to 1\.75 \(1 such"):
-        fc.Marginals(table(position=[1, 1], probability=[1.0, 0.75]))
-
-
-def test_an_item_stands_at_one_position():
-    with pytest.raises(PolicyError, match=r"item 1 in context 'q' sum to 1\.5 .*may exceed 1"):
-        fc.Marginals(table(item=[1, 1], probability=[1.0, 0.5]))
+    sure = [("q", 1, 1, 1.0), ("q", 2, 2, 1.0)]
+    names = ("query", "doc", "rank", "p")
+    for other in (
+        fc.Marginals(rows(*sure, ("q", 2, 1, 0.0))),
+        fc.Marginals(rows(*sure, ("q", 3, 3, 1.0))),  # below the metric
+        fc.Marginals(dict(zip(names, table().values(), strict=True)), *names),
+        fc.Marginals({**table(), "item_position": [1, 2]}, position="item_position"),
+    ):
+        assert answer(log, other) == answer(log, fc.Marginals(table()))
 
 
 def test_less_than_1_is_a_list_that_is_sometimes_shorter():
-    log = log_of(repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))))
-    short: dict[Any, Any] = {"q": {(1, 2): 0.5, (1,): 0.5}}
-    found = fc.evaluate(
-        log,
-        fc.Marginals(table(probability=[1.0, 0.5])),
-        estimators=["ip", "rctr"],
-        metrics="dcg@2",
-        confidence=None,
-    )
-    assert_as_oracle(found, repeated(((1, 2), (1, 0)), ((2, 1), (0, 1))), short)
+    records = repeated(((1, 2), (1, 0)), ((2, 1), (0, 1)))
+    policy = fc.Marginals(table(probability=[1.0, 0.5]))
+    asked: Any = {"estimators": ["ip", "rctr"], "metrics": "dcg@2", "confidence": None}
+    found = fc.evaluate(log_of(records), policy, **asked)
+    assert_as_oracle(found, records, {"q": {(1, 2): 0.5, (1,): 0.5}})
 
 
-@pytest.mark.parametrize("wrong", [-0.5, math.nan, None])
-def test_a_probability_that_is_none_is_refused(wrong):
-    with pytest.raises(InvalidLogError, match="probability null, NaN, too large, or not above 0"):
-        fc.Marginals(table(probability=[1.0, wrong]))
-
-
-@pytest.mark.parametrize("column", ["position", "probability"])
-def test_a_missing_column_is_named(column):
-    columns: dict[Any, Any] = {name: values for name, values in table().items() if name != column}
-    with pytest.raises(PolicyError, match=f"{column}='{column}' is no column"):
-        fc.Marginals(columns)
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"position": [0, 1]}, r"position 0 in context 'q' \(1 such.*count from 1"),
+        ({"position": [1.0, 2.0]}, "'position' must be an integer"),
+        (
+            {"position": [1, 1], "probability": [1.0, 0.75]},
+            r"position 1 in context 'q' sum to 1\.75 \(1 such",
+        ),
+        (
+            {"item": [1, 1], "probability": [1.0, 0.5]},
+            r"item 1 in context 'q' sum to 1\.5 .*may exceed 1",
+        ),
+        *(
+            ({"probability": [1.0, wrong]}, "probability null, NaN, too large, or not above 0")
+            for wrong in (-0.5, math.nan, None)
+        ),
+        ({"position": None}, "position='position' is no column"),
+        ({"probability": None}, "probability='probability' is no column"),
+    ],
+)
+def test_what_are_no_marginals_is_refused(columns, message):
+    given = {name: values for name, values in table(**columns).items() if values is not None}
+    with pytest.raises((PolicyError, InvalidLogError), match=message):
+        fc.Marginals(given)

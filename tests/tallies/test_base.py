@@ -4,6 +4,7 @@ import decimal
 import gc
 import json
 import re
+from typing import Any
 
 import ibis
 import pyarrow as pa
@@ -14,7 +15,6 @@ import foreclick as fc
 from foreclick.errors import EngineError, TallyError
 from tests.engines.looking import kept, without_spark
 from tests.logs.samples import LISTS, Row, counted, reference, table
-from tests.tallies import altered
 
 
 def rows(count: int, deep: int, seed: int = 0) -> list[Row]:
@@ -60,77 +60,94 @@ def test_halves_add_up_to_the_whole_exactly(engine):
     assert schema.field("bucket").type == pa.int16()
 
 
-def test_halves_of_different_depth_add_up():
-    shallow, deep = rows(30, 2), rows(30, 5, seed=1)
-    one, other = (fc.tally(fc.read_log(half, **ROLES)) for half in (shallow, deep))
-    whole = fc.tally(fc.read_log(shallow + deep, **ROLES)).to_arrow()
-    assert (one.shape.depth, other.shape.depth) == (2, 5)
-    assert (one + other).to_arrow().equals(whole)
-    assert (other + one).to_arrow().equals(whole)
-    assert (one + other).shape.depth == 5
-
-
 def test_depths_meet_on_every_engine(engine):
-    shallow, deep = rows(9, 2), rows(9, 3, seed=1)
+    shallow, deep = rows(9, 2), rows(9, 5, seed=1)
     one = fc.tally(engine.load(pa.Table.from_pylist(shallow)))
     other = fc.tally(fc.read_log(deep))  # from the DuckDB of this process
     both = one + other
-    assert both.engine == engine.workplace
-    assert both.to_arrow().equals(fc.tally(shallow + deep).to_arrow())
+    assert (both.engine, both.shape.depth) == (engine.workplace, 5)
+    whole = fc.tally(shallow + deep).to_arrow()
+    assert both.to_arrow().equals(whole)
+    assert (other + one).to_arrow().equals(whole)
 
 
-def test_counts_beyond_the_doubles_add_exactly():
+def halved(rows: list[Row]) -> list[Row]:
+    return [{**row, "clicks": [c / 2 for c in row["clicks"]]} for row in rows]
+
+
+def truthy(rows: list[Row]) -> list[Row]:
+    return [{**row, "clicks": [bool(c) for c in row["clicks"]]} for row in rows]
+
+
+SUMS: dict[str, tuple[list[Any], Any]] = {
+    "several": ([LISTS[:2], LISTS[2:3], LISTS[3:]], reference()),
+    "boolean clicks": ([LISTS, truthy(LISTS)], reference(LISTS * 2)),
+    "graded clicks": ([LISTS, halved(LISTS)], reference([*LISTS, *halved(LISTS)])),
+    "graded clicks first": ([halved(LISTS), LISTS], reference([*LISTS, *halved(LISTS)])),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_tallies_add(name):
+    parts, expected = SUMS[name]
+    first, *rest = (fc.tally(part) for part in parts)
+    assert counted(sum(rest, first)) == expected
+    assert counted(first) == reference(parts[0])
+
+
+def test_counts_beyond_the_doubles_and_fractional_weights_add():
     big = fc.tally(fc.read_log(table(LISTS[:1]).append_column("w", [[2**61 + 1]]), count="w"))
     assert list(counted(big + big).values()) == [2**62 + 2]
-
-
-def test_many_tallies_add():
-    days = [fc.tally(table(rows)) for rows in (LISTS[:2], LISTS[2:3], LISTS[3:])]
-    assert counted(sum(days[1:], days[0])) == reference()
+    weighted = fc.read_log(table().append_column("w", [[0.5] * 7]), count="w")
+    expected = {key: 1.5 * n for key, n in reference().items()}
+    assert counted(fc.tally(LISTS) + fc.tally(weighted)) == expected
 
 
 def test_what_was_dropped_adds_by_cause():
     twice = {"context": "q", "items": [7, 7], "clicks": [0, 0]}
     negative = {"context": "q", "items": [1, 2], "clicks": [-1, 0]}
-    one = fc.tally(fc.read_log([*LISTS, twice, twice], invalid="drop"))
-    other = fc.tally(fc.read_log([*LISTS, twice, negative], invalid="drop"))
+    one, other = (
+        fc.tally(fc.read_log([*LISTS, twice, wrong], invalid="drop")) for wrong in (twice, negative)
+    )
     both = one + other
-    assert sorted(both.dropped.values()) == [1, 3]
-    assert both.dropped_rows == 4
+    assert (sorted(both.dropped.values()), both.dropped_rows) == ([1, 3], 4)
     assert sum(counted(both).values()) == 14
-
-
-def test_a_tally_is_its_own_tally():
-    tally = fc.tally(table())
-    assert fc.tally(tally) is tally
-    assert "lists of up to 3 items in duckdb" in repr(tally)
-    assert counted(tally) == reference()
 
 
 def test_a_tally_answers_as_its_log_does():
     log = fc.read_log([*LISTS] * 5)
+    tally = fc.tally(log)
+    assert fc.tally(tally) is tally is fc.tally(log)
+    assert "lists of up to 3 items in duckdb" in repr(tally)
     ranking = {"context": ["jaguar", "zoë's 東京"], "items": [[3, 1], [2, 3, 1]]}
-    half = fc.tally([*LISTS] * 2) + fc.tally([*LISTS] * 3)
+    shuffled = [LISTS[i] for i in (4, 2, 6, 0, 5, 1, 3)]  # the order of rows does not show
+    half = fc.tally(shuffled * 2) + fc.tally([*LISTS] * 3)
     found, expected = (
-        fc.evaluate(
-            source, ranking, estimators=["list", "ip"], metrics="clicks@3", confidence=None
-        ).to_dicts()
+        fc.evaluate(source, ranking, estimators=["list", "ip"], metrics="clicks@3").to_dicts()
         for source in (half, log)
     )
     assert found == expected
 
 
-def test_the_order_of_rows_does_not_show():
-    shuffled = [LISTS[i] for i in (4, 2, 6, 0, 5, 1, 3)]
-    assert fc.tally(shuffled).to_arrow().equals(fc.tally(LISTS).to_arrow())
+def test_types_that_differ_a_little_add():
+    prices = [decimal.Decimal("1.25")] * 7
+    logs = [
+        table().append_column("price", [pa.array(prices, pa.decimal128(digits, 2))])
+        for digits in (10, 12)
+    ]
+    one, other = (fc.tally(fc.read_log(log, segments="price")) for log in logs)
+    assert set((one + other).to_arrow()["price"].to_pylist()) == set(prices)
+    schema = ibis.schema({"context": "!string", "items": "!array<int64>", "clicks": "array<int64>"})
+    databases = [ibis.duckdb.connect() for _ in range(2)]
+    strict = databases[0].create_table("log", schema=schema)  # columns that are never null
+    databases[0].raw_sql("INSERT INTO log VALUES ('q', [1], [1])")
+    loose = databases[1].create_table(
+        "log", pa.table({"context": ["q"], "items": [[1]], "clicks": [[1]]})
+    )
+    assert counted(fc.tally(strict) + fc.tally(loose)) == {("q", (1,), (1,)): 2}
 
 
 # --- what does not add ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def plain():
-    return fc.tally(rows(5, 2))
 
 
 @pytest.mark.parametrize(
@@ -144,70 +161,26 @@ def plain():
         {"clicks": None},
     ],
 )
-def test_tallies_of_different_things_do_not_add(plain, roles):
-    other = fc.tally(fc.read_log(rows(5, 2), **roles))
+def test_tallies_of_different_things_do_not_add(roles, tmp_path):
+    plain, other = fc.tally(rows(5, 2)), fc.tally(fc.read_log(rows(5, 2), **roles))
     for one, two in ((plain, other), (other, plain)):
         with pytest.raises(TallyError, match=r"do not count the same things.*the same roles"):
             one + two
-
-
-def test_a_tally_adds_to_nothing_else():
+    plain.write_parquet(tmp_path / "1.parquet")
+    other.write_parquet(tmp_path / "2.parquet")
+    with pytest.raises(TallyError, match="cannot be added"):
+        fc.read_tally(tmp_path / "*.parquet")
     with pytest.raises(TypeError):
-        fc.tally(LISTS) + LISTS  # type: ignore[operator]
+        plain + LISTS  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(bool, id="boolean clicks"),
-        pytest.param(lambda c: c / 2, id="graded clicks"),
-    ],
-)
-def test_clicks_of_another_type_add(change):
-    rows = [{**row, "clicks": [change(c) for c in row["clicks"]]} for row in LISTS]
-    assert counted(fc.tally(LISTS) + fc.tally(rows)) == reference([*LISTS, *rows])
-
-
-def test_counts_and_fractional_weights_add():
-    weighted = fc.read_log(table().append_column("w", [[0.5] * 7]), count="w")
-    expected = {key: 1.5 * n for key, n in reference().items()}
-    assert counted(fc.tally(LISTS) + fc.tally(weighted)) == expected
-
-
-@pytest.mark.parametrize("column", ["context", "items"])
-def test_text_and_integers_do_not_add(column):
-    words: list[Row] = [{"context": "q", "items": ["a"], "clicks": [0]}]
-    numbers: list[Row] = [{"context": "q", "items": [1], "clicks": [0]}]
-    if column == "context":
-        words, numbers = numbers, [{**numbers[0], "context": 7}]
+@pytest.mark.parametrize(("column", "other"), [("context", 7), ("items", ["a"])])
+def test_text_and_integers_do_not_add(column, other):
+    row: Row = {"context": "q", "items": [1], "clicks": [0]}
     name = {"context": "context", "items": "item_1"}[column]
-    with pytest.raises(TallyError, match=rf"'{name}' is string in one tally and int64.*same type"):
-        fc.tally(words) + fc.tally(numbers)
-
-
-def test_segments_of_decimals_add():
-    prices = [decimal.Decimal("1.25")] * 7
-    logs = [
-        table().append_column("price", [pa.array(prices, pa.decimal128(digits, 2))])
-        for digits in (10, 12)
-    ]
-    one, other = (fc.tally(fc.read_log(log, segments="price")) for log in logs)
-    assert set((one + other).to_arrow()["price"].to_pylist()) == set(prices)
-
-
-def test_columns_that_are_never_null_add_to_those_that_may_be():
-    connection = ibis.duckdb.connect()
-    schema = ibis.schema({"context": "!string", "items": "!array<int64>", "clicks": "array<int64>"})
-    strict = connection.create_table("log", schema=schema)
-    connection.raw_sql("INSERT INTO log VALUES ('q', [1], [1])")
-    loose = pa.table({"context": ["q"], "items": [[1]], "clicks": [[1]]})
-    both = fc.tally(strict) + fc.tally(loose)
-    assert counted(both) == {("q", (1,), (1,)): 2}
-
-
-def test_tallies_of_two_databases_add():
-    logs = [ibis.duckdb.connect().create_table("log", table()) for _ in range(2)]
-    assert counted(fc.tally(logs[0]) + fc.tally(logs[1])) == reference(LISTS * 2)
+    message = rf"'{name}' is (string|int64) in one tally and (string|int64).*same type"
+    with pytest.raises(TallyError, match=message):
+        fc.tally([row]) + fc.tally([row | {column: other}])
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -219,13 +192,15 @@ def test_a_tally_goes_to_a_file_and_back(engine, tmp_path):
     source = engine.load(pa.Table.from_pylist([*rows(20, 3), twice]))
     tally = fc.tally(fc.read_log(source, invalid="drop", **ROLES))
     path = tmp_path / "day.tally.parquet"
+    fc.tally(LISTS).write_parquet(path)  # which is replaced
     tally.write_parquet(path)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
-    back = fc.read_tally(path)
-    assert back.to_arrow().equals(tally.to_arrow())
-    assert back.shape == tally.shape
-    assert (back.dropped, back.dropped_rows) == (tally.dropped, 1)
-    assert fc.read_tally(str(path)).to_arrow().equals(tally.to_arrow())
+    connection = ibis.duckdb.connect()
+    for back in (fc.read_tally(path), fc.read_tally(str(path), engine=connection)):
+        assert back.to_arrow().equals(tally.to_arrow())
+        assert back.shape == tally.shape
+        assert (back.dropped, back.dropped_rows) == (tally.dropped, 1)
+    assert back.engine.connection is connection.con
 
 
 def test_the_file_is_ordinary_parquet_with_its_version(tmp_path):
@@ -250,60 +225,19 @@ def test_a_glob_of_tallies_is_their_sum(tmp_path):
     assert back.shape == whole.shape
 
 
-def test_a_tally_is_read_in_the_connection_that_is_given(tmp_path):
-    fc.tally(LISTS).write_parquet(tmp_path / "t.parquet")
-    connection = ibis.duckdb.connect()
-    back = fc.read_tally(tmp_path / "t.parquet", engine=connection)
-    assert back.engine.connection is connection.con
-    assert counted(back) == reference()
-
-
-def test_writing_again_replaces_the_file(tmp_path):
-    path = tmp_path / "t.parquet"
-    fc.tally(LISTS[:2]).write_parquet(path)
-    fc.tally(LISTS).write_parquet(path)
-    assert counted(fc.read_tally(path)) == reference()
-
-
-def test_a_missing_tally_is_named(tmp_path):
+def test_what_is_no_tally_is_named(tmp_path):
+    with pytest.raises(TallyError, match="no tally"):
+        fc.read_tally(tmp_path)  # a directory without one
     for name in ("none.parquet", "*.parquet"):
         with pytest.raises(TallyError, match=rf"no tally: no file matches '.*/{re.escape(name)}'"):
             fc.read_tally(tmp_path / name)
-
-
-def test_any_other_parquet_file_is_no_tally(tmp_path):
     pq.write_table(table(), tmp_path / "log.parquet")
     with pytest.raises(TallyError, match=r"log\.parquet' is not a tally.*write_parquet"):
         fc.read_tally(tmp_path / "log.parquet")
-
-
-@pytest.mark.parametrize("text", ["context,items\n", ""])
-def test_any_other_file_is_no_tally(tmp_path, text):
-    (tmp_path / "log.csv").write_text(text)
-    with pytest.raises(TallyError, match=r"no tally: not all of '.*log\.csv' is Parquet"):
-        fc.read_tally(tmp_path / "log.csv")
-
-
-def test_a_directory_is_no_tally(tmp_path):
-    with pytest.raises(TallyError, match="no tally"):
-        fc.read_tally(tmp_path)
-
-
-def test_a_tally_of_another_version_is_refused(tmp_path):
-    path = tmp_path / "t.parquet"
-    fc.tally(LISTS).write_parquet(path)
-    pq.write_table(altered(path, version=99), path)
-    with pytest.raises(
-        TallyError, match=r"t\.parquet' has the tally schema 99.*Tally the log again"
-    ):
-        fc.read_tally(path)
-
-
-def test_tallies_of_different_things_in_one_glob_are_refused(tmp_path):
-    fc.tally(LISTS).write_parquet(tmp_path / "1.parquet")
-    fc.tally(fc.read_log(rows(3, 2), period="day")).write_parquet(tmp_path / "2.parquet")
-    with pytest.raises(TallyError, match="cannot be added"):
-        fc.read_tally(tmp_path / "*.parquet")
+    for text in ("context,items\n", ""):
+        (tmp_path / "log.csv").write_text(text)
+        with pytest.raises(TallyError, match=r"no tally: not all of '.*log\.csv' is Parquet"):
+            fc.read_tally(tmp_path / "log.csv")
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path):

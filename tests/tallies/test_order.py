@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.errors import TallyError
 from foreclick.tallies import base as _tally
 from foreclick.tallies import files as _tally_files
 from tests.engines.looking import kept
-from tests.logs.samples import LISTS, Row, counted, reference, table
+from tests.logs.samples import Row, table
 from tests.tallies.test_base import ROLES, rows
 
 WORDS = ["b", "B", "é", "z", "", "ab", "東京", "a b"]
@@ -57,6 +56,9 @@ def in_python(rows: pa.Table, keys: list[str]) -> list[Row]:
 
 
 def test_rows_ascend_with_nulls_first_and_text_by_bytes():
+    graded = fc.tally([{**row, "clicks": [c / 2 for c in row["clicks"]]} for row in rows(40, 3)])
+    assert graded.shape.masks == ()
+    assert arrow(graded).to_pylist() == in_python(arrow(graded), graded.shape.order)
     tally = fc.tally(fc.read_log(words(), **ROLES))
     found = arrow(tally)
     assert found.column_names == [*tally.shape.order, "n"]
@@ -76,31 +78,20 @@ def test_every_engine_gives_the_same_rows_to_the_last_bit(engine):
     assert there.row_count() == here.row_count() == arrow(here).num_rows
 
 
-def test_graded_rewards_are_ordered_by_their_columns():
-    tally = fc.tally([{**row, "clicks": [c / 2 for c in row["clicks"]]} for row in rows(40, 3)])
-    assert tally.shape.masks == ()
-    found = arrow(tally)
-    assert found.to_pylist() == in_python(found, tally.shape.order)
-
-
-def test_integers_are_of_64_bits_whatever_the_file_has(tmp_path):
-    tally = fc.tally(fc.read_log(rows(40, 3), **ROLES))
-    tally.write_parquet(tmp_path / "t.parquet")
-    back = fc.read_tally(tmp_path / "t.parquet")
-    assert arrow(back).equals(arrow(tally))
-    kinds = {arrow(back).schema.field(name).type for name in ("item_1", "clicks", "orders", "n")}
-    assert kinds == {pa.int64()}
-
-
-def test_a_sorted_file_is_read_without_a_query(tmp_path, monkeypatch):
+def test_a_file_is_sorted_and_read_without_a_query(tmp_path, monkeypatch):
     tally = fc.tally(fc.read_log(words(), **ROLES))
     tally.write_parquet(tmp_path / "t.parquet")
+    expected, file = arrow(tally), pq.ParquetFile(tmp_path / "t.parquet")
+    assert file.schema_arrow.names == tally.shape.stored
+    assert file.read().to_pylist() == expected.to_pylist()
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
     back = fc.read_tally(tmp_path / "t.parquet")
-    expected = arrow(tally)
     monkeypatch.setattr(type(back.engine), "fetch", None)
     monkeypatch.setattr(type(back.engine), "batches", None)
     assert arrow(back).equals(expected)
     assert back.row_count() == expected.num_rows
+    kinds = {arrow(back).schema.field(name).type for name in ("clicks", "orders", "n")}
+    assert kinds == {pa.int64()}  # whatever the file has
 
 
 @pytest.mark.parametrize("most", [0, 2_000_000])
@@ -127,17 +118,6 @@ def test_rows_are_sorted_into_a_file_once(monkeypatch):
 # --- files ----------------------------------------------------------------------------------------
 
 
-def test_a_file_is_sorted(tmp_path):
-    tally = fc.tally(fc.read_log(words(), **ROLES))
-    tally.write_parquet(tmp_path / "t.parquet")
-    file = pq.read_table(tmp_path / "t.parquet")
-    assert file.column_names == tally.shape.stored
-    assert file.to_pylist() == arrow(tally).to_pylist()
-    assert (
-        pq.ParquetFile(tmp_path / "t.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
-    )
-
-
 def test_a_row_group_ends_where_a_context_does(tmp_path, monkeypatch):
     monkeypatch.setattr(_tally_files, "GROUP_ROWS", 12)
     monkeypatch.setattr("foreclick.engines.duckdb.BATCH", 5)
@@ -160,22 +140,6 @@ def test_a_context_larger_than_a_row_group_is_cut():
 # --- adding ---------------------------------------------------------------------------------------
 
 
-def test_masks_add_to_masks_of_another_depth():
-    both = fc.tally(rows(20, 2)) + fc.tally(rows(20, 4))
-    assert (both.shape.depth, both.shape.masks) == (4, ("clicks",))
-    assert arrow(both).equals(arrow(fc.tally(rows(20, 2) + rows(20, 4))))
-
-
-@pytest.mark.parametrize("flip", [False, True])
-def test_a_mask_and_graded_clicks_add_to_graded_clicks(flip):
-    graded = [{**row, "clicks": [c * 3 for c in row["clicks"]]} for row in LISTS]
-    parts = [fc.tally(LISTS), fc.tally(graded)]
-    both = parts[1] + parts[0] if flip else parts[0] + parts[1]
-    assert both.shape.masks == ()
-    assert counted(both) == reference([*LISTS, *graded])
-    assert arrow(both).equals(arrow(fc.tally([*LISTS, *graded])))
-
-
 def test_files_of_different_periods_are_read_where_they_lie(tmp_path, monkeypatch):
     """Of another depth, with large numbers, with graded clicks: no row is copied."""
     days = [
@@ -196,23 +160,6 @@ def test_files_of_different_periods_are_read_where_they_lie(tmp_path, monkeypatc
     assert two.shape.masks == ("clicks",)
 
 
-def test_equal_rows_of_several_files_are_neighbours(tmp_path):
-    tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
-    tally.write_parquet(tmp_path / "1.parquet")
-    with pytest.raises(TallyError, match="are the same file"):
-        fc.read_tally([tmp_path / "1.parquet"] * 2)
-    assert arrow(tally + tally)["n"].to_pylist() == [2 * n for n in arrow(tally)["n"].to_pylist()]
-
-
-def test_weights_keep_the_masks():
-    tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
-    weighed = tally.weigh(half_life=1)
-    assert weighed.shape == tally.shape
-    assert arrow(weighed)["n"].type == pa.float64()
-    assert sum(arrow(weighed)["n"].to_pylist()) == 15
-    assert weighed.row_count() == tally.row_count()
-
-
 def test_replaced_rows_are_seen_wide():
     tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
     assert tally.table.columns == tuple(tally.shape.columns)
@@ -224,12 +171,6 @@ def test_replaced_rows_are_seen_wide():
 
 
 # --- a log and its tally --------------------------------------------------------------------------
-
-
-def test_a_log_has_one_tally():
-    log = fc.read_log(LISTS)
-    assert fc.tally(log) is fc.tally(log)
-    assert fc.tally(fc.read_log(LISTS)) is not fc.tally(log)
 
 
 def test_what_is_learnt_of_a_log_is_kept():
