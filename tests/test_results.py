@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foreclick import errors
@@ -241,6 +241,7 @@ class TestHtml:
         assert result._repr_html_().count("text-align:right") == 12 * 3
         assert set(Tags(Result(({"value": 1.0},), ("value",))).texts) == {"th", "td"}
 
+    @settings(max_examples=30)
     @given(st.text(), st.text(), st.text())
     def test_everything_is_escaped(self, title, value, note):
         column = "<b>&"
