@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import MetricError, ModelError
+from foreclick.errors import ModelError
 from tests.answers import answer, clipped
-from tests.truth import firsts, oracle
+from tests.truth import firsts
 from tests.truth.oracle import Record
 
 LOG = {
@@ -63,12 +63,6 @@ def test_there_is_nothing_to_clip():
     assert found["clip"] == [10, math.inf]
 
 
-def test_nor_in_a_backtest():
-    log = fc.read_log(LOG | {"day": DAYS}, period="day")
-    with pytest.raises(ModelError, match="no weights that clip=3 could bound"):
-        fc.backtest(log, estimators=clipped("ip", [3, math.inf]), metrics="mrr@3")
-
-
 def test_a_known_logging_policy_is_of_no_use():
     with pytest.raises(ModelError, match=r"mrr@2 by 'item'.*logging='frequency'"):
         answer(LOG, CANDIDATE, "item", "mrr@2", logging=fc.Observed(LOG))
@@ -83,14 +77,6 @@ def test_rungs_that_do_not_know_what_stands_above_are_refused():
     with pytest.raises(ModelError, match=said):
         fc.backtest(log, estimators="ladder-ip", metrics="mrr@2")
     assert 0 < answer(log, CANDIDATE, "ladder", "mrr@2")["value"] < 1
-
-
-def test_a_log_without_the_reward_is_told_which():
-    bare = fc.read_log(LOG | {"day": DAYS}, clicks=None, period="day")
-    with pytest.raises(MetricError, match=r"no reward 'clicks'.*no rewards at all"):
-        answer(bare, CANDIDATE, "list", "success@2")
-    with pytest.raises(MetricError, match="no reward 'clicks'"):
-        fc.backtest(bare, metrics="success@2")
 
 
 @pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
@@ -154,33 +140,6 @@ def test_what_was_never_at_risk_counts_as_no_click_and_is_in_the_margin():
     assert shown["covered"] == 1
 
 
-def test_certain_clicks_leave_nothing_open_and_are_an_answer():
-    """All slopes but the last are 0 here, and still the log knows the candidate."""
-    log = {"context": ["q"] * 6, "items": [[1, 2]] * 6, "clicks": [[1, 0], [1, 1]] * 3}
-    row = answer(
-        log,
-        {"context": ["q"], "items": [[1, 2]]},
-        "ip",
-        "success@2",
-        confidence=fc.Confidence(clusters="record"),
-    )
-    assert (row["value"], row["production"], row["change"]) == (1, 1, 0)
-
-
-def test_support_and_compare_take_it():
-    log = fc.read_log(LOG | {"day": DAYS}, period="day")
-    (row,) = fc.support(log, CANDIDATE, metrics="success@2", estimators="ip").to_dicts()
-    assert (row["covered"], row["cells"], row["seen"]) == (1, 2, 2)
-    assert row["lowest"] == row["highest"] == answer(log, CANDIDATE, "ip", "success@2")["value"]
-    rows = fc.compare(
-        log,
-        {"a": CANDIDATE, "b": {"context": ["q"], "items": [[1, 2, 3]]}},
-        estimators="ip",
-        metrics="success@2",
-    ).to_dicts()
-    assert len(rows) == 3
-
-
 # --- what moves it besides the records ------------------------------------------------------------
 
 
@@ -227,23 +186,3 @@ def test_a_candidate_that_was_sampled_adds_the_variance_of_what_its_lists_are_wo
     given = answer(log, exactly, **options)
     assert sampled["value"] == pytest.approx(given["value"])
     assert sampled["se"] ** 2 - given["se"] ** 2 == pytest.approx(added, rel=1e-9)
-
-
-def test_the_log_itself_as_a_candidate_is_no_second_sample():
-    log = fc.tally(some_records(np.random.default_rng(12), 300))
-    lists = oracle.frequencies(
-        [
-            Record(r["context"], (r["item_1"], r["item_2"]), (), r["n"])
-            for r in log.to_arrow().to_pylist()
-        ]
-    )
-    rows = [(x, list(a), p) for x, draws in lists.items() for a, p in draws.items()]
-    context, items, probability = (list(c) for c in zip(*rows, strict=True))
-    given = fc.Lists({"context": context, "items": items, "probability": probability})
-    options = {
-        "estimator": "item",
-        "metric": "mrr@2",
-        "confidence": fc.Confidence(clusters="record"),
-    }
-    own, exact = (answer(log, c, **options) for c in (fc.Observed(log), given))
-    assert own["se"] == pytest.approx(exact["se"], rel=1e-9)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import foreclick as fc
@@ -25,9 +25,8 @@ from foreclick.learn.shrinkage import FEWEST, readers
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import answer, close
-from tests.servers import Engine
 from tests.truth import ladder as oracle
-from tests.truth.oracle import Policy, Record, clicks_at, dcg_at
+from tests.truth.oracle import Record, clicks_at, dcg_at
 from tests.truth.random_logs import DEEPEST, lists_table, log_table, marginals_table, random_case
 
 STRENGTHS = {"list": (4.0, 7.0, 3.0), "ip": (3.0,)}
@@ -57,10 +56,8 @@ def given_fit(
     )
 
 
-def value_of(
-    tally: fc.Tally, fit: Prior, policy: fc.Policy, metric: str
-) -> tuple[float, float, float]:
-    """What a candidate is worth, by columns and by its lists; and production, by these too."""
+def values_of(tally: fc.Tally, fit: Prior, policy: fc.Policy, metric: str) -> tuple[float, float]:
+    """What a candidate is worth, by columns and by its lists."""
     total = records = lists = 0.0
     ask = Target(fit.ladder.model, Metric(metric), math.inf, fit.ladder)
     for whole in batches_of(tally):
@@ -72,14 +69,14 @@ def value_of(
         mass = view.policies.lists.mass * batch.context_n[view.policies.lists.context]
         lists += float(worth @ mass)
         records += float(batch.n.sum())
-    return total / records, lists / records, records
+    return total / records, lists / records
 
 
 INSIDE, OUTSIDE = Alike(25.0, 0.6), Alike(30.0, 0.5, 0.25, 0.3)
 
 
 @pytest.mark.truth
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("alike", [INSIDE, OUTSIDE])
 @pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 0.0), ("ip", 0.0)])
 def test_it_is_what_fits_all_counts_best(top: Top, stopping: float, alike: Alike, seed: int):
@@ -88,43 +85,16 @@ def test_it_is_what_fits_all_counts_best(top: Top, stopping: float, alike: Alike
     lists = fc.Lists(lists_table(case.candidate))
     fit = given_fit(tally, top, stopping, [lists], alike)
     truth = oracle.Truth.of(fit)
-    for metric, theta in THETA.items():
-        right = truth.value(case.records, case.candidate, theta)
-        assert close(value_of(tally, fit, lists, metric)[0], right, 1e-9), metric
-
-
-@pytest.mark.truth
-def test_a_list_is_worth_what_a_candidate_of_it_alone_is():
-    case = random_case("worth", np.random.default_rng(9))
-    tally = fc.tally(fc.read_log(log_table(case.records)))
-    lists = fc.Lists(lists_table(case.candidate))
-    fit = given_fit(tally, "list", 0.7, [lists], INSIDE)
-    truth = oracle.Truth.of(fit)
     known = [r for r in case.records if r.context in case.candidate]
-    worth = sum(
-        truth.worth(
-            truth.solve([r for r in known if r.context == x], case.candidate[x]).rate,
-            case.candidate[x],
-            THETA["clicks@2"],
-        )
-        * sum(r.context == x for r in known)
-        for x in {r.context for r in known}
-    )
-    assert close(value_of(tally, fit, lists, "clicks@2")[1], worth / len(known), 1e-9)
-
-
-@pytest.mark.truth
-def test_what_is_learnt_is_the_same_on_every_engine(engine: Engine):
-    records = random_case("learnt", np.random.default_rng(4), text=True).records * 5
-    table = log_table(records, day=[f"day {d}" for d in split(records, 5)])
-    fits = [
-        production_prior(
-            batches_of(fc.tally(fc.read_log(source, period="day"))), fc.Ladder(), "clicks"
-        )
-        for source in (table, engine.load(table))
-    ]
-    assert fits[0].strengths == fits[1].strengths
-    np.testing.assert_allclose(fits[0].theta.beta, fits[1].theta.beta, rtol=1e-9)
+    for metric, theta in THETA.items():
+        value, worth = values_of(tally, fit, lists, metric)
+        assert close(value, truth.value(case.records, case.candidate, theta), 1e-9), metric
+        right = 0.0
+        for x in {r.context for r in known}:
+            own = [r for r in known if r.context == x]
+            rate = truth.solve(own, case.candidate[x]).rate
+            right += truth.worth(rate, case.candidate[x], theta) * len(own)
+        assert close(worth, right / len(known), 1e-9), metric
 
 
 def split(records: list[Record], parts: int) -> list[int]:
@@ -181,21 +151,6 @@ def covered_case() -> tuple[fc.Log, Any]:
     ]
     candidate = {"context": ["q", "q"], "items": [[2, 1, 3], [1, 3, 2]], "probability": [0.3, 0.7]}
     return fc.read_log(log_table(records)), fc.Lists(pa.table(candidate))
-
-
-@given(seed=st.integers(0, 10_000), order=st.randoms(use_true_random=False))
-@settings(max_examples=8, deadline=None)
-def test_the_order_of_rows_changes_no_bit(seed: int, order: Any):  # noqa: ANN401
-    case = random_case("any", np.random.default_rng(seed))
-    lists = fc.Lists(lists_table(case.candidate))
-    records = case.records * 2
-    shuffled = list(records)
-    order.shuffle(shuffled)
-    one, other = (
-        answer(fc.read_log(log_table(rows)), lists, "ladder", "clicks@3", **OPTIONS)
-        for rows in (records, shuffled)
-    )
-    assert one == other
 
 
 @given(
@@ -266,22 +221,6 @@ def test_a_candidate_that_is_a_sample_widens_the_interval():
     other = answer(log, known, fc.Ladder(), "clicks@2", **OPTIONS)
     assert close(one["value"], other["value"], 1e-10)
     assert one["se"] > other["se"]
-
-
-def test_segments_share_one_ladder_and_add_up_to_it():
-    case = random_case("seg", np.random.default_rng(8))
-    known = [r for r in case.records if r.context in case.candidate]
-    other = [r._replace(clicks=tuple(1.0 for _ in r.clicks)) for r in known[::2]]
-    table = log_table(known + other, half=["a"] * len(known) + ["b"] * len(other))
-    lists: Policy = case.candidate
-    asked: dict[str, Any] = {"estimators": "ladder", "metrics": "clicks@2", "confidence": None}
-    log = fc.read_log(table, segments=("half",))
-    found = fc.evaluate(log, fc.Lists(lists_table(lists)), missing="drop", by="half", **asked)
-    whole = fc.evaluate(log, fc.Lists(lists_table(lists)), missing="drop", **asked)
-    total = sum(v * n for v, n in zip(found["value"], found["records"], strict=True))
-    assert close(total / sum(found["records"]), whole["value"][0], 1e-9)
-    assert close(found.whole[0]["value"], whole["value"][0], 1e-9)
-    assert found["value"][1] > found["value"][0]
 
 
 # --- what is refused ------------------------------------------------------------------------------

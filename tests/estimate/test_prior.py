@@ -16,7 +16,7 @@ from foreclick.estimate.fitting import fit_prior, production_prior
 from foreclick.estimate.ladder import candidate_words, pairs_of
 from foreclick.estimate.prior import score_prior
 from foreclick.learn.overlap import alike, below
-from foreclick.learn.prior import Prior, solved, steps
+from foreclick.learn.prior import Prior, solved
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from foreclick.simulate import shop
@@ -185,12 +185,6 @@ def test_another_order_of_the_same_items_is_worth_the_same():
 
 
 # --- the parts ------------------------------------------------------------------------------------
-
-
-def test_scores_of_ranks_fall_to_zero():
-    height = steps(10)
-    assert height[-1] == 0.0
-    assert (np.diff(height) < 0).all()
 
 
 def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():

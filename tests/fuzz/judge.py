@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +33,10 @@ SAME = 1e-9
 
 LEAST = 1e-300
 """Smaller numbers have fewer digits."""
+
+
+Answer = Estimate | Mapping[str, Any]
+"""What the library says: inside, or in a row of its result."""
 
 
 class Difference(AssertionError):
@@ -83,6 +87,11 @@ def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Qu
         by=("land",) if case.by else (),
         clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
     )
+
+
+def told(model: str) -> fc.Weighted:
+    """A click model whose examination is 1/k, as the oracles have it: `pbm` would learn it."""
+    return fc.Weighted(model, examination="1/k" if model == "pbm" else None)
 
 
 def answers_of(found: Estimates, candidate: int = 0) -> dict[tuple[str, str, float, Any], Estimate]:
@@ -257,7 +266,9 @@ def used_rows(case: Case, rows: list[Row]) -> list[Row]:
     return [row for row in rows if case.missing == "production" or row.context in case.candidate]
 
 
-def _of(found: Estimate, name: str) -> Any:  # noqa: ANN401
+def _of(found: Answer, name: str) -> Any:  # noqa: ANN401
+    if not isinstance(found, Estimate):
+        return found[name]
     match name:
         case "contexts" | "records" | "missing_contexts":
             return getattr(found.stratum, name)
@@ -268,7 +279,7 @@ def _of(found: Estimate, name: str) -> Any:  # noqa: ANN401
 
 def assert_close(
     name: str,
-    answer: Estimate,
+    answer: Answer,
     right: Any,  # noqa: ANN401
     row: dict[str, Any],
     where: str,

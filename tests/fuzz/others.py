@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
 import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 import foreclick as fc
-from foreclick.errors import BacktestError, ForeclickWarning, MetricError, ModelError
+from foreclick.errors import BacktestError, ForeclickWarning, ModelError
 from foreclick.estimate.work import _ladders, estimate
 from foreclick.estimators import Top
 from foreclick.logs import CONTEXT
@@ -30,11 +32,13 @@ from tests.fuzz.judge import (
     judge,
     question_of,
     refused,
+    told,
 )
 from tests.fuzz.pairs import judge_baseline, judge_compare
+from tests.fuzz.public import judge_public
 from tests.fuzz.ratios import judge_ratios
+from tests.truth import firsts, oracle, protocol
 from tests.truth import ladder as rungs
-from tests.truth import protocol
 from tests.truth.oracle import Record
 from tests.truth.protocol import Dated
 
@@ -63,50 +67,61 @@ def compared(seed: int, only: str | None = None) -> tuple[int, int, str]:
 def judge_backtest(case: Case) -> int:
     """How many rows of a backtest were compared with the paper's protocol, done literally."""
     rng = random.Random(case.seed)  # noqa: S311 - no secret
-    measures = [measure for measure in case.measures if not measure.first]
-    if not measures or any(row.day is None for row in case.rows):
+    if any(row.day is None for row in case.rows):
         return 0
     forward, by_records = rng.random() < 0.3, rng.random() < 0.5
-    log = [Dated(row.day, row.record) for row in case.rows]
-    try:
-        found = fc.backtest(
+    days, how = [row.day for row in case.rows], {}
+    fold: Callable[[Any], Any] = lambda day: day  # noqa: E731
+    if isinstance(days[0], int) and rng.random() < 0.4:
+        first = min(days)
+        fold, how = lambda day: (day - first) // 2, {"block": 2}
+    elif isinstance(days[0], dt.date) and rng.random() < 0.4:
+        fold = lambda day: day.isocalendar().week  # noqa: E731
+        how = {"block": fold}
+    log = {first: _dated(case, first=first) for first in (False, True)}
+    hazards = any(m.first for m in case.measures) and set(case.models) & set(firsts.SLOTS)
+    refusals = {ModelError} if hazards and any(map(math.isfinite, case.clips)) else set()
+    if not _pairs(log[False], fold):
+        refusals.add(BacktestError)
+    found = answered(
+        refusals,
+        lambda: fc.backtest(
             tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times),
-            metrics=[fc.Metric(measure.spelling) for measure in measures],
+            metrics=[fc.Metric(measure.spelling) for measure in case.measures],
             estimators=clipped([told(model) for model in case.models], list(case.clips)),
             forward=forward,
             weight="records" if by_records else "pairs",
-        ).to_dicts()
-    except (BacktestError, MetricError, ModelError) as error:
-        if _pairs(log, forward=forward):
-            raise Difference(f"refused without a reason: {error!r}") from error
-        return 1
-    by_name = {fc.Metric(measure.spelling).name: measure for measure in measures}
-    for row in found:
+            **how,
+        ).to_dicts(),
+    )
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.measures}
+    for row in found or ():
         measure = by_name[row["metric"]]
         right = protocol.backtest(
-            log,
+            log[measure.first],
             row["estimator"],
             measure.theta,
             row["clip"],
             forward=forward,
             by_records=by_records,
+            fold=fold,
+            predict=firsts.value if measure.first else oracle.value,
         )
-        _assert_backtest(row, right, measure, log)
-    return len(found)
+        _assert_backtest(row, right, measure, log[measure.first])
+    return len(found or (1,))
 
 
-def told(model: str) -> fc.Weighted:
-    """A click model whose examination is 1/k, as the oracles have it: `pbm` would learn it."""
-    return fc.Weighted(model, examination="1/k" if model == "pbm" else None)
+def _dated(case: Case, *, first: bool) -> list[Dated]:
+    records = firsts.only_first(case.records) if first else case.records
+    return [Dated(row.day, record) for row, record in zip(case.rows, records, strict=True)]
 
 
-def _pairs(log: list[Dated], *, forward: bool) -> bool:
-    """Whether any context has a day to hold out, and others to learn from."""
-    days: dict[object, set[object]] = {}
+def _pairs(log: list[Dated], fold: Callable[[Any], Any]) -> bool:
+    """Whether any context has a fold to hold out, and others to learn from."""
+    folds: dict[object, set[object]] = {}
     for dated in log:
-        days.setdefault(dated.record.context, set()).add(dated.day)
-    del forward  # the last of several days has others before it
-    return any(len(some) > 1 for some in days.values())
+        folds.setdefault(dated.record.context, set()).add(fold(dated.day))
+    return any(len(some) > 1 for some in folds.values())
 
 
 def _assert_backtest(
@@ -214,5 +229,6 @@ MORE: dict[str, Callable[[Case], int]] = {
     "baseline": judge_baseline,
     "compare": judge_compare,
     "contexts": judge_contexts,
+    "public": judge_public,
 }
 """What is asked of a log besides, in turn."""

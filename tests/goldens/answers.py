@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -50,34 +50,8 @@ ENDS = {
 }
 """Columns that are ends of an interval, and both ends of it."""
 
-LOOSE: dict[str, frozenset[str]] = {
-    "exact": frozenset(),
-    "values": frozenset({"se", *ENDS, "margin", "borrowed", "verdict", "p", "holm", "bh"}),
-}
-LOOSE["facts"] = LOOSE["values"] | {"value", "other", "change", "lift", "ess", "adds"}
-LOOSE["parts"] = LOOSE["facts"] | {"covered", "clipped", "contexts"}
-"""By tier, the columns that may change on purpose."""
-
-DROPPED_COLUMNS: frozenset[str] = frozenset({"pareto_k", "p", "holm", "bh", "se_next", "allpairs"})
-"""Columns of features that are given up: new answers need not have them."""
-
 _ROWS = 24  # of a table that are kept
 _DIGITS = 15  # of text in a message
-
-
-class Difference(NamedTuple):
-    """One number or word that is not what it was."""
-
-    place: str
-    was: object
-    now: object
-
-    def __str__(self) -> str:
-        text = f"{self.place}: was {self.was!r}, is {self.now!r}"
-        if isinstance(self.was, float) and isinstance(self.now, float):
-            most = max(abs(self.was), abs(self.now))
-            text += f" ({abs(self.now - self.was) / most:.1e} apart)" if most else ""
-        return text
 
 
 # --- taken from results ---------------------------------------------------------------------------
@@ -178,42 +152,22 @@ def read(path: Path = FILE) -> dict[str, Answer]:
 # --- compared -------------------------------------------------------------------------------------
 
 
-def differences(was: Answer, now: Answer, loose: frozenset[str]) -> list[Difference]:
-    """What of an answer is not as it was, but for loose and dropped columns; more is no harm."""
-    found: list[Difference] = []
+def differences(was: Answer, now: Answer) -> list[str]:
+    """What of an answer is not as it was; more columns and tables are no harm."""
+    found: list[str] = []
     for name, table in was.items():
-        if name not in now:
-            found.append(Difference(name, "a table", "missing"))
-            continue
         for column, values in table.items():
-            if column in loose | DROPPED_COLUMNS:
+            place, other = f"{name}.{column}", now.get(name, {}).get(column)
+            if other is None or len(other) != len(values):
+                found.append(f"{place}: had {len(values)} rows, has {len(other or ())}")
                 continue
-            place = f"{name}.{column}"
-            if column not in now[name]:
-                found.append(Difference(place, "a column", "missing"))
-            elif len(now[name][column]) != len(values):
-                counts = (f"{len(v)} rows" for v in (values, now[name][column]))
-                found.append(Difference(place, *counts))
-            else:
-                found += _in_column(place, column, table, now[name])
+            for row, (before, after) in enumerate(zip(values, other, strict=True)):
+                floor = NO_SPREAD if _no_spread(column, table, now[name], row) else FLOOR
+                if not same(before, after, floor):
+                    found.append(
+                        f"{place}[{row}{_labels(table, row)}]: {before!r} became {after!r}"
+                    )
     return found
-
-
-def gone(was: Answer, now: Answer) -> set[str]:
-    """The dropped columns that an answer had and has no more."""
-    return {
-        column
-        for name, table in was.items()
-        for column in table
-        if column in DROPPED_COLUMNS and column not in now.get(name, {})
-    }
-
-
-def _in_column(place: str, column: str, was: Table, now: Table) -> Iterator[Difference]:
-    for row, (before, after) in enumerate(zip(was[column], now[column], strict=True)):
-        floor = NO_SPREAD if _no_spread(column, was, now, row) else FLOOR
-        if not same(before, after, floor):
-            yield Difference(f"{place}[{row}{_labels(was, row)}]", before, after)
 
 
 def _no_spread(column: str, was: Table, now: Table, row: int) -> bool:

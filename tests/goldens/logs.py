@@ -1,17 +1,14 @@
 """The logs that the goldens ask about: drawn from fixed seeds, by the public API alone.
 
-A `Case` is a log with candidates for it. There are four kinds: small random logs that have every
-role a column can have, logs of pages of the documentation, simulated click models, and a shop.
+A `Case` is a log with candidates for it. There are three kinds: small random logs that have every
+role a column can have, simulated click models, and a shop.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
 import random
-import sys
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,44 +16,21 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
-
-SHOP = Path(__file__).parents[3] / "shared" / "benchmarks" / "shop.py"
-"""What draws the logs of the shop; without it, the questions about them are left out."""
+from foreclick.simulate import shop as shops
+from tests.truth.random_logs import lists_table, marginals_table
 
 
 @dataclass(frozen=True)
 class Case:
-    """A log, and what is asked about it.
+    """A log, and policies by name: candidates, and the one that logged it."""
 
-    Attributes:
-        name: of the case, the beginning of the names of its questions.
-        log: the log.
-        candidates: policies by name; every case has a "ranking".
-        records: how many records the log has.
-        periods: how many periods it has, 0 if it was read without.
-        unit: whether it was read with a unit.
-        table: the rows that it was read from.
-        more: whatever else a question may need.
-    """
-
-    name: str
     log: fc.Log
-    candidates: dict[str, Any]
-    records: int
-    periods: int = 0
-    unit: bool = False
-    table: Any = None
-    more: dict[str, Any] = field(default_factory=dict)
+    policies: dict[str, Any]
 
     @functools.cached_property
     def tally(self) -> fc.Tally:
         """The log, counted once."""
         return fc.tally(self.log)
-
-    @property
-    def ranking(self) -> Any:  # noqa: ANN401 - a policy
-        """The candidate that most questions are about."""
-        return self.candidates["ranking"]
 
 
 # --- small random logs ----------------------------------------------------------------------------
@@ -142,50 +116,51 @@ def random_case(name: str, seed: int) -> Case:
     known = queries[: max(len(queries) * 2 // 3, 1)] if draw.missing else queries
     last = [row for row in rows if row["context"] in known][-len(rows) // 3 :]
     shown_now = [{"context": row["context"], "items": row["items"]} for row in last]
-    shown_now += [{"context": q, "items": shown[q][0][0]} for q in known]
+    first = {q: next(iter(shown[q])) for q in queries}
+    shown_now += [{"context": q, "items": first[q]} for q in known]
     new = {q: _policy(rng, draw, pool, 3) for q in known}
-    other = {q: [(shown[q][0][0], 0.5), *((one, p / 2) for one, p in new[q])] for q in known}
+    mixed = {q: {one: p / 2 for one, p in new[q].items()} for q in known}
+    for q in known:
+        mixed[q] = {first[q]: 0.5 + mixed[q].pop(first[q], 0.0)} | mixed[q]
+    best = [list(next(iter(new[q]))) for q in known]
+    old = [list([*shown[q]][-1]) for q in known]
     return Case(
-        f"random/{name}-{seed}",
         fc.read_log(table, **roles),
         {
-            "ranking": fc.Ranking({"context": known, "items": [new[q][0][0] for q in known]}),
-            "old": fc.Ranking({"context": known, "items": [shown[q][-1][0] for q in known]}),
-            "lists": fc.Lists(_lists_table(new)),
-            "mixed": fc.Lists(_lists_table(other)),
-            "marginals": fc.Marginals(_marginals_table(other)),
+            "ranking": fc.Ranking({"context": known, "items": best}),
+            "old": fc.Ranking({"context": known, "items": old}),
+            "lists": fc.Lists(lists_table(new)),
+            "mixed": fc.Lists(lists_table(mixed)),
+            "marginals": fc.Marginals(marginals_table(mixed)),
             "observed": fc.Observed(fc.read_log(pa.Table.from_pylist(shown_now), clicks=None)),
+            "logging": fc.Lists(lists_table(shown)),
         },
-        draw.records,
-        draw.periods,
-        draw.unit,
-        table,
-        {"logging": fc.Lists(_lists_table(shown))},
     )
 
 
-def _policy(
-    rng: random.Random, draw: Draw, pool: list[Any], count: int
-) -> list[tuple[list[Any], float]]:
-    """Some lists of a query, all of them different, with probabilities; longer lists are rarer."""
-    found: dict[tuple[Any, ...], float] = {}
+Lists = dict[tuple[Any, ...], float]
+
+
+def _policy(rng: random.Random, draw: Draw, pool: list[Any], count: int) -> Lists:
+    """Some lists of a query, all of them different, with probabilities."""
+    found: Lists = {}
     while len(found) < count:
         length = rng.randint(2, draw.depth) if draw.ragged else draw.depth
         found.setdefault(tuple(rng.sample(pool, min(length, len(pool)))), rng.uniform(0.2, 1))
     total = sum(found.values())
-    return [(list(one), mass / total) for one, mass in found.items()]
+    return {one: mass / total for one, mass in found.items()}
 
 
 def _record(
     rng: random.Random,
     draw: Draw,
     queries: list[str],
-    shown: dict[str, list[tuple[list[Any], float]]],
+    shown: dict[str, Lists],
     appeal: dict[tuple[str, Any], float],
 ) -> dict[str, Any]:
     """One row: what was shown to whom and when, and what came of it."""
     query = rng.choices(queries, [1 / (i + 1) for i in range(len(queries))])[0]
-    items, chance = rng.choices(shown[query], [mass for _, mass in shown[query]])[0]
+    items, chance = rng.choices([*shown[query].items()], [*shown[query].values()])[0]
     clicks = [int(rng.random() < appeal[query, a] / (1 + 0.5 * k)) for k, a in enumerate(items)]
     row: dict[str, Any] = {"context": query, "items": items, "clicks": clicks}
     row["day"] = rng.randrange(max(draw.periods, 1))
@@ -198,181 +173,10 @@ def _record(
         row["chance"] = chance
     if draw.propensity == "slot":
         row["chance"] = [
-            sum(mass for one, mass in shown[query] if one[k : k + 1] == [a])
+            sum(mass for one, mass in shown[query].items() if one[k : k + 1] == (a,))
             for k, a in enumerate(items)
         ]
     return row
-
-
-def _lists_table(policy: dict[str, list[tuple[list[Any], float]]]) -> dict[str, Any]:
-    """A policy as rows of lists; what is there twice counts together."""
-    found: dict[tuple[str, tuple[Any, ...]], float] = {}
-    for query, lists in policy.items():
-        for one, mass in lists:
-            found[query, tuple(one)] = found.get((query, tuple(one)), 0.0) + mass
-    return {
-        "context": [query for query, _ in found],
-        "items": [list(one) for _, one in found],
-        "probability": list(found.values()),
-    }
-
-
-def _marginals_table(policy: dict[str, list[tuple[list[Any], float]]]) -> dict[str, Any]:
-    """A policy as rows of an item at a position."""
-    found: dict[tuple[str, Any, int], float] = {}
-    for query, lists in policy.items():
-        for one, mass in lists:
-            for k, item in enumerate(one, start=1):
-                found[query, item, k] = found.get((query, item, k), 0.0) + mass
-    context, item, position = zip(*found, strict=True)
-    probability = list(found.values())
-    return {"context": context, "item": item, "position": position, "probability": probability}
-
-
-# --- pages of the documentation -------------------------------------------------------------------
-
-
-@functools.cache
-def few_clicks() -> Case:
-    """The six records of the docstrings, forty times over, each time on another day of eight."""
-    clicks = [[0, 1], [1, 0], [1, 0], [1, 0], [0, 0], [0, 0]]
-    table = pa.table(
-        {
-            "context": ["q"] * 240,
-            "items": [[1, 2], [2, 1]] * 120,
-            "clicks": [clicks[(i + i // 7) % 6] for i in range(240)],
-            "day": [i // 30 for i in range(240)],
-        }
-    )
-    ranking = fc.Ranking({"context": ["q"], "items": [[2, 1]]})
-    return Case("docs/few", fc.read_log(table, period="day"), {"ranking": ranking}, 240, 8)
-
-
-@functools.cache
-def known_chances() -> Case:
-    """Lists drawn by a policy that says how likely they were, as in the how-to of propensities."""
-    policy = fc.Lists(
-        {
-            "context": ["shoes", "shoes", "hats", "hats"],
-            "items": [[1, 2], [2, 1], [7, 8], [8, 7]],
-            "probability": [0.8, 0.2, 0.5, 0.5],
-        }
-    )
-    shown = policy.sample({"request": range(2_000), "context": ["shoes", "hats"] * 1_000})
-    shown = shown.sort_by("request")
-    requests, items = shown["request"].to_pylist(), shown["items"].to_pylist()
-    clicks = [
-        [int(a in {2, 7}), int(r % 5 == 0)] for r, (a, _) in zip(requests, items, strict=True)
-    ]
-    table = shown.append_column("clicks", pa.array(clicks))
-    ranking = fc.Ranking({"context": ["shoes", "hats"], "items": [[2, 1], [7, 8]]})
-    log = fc.read_log(table, propensity="propensity")
-    return Case("docs/chances", log, {"ranking": ranking}, 2_000, more={"logging": policy})
-
-
-@functools.cache
-def long_rows() -> Case:
-    """One row a slot with its propensity, as the page for those who come from obp has it."""
-    rng, slates = np.random.default_rng(0), 1_500
-    first = np.where(rng.random(slates) < 0.7, 1, 2)
-    rows = {
-        "list_id": np.repeat(np.arange(slates), 2),
-        "position": np.tile([1, 2], slates),
-        "item": np.stack([first, 3 - first], axis=1).ravel(),
-        "chance": np.repeat(np.where(first == 1, 0.7, 0.3), 2),
-        "context": np.repeat(rng.integers(0, 5, slates), 2),
-    }
-    rate = np.where(rows["item"] == 2, 0.5, 0.2) / rows["position"]
-    rows["click"] = (rng.random(2 * slates) < rate).astype(int)
-    log = fc.read_log(pa.table(rows), long=("list_id", "position"), propensity="chance")
-    ranking = fc.Ranking({"context": range(5), "items": [[2, 1]] * 5})
-    return Case("docs/obp", log, {"ranking": ranking}, slates)
-
-
-@functools.cache
-def bus_routes() -> Case:
-    """Routes as lists of legs, as the page of semi-bandits has them, over ten days."""
-    found = {"s-a": (0.5, 0.2), "s-b": (0.3, 0.6), "a-b": (0.3, 0.1), "a-c": (0.2, 0.3)}
-    found |= {"a-t": (0.6, 0.3), "b-c": (0.4, 0.2), "b-t": (0.5, 0.7), "c-t": (0.5, 0.1)}
-
-    def routes(stop: str) -> list[list[str]]:
-        """All ways from a stop to the terminus, as lists of legs."""
-        if stop == "t":
-            return [[]]
-        return [[leg, *rest] for leg in found if leg[0] == stop for rest in routes(leg[-1])]
-
-    every, dice, rows = routes("s"), random.Random(1), []  # noqa: S311 - no secret
-    driven = {"morning": [0, 1, 4, 8, 5, 2], "night": [3, 2, 6, 4, 3, 0]}
-    for time, (when, weights) in enumerate(driven.items()):
-        for number, route in enumerate(dice.choices(every, weights, k=900)):
-            clicks = [int(dice.random() < found[leg][time]) for leg in route]
-            rows.append({"context": when, "items": route, "clicks": clicks, "day": number % 10})
-    ranking = fc.Ranking({"context": list(driven), "items": [["s-b", "b-t"]] * 2})
-    other = fc.Ranking({"context": list(driven), "items": [["s-a", "a-t"]] * 2})
-    table = pa.Table.from_pylist(rows)
-    lists = {"context": [when for when in driven for _ in every], "items": every * 2}
-    return Case(
-        "docs/routes",
-        fc.read_log(table, period="day"),
-        {"ranking": ranking, "old": other},
-        len(rows),
-        10,
-        more={"lists": lists},
-    )
-
-
-@functools.cache
-def tutorial() -> Case:
-    """The shop of the tutorial with fewer requests: events, put together to a log."""
-    rng = np.random.default_rng(7)
-    queries = np.array([f"query {number:02}" for number in range(36)])
-    on_page, products, days, requests = 6, 10, 28, 8_000
-    item = 100 * np.arange(1, len(queries) + 1)[:, None] + np.arange(products)
-    appeal = rng.beta(1.5, 6, item.shape)
-    looks = np.array([1, 0.72, 0.55, 0.42, 0.34, 0.28])
-    weekly = [appeal + rng.normal(0, error, item.shape) for error in (0.20, 0.12, 0.25, 0.14)]
-    nightly = np.repeat(weekly, 7, axis=0) + rng.normal(0, 0.04, (days, *item.shape))
-    production = np.argsort(-nightly, axis=2)[..., :on_page]
-    traffic = 1 / np.arange(1, len(queries) + 1)
-    query = rng.choice(len(queries), requests, p=traffic / traffic.sum())
-    day = np.sort(rng.integers(0, days, requests))
-    shown = production[day, query]
-    mood = np.random.default_rng(1).normal(1, 0.08, days)
-    clicked = rng.random(shown.shape) < appeal[query[:, None], shown] * looks * mood[day, None]
-    ordered = clicked & (rng.random(shown.shape) < 0.2)
-    row, column = np.indices(shown.shape)
-    impressions = {
-        "list_id": row.ravel(),
-        "context": queries[query].repeat(on_page),
-        "item": item[query[:, None], shown].ravel(),
-        "position": column.ravel() + 1,
-        "day": day.repeat(on_page),
-        "user": rng.integers(0, 2_000, requests).repeat(on_page),
-        "device": rng.choice(["phone", "laptop"], requests, p=[0.7, 0.3]).repeat(on_page),
-    }
-    clicks, orders = (np.flatnonzero(mask.ravel()) for mask in (clicked, ordered))
-    acted = np.concatenate([clicks, orders, clicks[::40]])  # some clicks arrive twice
-    actions = {
-        "list_id": impressions["list_id"][acted],
-        "item": impressions["item"][acted],
-        "action": ["click"] * len(clicks) + ["order"] * len(orders) + ["click"] * len(clicks[::40]),
-    }
-    log = fc.from_events(
-        pa.table(impressions),
-        pa.table(actions),
-        period="day",
-        unit="user",
-        segments="device",
-        rewards={"clicks": "click", "orders": "order"},
-    )
-
-    def ranked(error: float) -> fc.Ranking:
-        score = appeal + rng.normal(0, error, item.shape)
-        table = {"context": queries.repeat(products), "item": item.ravel(), "score": score.ravel()}
-        return fc.Ranking.from_scores(pa.table(table), k=on_page)
-
-    candidates = {"ranking": ranked(0.05), "old": ranked(0.25), "middle": ranked(0.12)}
-    return Case("docs/tutorial", log, candidates, requests, days, unit=True)
 
 
 # --- simulated click models -----------------------------------------------------------------------
@@ -412,24 +216,16 @@ def simulated(name: str) -> Case:
     table = table.append_column("class", pa.array([f"class {q % 3}" for q in query]))
     log = fc.read_log(table, context="query", period="day", unit="user", segments="class")
     last_day = table.filter(pa.array(np.asarray(table["day"]) == 10)).select(["query", "items"])
-    candidates = {
+    policies = {
         "ranking": simulation.candidate(seed=1),
         "second": simulation.candidate(seed=2),
         "third": simulation.candidate(seed=3),
         "last-day": simulation.logging(10),
         "first-day": simulation.logging(1),
         "observed": fc.Observed(fc.read_log(last_day, context="query", clicks=None)),
+        "logging": simulation.logging(),
     }
-    return Case(
-        f"simulated/{name}",
-        log,
-        candidates,
-        4_000,
-        10,
-        unit=True,
-        table=table,
-        more={"logging": simulation.logging()},
-    )
+    return Case(log, policies)
 
 
 @functools.cache
@@ -447,7 +243,7 @@ def contradicting() -> Case:
         name: fc.Ranking({"context": list(range(8)), "items": ids[first::4]})
         for first, name in enumerate(("first", "ranking", "old", "last"))
     }
-    return Case("simulated/lists", log, candidates, 6_000, 8, unit=True)
+    return Case(log, candidates)
 
 
 # --- the shop -------------------------------------------------------------------------------------
@@ -463,20 +259,7 @@ SHOPS: dict[str, dict[str, Any]] = {
 @functools.cache
 def shop(name: str) -> Case:
     """A log of the shop with its candidates."""
-    drawn = _shop_module()
-    made = drawn.draw(drawn.Shop(catalogue=5_000, **SHOPS[name]), seed=11)
-    log = fc.read_log(made.log(), context="query", period="day", unit="user")
-    candidates = {n: fc.Ranking(made.candidate(n), context="query") for n in made.lists}
-    candidates |= {"ranking": candidates["better"]}
-    return Case(f"shop/{name}", log, candidates, SHOPS[name]["records"], 28, unit=True)
-
-
-@functools.cache
-def _shop_module() -> Any:  # noqa: ANN401 - a module
-    spec = importlib.util.spec_from_file_location("goldens_shop", SHOP)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{SHOP.name} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    drawn = shops.draw(shops.Shop(catalogue=5_000, **SHOPS[name]), seed=11)
+    log = fc.read_log(drawn.log, context="query", period="day", unit="user")
+    lists = drawn.candidates.items()
+    return Case(log, {name: fc.Ranking(table, context="query") for name, table in lists})

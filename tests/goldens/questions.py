@@ -1,246 +1,91 @@
-"""The questions: some 450, asked through the public API alone, in a fixed order.
-
-Every question has a *tier*, which says what of its answer must stay:
-
-| tier | what stays, to a billionth |
-|---|---|
-| exact | everything |
-| values | values, production, coverage, records; standard errors, ends and verdicts may change |
-| facts | production, coverage and records; the value itself may change |
-| parts | production and records: a part has its share of the answer for the whole log |
-
-Only questions that touch a change made on purpose have another tier than `exact`, and say which.
-"""
+"""The questions: some 380, asked through the public API alone, in a fixed order."""
 
 from __future__ import annotations
 
 import functools
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import foreclick as fc
 from tests.answers import clipped
 from tests.goldens import logs
-from tests.goldens.answers import LOOSE
 from tests.goldens.logs import Case
 
-Tier = Literal["exact", "values", "facts", "parts"]
-
-PAIRS = "pairs of candidates by weighted estimators are paired anew"
-BY = "segments are judged anew"
-BACKTESTED = "a verdict allows for a backtest in another way"
-TINY = "fewer than 30 records: ends of the lift are another matter"
-SAMPLED = "a ladder learns from a sample that is drawn by rows"
-DEALT = "without units, and with fewer than 4 periods, folds are dealt by row number"
-
-DROPPED = "contexts that a question drops take no part in what is learnt, nor in bounds"
-DRIFT = "where click rates change over periods, a ladder no longer learns otherwise"
-VERDICT = "a verdict contradicts neither the interval of the change nor that of the lift"
-CUT = "by periods and units at once, eigenvalues are cut pair by pair"
-BOUND = "a bound shows that production stays before it shows that no list is possible"
-SHARES = "effects are shares of production, not units of the metric"
-
-CHANGED: tuple[tuple[str, Tier, str, frozenset[str] | None], ...] = (
-    (r": evaluate (observed )?baseline$", "values", PAIRS, None),
-    (r": evaluate by ", "parts", BY, None),
-    (r": report$", "exact", BY, frozenset({"change_low", "change_high"})),
-    (
-        r"^random/(plain-ragged|days-ragged|users-missing|slot-chances-plain)-\d: evaluate ",
-        "parts",
-        DROPPED,
-        None,
-    ),
-    (
-        r"^random/(days-ragged|slot-chances-plain)-1: support$",
-        "exact",
-        DROPPED,
-        frozenset({"highest"}),
-    ),
-    (r"^random/counted-0: evaluate as usual$", "facts", DRIFT, None),
-    (r"^random/two-days-users-0: evaluate as usual$", "exact", VERDICT, frozenset({"verdict"})),
-    (r"^simulated/item-position: evaluate models$", "exact", VERDICT, frozenset({"verdict"})),
-    (r": compare (five )?by ladder$", "values", CUT, None),
-    (r": compare as usual$", "values", CUT, None),
-    (r": evaluate worth having$", "exact", SHARES, frozenset({"verdict"})),
-    (r": explore$", "exact", SHARES, frozenset({"effect"})),
-    (r": optimize$", "exact", BOUND, frozenset({"why"})),
-)
-"""What changed on purpose: names of questions, their tier, why, and which columns alone."""
-
-FEW_PERIODS, FEW_RECORDS = 4, 30
-
 WEIGHTED = ("list", "prefix", "ip", "item", "pbm", "rctr", "rcm")
-BY_SLOT = ("ip", "item", "pbm", "rctr", "rcm")
+BY_SLOT = WEIGHTED[2:]
 """Estimators that need to know no whole lists."""
 
 CURVE = (1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.18, 0.16, 0.15)
 FOLD = fc.ClickModel("fold", cell=lambda slot: [slot.item, slot.position <= 2])
 HALVES = fc.ClickModel("halves", cell=("item",), examination=lambda k: 0.5**k)
 
+CLICKS: dict[str, Any] = {"metrics": "clicks@3"}
+BOTH: dict[str, Any] = {"metrics": ("clicks@3", "dcg@5")}
+
 
 @dataclass(frozen=True)
 class Question:
-    """One question.
-
-    Attributes:
-        name: the case, and what is asked about it.
-        ask: asks it.
-        tier: what of the answer must stay.
-        why: why not everything.
-        only: the columns that may change, where that are fewer than those of the tier.
-    """
+    """One question: the case and what is asked about it, and how to ask it."""
 
     name: str
     ask: Callable[[], Any]
-    tier: Tier = "exact"
-    why: str = ""
-    only: frozenset[str] | None = None
-
-    @property
-    def loose(self) -> frozenset[str]:
-        """The columns that may change."""
-        return LOOSE[self.tier] if self.only is None else self.only
-
-    @property
-    def kind(self) -> str:
-        """What kind of log it is about."""
-        return self.name.partition("/")[0]
-
-
-def questions(kinds: tuple[str, ...] = ("random", "docs", "simulated", "shop")) -> list[Question]:
-    """All questions about logs of these kinds; those about the shop only where it can be drawn."""
-    found: list[Question] = []
-    for kind, about in _KINDS.items():
-        if kind in kinds and (kind != "shop" or logs.SHOP.exists()):
-            found += about()
-    names = [question.name for question in found]
-    if len(names) != len(set(names)):
-        raise ValueError("two questions have the same name")
-    return [_as_changed(question) for question in found]
-
-
-def _as_changed(question: Question) -> Question:
-    """The question with what of its answer was changed on purpose."""
-    for pattern, tier, why, only in CHANGED:
-        if re.search(pattern, question.name) and not question.loose > LOOSE[tier]:
-            return replace(question, tier=tier, why=why, only=only)
-    return question
-
-
-def quick() -> list[Question]:
-    """Some questions of every kind but the shop: seconds, not minutes."""
-    return (
-        questions(("random",))[::14] + questions(("docs",))[::6] + questions(("simulated",))[::16]
-    )
-
-
-# --- asking about a case --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class About:
-    """Questions about one case, which is drawn when the first of them is asked.
-
-    Attributes:
-        name: of the case.
-        case: draws it.
-        records, periods, unit: as of `Case`.
-        large: whether its tally has more rows than the 15,000 that a ladder learns from.
-    """
+    """Questions about one case, which is drawn when the first of them is asked."""
 
     name: str
     case: Callable[[], Case]
-    records: int = 10_000
-    periods: int = 10
-    unit: bool = True
-    large: bool = False
 
-    def evaluate(self, name: str, candidate: str = "ranking", **options: Any) -> Question:  # noqa: ANN401
-        """A candidate by name; "@name" options are looked up in the case."""
-        by_default = "estimators" not in options and "logging" not in options
-        tier = self._tier(by="by" in options, ladder=by_default or _climbs(options))
-
-        def ask() -> Any:  # noqa: ANN401 - an Evaluation
-            case = self.case()
-            given = {key: _looked_up(case, value) for key, value in options.items()}
-            return fc.evaluate(case.tally, case.candidates[candidate], **given)
-
-        return Question(f"{self.name}: evaluate {name}", ask, *tier)
-
-    def backtested(self, name: str, estimators: Any, metrics: Any) -> Question:  # noqa: ANN401
-        """An evaluation whose verdict allows for a backtest."""
-        shared = {"estimators": estimators, "metrics": metrics}
-
-        def ask() -> Any:  # noqa: ANN401 - an Evaluation
-            case = self.case()
-            sure = fc.Confidence(past=fc.backtest(case.tally, **shared))
-            return fc.evaluate(case.tally, case.ranking, confidence=sure, **shared)
-
-        return Question(f"{self.name}: evaluate {name}", ask, "values", BACKTESTED)
-
-    def compare(self, name: str, *candidates: str, **options: Any) -> Question:  # noqa: ANN401
-        """Several candidates by name."""
-
-        def ask() -> Any:  # noqa: ANN401 - a Comparison
-            case = self.case()
-            policies = {one: case.candidates[one] for one in candidates}
-            return fc.compare(case.tally, policies, **options)
-
-        tier, why = self._tier(ladder="estimators" not in options or _climbs(options))
-        only = None
-        if tier == "exact" and options.get("estimators") != "ladder":
-            tier, why = "values", PAIRS
-            only = None if "estimators" in options else frozenset({"verdict"})  # `ip` checks
-        return Question(f"{self.name}: compare {name}", ask, tier, why, only)
-
-    def other(
+    def asked(
         self,
         name: str,
         verb: Callable[..., Any],
-        *,
-        candidate: str | None = None,
-        learns: bool = False,
-        whole_log: bool = False,
+        *policies: str,
         **options: Any,  # noqa: ANN401
     ) -> Question:
-        """Any other verb, of the log alone or with a candidate."""
+        """A verb with candidates by name; options that begin with @ are policies by name, too."""
 
         def ask() -> Any:  # noqa: ANN401 - a Result
             case = self.case()
             given = {key: _looked_up(case, value) for key, value in options.items()}
-            log = case.log if whole_log else case.tally
-            return verb(log, *([case.candidates[candidate]] if candidate else []), **given)
+            named = {one: case.policies[one] for one in policies}
+            of = [named] if verb is fc.compare else list(named.values())
+            return verb(case.log if verb is fc.check else case.tally, *of, **given)
 
-        tier = self._tier(by="by" in options, ladder=learns)
-        return Question(f"{self.name}: {name}", ask, *tier)
+        return Question(f"{self.name}: {name}", ask)
 
-    def _tier(self, *, by: bool = False, ladder: bool = False) -> tuple[Tier, str]:
-        """The tier of a question, and why; `ladder` for what learns from folds of the log."""
-        if ladder and self.large:
-            return "facts", SAMPLED
-        if ladder and not self.unit and self.periods < FEW_PERIODS:
-            return "facts", DEALT
-        if by:
-            return "values", BY
-        return ("values", TINY) if self.records < FEW_RECORDS else ("exact", "")
+    def evaluate(self, name: str, policy: str = "ranking", **options: Any) -> Question:  # noqa: ANN401
+        """An evaluation."""
+        return self.asked(f"evaluate {name}", fc.evaluate, policy, **options)
 
-
-def _climbs(options: Mapping[str, Any]) -> bool:
-    """Whether an estimator that is asked for is a ladder that learns something."""
-    named = options.get("estimators", ())
-    listed = named if isinstance(named, list | tuple) else [named]
-    ladders = [one for one in listed if isinstance(one, fc.Ladder)]
-    return bool(ladders) or any(str(one) in {"all", "ladder", "ladder-ip"} for one in listed)
+    def compare(self, name: str, *policies: str, **options: Any) -> Question:  # noqa: ANN401
+        """A comparison."""
+        return self.asked(f"compare {name}", fc.compare, *policies, **options)
 
 
 def _looked_up(case: Case, value: Any) -> Any:  # noqa: ANN401 - an option
-    """An option; "@name" stands for a candidate, or for what else the case has."""
     if isinstance(value, str) and value.startswith("@"):
-        return (case.candidates | case.more)[value.removeprefix("@")]
+        return case.policies[value.removeprefix("@")]
     return value
+
+
+def questions(kinds: tuple[str, ...] = ("random", "simulated", "shop")) -> list[Question]:
+    """All questions about logs of these kinds."""
+    of: dict[str, Callable[[], Iterator[Question]]]
+    of = {"random": _random, "simulated": _simulated, "shop": _shop}
+    found = [question for kind in kinds for question in of[kind]()]
+    if len(found) != len({question.name for question in found}):
+        raise ValueError("two questions have the same name")
+    return found
+
+
+def quick() -> list[Question]:
+    """Some questions of every kind but the shop: seconds, not minutes."""
+    return questions(("random",))[::14] + questions(("simulated",))[::16]
 
 
 # --- random logs ----------------------------------------------------------------------------------
@@ -263,151 +108,57 @@ _CANDIDATES = ("ranking", "mixed", "lists", "old", "observed")
 
 
 def _random() -> Iterator[Question]:
-    """Small random logs: the weighted estimators, the default answer, and one more verb."""
+    """Small random logs: the weighted estimators, the default answer, and some more."""
     for number, (name, seed) in enumerate((n, s) for s in (0, 1) for n in logs.DRAWS):
         draw = logs.DRAWS[name]
-        about = About(
-            f"random/{name}-{seed}",
-            functools.partial(logs.random_case, name, seed),
-            draw.records,
-            draw.periods,
-            draw.unit,
-        )
+        about = About(f"random/{name}-{seed}", functools.partial(logs.random_case, name, seed))
         metrics = (_EARNED if draw.orders else _METRICS)[number % (4 if draw.orders else 6)]
-        candidate = _CANDIDATES[number % 5]
         missing = {"missing": ("production", "drop")[number % 2]} if draw.missing else {}
-        every = {"candidate": candidate, "metrics": metrics, **missing}
+        every = {"policy": _CANDIDATES[number % 5], "metrics": metrics, **missing}
         yield about.evaluate("weighted", estimators=WEIGHTED, **every)
         yield about.evaluate("as usual", **every)
         yield _third(about, draw, number, missing)
-        yield from _by_role(about, draw, seed, missing)
+        two = {"metrics": ("clicks@3", "dcg@4"), **missing}
+        if draw.segments:
+            yield about.evaluate("by land", "mixed", estimators=["ip", "item"], by="land", **two)
+        if draw.propensity:
+            by = "list" if draw.propensity == "list" else "ip"
+            asked = {"logging": "propensity", "estimators": by, **two}
+            yield about.evaluate("by propensities", "mixed", **asked)
+        if draw.propensity or about.name.endswith(("days-0", "users-0", "both-0")):
+            yield about.evaluate("logging", "mixed", logging="@logging", **two)
+        if seed == 0 and draw.periods > 3 and draw.records >= 30:
+            yield about.asked("backtest", fc.backtest, estimators=WEIGHTED, **CLICKS)
+        if seed == 1 and (draw.periods > 3 or draw.unit) and not draw.missing:
+            three = ("ranking", "mixed", "lists")
+            yield about.compare("by ladder", *three, estimators="ladder", **CLICKS)
 
 
 def _third(about: About, draw: logs.Draw, number: int, missing: dict[str, Any]) -> Question:
     """One question more about a random log, another one for each."""
-    clicks: dict[str, Any] = {"metrics": "clicks@3"}
+    asked = CLICKS | missing
     match number % 9:
         case 0:
-            return about.other("support", fc.support, candidate="mixed", **clicks, **missing)
+            return about.asked("support", fc.support, "mixed", **asked)
         case 1:
-            marginal = clicks | missing | {"candidate": "marginals"}
-            return about.evaluate("marginals", estimators=BY_SLOT, **marginal)
+            return about.evaluate("marginals", "marginals", estimators=BY_SLOT, **asked)
         case 2:
             bounded = clipped(["ip", "item", "list"], [0.7, 1.5, 5, math.inf])
-            return about.evaluate("clips", "mixed", estimators=bounded, **clicks, **missing)
+            return about.evaluate("clips", "mixed", estimators=bounded, **asked)
         case 3:
-            return about.other("judgments", fc.judgments)
+            return about.asked("judgments", fc.judgments)
         case 4:
-            told = fc.Weighted("pbm", examination="1/k")
-            own = {"estimators": [told, FOLD, HALVES], **clicks, **missing}
-            return about.evaluate("models", "mixed", **own)
+            own = [fc.Weighted("pbm", examination="1/k"), FOLD, HALVES]
+            return about.evaluate("models", "mixed", estimators=own, **asked)
         case 5:
-            return about.other("examination", fc.examination)
+            return about.asked("examination", fc.examination)
         case 6:
             given = fc.Ladder(examination=CURVE, stopping=0)
-            return about.evaluate("given ladder", "mixed", estimators=given, **clicks, **missing)
+            return about.evaluate("given ladder", "mixed", estimators=given, **asked)
         case 8 if not draw.count:
-            return about.other("contexts", fc.contexts)
+            return about.asked("contexts", fc.contexts)
         case _:
-            return about.other("check", fc.check, whole_log=True)
-
-
-def _by_role(
-    about: About, draw: logs.Draw, seed: int, missing: dict[str, Any]
-) -> Iterator[Question]:
-    """What can be asked because the log has a segment, propensities, or days."""
-    clicks: dict[str, Any] = {"metrics": ("clicks@3", "dcg@4"), **missing}
-    if draw.segments:
-        yield about.evaluate("by land", "mixed", estimators=["ip", "item"], by="land", **clicks)
-    if draw.propensity:
-        by = ("list",) if draw.propensity == "list" else ("ip",)
-        logged = {"logging": "propensity", "estimators": by, **clicks}
-        yield about.evaluate("by propensities", "mixed", **logged)
-    if draw.propensity or about.name.endswith(("days-0", "users-0", "both-0")):
-        yield about.evaluate("logging", "mixed", logging="@logging", **clicks)
-    if seed == 0 and draw.periods >= FEW_PERIODS and draw.records >= FEW_RECORDS:
-        yield about.other("backtest", fc.backtest, metrics="clicks@3", estimators=WEIGHTED)
-    if seed == 1 and (draw.periods >= FEW_PERIODS or draw.unit) and not draw.missing:
-        lists = ("ranking", "mixed", "lists")
-        yield about.compare("by ladder", *lists, estimators="ladder", metrics="clicks@3")
-
-
-# --- pages of the documentation -------------------------------------------------------------------
-
-
-def _docs() -> Iterator[Question]:
-    """What pages of the documentation ask."""
-    few = About("docs/few", logs.few_clicks, unit=False, periods=8)
-    yield few.evaluate("list and ip", metrics="clicks@1", estimators=["list", "ip"])
-    yield few.evaluate("as usual", metrics=("clicks@1", "clicks@2"))
-    yield few.other("examination", fc.examination)
-    yield few.other("backtest", fc.backtest, metrics="clicks@1", estimators=["ip", "rctr"])
-    yield few.other("optimize", fc.optimize, metrics="clicks@1")
-    yield few.other("judgments", fc.judgments, examination=[1, 0.5])
-    chances = About("docs/chances", logs.known_chances, unit=False, periods=0)
-    for how in ("frequency", "propensity"):
-        asked: dict[str, Any] = {"metrics": ("clicks@1", "clicks@2"), "logging": how}
-        yield chances.evaluate(f"by {how}", estimators="list", **asked)
-    yield chances.evaluate("by the policy", metrics="clicks@1", logging="@logging")
-    yield chances.evaluate("as usual", metrics="clicks@1")
-    yield chances.evaluate(
-        "by record",
-        estimators="ip",
-        confidence=fc.Confidence(clusters="record"),
-        metrics="clicks@2",
-    )
-    obp = About("docs/obp", logs.long_rows, unit=False, periods=0)
-    for how in ("frequency", "propensity"):
-        yield obp.evaluate(f"by {how}", metrics="clicks@2", estimators="ip", logging=how)
-    yield obp.other("support", fc.support, candidate="ranking", metrics="clicks@2")
-    yield obp.other("check", fc.check, whole_log=True)
-    yield from _routes()
-    yield from _tutorial()
-
-
-def _routes() -> Iterator[Question]:
-    leg = fc.ClickModel("leg", cell="item")
-    routes = About("docs/routes", logs.bus_routes, unit=False)
-    for name in ("ranking", "old"):
-        legs: dict[str, Any] = {"metrics": "clicks@4", "estimators": ["list", leg]}
-        yield routes.evaluate(f"{name} by legs", name, **legs)
-    chosen: dict[str, Any] = {"metrics": "clicks@4", "estimators": leg, "judge": leg}
-    yield routes.other("optimize", fc.optimize, lists="@lists", **chosen)
-    yield routes.other("optimize banned", fc.optimize, lists="@lists", banned=["b-c"], **chosen)
-    yield routes.other("optimize logged", fc.optimize, lists="logged", **chosen)
-
-
-def _tutorial() -> Iterator[Question]:
-    tutorial = About("docs/tutorial", logs.tutorial, periods=28)
-    clicks: dict[str, Any] = {"metrics": "clicks@3"}
-    orders = ["clicks@3", "orders@6", "orders@6/clicks@6"]
-    yield tutorial.other("check", fc.check, whole_log=True)
-    yield tutorial.other("support", fc.support, candidate="ranking", **clicks)
-    yield tutorial.evaluate("as usual", **clicks)
-    yield tutorial.evaluate("orders", metrics=orders)
-    yield tutorial.evaluate("all", estimators="all", **clicks)
-    yield tutorial.evaluate("worth having", min_effect=0.2, **clicks)
-    yield tutorial.evaluate("guarded", guardrails={"orders@6": 0.02}, **clicks)
-    yield tutorial.evaluate("by device", estimators="ladder", by="device", **clicks)
-    yield tutorial.evaluate("anytime", confidence=fc.Confidence(anytime=True), **clicks)
-    yield tutorial.backtested("after a backtest", ["ladder", "ip"], "clicks@3")
-    five = ["ladder", "ip", "item", "pbm", "rctr"]
-    yield tutorial.other("backtest", fc.backtest, estimators=five, **clicks)
-    bounded = clipped(["ip", "item", "list"], [1, 10, 100, math.inf])
-    two: dict[str, Any] = {"metrics": ["clicks@2", "dcg@10"]}
-    yield tutorial.other("backtest clips", fc.backtest, estimators=bounded, **two)
-    yield tutorial.compare("as usual", "ranking", "old", "middle", **clicks)
-    yield tutorial.compare("by ladder", "ranking", "old", "middle", estimators="ladder", **clicks)
-    yield tutorial.compare("by ip", "ranking", "old", estimators="ip", **clicks)
-    yield tutorial.other("explore", fc.explore, candidate="ranking", min_effect=0.05, **clicks)
-    careful: dict[str, Any] = {"max_change": 0.3, "min_shown": 30}
-    yield tutorial.other("optimize", fc.optimize, metrics="dcg@6", **careful)
-    yield tutorial.other("examination", fc.examination)
-    slots = ["banner", "row 1", "row 1", "row 2", "row 2"]
-    yield tutorial.other("examination of slots", fc.examination, slots=slots)
-    yield tutorial.other("judgments", fc.judgments)
-    yield tutorial.other("contexts", fc.contexts)
-    yield tutorial.other("report", fc.report, candidate="ranking", **clicks)
+            return about.asked("check", fc.check)
 
 
 # --- simulated click models -----------------------------------------------------------------------
@@ -418,71 +169,60 @@ def _simulated() -> Iterator[Question]:
     for number, name in enumerate(logs.SIMULATED):
         about = About(f"simulated/{name}", functools.partial(logs.simulated, name))
         yield from _evaluated(about)
-        yield from _compared(about)
-        yield from _looked_at(about)
+        three = ("ranking", "second", "last-day")
+        five = (*three, "third", "first-day")
+        yield about.compare("by ladder", *three, estimators="ladder", **CLICKS)
+        yield about.compare("five by ladder", *five, estimators="ladder", metrics="dcg@5")
+        yield about.compare("as usual", *three[:2], **CLICKS)
+        yield about.asked("support", fc.support, "ranking", **BOTH)
+        yield about.asked("examination", fc.examination)
+        yield about.asked("backtest", fc.backtest, **BOTH)
         yield from _changed(about, number)
-    about = About("simulated/lists", logs.contradicting, periods=8)
+    about = About("simulated/lists", logs.contradicting)
     for candidate in ("first", "ranking", "old", "last"):
         yield about.evaluate(candidate, candidate, metrics=("clicks@2", "dcg@3"))
-    yield about.evaluate("weighted", estimators=WEIGHTED, metrics="clicks@3")
-    yield about.compare("as usual", "first", "ranking", "old", metrics="clicks@3")
-    yield about.compare("by ladder", "first", "last", estimators="ladder", metrics="clicks@3")
-    yield about.other("backtest", fc.backtest, metrics="clicks@3")
-    yield about.other("optimize", fc.optimize, metrics="clicks@3", lists="logged")
+    yield about.evaluate("weighted", estimators=WEIGHTED, **CLICKS)
+    yield about.compare("as usual", "first", "ranking", "old", **CLICKS)
+    yield about.compare("by ladder", "first", "last", estimators="ladder", **CLICKS)
+    yield about.asked("backtest", fc.backtest, **CLICKS)
+    yield about.asked("optimize", fc.optimize, lists="logged", **CLICKS)
 
 
 def _evaluated(about: About) -> Iterator[Question]:
-    both: dict[str, Any] = {"metrics": ("clicks@3", "dcg@5")}
-    one: dict[str, Any] = {"metrics": "clicks@3"}
     told = [fc.Weighted("pbm", examination=CURVE), FOLD, HALVES]
-    ladders = [fc.Ladder(examination="1/k"), fc.Ladder("ip", examination="1/k"), "ladder-ip"]
-    yield about.evaluate("as usual", **both)
-    yield about.evaluate("weighted", estimators=WEIGHTED, **both)
-    yield about.evaluate("clips", estimators=clipped(["ip", "item", "pbm"], [1, 3, 10]), **one)
-    yield about.evaluate("models", estimators=told, **both)
-    yield about.evaluate("ladder told", estimators=fc.Ladder(examination=CURVE), **both)
-    yield about.evaluate("other ladders", estimators=ladders[::2], **one)
-    yield about.evaluate("ladder given", estimators=ladders[1], confidence=0.8, **one)
+    by_k = fc.Ladder(examination="1/k")
+    yield about.evaluate("as usual", **BOTH)
+    yield about.evaluate("weighted", estimators=WEIGHTED, **BOTH)
+    yield about.evaluate("clips", estimators=clipped(["ip", "item", "pbm"], [1, 3, 10]), **CLICKS)
+    yield about.evaluate("models", estimators=told, **BOTH)
+    yield about.evaluate("ladder told", estimators=fc.Ladder(examination=CURVE), **BOTH)
+    yield about.evaluate("other ladders", estimators=[by_k, "ladder-ip"], **CLICKS)
+    given = fc.Ladder("ip", examination="1/k")
+    yield about.evaluate("ladder given", estimators=given, confidence=0.8, **CLICKS)
     yield about.evaluate("first clicks", metrics=["success@3", "mrr@5"])
     yield about.evaluate("first clicks weighted", metrics="success@2", estimators=WEIGHTED[:5])
     yield about.evaluate("ratio", metrics=["ctr@3", fc.Ratio("clicks@1", "clicks@5")])
-    yield about.evaluate("lists", "last-day", estimators=["ladder", *WEIGHTED], **one)
-    yield about.evaluate("baseline", baseline="@last-day", **both)
-    against = {"estimators": WEIGHTED[:5], "baseline": "@observed", **one}
+    yield about.evaluate("lists", "last-day", estimators=["ladder", *WEIGHTED], **CLICKS)
+    yield about.evaluate("baseline", baseline="@last-day", **BOTH)
+    against = {"estimators": WEIGHTED[:5], "baseline": "@observed", **CLICKS}
     yield about.evaluate("observed baseline", "first-day", **against)
-    yield about.evaluate("logging", "last-day", logging="@logging", **both)
-    anytime = fc.Confidence(anytime=True)
-    yield about.evaluate("anytime", confidence=anytime, estimators=["ladder", "ip", "item"], **one)
-    yield about.evaluate("by class", by="class", **one)
-    yield about.evaluate("guarded", guardrails={"clicks@1": 0.05, "success@3": 0.02}, **one)
-    yield about.evaluate("worth having", "observed", min_effect=0.1, **one)
-
-
-def _compared(about: About) -> Iterator[Question]:
-    three = ("ranking", "second", "last-day")
-    five = (*three, "third", "first-day")
-    yield about.compare("by ladder", *three, estimators="ladder", metrics="clicks@3")
-    yield about.compare("five by ladder", *five, estimators="ladder", metrics="dcg@5")
-    yield about.compare("as usual", *three[:2], metrics="clicks@3")
-
-
-def _looked_at(about: About) -> Iterator[Question]:
-    yield about.other("support", fc.support, candidate="ranking", metrics=("clicks@3", "dcg@5"))
-    yield about.other("examination", fc.examination)
-    yield about.other("backtest", fc.backtest, metrics=("clicks@3", "dcg@5"))
+    yield about.evaluate("logging", "last-day", logging="@logging", **BOTH)
+    anytime = {"confidence": fc.Confidence(anytime=True), "estimators": ["ladder", "ip", "item"]}
+    yield about.evaluate("anytime", **anytime, **CLICKS)
+    yield about.evaluate("by class", by="class", **CLICKS)
+    yield about.evaluate("guarded", guardrails={"clicks@1": 0.05, "success@3": 0.02}, **CLICKS)
+    yield about.evaluate("worth having", "observed", min_effect=0.1, **CLICKS)
 
 
 def _changed(about: About, number: int) -> Iterator[Question]:
     """What is asked of one click model each: the verbs that change something, and rare options."""
-    clicks: dict[str, Any] = {"metrics": "clicks@3"}
-    weighted = {"estimators": ["ip", "item", "pbm"], **clicks}
     best: tuple[dict[str, Any], ...] = (
         {},
-        {"estimators": "ip", "pessimism": 2.0, "judge": "ip", **clicks},
-        {"max_change": 0.3, "min_shown": 20, **clicks},
+        {"estimators": "ip", "pessimism": 2.0, "judge": "ip", **CLICKS},
+        {"max_change": 0.3, "min_shown": 20, **CLICKS},
         {"deterministic": True, "metrics": "dcg@5"},
         {"banned": [0, 1], "metrics": "dcg@5"},
-        {"lists": "logged", "estimators": "list", **clicks},
+        {"lists": "logged", "estimators": "list", **CLICKS},
     )
     backtests: tuple[dict[str, Any], ...] = (
         {"forward": True},
@@ -496,7 +236,7 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"by": "class"},
         {"within": "context"},
         {"within": "period"},
-        {"within": "period"},
+        {"slots": ["banner", "row 1", "row 1", "row 2", "row 2"]},
         {"confidence": 0.9},
         {"confidence": 0.8},
     )
@@ -508,13 +248,15 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"days": 3},
         {"max_share": 0.3, "confidence": 0.9},
     )
-    yield about.other("optimize", fc.optimize, **best[number])
-    yield about.other("backtest otherwise", fc.backtest, **weighted, **backtests[number])
-    yield about.other("examination otherwise", fc.examination, **curves[number])
-    yield about.other("explore", fc.explore, candidate="ranking", **plans[number], **clicks)
-    looks = (fc.check, fc.contexts, fc.judgments)
-    look = looks[number % 3]
-    yield about.other(look.__name__, look, whole_log=look is fc.check)
+    yield about.asked("optimize", fc.optimize, **best[number])
+    weighted = {"estimators": ["ip", "item", "pbm"], **CLICKS, **backtests[number]}
+    yield about.asked("backtest otherwise", fc.backtest, **weighted)
+    yield about.asked("examination otherwise", fc.examination, **curves[number])
+    yield about.asked("explore", fc.explore, "ranking", **plans[number], **CLICKS)
+    look = (fc.check, fc.contexts, fc.judgments)[number % 3]
+    yield about.asked(look.__name__, look)
+    if number == 0:
+        yield about.asked("report", fc.report, "ranking", **CLICKS)
 
 
 # --- the shop -------------------------------------------------------------------------------------
@@ -522,28 +264,19 @@ def _changed(about: About, number: int) -> Iterator[Question]:
 
 def _shop() -> Iterator[Question]:
     """A long tail of queries and other models as candidates."""
+    both: dict[str, Any] = {"metrics": ("clicks@3", "dcg@10")}
     for name in logs.SHOPS:
-        large = name == "large"
-        about = About(f"shop/{name}", functools.partial(logs.shop, name), periods=28, large=large)
-        both: dict[str, Any] = {"metrics": ("clicks@3", "dcg@10")}
-        one: dict[str, Any] = {"metrics": "clicks@3"}
+        about = About(f"shop/{name}", functools.partial(logs.shop, name))
         yield about.evaluate("better", "better", **both)
         yield about.evaluate("tweak weighted", "tweak", estimators=WEIGHTED, **both)
-        yield about.evaluate(
-            "worse", "worse", estimators=clipped(["ip", "item", "pbm"], 10), **both
-        )
+        bounded = clipped(["ip", "item", "pbm"], 10)
+        yield about.evaluate("worse", "worse", estimators=bounded, **both)
         yield about.evaluate("equal first clicks", "equal", metrics="success@3", estimators="ip")
-        yield about.compare("by ladder", "better", "equal", "worse", estimators="ladder", **one)
-        yield about.compare("by pbm", "better", "tweak", estimators="pbm", **one)
-        yield about.other("support", fc.support, candidate="equal", **both)
-        yield about.other("backtest", fc.backtest, estimators=["ip", "item", "pbm", "rctr"], **one)
-        yield about.other("examination", fc.examination)
-        yield about.other("judgments", fc.judgments)
-
-
-_KINDS: dict[str, Callable[[], Iterator[Question]]] = {
-    "random": _random,
-    "docs": _docs,
-    "simulated": _simulated,
-    "shop": _shop,
-}
+        three = ("better", "equal", "worse")
+        yield about.compare("by ladder", *three, estimators="ladder", **CLICKS)
+        yield about.compare("by pbm", "better", "tweak", estimators="pbm", **CLICKS)
+        yield about.asked("support", fc.support, "equal", **both)
+        several = ["ip", "item", "pbm", "rctr"]
+        yield about.asked("backtest", fc.backtest, estimators=several, **CLICKS)
+        yield about.asked("examination", fc.examination)
+        yield about.asked("judgments", fc.judgments)

@@ -133,13 +133,6 @@ def weighted_log_table(records: Iterable[Record], **columns: Sequence[Any]) -> p
     return log_table(rows, weight=[record.weight for record in rows], **columns)
 
 
-def packed_log_table(cases: Iterable[Case]) -> pa.Table:
-    """Many logs in one, told apart by the column `log`."""
-    cases = list(cases)
-    records = [record for case in cases for record in case.records]
-    return log_table(records, log=[case.name for case in cases for _ in case.records])
-
-
 def lists_table(policy: Policy) -> pa.Table:
     """One row a list: context, items, probability."""
     rows = [(c, list(items), p) for c, lists in policy.items() for items, p in lists.items()]

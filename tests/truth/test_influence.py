@@ -1,0 +1,167 @@
+"""Covariances are those of what the weight of each record moves, also of ratios and first clicks.
+
+The derivative by a record's weight is a difference quotient of an oracle's value. What small cells
+hide is an addition to it, and left out.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import foreclick as fc
+from foreclick.estimate.work import estimate
+from foreclick.estimators import parse_estimators
+from foreclick.metrics import parse_any
+from foreclick.question import Question
+from tests.answers import clipped
+from tests.truth import firsts, oracle, random_logs, spread
+
+pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
+
+MODELS = ("list", "prefix", "ip", "item", "pbm")
+STEP = 1e-5
+
+
+class Log:
+    """A random log with clicks and revenue: what a click is worth is random."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        case = random_logs.random_case(f"{seed}", rng, text=seed % 2 == 0)
+        self.clicks, self.candidate = case.records * 2, case.candidate
+        self.revenue = [
+            r._replace(clicks=tuple(c * rng.choice([0.5, 2.0, 7.0]) for c in r.clicks))
+            for r in self.clicks
+        ]
+        self.first = firsts.only_first(self.clicks)
+        self.days = rng.integers(0, 4, len(self.clicks))
+        self.days[:4] = [0, 1, 2, 3]
+
+    def ask(self, metrics, clusters, clips=(1.37, math.inf)):
+        """The estimates of every model."""
+        table = random_logs.log_table(self.clicks, day=self.days.tolist())
+        table = table.append_column("revenue", [[list(r.clicks) for r in self.revenue]])
+        log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
+        question = Question(
+            [fc.Lists(random_logs.lists_table(self.candidate))],
+            parse_estimators(clipped(MODELS, clips)),
+            parse_any(metrics),
+            clusters=(clusters,),
+            missing="production",
+        )
+        return estimate(fc.tally(log), question).of_candidate(0)
+
+    def moved(self, function: Callable[..., float]) -> np.ndarray:
+        """n ∂/∂(weight of a record) of a function of weights."""
+        n = len(self.clicks)
+        steps = STEP * np.eye(n)
+        return np.array([n * (function(1 + d) - function(1 - d)) / (2 * STEP) for d in steps])
+
+    def covariance(self, value, production, clusters):
+        both = np.stack([self.moved(value), self.moved(production)], axis=1)
+        return spread.added_up(
+            both, [1.0] * len(both), None if clusters == "record" else self.days.tolist()
+        )
+
+
+def weighed(records, weights):
+    return [r._replace(weight=w) for r, w in zip(records, weights, strict=True)]
+
+
+def values_of(log, part, model, clip):
+    """The value and production of one metric, as functions of the weights of records."""
+    name, theta = part
+    records = log.clicks if name == "shown" else getattr(log, name)
+    if name == "shown":  # one cell a context, of which all is clicked
+        records = [r._replace(clicks=(1.0,) * len(r.items)) for r in records]
+        model, clip = "rcm", math.inf
+
+    def value(weights):
+        own = weighed(records, weights)
+        if name == "first":
+            return firsts.estimate(model, own, log.candidate, theta)
+        # Unknown contexts count as production.
+        there = oracle.frequencies(own) | log.candidate
+        return oracle.value(model, own, there, theta, clip)
+
+    return value, lambda weights: oracle.production(weighed(records, weights), theta)
+
+
+RATIOS = {
+    "revenue@3/clicks@4": (("revenue", oracle.clicks_at(3)), ("clicks", oracle.clicks_at(4))),
+    "ctr@4": (("clicks", oracle.clicks_at(4)), ("shown", oracle.clicks_at(4))),
+}
+
+
+@pytest.mark.parametrize(("clusters", "seed"), [("record", 11), ("period", 12)])
+def test_a_ratio_moves_as_its_parts_do(clusters, seed):
+    log, compared = Log(seed), 0
+    for found in log.ask(list(RATIOS), clusters):
+        if found.value is None:
+            continue
+        over, under = (
+            values_of(log, part, found.estimator, found.clip) for part in RATIOS[found.metric.name]
+        )
+        ratios = [lambda w, i=i: over[i](w) / under[i](w) for i in range(2)]  # noqa: B023
+        ones = np.ones(len(log.clicks))
+        assert found.value == pytest.approx(ratios[0](ones), rel=1e-12)
+        assert found.production == pytest.approx(ratios[1](ones), rel=1e-12)
+        right = log.covariance(*ratios, clusters)
+        where = found.estimator, found.metric.name, found.clip
+        assert found.covariance - found.hidden == pytest.approx(right, rel=1e-6, abs=1e-8), where
+        compared += 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize(("clusters", "seed"), [("record", 940), ("period", 941)])
+def test_a_product_of_hazards_moves_as_its_records_do(clusters, seed):
+    thetas, log, compared = {"success@3": firsts.success_at(3), "mrr@3": firsts.mrr_at(3)}, None, 0
+    log = Log(seed)
+    for found in log.ask(list(thetas), clusters, math.inf):
+        if found.value is not None:
+            part = ("first", thetas[found.metric.name])
+            right = log.covariance(*values_of(log, part, found.estimator, math.inf), clusters)
+            # The difference quotient is good to 1e-9 of a weight of up to 100.
+            shown = found.covariance - found.hidden
+            assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), found.estimator
+            compared += found.estimator in firsts.SLOTS
+    assert compared
+
+
+def test_the_standard_error_of_first_clicks_is_the_jackknifes():
+    """Delete one record after the other, in a log large enough for both to agree."""
+    rng = np.random.default_rng(950)
+    shown = [(1, 2, 3), (2, 1, 3), (3, 1, 2), (1, 3, 2)]
+    records = [
+        oracle.Record("q", shown[i], tuple((rng.random(3) < 0.3).astype(float)))
+        for i in rng.integers(0, 4, 400)
+    ]
+    candidate = {"q": {(2, 3, 1): 0.7, (1, 2, 3): 0.3}}
+    found = fc.evaluate(
+        fc.read_log(random_logs.log_table(records)),
+        fc.Lists(random_logs.lists_table(candidate)),
+        metrics="mrr@3",
+        estimators=["ip", "item", fc.Weighted("pbm", examination="1/k")],
+    )
+    first, n, theta = firsts.only_first(records), len(records), firsts.mrr_at(3)
+    for row in found:
+        without = [
+            firsts.estimate(row["estimator"], first[:i] + first[i + 1 :], candidate, theta)
+            for i in range(n)
+        ]
+        # About 100 records a cell: small cells add about 1 in 100, and so does 1/n.
+        assert row["se"] == pytest.approx(math.sqrt(n - 1) * np.std(without), rel=0.03)
+
+
+def test_what_small_cells_hide_is_shared_as_far_as_the_parts_of_a_ratio_move_together():
+    """Of the same reward twice, all of it: then the ratio hides nothing more than it shows."""
+    log = Log(12)
+    log.revenue = [r._replace(clicks=tuple(3 * c for c in r.clicks)) for r in log.clicks]
+    hidden = spread.covariance("ip", log.clicks, log.candidate, oracle.clicks_at(4), math.inf)
+    assert hidden[0, 0] > 0  # so there was something to share
+    for found in log.ask("revenue@4/clicks@4", "record", math.inf):
+        if found.estimator in ("ip", "item"):
+            assert found.value == pytest.approx(3.0)
+            assert found.covariance[0, 0] == pytest.approx(0.0, abs=1e-14)
