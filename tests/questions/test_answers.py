@@ -4,14 +4,12 @@ import math
 from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.questions.answers import headline_of
-from foreclick.results import Headline, Result
 from foreclick.results.text import WIDTH, grid
 
 SHOES = [[1, 2, 3], [2, 1, 3], [1, 3, 2], [3, 2, 1]]
@@ -71,16 +69,6 @@ class TestEvaluation:
             for line in told
         )
         assert not wide(str(e))
-
-    def test_several_clips_of_estimators_beside_a_ladder_that_has_none(self, tally):
-        e = fc.evaluate(
-            tally,
-            ranking(2, 1, 3),
-            metrics="clicks@3",
-            estimators=["ladder", fc.Weighted("ip", [5, math.inf])],
-        )
-        assert e["estimator"] == ["ladder", "ip", "ip"]
-        assert "The cautious check (same item, same position) agrees" in str(e)
 
     def test_the_table_has_every_row(self, tally):
         e = fc.evaluate(tally, ranking(2, 1, 3), estimators="all")
@@ -189,15 +177,6 @@ class TestOthers:
         assert "the one to beat" in str(b)
         assert not wide(str(b))
 
-    def test_support_and_check_fit(self, tally):
-        support = fc.support(tally, ranking(2, 1, 3))
-        assert "the item at its position" in str(support)
-        check = fc.check(tally)
-        assert "2 to" not in str(check)
-        assert "in 12 periods (0 to 11)" in str(check)
-        assert not wide(str(support))
-        assert not wide(str(check))
-
 
 words = st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=30)
 
@@ -217,21 +196,6 @@ class TestGrid:
             "  b   +10%   y",
         ]
 
-    @given(words, words, words)
-    def test_an_answer_is_escaped_in_a_page(self, title, cell, said):
-        class Told(Result):
-            @property
-            def headline(self):
-                return Headline(title, ((cell, "x"),), (said,))
-
-        class Plain(Result):
-            @property
-            def headline(self):
-                return Headline("t", (("c", "x"),), ("s",))
-
-        found, plain = (kind(({"value": 1.0},), ("value",))._repr_html_() for kind in (Told, Plain))
-        assert found.count("<") == plain.count("<")
-
 
 def test_a_ratio_that_divides_by_nothing_has_no_number():
     row = {
@@ -242,9 +206,3 @@ def test_a_ratio_that_divides_by_nothing_has_no_number():
         [row], by=(), answering="ip", against="production", confidence=0.95, disputed=set()
     )
     assert found.lines[0][2] == "no number: the denominator is 0 in this log"
-
-
-def test_text_of_a_result_without_a_headline_is_its_table():
-    rows = pa.table({"value": [1.0]}).to_pylist()
-    result = Result(tuple(rows), ("value",))
-    assert str(result) == str(result.table)

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import math
-import re
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +9,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.errors import BacktestError, MetricError, OptionError
-from foreclick.progress import working
+from foreclick.errors import BacktestError
 from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
 
@@ -117,14 +115,6 @@ class TestBatches:
                 for row, again in zip(one.to_dicts(), two.to_dicts(), strict=True):
                     assert same(row, again), (row, again)
 
-    def test_are_told_of(self, log):
-        said: list[str] = []
-        with working(said.append):
-            backtest(in_batches(log, 200))
-        step = "Predicting each period from the others"
-        assert said[0] == step
-        assert re.fullmatch(rf"{step}, \d+% of the log", said[1])
-
 
 class TestPeriods:
     def test_are_named_in_the_detail(self):
@@ -148,16 +138,6 @@ class TestPeriods:
         result = backtest(read([1, 2, 3]), block={1: "train", 3: "test"})
         assert result["folds"][0] == 2
         assert result["records"][0] == 12
-
-    def test_a_tally_of_many_days_is_as_good_as_the_log(self):
-        log = read([1, 2, 3])
-        first, second = (
-            fc.tally(fc.read_log(table([1, 2, 3]), period="period", where=where))
-            for where in ("period < 3", "period = 3")
-        )
-        both, whole = backtest(first + second), backtest(log)
-        for column in ("rmse", "floor", "records"):
-            assert both[column] == pytest.approx(whole[column])
 
     def test_records_without_a_period_are_left_out_and_counted(self):
         rows = pa.concat_tables(
@@ -240,25 +220,9 @@ class TestWhatItSays:
         assert note.startswith("clicks@2, levels of single contexts:")
         assert note.endswith("no estimator was asked for that sees what changes.")
 
-    def test_two_periods_say_nothing_of_noise(self):
-        assert "nobody can say" in backtest(read([1, 2], seed=1)).notes[0]
-
-    def test_nobody_to_compare_with(self):
-        note = backtest(read([1, 2, 3]), estimators=clipped("ip", [2, math.inf])).notes[0]
-        assert note.startswith("clicks@2, levels of single contexts: ip")
-        assert "below 'nothing changes'" in note
-
     def test_no_floor_where_no_list_repeats(self):
         rows = table([1, 2], per_day=1)
         assert backtest(fc.read_log(rows, period="period"))["floor"] == [None, None]
-
-    def test_rewards_that_the_log_does_not_have(self):
-        with pytest.raises(MetricError, match="'orders'"):
-            backtest(read([1, 2]), metrics="orders@2")
-
-    def test_weights_that_are_none(self):
-        with pytest.raises(OptionError, match="'pairs' or 'records'"):
-            backtest(read([1, 2]), weight="clicks")
 
 
 def test_the_papers_ordering_in_a_world_like_its_log():

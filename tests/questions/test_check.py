@@ -63,10 +63,6 @@ class TestCheck:
             "Every context always showed the same list: this log can evaluate nothing else.",
         )
 
-    def test_contexts_that_hardly_repeat_get_advice(self):
-        check = fc.check(fc.read_log(self.TABLE))
-        assert any("The median context has 4 records" in note for note in check.notes)
-
     def test_what_was_dropped_by_cause(self):
         table = {
             "context": ["q"] * 4,
@@ -104,9 +100,6 @@ class TestCheck:
         expected = fc.check(log).to_dicts()
         assert fc.check(fc.tally(log)).to_dicts() == expected
         assert fc.check(self.TABLE.drop_columns("day")).to_dicts() == expected
-
-    def test_shows_as_text(self):
-        assert "records in the median context" in str(fc.check(self.TABLE).table)
 
 
 class TestUnits:

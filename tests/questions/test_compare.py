@@ -63,26 +63,6 @@ def row_of(result, candidate, against):
     return found
 
 
-def test_every_pair_is_there(compared):
-    pairs = [(row["candidate"], row["against"]) for row in compared]
-    assert pairs == [
-        ("plain", "production"),
-        ("swapped", "production"),
-        ("plain", "swapped"),
-        ("strange", "production"),
-    ]
-
-
-def test_the_values_are_those_of_evaluate(log, compared):
-    for name, candidate in (("plain", ranking()), ("swapped", ranking(range(CONTEXTS // 5)))):
-        (alone,) = fc.evaluate(log, candidate, metrics="clicks@4", estimators="ip")
-        row = row_of(compared, name, "production")
-        assert row["value"] == pytest.approx(alone["value"])
-        assert row["other"] == pytest.approx(alone["production"])
-        assert row["low"] == pytest.approx(alone["change_low"])
-        assert row["high"] == pytest.approx(alone["change_high"])
-
-
 def test_pairing_makes_the_interval_several_times_shorter(log, compared, simulation):
     """One adjacent swap in a fifth of the contexts."""
     ses = [
@@ -153,37 +133,6 @@ def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
         assert row["value"] == pytest.approx(alone["value"][0], rel=0.01)
         assert row["low"] == pytest.approx(alone["change_low"][0], abs=0.02 * row["value"])
         assert row["high"] == pytest.approx(alone["change_high"][0], abs=0.02 * row["value"])
-
-
-@pytest.mark.parametrize("estimator", ["ip", "ladder"])
-def test_a_baseline_is_paired_as_a_comparison_is(estimator):
-    """Also in what cells hide that were seen on few days: the same log, candidates, interval."""
-    rng = np.random.default_rng(11)
-    size = 3000
-    rows = {
-        "context": rng.integers(0, 20, size),
-        "items": [list(rng.permutation(4)[:3]) for _ in range(size)],
-        "clicks": (rng.random((size, 3)) < 0.3).astype(int).tolist(),
-        "day": rng.integers(0, 8, size),
-    }
-    log = fc.read_log(rows, period="day")
-    one = {"context": list(range(20)), "items": [[0, 1, 2]] * 20}
-    other = one | {"items": [[1, 0, 2]] * 4 + [[0, 1, 2]] * 16}
-    mine = fc.evaluate(log, one, metrics="clicks@3", estimators=estimator, baseline=other)
-    compared = fc.compare(log, {"a": one, "b": other}, estimators=estimator)
-    pair = next(r for r in compared if r["against"] == "b")
-    assert mine["change_low"] == [pytest.approx(pair["low"], rel=1e-9)]
-    assert mine["change_high"] == [pytest.approx(pair["high"], rel=1e-9)]
-
-
-def test_it_asks_for_one_of_each_and_for_what_it_knows(log):
-    one: dict[str, Any] = {"candidates": {"a": ranking()}}
-    with pytest.raises(ModelError, match="one estimator, and was given 2: ip, list"):
-        fc.compare(log, estimators=["ip", "list"], **one)
-    with pytest.raises(ModelError, match="one metric, and was given 2"):
-        fc.compare(log, metrics=["clicks@1", "clicks@4"], **one)
-    with pytest.raises(ModelError, match="one clip, and was given 2"):
-        fc.compare(log, estimators=fc.Weighted("ip", clip=[3, 5]), **one)
 
 
 def test_contexts_may_be_compared_a_few_at_a_time(log, monkeypatch):

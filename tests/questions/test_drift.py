@@ -14,7 +14,6 @@ from foreclick.inference import excess
 from foreclick.learn.trend import drift_of
 
 K, CONTEXTS, ITEMS, DAYS, RECORDS = 5, 30, 8, 14, 800
-THETA = 1 / np.log2(np.arange(2, K + 2))
 EXAMINED = 1 / np.arange(1, K + 1) ** 0.7
 
 
@@ -124,12 +123,6 @@ def test_chance_is_no_drift(days: int):
 
 
 LISTS = {"context": list(range(CONTEXTS)), "items": [list(range(K))] * CONTEXTS}
-
-
-def test_an_evaluation_says_nothing_of_items_that_change_alike():
-    world = Drifting(61_005, each=False, follows=True)
-    found = fc.evaluate(world.log, LISTS, metrics=f"dcg@{K}", estimators="ladder")
-    assert not any("each its own way" in note for note in found.notes)
 
 
 def test_an_evaluation_says_that_items_change():

@@ -1,7 +1,6 @@
 """`evaluate`: its columns, its rules for what is missing, its notes, warnings and refusals."""
 
 import datetime as dt
-import json
 import math
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -12,16 +11,11 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import (
-    ForeclickError,
     ForeclickWarning,
-    MetricError,
-    ModelError,
-    OptionError,
     PolicyError,
 )
-from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated, settled
+from tests.answers import IBIS, SAME, answer, clipped, log_of, repeated, settled
 from tests.truth import oracle, random_logs
-from tests.truth.paper import paper
 
 COLUMNS = [
     "value",
@@ -65,28 +59,11 @@ class TestColumns:
         found = fc.evaluate(log, BOTH, estimators="ip", metrics="clicks@2")
         assert found.columns == ("estimator", "metric", "clip", *COLUMNS)
 
-    def test_segments_stand_behind_the_clip(self):
-        table = random_logs.log_table(TWO, country=["NL"] * 12, day=[1] * 12)
-        found = fc.evaluate(
-            fc.read_log(table, segments="country", period="day"),
-            BOTH,
-            estimators="ip",
-            metrics="clicks@2",
-            by=["country", "period"],
-        )
-        assert found.columns == ("estimator", "metric", "clip", "country", "period", *COLUMNS)
-
     def test_hold_plain_values_in_spellings_that_can_be_used_again(self, log):
         found = fc.evaluate(log, BOTH, estimators=clipped("dctr", 3), metrics=fc.Metric([1, 0.5]))
         (row,) = found.to_dicts()
         assert (row["estimator"], row["metric"], row["clip"]) == ("item", "theta[1,0.5]", 3.0)
         assert {type(v) for v in row.values()} <= {str, int, float}
-
-    def test_change_and_lift_are_relative_to_production(self, log):
-        row = answer(log, BOTH)
-        assert row["production"] == pytest.approx(oracle.production(TWO, (1, 1)))
-        assert row["change"] == pytest.approx(row["value"] - row["production"])
-        assert row["lift"] == pytest.approx(row["change"] / row["production"])
 
     def test_one_row_an_estimator_metric_and_clip_in_the_order_asked(self, log):
         found = fc.evaluate(
@@ -103,10 +80,6 @@ class TestColumns:
         assert list(dict.fromkeys(found["metric"])) == ["clicks@3", "dcg@10"]
         assert set(found["clip"]) == {math.inf}
 
-    def test_values_are_those_of_the_oracle(self, log):
-        found = fc.evaluate(log, BOTH, estimators=paper(["list", "ip", "item", "pbm", "rctr"]))
-        assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}, "r": {(1, 3): 1.0}})
-
     def test_invalid_rows_that_were_dropped_are_counted(self):
         table = {
             "context": ["q"] * 7,
@@ -118,36 +91,6 @@ class TestColumns:
 
 
 class TestMissingContexts:
-    def test_are_an_error_with_count_example_and_remedy(self, log):
-        message = (
-            r"no list for 1 context of the log, for example 'r'\."
-            r".*missing='production'.*missing='drop'"
-        )
-        with pytest.raises(PolicyError, match=message):
-            answer(log, ONE)
-
-    @pytest.mark.parametrize(
-        ("missing", "contexts", "records"), [("production", 2, 12), ("drop", 1, 6)]
-    )
-    def test_count_as_production_or_not_at_all(self, log, missing, contexts, records):
-        found = fc.evaluate(
-            log, ONE, estimators=clipped(["list", "ip"], 1), metrics="clicks@2", missing=missing
-        )
-        assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}}, missing=missing)
-        for row in settled(found):
-            assert (row["contexts"], row["records"]) == (contexts, records)
-            assert row["missing_contexts"] == 1
-
-    def test_do_not_change_the_value_as_production(self, log):
-        """Where only production goes on, the change is that of the other contexts."""
-        whole = answer(log, ONE, missing="production")
-        part = answer(log, ONE, missing="drop")
-        assert whole["change"] * 12 == pytest.approx(part["change"] * 6)
-
-    def test_any_other_rule_is_refused(self, log):
-        with pytest.raises(OptionError, match="'error', 'production' or 'drop'"):
-            answer(log, ONE, missing="ignore")
-
     @pytest.mark.parametrize("missing", ["error", "production", "drop"])
     def test_all_of_them_missing_is_an_error_whatever_the_rule(self, log, missing):
         elsewhere = {"context": ["Q", "R"], "items": [[1, 2], [1, 3]]}
@@ -162,23 +105,8 @@ class TestMissingContexts:
         assert found.notes == ("Ignored: 2 contexts that only the candidate has.",)
         assert plain.notes == ()
 
-    def test_a_segment_with_nothing_left_has_no_production(self):
-        table = random_logs.log_table(TWO, s=["a"] * 6 + ["b"] * 6)
-        found = fc.evaluate(
-            fc.read_log(table, segments="s"),
-            ONE,
-            estimators="ip",
-            metrics="clicks@2",
-            by="s",
-            missing="drop",
-        )
-        assert found["value"][1] is None
-        assert found["production"][1] is None
-
 
 class TestSegments:
-    SEGMENTS: ClassVar[Any] = [*(["app"] * 5), *(["web"] * 5), None, None]
-
     def drawn(self):
         """Records of two contexts at random, in three segments, and the rows of each."""
         rng = np.random.default_rng(4)
@@ -216,30 +144,6 @@ class TestSegments:
             assert row["records"] == len(part)
             assert row["contexts"] == len({records[i].context for i in part})
 
-    def test_they_add_up_to_the_whole(self):
-        _, _, log = self.drawn()
-        asked: dict[str, Any] = {
-            "estimators": ["list", "ip", "item", "pbm", "rctr", "ladder"],
-            "metrics": ["clicks@2", "success@2"],
-        }
-        found, plain = fc.evaluate(log, BOTH, by="s", **asked), fc.evaluate(log, BOTH, **asked)
-        for whole, row in zip(found.whole, plain.rows, strict=True):
-            assert whole["s"] is None
-            for name, value in row.items():
-                assert whole[name] == (pytest.approx(value) if type(value) is float else value)
-            mine = [
-                (r["records"], r["value"], r["production"])
-                for r in found
-                if (r["estimator"], r["metric"]) == (row["estimator"], row["metric"])
-            ]
-            n, value, production = np.array(mine).T
-            assert n.sum() == row["records"]
-            assert n @ value / n.sum() == pytest.approx(row["value"])
-            assert n @ production / n.sum() == pytest.approx(row["production"])
-        lines = str(found).splitlines()
-        assert f"({plain['records'][0]} records" in lines[0]
-        assert " all " in lines[2]
-
     def test_by_period_the_records_say_how_much_a_period_varies(self):
         """Of one period, other periods do not: intervals are by units, or by records."""
         records, _, _ = self.drawn()
@@ -254,21 +158,6 @@ class TestSegments:
         assert settled(auto) == settled(by_record)
         assert all(se > 0 for se in auto["se"])
 
-    def test_the_period_is_one_by_its_role(self):
-        table = random_logs.log_table(TWO, day=[1, 2] * 6)
-        found = fc.evaluate(
-            fc.read_log(table, period="day"),
-            BOTH,
-            estimators="item",
-            metrics="clicks@2",
-            by="period",
-        )
-        assert found["period"] == [1, 2]
-        assert found["records"] == [6, 6]
-        assert found["production"] == pytest.approx(
-            [oracle.production(TWO[::2], (1, 1)), oracle.production(TWO[1::2], (1, 1))]
-        )
-
     def test_two_of_them_are_crossed(self):
         table = random_logs.log_table(TWO, s=["a", "b"] * 6, day=[1, 1, 2, 2] * 3)
         found = fc.evaluate(
@@ -279,51 +168,21 @@ class TestSegments:
             by=("s", "period"),
             missing="production",
         )
+        assert found.columns == ("estimator", "metric", "clip", "s", "period", *COLUMNS)
         crossed = list(zip(found["s"], found["period"], strict=True))
         assert crossed == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
         assert found["records"] == [3, 3, 3, 3]
 
-    @pytest.mark.parametrize("by", ["country", "period"])
-    def test_one_the_log_was_not_read_with_is_refused(self, log, by):
-        with pytest.raises(ModelError, match=f"by='{by}'.*segments"):
-            answer(log, BOTH, by=by)
-
-    def days(self):
-        days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)] * 6
-        table = random_logs.log_table(TWO, day=days)
-        log = fc.read_log(table, period="day")
-        return fc.evaluate(log, BOTH, estimators="item", metrics="clicks@2", by="period")
-
-    def test_days_stay_days(self):
-        assert self.days().to_arrow()["period"].to_pylist() == [
-            dt.date(2024, 1, 1),
-            dt.date(2024, 1, 2),
-        ]
-
-    @pytest.mark.parametrize("form", ["__str__", "_repr_html_", "to_json"])
-    def test_days_can_be_shown(self, form):
-        assert "2024-01-02" in getattr(self.days(), form)()
-
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "position",
-            "mass",
-            "known",
-            "records",
-            "value",
-            "metric",
-        ],
-    )
-    def test_a_segment_may_have_any_name_or_is_refused_when_the_log_is_read(self, name):
-        table = random_logs.log_table(TWO).append_column(name, pa.array(["a", "b"] * 6))
-        try:
-            log = fc.read_log(table, segments=(name,))
-        except ForeclickError:
-            return
-        found = fc.evaluate(log, BOTH, estimators=["ip", "rctr"], metrics="clicks@2", by=name)
-        assert found[name] == ["a", "b"] * 2
-        assert len(found.columns) == 3 + 1 + len(COLUMNS)
+    def test_days_stay_days_and_can_be_shown(self):
+        days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+        log = fc.read_log(random_logs.log_table(TWO, day=days * 6), period="day")
+        found = fc.evaluate(log, BOTH, estimators="item", metrics="clicks@2", by="period")
+        assert found.to_arrow()["period"].to_pylist() == days
+        assert found["records"] == [6, 6]
+        halves = [oracle.production(TWO[i::2], (1, 1)) for i in (0, 1)]
+        assert found["production"] == pytest.approx(halves)
+        for form in ("__str__", "_repr_html_", "to_json"):
+            assert "2024-01-02" in getattr(found, form)()
 
     def test_no_answer_in_one_segment_is_not_said_of_all(self):
         table = random_logs.log_table(TWO, s=["a"] * 6 + ["b"] * 6)
@@ -337,34 +196,6 @@ class TestSegments:
         )
         assert found["value"] == [pytest.approx(2.0), None]
         assert not any(note.startswith("No answer by ip: nothing") for note in found.notes)
-
-
-class TestClip:
-    def test_a_sequence_is_a_row_each(self, log):
-        found = fc.evaluate(
-            log, BOTH, estimators=clipped("ip", (1, 1.5, np.inf)), metrics="clicks@2"
-        )
-        assert found["clip"] == [1.0, 1.5, math.inf]
-        assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}, "r": {(1, 3): 1.0}})
-        first, second, third = [row["value"] for row in settled(found)]
-        assert first < second < third
-
-    def test_an_estimators_own_wins(self, log):
-        found = fc.evaluate(
-            log,
-            BOTH,
-            estimators=clipped(
-                ["ip", fc.Weighted("list", clip=1), fc.Weighted("item", clip=[1, 2])], 1.5
-            ),
-            metrics="clicks@2",
-        )
-        clips = list(zip(found["estimator"], found["clip"], strict=True))
-        assert clips == [("ip", 1.5), ("list", 1.0), ("item", 1.0), ("item", 2.0)]
-        assert_as_oracle(found, TWO, {"q": {(2, 1): 1.0}, "r": {(1, 3): 1.0}})
-
-    def test_one_of_0_is_refused(self, log):
-        with pytest.raises(OptionError, match="above 0"):
-            answer(log, BOTH, fc.Weighted("ip", 0))
 
 
 class TestBaseline:
@@ -406,17 +237,13 @@ class TestContextsThatHardlyRepeat:
             found = fc.evaluate(
                 log_of(self.RARE), self.CANDIDATE, estimators="ip", metrics="clicks@2"
             )
-        (message,) = [str(w.message) for w in caught if w.category is ForeclickWarning]
+        (warning,) = [w for w in caught if w.category is ForeclickWarning]
+        assert warning.filename == __file__
+        message = str(warning.message)
         assert "the median of 4 contexts has 3 records, fewer than 5" in message
         for advice in ("coarser context", "context=None", "propensity=", "logging="):
             assert advice in message
         assert any("hardly repeat" in note for note in found.notes), "also where it is printed"
-
-    def test_the_warning_points_at_the_call(self):
-        with pytest.warns(ForeclickWarning) as caught:
-            fc.evaluate(log_of(self.RARE), self.CANDIDATE, estimators="ip", metrics="clicks@2")
-        (warning,) = [w for w in caught if w.category is ForeclickWarning]
-        assert warning.filename == __file__
 
     def test_five_records_are_enough(self):
         enough = repeated(((1, 2), (1, 0)), times=5)
@@ -466,57 +293,12 @@ class TestNothingInCommon:
         assert "spelt as in the log" in note
         assert note in " ".join(str(found).split())
 
-    def test_one_item_in_common_is_an_answer(self, log):
-        one = {"context": ["q", "r"], "items": [[8, 1], [9, 8]]}
-        found = fc.evaluate(log, one, estimators=["ip", "rctr"], metrics="clicks@2")
-        assert None not in found["value"]
-
-    def test_a_logging_policy_that_could_have_shown_it_does_not_help(self, log):
-        logging = fc.Lists(
-            {
-                "context": ["q", "q", "r", "r"],
-                "items": [[1, 2], [3, 9], [3, 1], [2, 8]],
-                "probability": [0.5] * 4,
-            }
-        )
-        row = answer(log, self.STRANGER, "ip", logging=logging)
-        assert (row["value"], row["covered"]) == (None, 0)
-
-
-class TestDepth:
-    def test_a_metric_deeper_than_any_list(self, log):
-        longer = {"context": ["q", "r"], "items": [[2, 1, 7, 8], [1, 3, 7]]}
-        found = fc.evaluate(log, longer, estimators=["list", "ip", "rctr"], metrics="clicks@5")
-        assert_as_oracle(found, TWO, {"q": {(2, 1, 7, 8): 1.0}, "r": {(1, 3, 7): 1.0}})
-
-    def test_a_candidate_deeper_than_the_metric(self, log):
-        longer = {"context": ["q", "r"], "items": [[2, 1, 7, 8], [1, 3, 7]]}
-        assert answer(log, longer, "list") == answer(log, BOTH, "list")
-
-
-class TestRefusals:
-    def test_a_reward_the_log_does_not_have(self, log):
-        with pytest.raises(MetricError, match="no reward 'orders'"):
-            answer(log, BOTH, metric="orders@2")
-
-    def test_an_unknown_estimator(self, log):
-        with pytest.raises(ModelError, match="no estimator 'best'"):
-            answer(log, BOTH, "best")
-
-    def test_a_logging_policy_without_some_context(self, log):
-        with pytest.raises(PolicyError, match=r"the logging policy has no list for 1 context.*'r'"):
-            answer(log, BOTH, logging=fc.Ranking(ONE))
-
 
 class TestInputs:
     def test_bare_tables_are_a_log_and_a_ranking(self):
         table = random_logs.log_table(TWO)
         assert answer(table, BOTH) == answer(log_of(TWO), fc.Ranking(BOTH))
         assert answer(table.to_pandas(), pa.table(BOTH)) == answer(table, BOTH)
-
-    def test_a_bare_log_as_candidate_is_refused_with_what_to_use(self, log):
-        with pytest.raises(PolicyError, match="use Observed"):
-            answer(log, random_logs.log_table(TWO))
 
     def test_a_log_that_was_read_is_observed(self, log):
         assert answer(log, log) == answer(log, fc.Observed(log))
@@ -528,31 +310,11 @@ class TestInputs:
 
 
 class TestForms:
-    @pytest.fixture
-    def found(self, log):
-        return fc.evaluate(log, BOTH, estimators=["list", "ip"], metrics="clicks@2")
-
-    def test_every_form_holds_the_same_rows(self, found):
-        rows = found.to_dicts()
-        assert found.to_arrow().to_pylist() == rows
-        assert found.to_pandas().to_dict("records") == rows
-        assert found.to_polars().to_dicts() == rows
-        told = json.loads(found.to_json())["rows"]
-        assert [row["value"] for row in told] == found["value"]
-
     def test_no_answer_is_missing_in_every_form(self, log):
         found = fc.evaluate(log, TestNothingInCommon.STRANGER, estimators="ip", metrics="clicks@2")
         assert found.to_pandas()["value"].isna().all()
         assert found.to_polars()["value"].null_count() == 1
         assert found.to_arrow()["value"].to_pylist() == [None]
-
-    def test_text_and_html_show_the_numbers_and_the_notes(self, log):
-        more = {"context": ["q", "r", "s"], "items": [[2, 1], [1, 3], [7]]}
-        found = fc.evaluate(log, more, estimators="ip", metrics="clicks@2")
-        for shown in (str(found), found._repr_html_()):
-            assert "clicks@2" in shown
-            assert f"{found['value'][0]:.4g}" in shown
-            assert "Ignored: 1 context that only the candidate has." in shown
 
     @pytest.mark.filterwarnings(IBIS)
     def test_records_of_weighted_rows_need_not_be_whole(self):

@@ -1,7 +1,6 @@
 """Examination curves: what is recovered, what is refused, and what is said about it."""
 
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import MetricError, ModelError, OptionError
-from tests.answers import NOT_ON_SPARK
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -116,33 +114,6 @@ def test_both_curves_are_those_of_the_oracle(seed, dated):
     assert found["examination"] == approx(swaps.alternating(counts, 4), 1e-8)
 
 
-def test_the_order_of_rows_changes_nothing():
-    log = random_log(np.random.default_rng(1))
-    order = np.random.default_rng(2).permutation(len(log["context"]))
-    mixed = {name: [values[i] for i in order] for name, values in log.items()}
-    assert fc.examination(mixed)["examination"] == approx(fc.examination(log)["examination"])
-
-
-@NOT_ON_SPARK
-def test_engines_agree(engine):
-    """The errors too, with periods and users."""
-    log = random_log(np.random.default_rng(5), records=300, days=4, depth=3)
-    roles: Any = {"period": "day", "unit": "user", "segments": ("half",)}
-    log |= {"half": ["left" if i % 2 else None for i in range(300)]}
-    table = pa.table(log)
-    options: Any
-    for options in ({"within": "context", "by": "half"}, {"slots": ["a", "b", "a"]}):
-        there = fc.examination(fc.tally(fc.read_log(engine.load(table), **roles)), **options)
-        here = fc.examination(fc.tally(fc.read_log(table, **roles)), **options)
-        assert there.columns == here.columns
-        for name in here.columns:
-            numbers = [isinstance(v, float) for v in here[name]]
-            if any(numbers):
-                assert there[name] == approx(here[name]), name
-            else:
-                assert there[name] == here[name], name
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("curve", [None, (1, 0.9, 0.8, 0.5, 0.5, 0.45, 0.3, 0.3, 0.2, 0.15)])
 def test_a_simulated_curve_is_found_to_a_hundredth(curve):
@@ -158,17 +129,6 @@ def test_a_simulated_curve_is_found_to_a_hundredth(curve):
 
 
 # --- errors -------------------------------------------------------------------------------------
-
-
-def test_independent_clicks_have_the_errors_of_the_information():
-    log = random_log(np.random.default_rng(3), records=200)
-    counts = swaps.counts_of(slots_of(log), 4)
-    p = swaps.alternating(counts, 4)
-    errors = np.sqrt(np.diag(swaps.joint_covariance(counts, p)))
-    found = fc.examination(log, confidence=0.9)
-    assert found["se"] == approx([0, *(p[1:] * errors)], 1e-8)
-    assert found["low"] == approx([1, *(p[1:] * np.exp(-1.6448536 * errors))], 1e-6)
-    assert found["high"] == approx([1, *(p[1:] * np.exp(1.6448536 * errors))], 1e-6)
 
 
 def test_periods_are_clusters_and_users_the_wider_of_both():
@@ -419,10 +379,3 @@ def test_pbm_with_the_found_curve_is_right_where_one_over_k_is_not():
     fitted, right, usual, named = found["value"]
     assert [fitted, named] == pytest.approx([right, right], rel=SAME)
     assert not math.isclose(usual, right, rel_tol=0.01)
-
-
-def test_a_pickled_examination_is_the_same():
-    found = fc.examination(records(*rotations(P)))
-    again = pickle.loads(pickle.dumps(found))  # noqa: S301 - our own
-    assert again == found
-    assert again.curve == found.curve

@@ -7,7 +7,6 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.judgments import ITEMS, P, covered, drawn
@@ -114,12 +113,6 @@ class TestRates:
         for pair, row in expected.items():
             assert found[pair] == pytest.approx(row, rel=1e-3), pair
         assert len({row[6] for row in expected.values()}) > 2
-
-    def test_of_items_that_were_shown_often_are_their_clicks(self):
-        rows = log(records=60_000)
-        for (context, _), row in rows_of(fc.judgments(rows, examination=CURVE).items).items():
-            if context != "q0":
-                assert row[0] == pytest.approx(row[4] / row[3], rel=0.05, abs=0.003)
 
     @pytest.mark.parametrize("slots", [1, 300])
     def test_do_not_depend_on_the_size_of_batches(self, monkeypatch, slots):
@@ -267,9 +260,3 @@ class TestFiles:
     def test_other_files_are_refused(self, found, tmp_path, name, form):
         with pytest.raises(ReportError, match=r"cannot be written|no directory"):
             found.write(tmp_path / name, format=form)
-
-    def test_a_log_without_contexts(self, tmp_path):
-        table = pa.table(log(records=3000)).drop_columns(["context"])
-        read = fc.read_log(table, context=None)
-        fc.judgments(read, examination=CURVE).write(tmp_path / "a.csv")
-        assert (tmp_path / "a.csv").read_text().startswith("query,docid,rating\n")

@@ -60,20 +60,6 @@ def test_spellings():
     assert fc.Ratio("ctr@5").name == "ctr@5"
 
 
-@pytest.mark.parametrize(
-    ("spelling", "says"),
-    [
-        ("clicks@2/clicks@2", "1 whatever"),
-        ("revenue@2/clicks", "not understood"),
-        ("orders@2/clicks@2", "no reward 'orders'"),
-        ("ndcg@3/clicks@3", "not offered"),
-    ],
-)
-def test_a_ratio_that_is_none(spelling, says):
-    with pytest.raises(MetricError, match=says):
-        fc.evaluate(read(shop()), NEW, metrics=spelling)
-
-
 def test_the_other_verbs_refuse_with_a_remedy():
     log = read(shop())
     for verb in (
@@ -91,15 +77,6 @@ def test_a_reward_cannot_have_the_name_of_what_is_shown():
     table = shop(records=10)
     with pytest.raises(fc.errors.ForeclickError, match="my_shown"):
         fc.read_log(table | {"shown": table["clicks"]}, rewards={"shown": "shown"})
-
-
-def test_known_logging_policies_do_not_count_what_is_shown_by_chance():
-    log = read(shop())
-    half = {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.5, 0.5]}
-    asked: dict[str, Any] = {"estimators": "ip", "logging": fc.Lists(half)}
-    rate = fc.evaluate(log, NEW, metrics="ctr@2", **asked)
-    clicks = fc.evaluate(log, NEW, metrics="clicks@2", **asked)
-    assert rate["value"][0] == pytest.approx(clicks["value"][0] / 2, rel=1e-12)
 
 
 def test_lists_of_other_lengths_are_divided_by_their_own():
@@ -132,18 +109,6 @@ def test_what_was_never_shown_is_bought_by_all_or_by_none():
     assert e["high"][0] > (n + more_n) / d
     assert e["verdict"] == ["cannot tell"]
     assert "never shown" in e.notes[0]
-
-
-def test_nothing_to_divide_by():
-    table = {"context": ["q"] * 6, "items": [[1, 2]] * 6, "clicks": [[0, 0]] * 6}
-    same = {"context": ["q"], "items": [[1, 2]]}
-    e = fc.evaluate(table, same, metrics="dcg@2/clicks@2", estimators="ip")
-    assert (e["value"], e["production"], e["lift"], e["verdict"]) == (
-        [None],
-        [None],
-        [None],
-        ["cannot tell"],
-    )
 
 
 def test_of_a_segment_it_is_the_ratio_of_its_parts():
@@ -187,41 +152,6 @@ def test_a_guardrail_on_a_ratio(tmp_path):
     assert main([*words, "--metric", "ctr@2"]) == 0
     assert main([*words, "--metric", "revenue@2/clicks@2"]) == 1
     assert main([*words, "--metric", "ctr@2", "--guardrail", "revenue/clicks@2=2%"]) == 1
-
-
-def test_compare_agrees_with_evaluate():
-    log, metric = read(shop()), "revenue@2/clicks@2"
-    old = {"context": ["q"], "items": [[1, 2]]}
-    both = fc.compare(log, {"new": NEW, "old": old}, metrics=metric)
-    one = fc.evaluate(log, NEW, metrics=metric, estimators="ip")
-    assert both["change"][0] == pytest.approx(one["change"][0], rel=1e-12)
-    assert both["low"][0] == pytest.approx(one["change_low"][0], rel=1e-9)
-    against = fc.evaluate(log, NEW, metrics=metric, estimators="ip", baseline=old)
-    row = next(r for r in both.rows if r["against"] == "old")
-    assert row["change"] == pytest.approx(against["change"][0], rel=1e-12)
-    assert row["low"] == pytest.approx(against["change_low"][0], rel=1e-6)
-
-
-@pytest.mark.parametrize("estimator", ["ip", "list", "pbm"])
-def test_the_standard_error_is_the_jackknifes_over_days(estimator):
-    asked: dict[str, Any] = {"metrics": "revenue@2/clicks@2", "estimators": estimator}
-    table = shop(days=9)  # too few days for memory
-    without = [
-        fc.evaluate(read(table, segments=(), where=f"day <> {day}"), NEW, confidence=None, **asked)
-        for day in range(9)
-    ]
-    values = np.array([e["value"][0] for e in without])
-    right = math.sqrt(8 / 9 * ((values - values.mean()) ** 2).sum())
-    e = fc.evaluate(read(table, segments=()), NEW, **asked)
-    assert e["se"][0] == pytest.approx(right, rel=0.15)  # few clusters hide some of it
-
-
-def test_first_clicks_have_ratios_too():
-    """The mean reciprocal rank of the lists that are clicked at all."""
-    log = read(shop())
-    e = fc.evaluate(log, NEW, metrics=["mrr@2/success@2", "mrr@2", "success@2"], estimators="ip")
-    assert e["value"][0] == pytest.approx(e["value"][1] / e["value"][2])
-    assert 0 < e["se"][0] < 0.02
 
 
 def test_a_backtest_of_the_parts_tells_how_far_the_ratio_may_be_off():

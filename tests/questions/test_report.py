@@ -15,12 +15,9 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
-from foreclick.progress import working
 from foreclick.question import Question
 from foreclick.questions.report import context_changes
 from foreclick.tallies.base import settle
-from tests.answers import same
-from tests.batches.sizes import in_batches
 
 
 def rows(days: int = 6, a_day: int = 30) -> list[dict[str, Any]]:
@@ -143,21 +140,6 @@ def test_an_estimate_does_not_depend_on_what_else_is_named(estimator):
         assert again.covariance == pytest.approx(one.covariance, rel=1e-9)
 
 
-def test_batches_do_not_matter(log):
-    counted, _ = settle(log)
-    question = Question(
-        [as_policy(CANDIDATE)],
-        parse_estimators("ladder"),
-        [Metric("clicks@3")],
-        clusters=("period",),
-    )
-    whole = context_changes(counted, question, 3, 0.95)
-    other = context_changes(in_batches(counted, 1), question, 3, 0.95)
-    assert (other.lists, len(other)) == (whole.lists, len(whole))
-    for one, again in zip(whole.to_dicts(), other.to_dicts(), strict=True):
-        assert same(one, again)
-
-
 def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):
     shown = Counter((row["context"], tuple(row["items"])) for row in ROWS)
     after = dict(zip(CANDIDATE["context"], CANDIDATE["items"], strict=True))
@@ -214,11 +196,6 @@ def test_parts_that_a_log_cannot_give_are_left_out(log):
     assert {sides.after.items for sides in slots.contexts.lists} <= {(3,), (1,), (2,)}
 
 
-def test_segments_are_those_of_evaluate(log):
-    found = made(log, CANDIDATE, by="period", backtest=False)
-    assert found.segments == fc.evaluate(log, CANDIDATE, by="period")
-
-
 def test_how_it_was_made_is_told(log):
     found = made(log, CANDIDATE, missing="drop", backtest=False)
     facts = dict(found.made)
@@ -227,17 +204,3 @@ def test_how_it_was_made_is_told(log):
         "fc.report(log, candidate, metrics=['clicks@3', 'dcg@10'], missing="
     )
     assert f"foreclick {fc.__version__}" in facts["Versions"]
-
-
-def test_a_baseline_in_a_data_frame_is_told_too(log):
-    frame = pa.table({"context": ["a", "b", "c"], "items": [[1, 2, 3]] * 3}).to_pandas()
-    found = made(log, CANDIDATE, baseline=frame, by=[], backtest=False)
-    assert dict(found.made)["Call"].endswith("metrics=['clicks@3', 'dcg@10'], baseline=…)")
-
-
-def test_progress_is_told(log):
-    said: list[str] = []
-    with working(said.append):
-        made(log, CANDIDATE)
-    assert said[0] == "evaluating"
-    assert "backtesting" in said

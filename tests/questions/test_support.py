@@ -8,8 +8,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import PolicyError
-from foreclick.results import Result
-from tests.answers import SAME, close, log_of, repeated, theta_of
+from tests.answers import close, log_of, repeated, theta_of
 from tests.truth import oracle, random_logs
 from tests.truth.paper import paper
 
@@ -25,52 +24,6 @@ class TestSupport:
         assert covered == pytest.approx({"list": 0, "prefix": 2 / 3, "ip": 2 / 3, "item": 2 / 3})
         assert found["cells"] == [1, 3, 3, 3]
         assert found["seen"] == [0, 2, 2, 2]
-
-    def test_the_largest_weight_and_the_effective_records(self):
-        candidate = {"context": ["q"], "items": [[2, 1, 3]]}
-        found = fc.support(
-            log_of(RECORDS), candidate, metrics="clicks@2", estimators=["list", "ip", "item"]
-        )
-        # (2, 1) in 2 of 6 records; 2@1 and 1@2 too; item 1 always, item 2 in 4 of 6.
-        assert found["largest"] == pytest.approx([3, 3, 1.5], rel=SAME)
-        policy: dict[Any, Any] = {"q": {(2, 1, 3): 1.0}}
-        assert found["ess"] == pytest.approx(
-            [oracle.evaluate(m, RECORDS, policy, (1, 1)).ess for m in ("list", "ip", "item")]
-        )
-
-    def test_columns(self):
-        found = fc.support(log_of(RECORDS), {"context": ["q"], "items": [[1]]}, metrics="clicks@1")
-        assert found.columns == (
-            "estimator",
-            "metric",
-            "covered",
-            "repeated",
-            "cells",
-            "seen",
-            "largest",
-            "ess",
-            "lowest",
-            "highest",
-            "out_of_sight",
-            "out_share",
-            "contexts",
-            "records",
-            "missing_contexts",
-        )
-
-    def test_by_segments(self):
-        table = random_logs.log_table(RECORDS, s=["a", "b"] * 3)
-        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
-        found = fc.support(
-            fc.read_log(table, segments="s"),
-            candidate,
-            metrics="clicks@3",
-            estimators="list",
-            by="s",
-        )
-        assert found["s"] == ["a", "b"]
-        assert found["covered"] == [1, 1]
-        assert found["records"] == [3, 3]
 
     def test_says_which_cells_see_enough(self):
         whole = {"context": ["q"], "items": [[1, 2, 3]]}
@@ -90,17 +43,6 @@ class TestSupport:
         assert found["seen"] == [0] * 4
         (note,) = found.notes
         assert note.startswith("Out of sight")
-
-    def test_missing_contexts_follow_the_rule(self):
-        records = [*RECORDS, *repeated(((1, 2, 3), (1, 0, 0)), context="r")]
-        candidate = {"context": ["q"], "items": [[1, 2, 3]]}
-        with pytest.raises(PolicyError, match="for example 'r'"):
-            fc.support(log_of(records), candidate)
-        found = fc.support(
-            log_of(records), candidate, metrics="clicks@1", estimators="ip", missing="drop"
-        )
-        assert (found["contexts"], found["records"]) == ([1], [6])
-        assert found["missing_contexts"] == [1]
 
     def test_marginals_leave_out_what_they_cannot_say(self):
         marginals = fc.Marginals(
@@ -255,19 +197,6 @@ def test_names_the_contexts_that_hide_most(case, found):
                 (pytest.approx(share), x, n, pytest.approx(covered))
                 for share, x, n, covered in others
             ]
-
-
-def test_says_the_same_on_every_engine(engine, case, found):
-    # A cell of several columns, and one of two; on Spark every statement takes seconds.
-    models = ("list",) if engine.name == "spark" else ("list", "ip")
-    again = ask(case, engine.load, estimators=models, metrics="dcg@4")
-    for mine, right in (
-        (again, found),
-        (again.weights, found.weights),
-        (again.contexts, found.contexts),
-    ):
-        rows = [r for r in right if r["estimator"] in models and r["metric"] == "dcg@4"]
-        same(mine, Result(tuple(rows), right.columns))
 
 
 def test_a_segment_has_its_records_of_what_all_of_them_saw(case):

@@ -15,15 +15,6 @@ ROWS = fc.read_log(LOG, segments=["land"], rewards={"price": "price"})
 BEST = {"context": ["q"], "items": [[1, 2]]}
 
 
-def test_keys_name_the_metric_and_other_estimators():
-    e = fc.evaluate(ROWS, BEST, metrics="clicks@1")
-    found = e.metrics()
-    (answer,) = [row for row in e.rows if row["estimator"] == "ladder"]
-    assert found["clicks_at_1/lift"] == answer["lift"]
-    (check,) = [row for row in e.rows if row["estimator"] == "ip"]
-    assert found["clicks_at_1/ip/value"] == check["value"]
-
-
 def test_keys_are_what_mlflow_takes_and_values_are_numbers():
     e = fc.evaluate(
         ROWS,

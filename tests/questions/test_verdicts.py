@@ -6,7 +6,6 @@ import pytest
 
 from foreclick.questions.verdicts import (
     BETTER,
-    BROKEN,
     HELD,
     SAME,
     UNKNOWN,
@@ -14,7 +13,6 @@ from foreclick.questions.verdicts import (
     Evidence,
     Verdict,
     guard,
-    guarded,
     judge,
 )
 
@@ -124,21 +122,6 @@ def test_a_verdict_names_the_model_it_assumes():
 )
 def test_what_would_help(evidence, helps):
     assert helps in judge(evidence).because
-
-
-@pytest.mark.parametrize(
-    ("word", "guards", "found"),
-    [
-        (BETTER, [HELD, HELD], BETTER),
-        (BETTER, [HELD, UNKNOWN], UNKNOWN),
-        (BETTER, [UNKNOWN, BROKEN], WORSE),
-        (SAME, [UNKNOWN], SAME),
-        (WORSE, [HELD], WORSE),
-        (UNKNOWN, [BROKEN], WORSE),
-    ],
-)
-def test_guardrails_are_the_last_word_on_better(word, guards, found):
-    assert guarded(Verdict(word, ""), [Verdict(each, "") for each in guards]).word == found
 
 
 def test_a_guardrail_without_an_interval_says_why_there_is_none():
