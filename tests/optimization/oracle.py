@@ -97,10 +97,6 @@ def best_of_lists(
     return None if found.fun is None else -found.fun
 
 
-def no_limits(L: int, K: int) -> Limits:
-    return Limits(np.zeros((L, K), dtype=np.bool_))
-
-
 # --- lists ----------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import MetricError, ModelError, OptionError, PolicyError
+from foreclick.errors import MetricError, ModelError, PolicyError
 from tests.batches.sizes import in_batches
 from tests.tries import tries
 
@@ -260,15 +260,6 @@ def test_users_who_come_again_make_an_ab_test_larger(site):
     alone = fc.explore(fc.read_log(table, period="day"), site.policy)
     users = fc.explore(fc.read_log(table, period="day", unit="user"), site.policy)
     assert users.test["records"][0] > 2 * alone.test["records"][0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"min_effect": 0}, {"share": 1.5}, {"power": 1}, {"days": -1}],
-)
-def test_options_that_make_no_sense(site, log, options):
-    with pytest.raises(OptionError, match=f"{next(iter(options))}="):
-        fc.explore(log, site.policy, **options)
 
 
 def test_what_cannot_be_planned(site, log):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
-import weakref
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
@@ -17,17 +15,15 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.batches import batches_of, decode, row_schema
-from foreclick.engines import hashed_here
+from foreclick.batches import batches_of
 from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts, verb
 from foreclick.optimization.choice import Solver
-from foreclick.optimization.counts import FoldedLog, dealt_at_random
+from foreclick.optimization.counts import dealt_at_random
 from foreclick.optimization.result import Optimized
 from foreclick.optimization.solvers import program
 from tests.answers import answer, close, same
-from tests.servers import Engine
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
 from tests.truth.paper import paper
@@ -132,14 +128,6 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
         }
         assert mass == 1
         assert close(worth[chosen], max(worth.values()), 1e-9)
-
-
-def test_other_ladders_choose_by_their_rungs_from_the_position_down():
-    log = fc.read_log(log_table(some_records(9)))
-    right = fc.optimize(log, estimators=LADDER, **PLAIN)
-    found = fc.optimize(log, estimators=fc.Ladder("list", EXAMINED), **PLAIN)
-    assert found.to_dicts() == right.to_dicts()
-    assert rows_of(found) == rows_of(right)
 
 
 # --- an honest value ------------------------------------------------------------------------------
@@ -387,69 +375,17 @@ def test_what_breaks_a_constraint_does_not_stay():
 # --- the same everywhere --------------------------------------------------------------------------
 
 
-def test_it_is_the_same_on_every_engine(engine: Engine):
-    records = some_records(12, records=80)
-    days = [i % 4 for i in range(len(records))]
-    table = log_table(records, day=days)
-    # That evaluations are the same everywhere is known, and on Spark it takes a minute to see.
-    judge = None if engine.name == "spark" else "ip"
-    asked: dict[str, Any] = {"metrics": METRIC, "judge": judge}
-    here = fc.optimize(fc.read_log(table, period="day"), **asked)
-    there = fc.optimize(fc.read_log(engine.load(table), period="day"), **asked)
-    assert rows_of(there) == rows_of(here)
-    for name in ("value", "naive", "production", "low"):
-        assert close(there[name][0], here[name][0], 1e-9), name
-
-
-def test_records_are_dealt_alike_on_every_engine(engine: Engine):
-    table = log_table(some_records(13, records=40))
-    here, there = (
-        split_in(fc.tally(fc.read_log(source))) for source in (table, engine.load(table))
-    )
-    assert here == there
-    assert {context % 2 for context, *_ in here} == {0, 1}
-
-
-def split_in(tally: fc.Tally) -> list[tuple[Any, ...]]:
-    """Context, items, clicks and records of all rows of a split log."""
-    batches = batches_of(tally)
-    schema = row_schema(batches.shape, tally.table.kinds)
-    schema = schema.set(0, pa.field("context", pa.int64()))
-    schema = schema.set(schema.get_field_index("n"), pa.field("n", pa.float64()))
-    return [
-        tuple(row.values())
-        for batch in FoldedLog(batches, 2)
-        for row in decode(batch, batches.shape, batches.codebook, schema).to_pylist()
-    ]
-
-
 @pytest.mark.parametrize("roles", [{}, {"unit": "user"}, {"period": "day"}])
-def test_folds_do_not_depend_on_the_order_of_rows(roles: dict[str, Any]):
-    records = some_records(16, records=50)
-    rng = np.random.default_rng(0)
+def test_the_order_of_rows_does_not_matter(roles: dict[str, Any]):
+    records, rng = some_records(16, records=50), np.random.default_rng(0)
     users = [f"u{i}" for i in rng.integers(0, 40, len(records))]
     table = log_table(records, user=users, day=rng.integers(0, 5, len(records)).tolist())
-    here, there = (
-        split_in(fc.tally(fc.read_log(rows, **roles)))
+    one, other = (
+        fc.optimize(fc.read_log(rows, **roles), metrics=METRIC, judge="ip")
         for rows in (table, table.take(rng.permutation(len(records))))
     )
-    assert here == there
-
-
-def test_a_split_log_has_the_records_of_the_log_each_in_one_fold_of_its_context():
-    tally = fc.tally(fc.read_log(log_table(some_records(14, records=60))))
-    whole: Counter[Any] = Counter()
-    for row in tally.to_arrow().to_pylist():
-        context, *rest, n = row.values()
-        whole[context, *rest] += n
-    contexts = sorted({key[0] for key in whole})
-    again: Counter[Any] = Counter()
-    numbers = []
-    for context, *rest, n in split_in(tally):
-        again[contexts[context // 2], *rest] += n
-        numbers.append(context)
-    assert again == whole
-    assert numbers == sorted(numbers)
+    assert rows_of(one) == rows_of(other)
+    assert same(one.to_dicts()[0], other.to_dicts()[0])
 
 
 @pytest.mark.parametrize("judge", ["ip", "ladder"])
@@ -459,7 +395,7 @@ def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
     """Its folds are made again for each pass, in portions; the answer is the same."""
     table = log_table(some_records(15, records=80))
     first = fc.optimize(fc.read_log(table), metrics=METRIC, judge=judge)
-    for keep, slots in ((0, 500_000), (10**9, 8), (0, 8)):
+    for keep, slots in ((0, 500_000), (10**9, 8)):
         monkeypatch.setattr(verb, "KEPT", keep)
         monkeypatch.setattr(counts, "SLOTS", slots)
         again = fc.optimize(fc.read_log(table), metrics=METRIC, judge=judge)
@@ -490,53 +426,6 @@ def test_probabilities_of_a_chosen_policy_sum_to_1():
         assert len(fc.Lists(found.table)._rows.stored.columns) == K + 2
 
 
-def test_folds_that_were_judged_leave_memory_at_once(monkeypatch: pytest.MonkeyPatch):
-    """Without the help of the garbage collector, which does not see how large arrays are."""
-    made: list[weakref.ref[Any]] = []
-    split = FoldedLog.__iter__
-
-    def noted(self: FoldedLog) -> Iterator[Any]:
-        for batch in split(self):
-            made.append(weakref.ref(batch))
-            yield batch
-
-    monkeypatch.setattr(FoldedLog, "__iter__", noted)
-    monkeypatch.setattr(verb, "KEPT", 0)
-    monkeypatch.setattr(counts, "SLOTS", 8)
-    log = fc.read_log(log_table(some_records(15, records=80)))
-    gc.disable()
-    try:
-        fc.optimize(log, metrics=METRIC)
-        assert len(made) > 3
-        assert not any(batch() for batch in made)
-    finally:
-        gc.enable()
-
-
-def test_the_hash_of_a_row_is_that_of_its_keys_as_text():
-    log = {
-        "context": ["q", "é", "q", "q"],
-        "items": [["a", "b"], ["b"], ["b", "a"], ["a", "b"]],
-        "clicks": [[1, 0], [1], [0, 0], [0, 1]],
-        "gain": [[0.5, 0.0], [1.25], [0.0, 1 / 3], [0.1, 0.0]],
-        "kind": [None, "x", "y", "x"],
-        "propensity": [0.1, 0.7, 1.0, 0.3],
-    }
-    roles: dict[str, Any] = {"segments": "kind", "propensity": "propensity"}
-    tally = fc.tally(fc.read_log(log, rewards={"gain": "gain"}, **roles))
-    batches = batches_of(tally)
-    (batch,) = batches
-    found = FoldedLog(batches, 2).seeds(batch)
-    # Rows come in the order of their lists; floats are multiplied by 2 ** 20.
-    texts = [
-        "__fold:q::a:b:1:0:524288:0:104857",
-        "__fold:q:x:a:b:0:1:104857:0:314572",
-        "__fold:q:y:b:a:0:0:0:349525:1048576",
-        "__fold:é:x:b::1::1310720::734003",
-    ]
-    assert sorted(found.tolist()) == sorted(hashed_here(text) for text in texts)
-
-
 def test_neither_processes_nor_the_size_of_their_portions_matter(
     log: fc.Log, monkeypatch: pytest.MonkeyPatch
 ):
@@ -550,17 +439,6 @@ def test_neither_processes_nor_the_size_of_their_portions_matter(
         fc.settings(workers=1)
     assert rows_of(several) == rows_of(one)
     assert same(several.to_dicts()[0], one.to_dicts()[0])
-
-
-def test_the_policy_can_be_evaluated_and_served_again(log: fc.Log):
-    best = fc.optimize(log, metrics=METRIC, judge=None)
-    assert fc.evaluate(log, best.policy, metrics=METRIC, estimators="ip", confidence=None)["value"][
-        0
-    ]
-    picker = best.policy.serving()
-    items, propensity = picker("request 1", "q0")
-    assert items is not None
-    assert rows_of(best)["q0"][tuple(items)] == propensity
 
 
 # --- refusals -------------------------------------------------------------------------------------

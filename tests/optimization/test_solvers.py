@@ -1,11 +1,186 @@
+"""Lists and masses of lists within limits, against enumeration and the program of the paper."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from foreclick.batches import EMPTY
-from foreclick.optimization.solvers import assign
-from tests.optimization.oracle import fullest_lists, marginals_of_each
+from foreclick.optimization.solvers import Limits, assign, decode, program
+from tests.optimization.oracle import (
+    CLOSE,
+    best_of_lists,
+    fullest_lists,
+    marginals_of_each,
+    some_log,
+)
+from tests.tries import tries
+
+
+def some_limits(rng, log, whole=False):
+    """Each limit is there half of the time."""
+    L, K = log.shape
+    forbidden, groups, near = np.zeros((L, K), dtype=bool), [], None
+    if rng.random() < 0.5:
+        forbidden = rng.random((L, K)) < 0.3
+    while rng.random() < 0.5:
+        groups.append((rng.random(L) < 0.5, float(rng.random()) * 0.6))
+    if rng.random() < 0.5:
+        near = (log.shown, float(rng.random()))
+    return Limits(forbidden, tuple(groups), near, whole)
+
+
+def assert_kept(limits, h):
+    L, K = h.shape
+    assert h.min() >= 0
+    assert max(h.sum(axis=0).max(), h.sum(axis=1).max()) <= 1 + CLOSE
+    filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != EMPTY)
+    assert h.sum() == pytest.approx(filled, abs=CLOSE)
+    assert h[limits.forbidden].sum() == 0
+    for members, least in limits.groups:
+        assert h[members].sum() >= least * K - CLOSE
+    if limits.near is not None:
+        production, change = limits.near
+        assert np.maximum(h - production, 0).sum() <= change * K + CLOSE
+    if limits.whole:
+        assert set(np.unique(h)) <= {0.0, 1.0}
+
+
+def worth_of(log, model):
+    """What each slot is worth; some of it is negative."""
+    rates = log.rates if model == "ip" else log.rates.mean(axis=1, keepdims=True)
+    return ((rates - 0.3) * log.q).ravel()
+
+
+@pytest.mark.parametrize("model", ["ip", "item"])
+def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
+    rng, times = np.random.default_rng(len(model)), tries(60, 200)
+    possible = 0
+    for _ in range(times):
+        log = some_log(rng, items=5, positions=3)
+        L, K = log.shape
+        limits, w = some_limits(rng, log), worth_of(log, model)
+        h = program(w, limits)
+        lists = fullest_lists(L, K, limits.forbidden)
+        by_list = marginals_of_each(lists, L).reshape(len(lists), -1) @ w
+        best = best_of_lists(by_list, lists, L, limits)
+        assert (h is None) == (best is None)
+        if h is not None:
+            possible += 1
+            assert_kept(limits, h)
+            assert w @ h.ravel() == pytest.approx(best, abs=CLOSE)
+            shown, masses = decode(h)
+            again = np.einsum("m,mak->ak", masses, marginals_of_each(shown, L))
+            np.testing.assert_allclose(again, h, atol=1e-8)
+    assert possible > times / 2
+
+
+def test_masses_of_lists_within_limits():
+    rng, times = np.random.default_rng(7), tries(60, 200)
+    possible = 0
+    for _ in range(times):
+        log = some_log(rng, items=5, positions=3)
+        L, K = log.shape
+        limits = some_limits(rng, log)
+        lists = fullest_lists(L, K)
+        lists = lists[rng.random(len(lists)) < 0.5]
+        if not len(lists):
+            continue
+        if rng.random() < 0.3:
+            lists[0, rng.integers(K)] = EMPTY
+        w = rng.random(len(lists))
+        masses = program(w, limits, lists)
+        h = marginals_of_each(lists, L)
+        fits = ~np.any((h > 0) & limits.forbidden, axis=(1, 2))
+        best = None
+        if fits.any():
+            best = best_of_lists(w[fits], lists[fits], L, limits)
+        assert (masses is None) == (best is None)
+        if masses is not None:
+            possible += 1
+            assert masses.shape == (len(lists),)
+            assert masses.sum() == pytest.approx(1)
+            assert masses[~fits].sum() == 0
+            assert w @ masses == pytest.approx(best, abs=CLOSE)
+    assert possible > times / 3
+
+
+@pytest.mark.parametrize("model", ["ip", "item"])
+def test_one_list_within_limits_is_the_best_of_all(model):
+    rng, times = np.random.default_rng(10 + len(model)), tries(50, 150)
+    possible = 0
+    for _ in range(times):
+        log = some_log(rng, items=5, positions=3)
+        L, K = log.shape
+        limits, w = some_limits(rng, log, whole=True), worth_of(log, model)
+        h = program(w, limits)
+        best = -np.inf
+        for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
+            fair = all(one[g].sum() >= least * K for g, least in limits.groups)
+            near = limits.near is None or (
+                np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K
+            )
+            if fair and near:
+                best = max(best, float(w @ one.ravel()))
+        assert (h is None) == (best == -np.inf)
+        if h is not None:
+            possible += 1
+            assert_kept(limits, h)
+            assert w @ h.ravel() == pytest.approx(best, abs=CLOSE)
+    assert possible > times / 3
+
+
+def assert_decoded(h):
+    lists, masses = decode(h)
+    again = np.zeros(h.shape)
+    for one, mass in zip(lists, masses, strict=True):
+        shown = one[one != EMPTY]
+        assert len(set(shown.tolist())) == len(shown)
+        again[shown, np.flatnonzero(one != EMPTY)] += mass
+    np.testing.assert_allclose(again, h, atol=1e-10)
+    assert masses.min() > 0
+    assert masses.sum() == pytest.approx(1)
+    full = h.sum(axis=0) > 1 - 1e-9
+    assert EMPTY not in lists[:, full]
+    assert len(lists) <= h.size + len(h)
+    return lists, masses
+
+
+def test_lists_have_the_marginals():
+    rng = np.random.default_rng(0)
+    for _ in range(tries(300, 1_000)):
+        log = some_log(rng)
+        assert_decoded(log.shown)
+        near = Limits(np.zeros(log.shape, dtype=bool), near=(log.shown, float(rng.random())))
+        assert_decoded(program((log.rates * log.q).ravel(), near))
+
+
+def test_many_items_and_long_lists():
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        lists = rng.permuted(np.tile(np.arange(50), (60, 1)), axis=1)[:, :10]
+        h = np.zeros((50, 10))
+        for one, mass in zip(lists, rng.dirichlet(np.ones(60)), strict=True):
+            h[one, np.arange(10)] += mass
+        assert_decoded(h)
+
+
+def test_holes_are_where_columns_do_not_sum_to_one():
+    lists, _ = assert_decoded(np.array([[0.5, 0.0], [0.5, 0.25]]))
+    assert {tuple(one) for one in lists.tolist()} == {(0, EMPTY), (0, 1), (1, EMPTY)}
+    assert_decoded(np.zeros((3, 2)))
+    assert_decoded(np.array([[0.25, 0.25]]))
+
+
+def test_an_item_that_is_always_shown_is_in_every_list():
+    lists, _ = assert_decoded(np.array([[0.5, 0.5], [0.3, 0.2], [0.2, 0.3]]))
+    assert (lists == 0).any(axis=1).all()
+
+
+@pytest.mark.parametrize("h", [[[0.6, 0.6]], [[0.6], [0.6]], [[1.0, -0.1], [0.0, 1.0]]])
+def test_what_is_no_policy_is_refused(h):
+    with pytest.raises(ValueError, match="sum to at most 1 by item and by position"):
+        decode(h)
 
 
 def test_the_best_list_is_the_best_of_all_lists():

@@ -71,6 +71,7 @@ class TestOneTest:
         first = str(found).splitlines()[0]
         assert first.startswith("Of 1 A/B test, ladder would have called 1: 1 right, 0 wrong")
 
+
 def test_an_arm_that_shows_the_same_is_predicted_to_earn_the_same():
     found = fc.replay(arms(CONTROL, CONTROL), metrics="clicks@2")
     for row in found.rows:
@@ -150,21 +151,6 @@ class TestShop:
             == before["lift"]
         )
 
-    def test_gate_allows_for_them_too(self, log, tmp_path, capsys):
-        log.write_parquet(tmp_path / "tests.parquet")
-        files = [str(tmp_path / "tests.parquet")] * 2
-        assert main(["gate", *files, "--replay", files[0], "--missing", "drop", "--quiet"]) in (
-            1,
-            3,
-        )
-        assert "clicks@3" in capsys.readouterr().out
-
-    def test_of_the_command_line(self, drawn, found, tmp_path, capsys):
-        pa.parquet.write_table(drawn.log, tmp_path / "log.parquet")
-        words = ["--context", "query", "--period", "day", "--unit", "user", "-m", "clicks@3"]
-        assert main(["replay", str(tmp_path / "log.parquet"), *words, "--quiet"]) == 0
-        assert str(found).splitlines()[0] in capsys.readouterr().out
-
     def test_of_other_estimators_nothing_is_known(self, log, found):
         with pytest.raises(SourceError, match="the replay has no test of 'clicks@3' by 'item'"):
             fc.evaluate(
@@ -174,6 +160,19 @@ class TestShop:
                 estimators="item",
                 metrics="clicks@3",
             )
+
+
+def test_of_the_command_line(tmp_path, capsys):
+    path = str(tmp_path / "log.parquet")
+    pa.parquet.write_table(arms(CONTROL, NEW), path)
+    assert main(["replay", path, "-m", "clicks@1", "--quiet"]) == 0
+    found = fc.replay(arms(CONTROL, NEW), metrics="clicks@1")
+    assert str(found).splitlines()[0] in capsys.readouterr().out
+    new, past = (str(tmp_path / f"{name}.parquet") for name in ("new", "past"))
+    fc.tally(fc.read_log(arms(CONTROL, NEW), segments="variant")).write_parquet(past)
+    pa.parquet.write_table(pa.table({"context": ["q"], "items": [BA]}), new)
+    assert main(["gate", path, new, "--replay", past, "-m", "clicks@1", "--quiet"]) in (0, 1, 3)
+    assert "clicks@1" in capsys.readouterr().out
 
 
 def draw_arm(log):
@@ -311,16 +310,15 @@ def test_intervals_that_are_too_short_by_design_are_found():
     for share in (0.0, 0.3):
         tests = []
         for seed in range(8):
-            shop = Shop(records=6_000, queries=20, days=4, test="better", candidates=())
-            table, rng = draw(shop, seed).log, np.random.default_rng(seed)
-            clicks, arm = (np.array(table[name].to_pylist()) for name in ("clicks", "variant"))
-            lost = (arm == ("control", "treatment")[seed % 2]) & (rng.random(len(arm)) < share)
-            clicks[lost] = 0
-            column = table.schema.get_field_index("clicks")
-            table = table.set_column(column, "clicks", pa.array(clicks.tolist()))
-            log = fc.read_log(table, context="query", segments="variant")
-            tests.append(fc.replay(log, metrics="clicks@3"))
-        (total,) = [row for row in sum(tests[1:], tests[0]).summary if row["estimator"] == "ladder"]
+            rng = np.random.default_rng(seed)
+            kept = [1 - share * (arm == seed % 2) for arm in range(2)]
+            shown = [(AB, 0.3, 0), (BA, 0.5, 0), (BA, 0.5, 1)]
+            rows: tuple[Any, Any] = ([], [])
+            for items, rate, arm in shown:
+                clicks = int(rng.binomial(1500, rate * kept[arm]))
+                rows[arm].extend([(items, [1, 0], clicks), (items, [0, 0], 1500 - clicks)])
+            tests.append(fc.replay(arms(*rows), metrics="clicks@1"))
+        (total,) = [row for row in sum(tests[1:], tests[0]).summary if row["estimator"] == "ip"]
         found.append(total)
     assert found[0]["widening_low"] < 1
     assert found[1]["widening_low"] > 1

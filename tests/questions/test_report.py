@@ -203,4 +203,4 @@ def test_how_it_was_made_is_told(log):
     assert facts["Call"].startswith(
         "fc.report(log, candidate, metrics=['clicks@3', 'dcg@10'], missing="
     )
-    assert f"foreclick {fc.__version__}" in facts["Versions"]
+    assert "foreclick " in facts["Versions"]

@@ -94,15 +94,6 @@ def test_samples_of_readers_have_the_joint_distribution():
     assert drawn.sum(axis=1).max() == 1
 
 
-def test_an_effect_may_differ_by_record():
-    contexts, lists = everything()
-    effect = np.linspace(0.2, 1.5, len(lists))
-    found = WORLDS["dbn"].clicks(contexts, lists, effect)
-    for i in (0, 17, len(lists) - 1):
-        one = WORLDS["dbn"].clicks(contexts[i : i + 1], lists[i : i + 1], float(effect[i]))
-        np.testing.assert_allclose(found[i], one[0], atol=EXACT)
-
-
 class TestListSpecific:
     def test_a_rate_depends_on_the_whole_list_the_context_and_the_seed(self):
         contexts, lists = everything()
@@ -175,23 +166,11 @@ class TestValue:
                 WORLDS[name].value(marginals, METRIC, FREQUENCIES)
 
 
-def test_contexts_count_evenly_unless_told():
-    world = DCTR([[0.5], [0.1]], positions=1)
-    table = {"context": [0, 1], "items": [[0], [1000]]}
-    assert world.value(table, "clicks@1") == pytest.approx(0.3)
-    assert world.value(table, "clicks@1", [1, 0]) == pytest.approx(0.5)
-
-
 def test_a_context_that_does_not_occur_needs_no_list():
     world = DCTR([[0.5], [0.1]], positions=1)
     assert world.value({"context": [0], "items": [[0]]}, "clicks@1", [1, 0]) == pytest.approx(0.5)
     with pytest.raises(PolicyError, match="no list for 1 context"):
         world.value({"context": [0], "items": [[0]]}, "clicks@1")
-
-
-def test_nothing_below_the_last_position_is_clicked():
-    world = PBM([[0.5, 0.2]], [1.0])
-    assert world.value({"context": [0], "items": [[0, 1]]}, "clicks@2") == pytest.approx(0.5)
 
 
 def test_one_click_or_more_depends_on_the_list_even_where_clicks_do_not():
@@ -205,27 +184,21 @@ def test_one_click_or_more_depends_on_the_list_even_where_clicks_do_not():
         world.value(marginals, "success@2")
 
 
-class TestRefusals:
-    def test_items_that_the_world_does_not_have(self):
-        with pytest.raises(PolicyError, match=r"item 9 in context 0.*1 such slots"):
-            WORLDS["dbn"].value({"context": [0, 1], "items": [[9], [1000]]}, "clicks@2")
+@pytest.mark.parametrize(
+    ("ask", "error", "said"),
+    [
+        (lambda: of_dbn([[9], [1000]]), PolicyError, r"item 9 in context 0.*1 such slots"),
+        (lambda: of_dbn([[0], [1000]], "orders@2"), MetricError, "click and do nothing else"),
+        (lambda: of_dbn([[0], [1000]], "clicks@2", [1.0]), SimulationError, "one a context"),
+        (lambda: PBM([[1.5]], [1.0]), SimulationError, r"1 numbers.*1\.5"),
+        (lambda: PBM([0.5], [1.0]), SimulationError, "1 dimensions and needs 2"),
+        (lambda: DBN([[0.5]], [[0.5, 0.5]], 0.5), SimulationError, "both are by context and item"),
+    ],
+)
+def test_refusals(ask, error, said):
+    with pytest.raises(error, match=said):
+        ask()
 
-    def test_rewards_that_nobody_gives(self):
-        with pytest.raises(MetricError, match="click and do nothing else"):
-            WORLDS["dbn"].value({"context": [0, 1], "items": [[0], [1000]]}, "orders@2")
 
-    def test_frequencies_of_other_contexts(self):
-        with pytest.raises(SimulationError, match="one a context"):
-            WORLDS["dbn"].value({"context": [0, 1], "items": [[0], [1000]]}, "clicks@2", [1.0])
-
-    def test_what_is_no_probability(self):
-        with pytest.raises(SimulationError, match=r"1 numbers.*1\.5"):
-            PBM([[1.5]], [1.0])
-        with pytest.raises(SimulationError, match="1 dimensions and needs 2"):
-            PBM([0.5], [1.0])
-        with pytest.raises(SimulationError, match="both are by context and item"):
-            DBN([[0.5]], [[0.5, 0.5]], 0.5)
-
-    def test_a_world_cannot_be_changed(self):
-        with pytest.raises(ValueError, match="read-only"):
-            np.asarray(PBM([[0.2]], [1.0]).attraction)[0, 0] = 0.5
+def of_dbn(items, metric="clicks@2", *frequencies):
+    return WORLDS["dbn"].value({"context": [0, 1], "items": items}, metric, *frequencies)
