@@ -70,7 +70,8 @@ def judge_backtest(case: Case) -> int:
     if any(row.day is None for row in case.rows):
         return 0
     forward, by_records = rng.random() < 0.3, rng.random() < 0.5
-    days, how = [row.day for row in case.rows], {}
+    days = [row.day for row in case.rows]
+    how: dict[str, Any] = {}
     fold: Callable[[Any], Any] = lambda day: day  # noqa: E731
     if isinstance(days[0], int) and rng.random() < 0.4:
         first = min(days)
@@ -80,7 +81,9 @@ def judge_backtest(case: Case) -> int:
         how = {"block": fold}
     log = {first: _dated(case, first=first) for first in (False, True)}
     hazards = any(m.first for m in case.measures) and set(case.models) & set(firsts.SLOTS)
-    refusals = {ModelError} if hazards and any(map(math.isfinite, case.clips)) else set()
+    refusals: set[type[Exception]] = (
+        {ModelError} if hazards and any(map(math.isfinite, case.clips)) else set()
+    )
     if not _pairs(log[False], fold):
         refusals.add(BacktestError)
     found = answered(

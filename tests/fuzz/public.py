@@ -46,9 +46,10 @@ def judge_public(case: Case) -> int:
     )
     if found is None:
         return 1
-    answers = [(row, row["land"] if case.by else ...) for row in found]
-    answers += [(row, ...) for row in found.whole]
-    rows = {(r["estimator"], r["metric"], r["clip"], land): r for r, land in answers}
+    rows: dict[Any, Any] = {}
+    for number, row in enumerate([*found, *found.whole]):
+        land = row["land"] if case.by and number < len(found) else ...
+        rows[row["estimator"], row["metric"], row["clip"], land] = row
     asked = list(itertools.product(case.models, case.measures, case.clips, strata_of(case)))
     for model, measure, clip, land in asked:
         where = f"{model}, {measure.spelling}, M={clip}, {land!r}"

@@ -207,8 +207,9 @@ def _evaluated(about: About) -> Iterator[Question]:
     against = {"estimators": WEIGHTED[:5], "baseline": "@observed", **CLICKS}
     yield about.evaluate("observed baseline", "first-day", **against)
     yield about.evaluate("logging", "last-day", logging="@logging", **BOTH)
-    anytime = {"confidence": fc.Confidence(anytime=True), "estimators": ["ladder", "ip", "item"]}
-    yield about.evaluate("anytime", **anytime, **CLICKS)
+    anytime = fc.Confidence(anytime=True)
+    three = ["ladder", "ip", "item"]
+    yield about.evaluate("anytime", confidence=anytime, estimators=three, **CLICKS)
     yield about.evaluate("by class", by="class", **CLICKS)
     yield about.evaluate("guarded", guardrails={"clicks@1": 0.05, "success@3": 0.02}, **CLICKS)
     yield about.evaluate("worth having", "observed", min_effect=0.1, **CLICKS)

@@ -59,8 +59,9 @@ class Log:
         steps = STEP * np.eye(n)
         return np.array([n * (function(1 + d) - function(1 - d)) / (2 * STEP) for d in steps])
 
-    def covariance(self, value, production, clusters):
-        both = np.stack([self.moved(value), self.moved(production)], axis=1)
+    def covariance(self, functions, clusters):
+        """Of a value and production."""
+        both = np.stack([self.moved(function) for function in functions], axis=1)
         return spread.added_up(
             both, [1.0] * len(both), None if clusters == "record" else self.days.tolist()
         )
@@ -108,7 +109,7 @@ def test_a_ratio_moves_as_its_parts_do(clusters, seed):
         ones = np.ones(len(log.clicks))
         assert found.value == pytest.approx(ratios[0](ones), rel=1e-12)
         assert found.production == pytest.approx(ratios[1](ones), rel=1e-12)
-        right = log.covariance(*ratios, clusters)
+        right = log.covariance(ratios, clusters)
         where = found.estimator, found.metric.name, found.clip
         assert found.covariance - found.hidden == pytest.approx(right, rel=1e-6, abs=1e-8), where
         compared += 1
@@ -122,7 +123,7 @@ def test_a_product_of_hazards_moves_as_its_records_do(clusters, seed):
     for found in log.ask(list(thetas), clusters):
         if found.value is not None:
             part = ("first", thetas[found.metric.name])
-            right = log.covariance(*values_of(log, part, found.estimator, math.inf), clusters)
+            right = log.covariance(values_of(log, part, found.estimator, math.inf), clusters)
             # The difference quotient is good to 1e-9 of a weight of up to 100.
             shown = found.covariance - found.hidden
             assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), found.estimator
