@@ -76,8 +76,8 @@ def table_of(rows: list[Row], shape: Shape, *, text: bool) -> pa.Table:
 
 
 def codebook_of(table: pa.Table, shape: Shape) -> Codebook:
-    periods = Codes.of(table["period"]) if shape.period else None
-    return Codebook(periods, {name: Codes.of(table[name]) for name in shape.segments})
+    periods = Codes.from_values(table["period"]) if shape.period else None
+    return Codebook(periods, {name: Codes.from_values(table[name]) for name in shape.segments})
 
 
 def make(name: str, *, text: bool, seed: int = 0) -> tuple[list[Row], Batch, Codebook, pa.Table]:

@@ -17,7 +17,7 @@ def test_a_log_that_does_not_stay_in_memory_is_not_read_to_tell_its_size(count, 
     counted = size_of(fc.tally(fc.read_log(records, count=count)))
     assert (counted.contexts, counted.rows, counted.largest, counted.pairs) == (3, 5, 3, 5)
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
-    monkeypatch.setattr(source._Rows, "__iter__", None)
+    monkeypatch.setattr(source.Batches, "__iter__", None)
     asked = size_of(fc.tally(fc.read_log(records, count=count)))
     assert asked._replace(pairs=5) == counted
     assert asked.pairs == 10

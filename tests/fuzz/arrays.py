@@ -20,7 +20,7 @@ from foreclick.engines import Table, default_engine
 from foreclick.logs import Shape
 from foreclick.logs.shape import DEEPEST_MASK
 from foreclick.policies import Policy
-from foreclick.policies.base import Rows
+from foreclick.policies.base import PolicyTable
 from foreclick.policies.lists import ListPolicy
 from foreclick.tallies.files import whole_contexts
 from tests.fuzz.draws import Case, Row
@@ -35,7 +35,7 @@ class _Sorted:
         self.table, self.shape, self.limit, self.chunk = table, shape, limit, chunk
         self.rows = table.num_rows
         names = [*(["period"] if shape.period else []), *shape.segments]
-        codes = {name: Codes.of(table[name]) for name in names}
+        codes = {name: Codes.from_values(table[name]) for name in names}
         self.codebook = Codebook(codes.pop("period", None), codes)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -182,6 +182,6 @@ def _made(kind: type[P], rows: Sequence[tuple[Any, ...]], names: Iterable[str]) 
     """A policy from its rows, as one that comes from another process is made."""
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     found = kind.__new__(kind)
-    found.__dict__["_arrow"] = Rows(pa.table(columns), kind.__name__)
+    found.__dict__["_arrow"] = PolicyTable(pa.table(columns), kind.__name__)
     found.__dict__["_source"] = _nothing(Shape(1))
     return found

@@ -1,4 +1,4 @@
-"""Array types, and the few array operations that every room above shares."""
+"""Array types, and the few array operations that every package above shares."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def narrowest(most: int) -> Any:  # noqa: ANN401 - a type of NumPy's
 
 def sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     """Shape (count,): the sum of the values of each group, added in their order."""
-    found = np.bincount(group.ravel(), values.ravel(), count)[:count]
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(np.bincount(group.ravel(), values.ravel(), count)[:count], np.float64)
 
 
 def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
@@ -65,10 +64,10 @@ def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
     if size <= _TABLE * len(key) + 1024:  # a table of all keys is faster than sorting them
         there = np.zeros(size, dtype=np.bool_)
         there[key] = True
-        found = np.flatnonzero(there)
+        distinct = np.flatnonzero(there)
         number = np.empty(size, dtype=np.int32)  # read only where it is written
-        number[found] = np.arange(len(found), dtype=np.int32)
-        return found, number[key].astype(np.int64)
+        number[distinct] = np.arange(len(distinct), dtype=np.int32)
+        return distinct, number[key].astype(np.int64)
     # Arrow numbers keys by hashing, which is several times faster than sorting them all.
     encoded = pa.array(key).dictionary_encode()
     values = encoded.dictionary.to_numpy()
@@ -84,10 +83,10 @@ def summed(key: Ints, values: Floats, size: int) -> tuple[Ints, Floats]:
         total = sums(key, values, size)
         there = np.flatnonzero(total != 0)  # of booleans it is found faster than of numbers
         return there, total[there]
-    found, number = numbered(key, size)
-    total = sums(number, values, len(found))
-    some = (found < size) & (total != 0)
-    return found[some], total[some]
+    distinct, number = numbered(key, size)
+    total = sums(number, values, len(distinct))
+    some = (distinct < size) & (total != 0)
+    return distinct[some], total[some]
 
 
 def parted(key: Ints, count: int) -> tuple[Ints, Ints]:
@@ -103,9 +102,9 @@ def value_of_each(group: Ints, values: NDArray[Any], count: int | None = None) -
     """
     if count is None:
         count = int(group.max(initial=-1)) + 1
-    found = np.zeros(count, dtype=values.dtype)
-    found[group] = values
-    return found
+    each = np.zeros(count, dtype=values.dtype)
+    each[group] = values
+    return each
 
 
 def expanded(start: Ints, size: Ints) -> Ints:
@@ -123,7 +122,7 @@ def plain_values(values: pa.Array) -> NDArray[Any]:
 
 def padded(values: Any, length: int) -> Floats:  # noqa: ANN401 - any sequence of numbers
     """Shape (length,): the values, cut or followed by zeros."""
-    found = np.zeros(length)
+    padded_values = np.zeros(length)
     some = np.asarray(values, dtype=np.float64)[:length]
-    found[: len(some)] = some
-    return found
+    padded_values[: len(some)] = some
+    return padded_values

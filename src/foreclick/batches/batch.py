@@ -157,11 +157,7 @@ class Batch:
     @cached_property
     def prefix(self) -> Ints:
         """Shape (L, K): the number of the list's beginning down to each position."""
-        new = np.ones((len(self.lists), self.depth), dtype=np.bool_)
-        if len(self.lists):
-            new[1:] = self.lists[1:] != self.lists[:-1]
-            new[1:] |= (self.list_context[1:] != self.list_context[:-1])[:, None]
-            np.logical_or.accumulate(new, axis=1, out=new)
+        new = new_prefixes(self.list_context, self.lists)
         return np.cumsum(new, axis=0, dtype=np.int32) - 1
 
     def by_slot(self, slot: Ints, values: Floats) -> Floats:
@@ -278,8 +274,8 @@ class Batch:
     def among(self, some: Bools) -> Batch:
         """Some of the rows, shape (R,); what is left without records is gone."""
         rows = np.flatnonzero(some)
-        found = self.take(rows, self.n[rows])
-        used, row_list = numbered(found.row_list, len(self.lists))
+        taken = self.take(rows, self.n[rows])
+        used, row_list = numbered(taken.row_list, len(self.lists))
         lists = self.lists[used]
         context, list_context = numbered(self.list_context[used], self.context_count)
         pair, number = numbered(lists[lists != EMPTY], self.pair_count)
@@ -287,7 +283,7 @@ class Batch:
         value, context_value = numbered(self.context_value[context], len(self.contexts))
         item, pair_item = numbered(self.pair_item[pair], len(self.items))
         return replace(
-            found,
+            taken,
             contexts=self.contexts.take(pa.array(value)),
             context_value=context_value,
             items=self.items.take(pa.array(item)),
@@ -337,19 +333,31 @@ class Batch:
             segments={name: code[row0:row1] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[row0:row1],
             stratum=self.stratum[first:last],
-            kept={key: own[first:last] for key, own in self._drawn().items()},
+            kept={key: draws[first:last] for key, draws in self._drawn().items()},
         )
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
-        found = self.take(rows, self.n[rows])
-        found.kept.update(self._drawn())
-        return found
+        some = self.take(rows, self.n[rows])
+        some.kept.update(self._drawn())
+        return some
 
     def _drawn(self) -> dict[object, Any]:
         """What says which contexts were drawn, of what is kept."""
-        return {k: own for k, own in self.kept.items() if isinstance(k, tuple) and k[0] == "draws"}
+        return {k: v for k, v in self.kept.items() if isinstance(k, tuple) and k[0] == "draws"}
+
+
+def new_prefixes(context: Ints, lists: Ints) -> Bools:
+    """Shape (L, K): whether a list begins otherwise than the one before it, down to a position.
+
+    Args:
+        context: Shape (L,), of each list.
+        lists: Shape (L, K), in lexicographic order.
+    """
+    new = np.ones(lists.shape, dtype=np.bool_)
+    new[1:] = (lists[1:] != lists[:-1]) | (context[1:] != context[:-1])[:, None]
+    return np.logical_or.accumulate(new, axis=1)
 
 
 def paired(list_context: Ints, items: Ints, count: int) -> tuple[Ints, Ints, Ints]:
@@ -364,7 +372,7 @@ def paired(list_context: Ints, items: Ints, count: int) -> tuple[Ints, Ints, Int
     filled = items != EMPTY
     key = (list_context.astype(np.int64)[:, None] * size + items)[filled]
     most = (int(list_context.max(initial=-1)) + 1) * size
-    found, number = numbered(key, most)
+    pairs, number = numbered(key, most)
     lists = np.full(items.shape, EMPTY, dtype=np.int32)
     lists[filled] = number
-    return (found // size).astype(np.int32), (found % size).astype(np.int32), lists
+    return (pairs // size).astype(np.int32), (pairs % size).astype(np.int32), lists

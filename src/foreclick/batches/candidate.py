@@ -21,8 +21,9 @@ from foreclick.batches.arrays import (
     plain_values,
     starts_of,
     sums,
+    value_of_each,
 )
-from foreclick.batches.batch import EMPTY, Batch
+from foreclick.batches.batch import EMPTY, Batch, new_prefixes
 from foreclick.policies import ListRows, LogView, Policy, SlotRows
 
 Rows = TypeVar("Rows", ListRows, SlotRows)
@@ -50,11 +51,7 @@ class CodedLists:
         That of the first list with this beginning, at every position: sorted by it, the beginnings
         of a context are in one order, whatever other contexts there are.
         """
-        new = np.ones(self.pairs.shape, dtype=np.bool_)
-        if len(self.pairs):
-            new[1:] = self.pairs[1:] != self.pairs[:-1]
-            new[1:] |= (self.context[1:] != self.context[:-1])[:, None]
-            np.logical_or.accumulate(new, axis=1, out=new)
+        new = new_prefixes(self.context, self.pairs)
         first = np.where(new, np.arange(len(new))[:, None], 0)
         return np.maximum.accumulate(first, axis=0)
 
@@ -87,40 +84,38 @@ class Coding:
     def __init__(self, batch: Batch, depth: int) -> None:
         self.batch, self.depth = batch, depth
         self.view = LogView(batch.contexts, batch.items, depth)
-        self._starts = starts_of(batch.context_value, len(batch.contexts))
         self._keys: Ints = np.zeros(0, dtype=np.int64)
         self._numbers: Ints = np.zeros(0, dtype=np.int64)
-
-    def spread(self, rows: Rows) -> Rows:
-        """Rows of context values as rows of contexts: of a split context, once for each part."""
-        if len(self.batch.contexts) == self.batch.context_count:
-            return rows
-        size = (self._starts[1:] - self._starts[:-1])[rows.context]
-        context = expanded(self._starts[:-1][rows.context], size)
-        row = np.repeat(np.arange(len(rows.context)), size)
-        others: list[Any] = [column[row] for column in rows[1:]]
-        return type(rows)(context, *others)
 
     def pairs(self, context: Ints, item: Ints) -> Ints:
         """The pair of each slot, `EMPTY` where there is no item."""
         batch = self.batch
-        found = np.full(len(item), EMPTY, dtype=np.int64)
+        pair = np.full(len(item), EMPTY, dtype=np.int64)
         logged = np.flatnonzero((item >= 0) & (item < len(batch.items)))
         key = context[logged].astype(np.int64) * max(len(batch.items), 1) + item[logged]
         at = np.searchsorted(batch.pair_key, key)
         hit = at < batch.pair_count
         hit[hit] = batch.pair_key[at[hit]] == key[hit]
-        found[logged[hit]] = at[hit]
-        new = np.flatnonzero((found == EMPTY) & (item >= 0))
-        if len(new):
-            found[new] = self._unseen(context[new].astype(np.int64) * _ITEMS + item[new])
-        return found
+        pair[logged[hit]] = at[hit]
+        unseen = np.flatnonzero((pair == EMPTY) & (item >= 0))
+        if len(unseen):
+            pair[unseen] = self._unseen(context[unseen].astype(np.int64) * _ITEMS + item[unseen])
+        return pair
 
     def _unseen(self, keys: Ints) -> Ints:
-        """The numbers of pairs that the log never showed."""
+        """The numbers of pairs that the log never showed.
+
+        Those of a context get numbers in the order of their items' values. The numbers of items
+        depend on what other contexts of the batch have shown; the order in which the values of
+        pairs are added up must not.
+        """
         more = np.setdiff1d(keys, self._keys)
         if len(more):
-            more = self._by_value(more)
+            items, at = np.unique(more % _ITEMS, return_inverse=True)
+            rank = np.empty(len(items), dtype=np.int64)
+            by_value = pc.sort_indices(self.view.values.take(pa.array(items)))
+            rank[np.asarray(by_value)] = np.arange(len(items))
+            more = more[np.lexsort((rank[at], more // _ITEMS))]
             numbers = self.batch.pair_count + len(self._keys) + np.arange(len(more))
             both = np.concatenate([self._keys, more])
             order = np.argsort(both)
@@ -128,28 +123,12 @@ class Coding:
             self._numbers = np.concatenate([self._numbers, numbers])[order]
         return self._numbers[np.searchsorted(self._keys, keys)]
 
-    def _by_value(self, keys: Ints) -> Ints:
-        """Keys of pairs, those of a context in the order of their items' values.
-
-        The numbers of items depend on what other contexts of the batch have shown; the order in
-        which the values of pairs are added up must not.
-        """
-        items, at = np.unique(keys % _ITEMS, return_inverse=True)
-        rank = np.empty(len(items), dtype=np.int64)
-        by_value = pc.sort_indices(self.view.values.take(pa.array(items)))
-        rank[np.asarray(by_value)] = np.arange(len(items))
-        return keys[np.lexsort((rank[at], keys // _ITEMS))]
-
     def items_of(self, pair: Ints) -> Ints:
         """The item of each pair, by the numbers of the view."""
-        found = np.empty(len(pair), dtype=np.int64)
-        logged = pair < self.batch.pair_count
-        found[logged] = self.batch.pair_item[pair[logged]]
-        if not logged.all():
-            by_number = np.empty(len(self._keys), dtype=np.int64)
-            by_number[self._numbers - self.batch.pair_count] = self._keys % _ITEMS
-            found[~logged] = by_number[pair[~logged] - self.batch.pair_count]
-        return found
+        items = np.empty(self.batch.pair_count + len(self._keys), dtype=np.int64)
+        items[: self.batch.pair_count] = self.batch.pair_item
+        items[self._numbers] = self._keys % _ITEMS
+        return items[pair]
 
     def values(self, item: Ints) -> NDArray[Any]:
         """The values of items: an array of integers, or of text."""
@@ -176,8 +155,8 @@ class Candidate:
     @cached_property
     def known(self) -> Bools:
         """Shape (X,): the contexts that the policy has an answer for, of those it is asked for."""
-        found = self._known[self.batch.context_value]
-        return found if self.within is None else found & self.within
+        known = self._known[self.batch.context_value]
+        return known if self.within is None else known & self.within
 
     @property
     def shared(self) -> int:
@@ -195,7 +174,7 @@ class Candidate:
     @cached_property
     def lists(self) -> CodedLists:
         """The lists that the policy shows."""
-        rows = self._asked(self.coding.spread(self.policy.list_rows(self.coding.view)))
+        rows = self._rows(self.policy.list_rows(self.coding.view))
         pairs = self.coding.pairs(np.repeat(rows.context, self.depth), rows.items.ravel())
         return _once(rows.context, pairs.reshape(rows.items.shape), rows.mass[None])[0]
 
@@ -212,33 +191,40 @@ class Candidate:
     @cached_property
     def slots(self) -> CodedSlots:
         """The pairs that the policy shows."""
+        position: Ints
         if self.policy.complete:
-            row, at = np.nonzero(self.lists.pairs != EMPTY)
-            mass = self.lists.mass[row]
-            context: Ints = self.lists.context[row]
-            position: Ints = at
-            pair = self.lists.pairs[row, at]
+            row, position = np.nonzero(self.lists.pairs != EMPTY)
+            mass, context = self.lists.mass[row], self.lists.context[row]
+            pair = self.lists.pairs[row, position]
         else:
-            rows = self._asked(self.coding.spread(self.policy.slot_rows(self.coding.view)))
+            rows = self._rows(self.policy.slot_rows(self.coding.view))
             context, position, mass = rows.context, rows.position, rows.mass
             pair = self.coding.pairs(context, rows.item)
-        found, number = numbered(pair, int(pair.max(initial=-1)) + 1)
-        of = np.zeros(len(found), dtype=np.int64)
-        of[number] = context
-        shape = len(found), self.depth
-        at = number * self.depth + position
-        return CodedSlots(found, of, sums(at, mass, shape[0] * shape[1]).reshape(shape))
+        pairs, number = numbered(pair, int(pair.max(initial=-1)) + 1)
+        size = len(pairs) * self.depth
+        masses = sums(number * self.depth + position, mass, size).reshape(-1, self.depth)
+        return CodedSlots(pairs, value_of_each(number, context.astype(np.int64)), masses)
 
-    def _asked(self, rows: Rows) -> Rows:
-        """The rows of the contexts that are asked for."""
-        if self.within is None:
-            return rows
-        some = np.flatnonzero(self.within[rows.context])
-        kept: list[Any] = [column[some] for column in rows]
-        return type(rows)(*kept)
+    def _rows(self, rows: Rows) -> Rows:
+        """Rows of context values as rows of contexts, without contexts that are not asked for.
+
+        Of a split context, a row stands once for each part.
+        """
+        batch = self.batch
+        if len(batch.contexts) != batch.context_count:
+            starts = starts_of(batch.context_value, len(batch.contexts))
+            size = np.diff(starts)[rows.context]
+            row = np.repeat(np.arange(len(rows.context)), size)
+            columns: list[Any] = [column[row] for column in rows[1:]]
+            rows = type(rows)(expanded(starts[:-1][rows.context], size), *columns)
+        if self.within is not None:
+            some = np.flatnonzero(self.within[rows.context])
+            columns = [column[some] for column in rows]
+            rows = type(rows)(*columns)
+        return rows
 
 
-class Several(Candidate):
+class CandidateSet(Candidate):
     """Several policies in the numbers of a batch: whatever any of them shows.
 
     Args:
@@ -253,11 +239,12 @@ class Several(Candidate):
     @cached_property
     def _lists(self) -> tuple[CodedLists, Floats]:
         each = [member.lists for member in self.members]
-        context, pairs = (
-            np.concatenate([getattr(lists, name) for lists in each])
-            for name in ("context", "pairs")
-        )
-        return _once(context, pairs, _apart([lists.mass for lists in each]))
+        context = np.concatenate([lists.context for lists in each])
+        pairs = np.concatenate([lists.pairs for lists in each])
+        # (C, Σ M): the masses of a policy stand in its row, at its lists.
+        policy = np.repeat(np.arange(len(each)), [len(lists.mass) for lists in each])
+        mass = np.concatenate([lists.mass for lists in each])
+        return _once(context, pairs, np.where(policy == np.arange(len(each))[:, None], mass, 0.0))
 
     @cached_property
     def lists(self) -> CodedLists:
@@ -273,11 +260,9 @@ class Several(Candidate):
     def slots(self) -> CodedSlots:
         """The pairs that any of them shows."""
         each = [member.slots for member in self.members]
-        pair, context = (
-            np.concatenate([getattr(slots, name) for slots in each]) for name in ("pair", "context")
-        )
-        found, first = np.unique(pair, return_index=True)
-        return CodedSlots(found, context[first], self._slot_mass(found).sum(axis=0))
+        pair, first = np.unique(np.concatenate([s.pair for s in each]), return_index=True)
+        context = np.concatenate([s.context for s in each])[first]
+        return CodedSlots(pair, context, self._slot_mass(pair).sum(axis=0))
 
     @property
     def slot_mass(self) -> Floats:
@@ -285,20 +270,10 @@ class Several(Candidate):
         return self._slot_mass(self.slots.pair)
 
     def _slot_mass(self, pair: Ints) -> Floats:
-        found = np.zeros((len(self.members), len(pair), self.depth))
-        for mass, member in zip(found, self.members, strict=True):
+        masses = np.zeros((len(self.members), len(pair), self.depth))
+        for mass, member in zip(masses, self.members, strict=True):
             mass[np.searchsorted(pair, member.slots.pair)] = member.slots.mass
-        return found
-
-
-def _apart(masses: Sequence[Floats]) -> Floats:
-    """Shape (C, Σ M): the masses of C policies one after the other, each in a row of its own."""
-    found = np.zeros((len(masses), sum(map(len, masses))))
-    start = 0
-    for row, mass in zip(found, masses, strict=True):
-        row[start : start + len(mass)] = mass
-        start += len(mass)
-    return found
+        return masses
 
 
 def _once(context: Ints, pairs: Ints, mass: Floats) -> tuple[CodedLists, Floats]:
@@ -325,8 +300,8 @@ def matched_prefixes(batch: Batch, lists: CodedLists, depth: int) -> Ints:
     """
     first = begin_alike(batch.context_lists, batch.lists, lists.context, lists.pairs[:, :depth])
     level = np.minimum(np.arange(depth), batch.depth - 1)
-    found = batch.prefix[np.maximum(first, 0), level] if len(batch.lists) else first
-    return np.where(first >= 0, found, -1)
+    prefix = batch.prefix[np.maximum(first, 0), level] if len(batch.lists) else first
+    return np.where(first >= 0, prefix, -1)
 
 
 def begin_alike(starts: Ints, lists: Ints, context: Ints, wanted: Ints) -> Ints:
@@ -340,7 +315,7 @@ def begin_alike(starts: Ints, lists: Ints, context: Ints, wanted: Ints) -> Ints:
     """
     low: Ints = starts[context]
     high: Ints = starts[context + 1]
-    found = np.full(wanted.shape, -1, dtype=np.int64)
+    first = np.full(wanted.shape, -1, dtype=np.int64)
     for k in range(wanted.shape[1]):
         pair = wanted[:, k]
         if k < lists.shape[1]:
@@ -352,8 +327,8 @@ def begin_alike(starts: Ints, lists: Ints, context: Ints, wanted: Ints) -> Ints:
         else:
             high = np.where(pair == EMPTY, high, low)
         there = low < high
-        found[there, k] = low[there]
-    return found
+        first[there, k] = low[there]
+    return first
 
 
 def _bisect(column: Ints, low: Ints, high: Ints, value: Ints, *, right: bool) -> Ints:

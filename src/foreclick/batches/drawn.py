@@ -41,7 +41,7 @@ def context_draws(batches: Batches, reward: str) -> list[Floats]:
     if key not in batches.kept:
         each = [_signatures(batch, reward) for batch in batches] if batches.small else []
         if batches.small:  # which is known for sure when all were read
-            counts = [len(own) for own in each]
+            counts = [len(signatures) for signatures in each]
             order = np.argsort(np.concatenate(each), kind="stable")
             draws = np.empty(len(order))
             draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
@@ -54,8 +54,8 @@ def context_draws(batches: Batches, reward: str) -> list[Floats]:
 def text_draws(batch: Batch) -> Floats:
     """Shape (X,): a number from 0 to 1 for each context, the hash of its text."""
     text = batch.contexts.cast(pa.string()).fill_null("").to_pylist()
-    found = np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
-    return np.asarray(found / HASHES)[batch.context_value]
+    hashes = np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
+    return np.asarray(hashes / HASHES)[batch.context_value]
 
 
 def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) numbers of 64 bits
@@ -87,11 +87,11 @@ def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) number
 
 def _run_sums(group: Ints, values: Any, count: int) -> Any:  # noqa: ANN401 - numbers of 64 bits
     """Shape (count,): the sums of values, modulo 2**64, by group, shape (N,), which rise."""
-    found, starts = np.zeros(count, dtype=np.uint64), starts_of(group, count)
+    totals, starts = np.zeros(count, dtype=np.uint64), starts_of(group, count)
     some = np.flatnonzero(starts[1:] > starts[:-1])
     if len(some):  # reduceat has no empty runs
-        found[some] = np.add.reduceat(values, starts[some])
-    return found
+        totals[some] = np.add.reduceat(values, starts[some])
+    return totals
 
 
 def _bits(values: Floats) -> Any:  # noqa: ANN401 - numbers of 64 bits
@@ -117,8 +117,8 @@ def only_contexts(batches: Batches, taken: Sequence[Bools]) -> Batches:
     book = batches.codebook
     if book.periods is not None:
         there = np.zeros(len(book.periods), dtype=np.bool_)
-        for batch, own in zip(batches, taken, strict=True):
-            there[batch.clusters["period"][own[batch.row_context]]] = True
+        for batch, contexts in zip(batches, taken, strict=True):
+            there[batch.clusters["period"][contexts[batch.row_context]]] = True
         book = replace(book, periods=Codes(book.periods.values.filter(pa.array(there))))
     return Batches(batches.tally, source=_Taken(batches, taken, book, batches.rows))
 
@@ -134,14 +134,14 @@ class _Taken:
 
     def __iter__(self) -> Iterator[Batch]:
         before, after = self._batches.codebook.periods, self.codebook.periods
-        for batch, own in zip(self._batches, self._taken, strict=True):
-            found = batch.among(own[batch.row_context])
+        for batch, contexts in zip(self._batches, self._taken, strict=True):
+            some = batch.among(contexts[batch.row_context])
             if before is not None and after is not None and len(before) > len(after):
                 # Periods that are not there any more have no rows, and so any number.
                 there = pc.fill_null(pc.index_in(before.values, value_set=after.values), 0)
                 number = np.asarray(there, dtype=np.int32)
-                clusters = {**found.clusters, "period": number[found.clusters["period"]]}
-                counts = {**found.cluster_count, "period": len(after)}
-                found = replace(found, clusters=clusters, cluster_count=counts)
-            if len(found.n):
-                yield found
+                clusters = {**some.clusters, "period": number[some.clusters["period"]]}
+                counts = {**some.cluster_count, "period": len(after)}
+                some = replace(some, clusters=clusters, cluster_count=counts)
+            if len(some.n):
+                yield some

@@ -29,10 +29,10 @@ class Codes:
     values: pa.Array
 
     @classmethod
-    def of(cls, values: pa.Array | pa.ChunkedArray) -> Codes:
+    def from_values(cls, values: pa.Array | pa.ChunkedArray) -> Codes:
         """Of all values that occur."""
-        distinct = _whole(pc.unique(values))
-        return cls(distinct.take(pc.sort_indices(distinct)))
+        unique = _whole(pc.unique(values))
+        return cls(unique.take(pc.sort_indices(unique)))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -44,8 +44,7 @@ class Codes:
 
     def number(self, column: pa.ChunkedArray) -> Ints:
         """Shape (R,): the number of each row's value."""
-        found = pc.index_in(column, value_set=self.values)
-        return np.asarray(_whole(found), dtype=np.int32)
+        return np.asarray(_whole(pc.index_in(column, value_set=self.values)), dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -132,26 +131,26 @@ def _merged(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Bools, Bools]:
         return rows, new_context, new_list
     first = np.flatnonzero(new)
     n = np.add.reduceat(_numbers(rows[N]), first)
-    found = pa.table({c: _taken(rows[c], first) for c in shape.order})
-    return found.append_column(N, pa.array(n)), new_context[first], new_list[first]
+    merged = pa.table({c: _taken(rows[c], first) for c in shape.order})
+    return merged.append_column(N, pa.array(n)), new_context[first], new_list[first]
 
 
 def _changes(column: pa.ChunkedArray) -> Bools:
     """Shape (R,): whether a value is another than that of the row before; NULL equals NULL."""
-    found = np.ones(len(column), dtype=np.bool_)
+    changes = np.ones(len(column), dtype=np.bool_)
     if len(column) < 2:
-        return found
+        return changes
     values = _whole(column)
     if pa.types.is_integer(values.type) and not values.null_count:
         plain = np.asarray(values)
-        np.not_equal(plain[1:], plain[:-1], out=found[1:])
-        return found
+        np.not_equal(plain[1:], plain[:-1], out=changes[1:])
+        return changes
     differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
-    found[1:] = np.asarray(differs.fill_null(False))
+    changes[1:] = np.asarray(differs.fill_null(False))
     if values.null_count:
         there = np.asarray(values.is_valid())
-        found[1:] |= there[1:] != there[:-1]
-    return found
+        changes[1:] |= there[1:] != there[:-1]
+    return changes
 
 
 def _items(columns: Sequence[pa.Array]) -> tuple[pa.Array, Ints]:
@@ -231,16 +230,18 @@ def decode(batch: Batch, shape: Shape, codebook: Codebook, schema: pa.Schema) ->
     there = lists != EMPTY
     columns = {CONTEXT: batch.contexts.take(pa.array(batch.context_value[batch.row_context]))}
     if shape.period and codebook.periods is not None:
-        columns[PERIOD] = _values(codebook.periods, batch.clusters["period"])
+        columns[PERIOD] = codebook.periods.values.take(pa.array(batch.clusters["period"]))
     for name in shape.segments:
-        columns[name] = _values(codebook.segments[name], batch.segments[name])
+        columns[name] = codebook.segments[name].values.take(pa.array(batch.segments[name]))
     if shape.unit:
         columns[BUCKET] = pa.array(batch.clusters["unit"])
     for k, name in enumerate(shape.items):
         at = pa.array(batch.pair_item[lists[:, k]], mask=~there[:, k])
         columns[name] = batch.items.take(at)
     for reward in shape.rewards:
-        values = _dense(batch, reward)
+        row, position, value = batch.rewards[reward]
+        values = np.zeros((len(batch.n), batch.depth))
+        values[row, position] = value
         for k, name in enumerate(shape.reward(reward)):
             columns[name] = pa.array(values[:, k], mask=~there[:, k])
     if batch.propensity is not None:
@@ -252,15 +253,3 @@ def decode(batch: Batch, shape: Shape, codebook: Codebook, schema: pa.Schema) ->
     return pa.table(
         [columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema
     )
-
-
-def _values(codes: Codes, number: Ints) -> pa.Array:
-    return codes.values.take(pa.array(number))
-
-
-def _dense(batch: Batch, name: str) -> Floats:
-    """Shape (R, K): the reward of every row at every position."""
-    row, position, value = batch.rewards[name]
-    found = np.zeros((len(batch.n), batch.depth))
-    found[row, position] = value
-    return found

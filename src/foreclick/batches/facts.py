@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches.arrays import Floats, Ints
-from foreclick.batches.source import Batches, batches_of
+from foreclick.batches.source import batches_of
 from foreclick.tallies.base import Tally, context_sizes
 from foreclick.tallies.sums import sum_records
 
@@ -33,7 +32,7 @@ def records_without_period(tally: Tally) -> float:
     return sum(float(b.n[b.clusters["period"] == periods.known].sum()) for b in batches)
 
 
-class Size(NamedTuple):
+class LogSize(NamedTuple):
     """How large a log is.
 
     Attributes:
@@ -55,36 +54,25 @@ _LISTS = 3
 """Lists with items of their own that a context has, for a guess at its items."""
 
 
-def size_of(tally: Tally) -> Size:
+def size_of(tally: Tally) -> LogSize:
     """How large a log is, counted once."""
     batches = batches_of(tally)
     if "size" not in batches.kept:
-        stays = batches.small and not tally.engine.maps
-        batches.kept["size"] = _counted(batches) if stays else _asked(tally)
+        records, rows, pairs = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
+        if batches.small and not tally.engine.maps:
+            for batch in batches:  # they stay in memory for what follows
+                records.append(batch.context_n)
+                rows.append(np.diff(batch.context_rows))
+                pairs += batch.pair_count
+        else:  # by one query, where batches would all be read for it; pairs are a guess
+            n, count = context_sizes(tally)
+            records, rows = [n], [count]
+            pairs = min(len(count) * _LISTS, int(count.sum())) * tally.shape.depth
+        n, count = np.concatenate(records), np.concatenate(rows)
+        median = float(np.median(n)) if len(n) else 0.0
+        total, largest = int(count.sum()), int(count.max(initial=0))
+        batches.kept["size"] = LogSize(len(n), median, total, pairs, largest)
     return batches.kept["size"]  # type: ignore[no-any-return]
-
-
-def _counted(batches: Batches) -> Size:
-    """The size by its batches, which stay in memory for what follows."""
-    records, rows, pairs = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
-    for batch in batches:
-        records.append(batch.context_n)
-        rows.append(np.diff(batch.context_rows))
-        pairs += batch.pair_count
-    return _size(np.concatenate(records), np.concatenate(rows), pairs)
-
-
-def _asked(tally: Tally) -> Size:
-    """The size by one query, where batches would all be read for it; its pairs are a guess."""
-    records, rows = context_sizes(tally)
-    pairs = min(len(rows) * _LISTS, int(rows.sum())) * tally.shape.depth
-    return _size(records, rows, pairs)
-
-
-def _size(records: Floats, rows: Ints, pairs: int) -> Size:
-    """From the records and the rows of every context, shape (X,) each."""
-    median = float(np.median(records)) if len(records) else 0.0
-    return Size(len(records), median, int(rows.sum()), pairs, int(rows.max(initial=0)))
 
 
 FEW_RECORDS = 5
@@ -98,8 +86,8 @@ def contexts_repeat(tally: Tally) -> tuple[int, float]:
 
 def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
     """The largest value of each reward; 0 where there was none."""
-    found = dict.fromkeys(rewards, 0.0)
+    largest = dict.fromkeys(rewards, 0.0)
     for batch in batches_of(tally) if rewards else ():
         for reward in rewards:
-            found[reward] = float(batch.rewards[reward].value.max(initial=found[reward]))
-    return found
+            largest[reward] = float(batch.rewards[reward].value.max(initial=largest[reward]))
+    return largest

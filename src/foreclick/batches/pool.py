@@ -152,6 +152,6 @@ def in_cluster(tally: Tally, work: RowsWork[Answer]) -> Iterator[Answer]:
     """What the work gives for every batch of a tally that stays in its cluster, in order."""
     context = tally.stored.kinds.field(CONTEXT).type
     schema = pa.schema({CONTEXT: context, _PAYLOAD: pa.binary()})
-    found = tally.engine.mapped(tally.stored, tally.shape.order, work.task, schema)
-    for payload in found.sort_by(CONTEXT)[_PAYLOAD]:
+    answers = tally.engine.mapped(tally.stored, tally.shape.order, work.task, schema)
+    for payload in answers.sort_by(CONTEXT)[_PAYLOAD]:
         yield pickle.loads(payload.as_py())  # noqa: S301 - of our own workers, made just now

@@ -7,7 +7,7 @@ however the contexts were dealt to batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
@@ -44,7 +44,7 @@ PAIR_WEIGHT = 3
 
 
 class Source(Protocol):
-    """Where batches come from, as often as they are asked for.
+    """Where batches come from, in the order of their contexts, as often as they are read.
 
     Attributes:
         codebook: what is numbered alike in all batches.
@@ -54,9 +54,7 @@ class Source(Protocol):
     codebook: Codebook
     rows: int
 
-    def __iter__(self) -> Iterator[Batch]:
-        """The batches, in the order of their contexts."""
-        ...
+    def __iter__(self) -> Iterator[Batch]: ...
 
 
 class Batches:
@@ -70,6 +68,8 @@ class Batches:
 
     Attributes:
         small: whether all batches stay in memory, as far as is known.
+        limit: how many rows a batch has at most, unless a single context has more.
+        kept: what only the log decides, once computed.
     """
 
     def __init__(
@@ -80,34 +80,45 @@ class Batches:
         source: Source | None = None,
         keep: int | None = None,
     ) -> None:
-        self.tally, self.shape = tally, tally.shape
+        self.tally, self.shape, self.source = tally, tally.shape, source
+        if source is None:
+            # What occurs in the whole log: the engine reads these columns alone.
+            columns = [*([PERIOD] if tally.shape.period else []), *tally.shape.segments]
+            codes = {name: Codes.from_values(distinct(tally.stored, name)) for name in columns}
+            self.codebook = Codebook(codes.pop(PERIOD, None), codes)
+            self.rows = tally.row_count()
+        else:
+            self.codebook, self.rows = source.codebook, source.rows
+        periods = len(self.codebook.periods or (None,))
+        self.limit = max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
-        self.source = _Rows(tally, slots) if source is None else source
-        self.codebook, self.rows = self.source.codebook, self.source.rows
-        self.limit = _limit(slots, tally, self.codebook)
-        self._kept: list[Batch] | None = None
         self.small = self.rows * self.shape.depth <= self._most
+        self._in_memory: list[Batch] | None = None
         self.kept: dict[object, Any] = {}
 
     def __iter__(self) -> Iterator[Batch]:
-        if self._kept is not None:
-            yield from self._kept
+        if self._in_memory is not None:
+            yield from self._in_memory
             return
-        kept: list[Batch] = []
+        source: Iterable[Batch] | None = self.source
+        if source is None:
+            parts = whole_contexts(self.tally.sorted_batches(), self.limit)
+            source = (encode(part, self.shape, self.codebook) for part in parts)
+        read: list[Batch] = []
         slots = rows = 0
-        for batch in self.source:
+        for batch in source:
             slots += (len(batch.n) + PAIR_WEIGHT * batch.pair_count) * self.shape.depth
             rows += len(batch.n)
             # If the others have as many pairs: else most stay, only to be forgotten at the end.
             self.small = self.small and slots * max(self.rows / rows, 1) <= self._most
-            kept.append(batch)
+            read.append(batch)
             yield batch
             if rows < self.rows:
                 report_share(rows / self.rows)
-            while kept and not self.small:
-                kept.pop().forget()
+            while read and not self.small:
+                read.pop().forget()
         if self.small:
-            self._kept = kept
+            self._in_memory = read
 
     def map(self, work: Callable[[Batch], T], workers: int = 1) -> Iterator[T]:
         """What `work` makes of each batch, in the order of contexts.
@@ -125,33 +136,6 @@ class Batches:
         if workers > 1 and not self.small:
             return in_processes(self.tally, elsewhere, workers)
         return map(work, self)
-
-
-class _Rows:
-    """Batches that are encoded from the rows of a tally."""
-
-    def __init__(self, tally: Tally, slots: int) -> None:
-        self.tally, self.shape = tally, tally.shape
-        self.rows = tally.row_count()
-        self.codebook = self._codebook()
-        self.limit = _limit(slots, tally, self.codebook)
-
-    def __iter__(self) -> Iterator[Batch]:
-        for rows in whole_contexts(self.tally.sorted_batches(), self.limit):
-            yield encode(rows, self.shape, self.codebook)
-
-    def _codebook(self) -> Codebook:
-        """What occurs in the whole log, asked of the engine: it reads these columns alone."""
-        shape, stored = self.shape, self.tally.stored
-        columns = [*([PERIOD] if shape.period else []), *shape.segments]
-        codes = {name: Codes.of(distinct(stored, name)) for name in columns}
-        return Codebook(codes.pop(PERIOD, None), codes)
-
-
-def _limit(slots: int, tally: Tally, codebook: Codebook) -> int:
-    """How many rows a batch has at most, unless a single context has more."""
-    periods = len(codebook.periods or (None,))
-    return max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
 
 
 def batches_of(tally: Tally) -> Batches:
@@ -173,9 +157,9 @@ def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
         source: the batches.
         keep: rows times positions up to which they stay in memory.
     """
-    found = replace(tally, engine=engine, files=(), learnt=dict(tally.learnt))
-    found.learnt[_key(found)] = Batches(found, source=source, keep=keep)
-    return found
+    other = replace(tally, engine=engine, files=(), learnt=dict(tally.learnt))
+    other.learnt[_key(other)] = Batches(other, source=source, keep=keep)
+    return other
 
 
 def _key(tally: Tally) -> tuple[str, int]:

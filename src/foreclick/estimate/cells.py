@@ -427,7 +427,7 @@ def slot_codes(model: ClickModel, items: Any, depth: int) -> Ints:  # noqa: ANN4
     code: Ints = np.zeros(len(row), dtype=np.int64)
     for column in model.cell_of(Slots(items[row], position + 1)):
         values = pa.array(np.broadcast_to(np.asarray(column), code.shape), from_pandas=True)
-        codes = Codes.of(values)
+        codes = Codes.from_values(values)
         key = code * max(len(codes), 1) + codes.number(values)
         code = numbered(key, int(key.max(initial=-1)) + 1)[1]
     return code.reshape(len(items), depth)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Candidate, Coding, Floats, Ints, Several, sums
+from foreclick.batches import Batch, Bools, Candidate, CandidateSet, Coding, Floats, Ints, sums
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.policies import Policy
 
@@ -51,7 +51,7 @@ class View:
         coding = Coding(batch, depth)
         members = [Candidate(coding, policy) for policy in policies]
         known = np.stack([member.known for member in members], axis=1)
-        every = members[0] if len(members) == 1 else Several(members)
+        every = members[0] if len(members) == 1 else CandidateSet(members)
         return cls(batch, members, every, known, sampled)
 
     @property

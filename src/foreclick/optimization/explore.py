@@ -157,116 +157,112 @@ def explore(
         >>> print(plan.policy.serving())
         Picker(1 context, seed=0)
     """
-    what = only_metric(metrics, "traffic is planned for")
-    counted, notes = settle(log)
-    policy = as_policy(candidate, counted.names)
+    metric = only_metric(metrics, "traffic is planned for")
+    tally, notes = settle(log)
+    policy = as_policy(candidate, tally.names)
     if not policy.complete:
         raise PolicyError(
             f"{type(policy).__name__} does not say which items stand together in a list, so it "
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
-    now = evaluate(counted, policy, metrics=what, missing=missing, confidence=confidence)
-    old: Policy = Observed(counted)
+    now = evaluate(tally, policy, metrics=metric, missing=missing, confidence=confidence)
+    shown: Policy = Observed(tally)
     if production is not None:
-        old = as_policy(production, counted.names, "production")
-    arms = read_arms(counted, policy, old, what)
-    per_day, allowed = None, None
-    if counted.shape.period and (periods := count_periods(counted)):
+        shown = as_policy(production, tally.names, "production")
+    arms = read_arms(tally, policy, shown, metric)
+    per_day = None
+    if tally.shape.period and (periods := count_periods(tally)):
         per_day = float(arms.n.sum()) / periods
-    if days is not None:
-        if per_day is None:
-            raise ModelError(
-                "days= needs to know how many records a day has, and the log was read without a "
-                "period. Read it with period=."
-            )
-        allowed = days * per_day
-    traffic, goal, margin = (
-        arms.traffic(max_share),
-        min_effect * arms.mean,
-        margins(confidence, power),
-    )
-    q = traffic.weight
+    if days is not None and per_day is None:
+        raise ModelError(
+            "days= needs to know how many records a day has, and the log was read without a "
+            "period. Read it with period=."
+        )
+    allowed = None if days is None or per_day is None else days * per_day
+    traffic, goal = arms.traffic(max_share), min_effect * arms.mean
+    margin, q = margins(confidence, power), traffic.weight
     change = np.where(traffic.differs > 0, arms.candidate - arms.production, 0.0)
     between = float(q @ (change - q @ change) ** 2)
 
-    def variance(dealt: Floats) -> float:
+    def variance(shares: Floats) -> float:
         """Of the change, times records."""
-        return float(q @ traffic.variances(dealt)) + between
+        return float(q @ traffic.variances(shares)) + between
 
     if allowed is None or share is not None:
-        dealt = traffic.best(SHARE if share is None else share)
+        shares = traffic.best(SHARE if share is None else share)
     else:  # the least traffic that is enough
         low, high = 0.0, max_share
         for _ in range(_STEPS):
             middle = (low + high) / 2
             enough = sample_size(variance(traffic.best(middle)), goal, margin) <= allowed
             low, high = (low, middle) if enough else (middle, high)
-        dealt = traffic.best(high)
-    records = sample_size(variance(dealt), goal, margin) if allowed is None else allowed
-    se = math.sqrt(variance(dealt) / records) if records > 0 else 0.0
-    told = margin * se / arms.mean if arms.mean else math.inf
-    took = None if per_day is None else records / per_day
-    test = _ab_test(arms, goal, margin, _users_grow(counted, policy, what), per_day)
-    predicted = {CONTEXT: arms.contexts, "production": arms.production, "candidate": arms.candidate}
-    rows = _rows(arms, traffic, change, dealt, records, ROWS)
+        shares = traffic.best(high)
+    records = sample_size(variance(shares), goal, margin) if allowed is None else allowed
+    se = math.sqrt(variance(shares) / records) if records > 0 else 0.0
+    effect = margin * se / arms.mean if arms.mean else math.inf
+    duration = None if per_day is None else records / per_day
+    total = float(q @ shares)
+    test = _ab_test(arms, goal, margin, _design_effect(tally, policy, metric), per_day)
+    rows = _rows(arms, traffic, change, shares, records)
     if not traffic.differs.any():
         title = "The candidate shows what production shows: there is nothing to explore."
     elif not goal:
         title = "Production earns nothing, so there is no share of it to tell."
     else:
-        later = f", and not yet of {min_effect:.2%}" if told > min_effect * _MORE else ""
+        later = f", and not yet of {min_effect:.2%}" if effect > min_effect * _MORE else ""
         size = "no number of lists is enough"
         if math.isfinite(records):
-            size = f"about {about(float(q @ dealt) * records, 3)} of {about(records, 3)} lists"
+            size = f"about {about(total * records, 3)} of {about(records, 3)} lists"
         title = (
-            f"Show the candidate to {q @ dealt:.1%} of the traffic"
-            f"{'' if took is None else f' for {_days(took)}'}: {size}. That tells a change of "
-            f"{told:.2%} in {what.name} from none, {power:.0%} of the time at {confidence:.0%} "
-            f"confidence{later}."
+            f"Show the candidate to {total:.1%} of the traffic"
+            f"{'' if duration is None else f' for {_days(duration)}'}: {size}. That tells a change "
+            f"of {effect:.2%} in {metric.name} from none, {power:.0%} of the time at "
+            f"{confidence:.0%} confidence{later}."
         )
+    predicted = {CONTEXT: arms.contexts, "production": arms.production, "candidate": arms.candidate}
     return Explored(
         rows,
         tuple(rows[0]),
-        (*notes, *_notes(now, q, dealt, records, test)),
+        (*notes, *_notes(now, q, shares, records, test)),
         title,
-        share=float(q @ dealt),
-        days=took,
+        share=total,
+        days=duration,
         records=records,
         se=se,
-        effect=told,
-        policy=Lists(arms.mixed(dealt)),
-        production=Lists(arms.mixed(np.zeros(len(dealt)))),
+        effect=effect,
+        policy=Lists(arms.mixed(shares)),
+        production=Lists(arms.mixed(np.zeros(len(shares)))),
         test=test,
         predictions=pa.table(predicted),
         evaluation=now,
-        names=counted.names,
+        names=tally.names,
     )
 
 
 def _rows(
-    arms: Arms, traffic: Traffic, change: Floats, dealt: Floats, records: float, count: int
+    arms: Arms, traffic: Traffic, change: Floats, shares: Floats, records: float
 ) -> tuple[dict[str, Value], ...]:
     """The contexts that take most of the candidate's traffic, and the others in one row."""
     q = traffic.weight
-    order = np.lexsort((np.arange(len(q)), -q, -q * dealt))
-    size = min(count + 1, len(q))
+    order = np.lexsort((np.arange(len(q)), -q, -q * shares))
+    size = min(ROWS + 1, len(q))
     row = np.empty(len(q), dtype=np.int64)
-    row[order] = np.minimum(np.arange(len(q)), count)
+    row[order] = np.minimum(np.arange(len(q)), ROWS)
     total = sums(row, q, size)
     names = [str(arms.contexts[int(x)].as_py()) for x in order[:size]]
     if len(q) > size:
-        names[-1] = f"{len(q) - count:,} others"
+        names[-1] = f"{len(q) - ROWS:,} others"
 
     def mean(values: Floats) -> Floats:
         return sums(row, q / total[row] * values, size)
 
-    variances = mean(traffic.variances(dealt))
+    variances = mean(traffic.variances(shares))
     columns: dict[str, Iterable[Value]] = {
         "context": names,
         "records": sums(row, arms.n, size),
         "differs": mean(traffic.differs),
-        "share": mean(dealt),
-        "part": sums(row, q * dealt, size) / (q @ dealt or 1.0),
+        "share": mean(shares),
+        "part": sums(row, q * shares, size) / (q @ shares or 1.0),
         "change": mean(change),
         "se": np.sqrt(variances / (records * total)) if records else [None] * size,
     }
@@ -274,19 +270,21 @@ def _rows(
     return tuple(dict(zip(columns, values, strict=True)) for values in rows)
 
 
-def _users_grow(tally: Tally, policy: Policy, metric: Metric) -> float:
+def _design_effect(tally: Tally, policy: Policy, metric: Metric) -> float:
     """How much more the mean varies from user to user than independent records would; 1 without."""
-    by: dict[Clusters, float] = {}
+    variances = []
     kinds: tuple[Clusters, ...] = ("unit", "record") if tally.shape.unit else ()
     for kind in kinds:
         estimators = parse_estimators("rcm")
         question = Question([policy], estimators, (metric,), "production", clusters=(kind,))
-        (found,) = estimate(tally, question).of_candidate(0)
-        by[kind] = float(found.covariance[1, 1]) if found.told else 0.0
-    return max(by["unit"] / by["record"], 1.0) if by.get("record") else 1.0
+        (mean,) = estimate(tally, question).of_candidate(0)
+        variances.append(float(mean.covariance[1, 1]) if mean.told else 0.0)
+    return max(variances[0] / variances[1], 1.0) if variances and variances[1] else 1.0
 
 
-def _ab_test(arms: Arms, goal: float, margin: float, grown: float, per_day: float | None) -> Result:
+def _ab_test(
+    arms: Arms, goal: float, margin: float, design_effect: float, per_day: float | None
+) -> Result:
     """Records in each half of an A/B test, without and with predictions as a covariate.
 
     The covariate g is what production is predicted to earn in the context of a request, which no
@@ -296,10 +294,10 @@ def _ab_test(arms: Arms, goal: float, margin: float, grown: float, per_day: floa
     moved = arms.candidate - float(q @ arms.candidate)
     variance = arms.variance + float(q @ (arms.candidate_noise + moved**2))
     g = arms.production - float(q @ arms.production)
-    taken = float(q @ (g * (g + moved))) ** 2 / (2 * float(q @ g**2)) if g.any() else 0.0
+    explained = float(q @ (g * (g + moved))) ** 2 / (2 * float(q @ g**2)) if g.any() else 0.0
     rows: list[dict[str, Value]] = []
-    for name, left in (("difference of means", variance), ("CUPED", variance - taken)):
-        size = sample_size(grown * left, goal, margin)
+    for name, left in (("difference of means", variance), ("CUPED", variance - explained)):
+        size = sample_size(design_effect * left, goal, margin)
         rows.append(
             {
                 "test": name,
@@ -313,19 +311,19 @@ def _ab_test(arms: Arms, goal: float, margin: float, grown: float, per_day: floa
 
 
 def _notes(
-    now: Evaluation, q: Floats, dealt: Floats, records: float, test: Result
+    now: Evaluation, q: Floats, shares: Floats, records: float, test: Result
 ) -> Iterator[str]:
     """What else should be known."""
     if now["verdict"][0] in (BETTER, WORSE):
         yield f"The log tells already, if its click model holds. {now.verdicts[0]}"
-    used = dealt > 0
+    used = shares > 0
     if used.any():
         yield (
             f"{int(used.sum()):,} of {len(q):,} contexts are randomised, with {q[used].sum():.1%} "
             "of the traffic; in the others the candidate shows what production shows, or too "
             "little would be learnt."
         )
-    thin = used & (q * dealt < _FEW / max(records, 1.0))
+    thin = used & (q * shares < _FEW / max(records, 1.0))
     if thin.any():
         yield (
             f"{number_of(int(thin.sum()), 'context')}, with {q[thin].sum():.1%} of the traffic, "

@@ -24,16 +24,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from foreclick.batches import (
-    EMPTY,
-    Candidate,
-    Floats,
-    Ints,
-    Several,
-    batches_of,
-    ratio,
-    sums,
-)
+from foreclick.batches import EMPTY, Candidate, CandidateSet, Floats, Ints, batches_of, ratio, sums
 from foreclick.batches.arrays import value_of_each
 from foreclick.estimate.cells import row_credit
 from foreclick.estimate.columns import View
@@ -139,7 +130,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
         predicted = np.where(new.known, credit, reward) / batch.context_n
         by_context.append((batch.context_n, reward, squares, within, freedom, predicted))
         values.append(batch.contexts.take(pa.array(batch.context_value)))
-        both = Several([new, Candidate(coding, production)])
+        both = CandidateSet([new, Candidate(coding, production)])
         lists, (h, pi) = both.lists, both.list_mass
         h = np.where(new.known[lists.context], h, pi)
         cell = lists.prefix[:, metric.depth - 1]

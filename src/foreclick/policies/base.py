@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import methodcaller
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from foreclick.engines import Table, open_source
 from foreclick.errors import PolicyError
-from foreclick.logs import CONTEXT, ITEM
-from foreclick.words import examples
+from foreclick.logs import CONTEXT, ITEM, Roles, compress
+from foreclick.words import examples, number_of
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -82,9 +83,9 @@ class LogView:
         """The part of a rising column of contexts that may be among these."""
         if not len(self.contexts):
             return slice(0, 0)
-        values = _Values(sorted_contexts)
         low, high = self.contexts[0].as_py(), self.contexts[-1].as_py()
-        return slice(bisect_left(values, low), bisect_right(values, high))
+        first = bisect_left(sorted_contexts, low, key=methodcaller("as_py"))
+        return slice(first, bisect_right(sorted_contexts, high, key=methodcaller("as_py")))
 
     def context_numbers(self, column: pa.Array) -> Ints:
         """Shape (M,): the number of each context, -1 for those that the log does not have here."""
@@ -93,21 +94,18 @@ class LogView:
     def item_numbers(self, columns: Sequence[pa.Array]) -> Ints:
         """Shape (M, columns): the number of each item, `NO_ITEM` where there is none."""
         values = pa.concat_arrays(list(columns))
-        there = np.asarray(values.is_valid())
-        found = number_in(values, _plain(self.items))
-        unseen = there & (found < 0)
+        filled = np.asarray(values.is_valid())
+        number = number_in(values, _plain(self.items))
+        unseen = filled & (number < 0)
         if unseen.any():
-            found[unseen] = self._unseen(values.filter(pa.array(unseen)))
-        return np.where(there, found, NO_ITEM).reshape(len(columns), -1).T
-
-    def _unseen(self, values: pa.Array) -> Ints:
-        """The numbers of items that the log never showed."""
-        extra = pa.concat_arrays([values[:0], *self.extra])
-        new = values.filter(pc.index_in(values, value_set=extra).is_null()).unique()
-        if len(new):
-            self.extra.append(new.take(pc.sort_indices(new)))
-            extra = pa.concat_arrays(self.extra)
-        return len(self.items) + np.asarray(pc.index_in(values, value_set=extra))
+            others = values.filter(pa.array(unseen))
+            extra = pa.concat_arrays([others[:0], *self.extra])
+            new = others.filter(pc.index_in(others, value_set=extra).is_null()).unique()
+            if len(new):
+                self.extra.append(new.take(pc.sort_indices(new)))
+                extra = pa.concat_arrays(self.extra)
+            number[unseen] = len(self.items) + np.asarray(pc.index_in(others, value_set=extra))
+        return np.where(filled, number, NO_ITEM).reshape(len(columns), -1).T
 
     @property
     def values(self) -> pa.Array:
@@ -118,8 +116,7 @@ class LogView:
 def number_in(column: pa.Array, rising: pa.Array) -> Ints:
     """Shape (M,): where each value is in an array that rises, -1 for none."""
     if not pa.types.is_integer(column.type) or not len(rising):
-        found = pc.index_in(column, value_set=rising).fill_null(-1)
-        return np.array(found, dtype=np.int64)
+        return np.array(pc.index_in(column, value_set=rising).fill_null(-1), dtype=np.int64)
     values, keys = np.asarray(column.fill_null(0)), np.asarray(rising)
     at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
     hit = keys[at] == values
@@ -128,27 +125,14 @@ def number_in(column: pa.Array, rising: pa.Array) -> Ints:
     return np.where(hit, at, -1)
 
 
-@dataclass(frozen=True)
-class _Values(Sequence[Any]):
-    """An Arrow array as a sequence of Python values."""
-
-    array: pa.Array
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as in a sequence
-        return self.array[at].as_py()
-
-
 def _plain(values: pa.Array) -> pa.Array:
     """Integers of 64 bits, or text."""
     return values.cast(pa.int64() if pa.types.is_integer(values.type) else pa.string())
 
 
 @dataclass(eq=False)
-class Rows:
-    """A policy's table in Arrow, sorted by context, in the types of the log that asks.
+class PolicyTable:
+    """A policy's table in Arrow, sorted by context, in the types of the log that it is compared to.
 
     Attributes:
         table: `context`, columns of items, and numbers.
@@ -157,6 +141,7 @@ class Rows:
 
     table: pa.Table
     what: str
+    _typed: dict[tuple[bool, bool], pa.Table] = field(default_factory=dict)
 
     @cached_property
     def context_count(self) -> int:
@@ -168,55 +153,41 @@ class Rows:
         """The columns of items."""
         return [name for name in self.table.column_names if _is_item(name)]
 
-    _typed: dict[tuple[bool, bool], pa.Table] = field(default_factory=dict)
-
-    def of(self, view: LogView) -> pa.Table:
+    def within(self, view: LogView) -> pa.Table:
         """The rows whose context may be among those of the view."""
         text = _is_text(view.contexts), _is_text(view.items)
         if text not in self._typed:
-            self._typed[text] = self._as({CONTEXT: view.contexts, ITEM: view.items})
+            columns = {}
+            for name in self.table.column_names:
+                column = self.table[name].combine_chunks()
+                if isinstance(column, pa.ChunkedArray):
+                    column = pa.concat_arrays(column.chunks)
+                if name == CONTEXT:
+                    column = self._matching(column, CONTEXT, view.contexts)
+                elif _is_item(name):
+                    column = self._matching(column, ITEM, view.items)
+                columns[name] = column
+            keys = [(name, "ascending") for name in columns]
+            self._typed[text] = pa.table(columns).sort_by(keys).combine_chunks()
         table = self._typed[text]
         part = view.within(table[CONTEXT].chunk(0)) if table.num_rows else slice(0, 0)
         return table.slice(part.start, part.stop - part.start)
 
-    def _as(self, logged: dict[str, pa.Array]) -> pa.Table:
-        table = self.table
-        columns = {}
-        for name in table.column_names:
-            column = table[name].combine_chunks()
-            if isinstance(column, pa.ChunkedArray):
-                column = pa.concat_arrays(column.chunks)
-            if name == CONTEXT or _is_item(name):
-                kind = CONTEXT if name == CONTEXT else ITEM
-                column = column_as(column, kind, self.what, logged[kind])
-            columns[name] = column
-        typed = pa.table(columns)
-        keys = [(name, "ascending") for name in columns]
-        return typed.sort_by(keys).combine_chunks()
+    def _matching(self, column: pa.Array, kind: str, logged: pa.Array) -> pa.Array:
+        """A column of contexts or items in the log's type; text if the log has text."""
+        if _is_text(logged):
+            return column.cast(pa.string())
+        if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
+            return column.cast(pa.int64())
+        ours, theirs = (examples(a.drop_null().slice(0, 1).to_pylist()) for a in (logged, column))
+        raise PolicyError(
+            f"the {kind}s cannot match: the log has {ours}, the {self.what} {theirs}. Make both "
+            "integers or both text, for instance in pandas with astype('int64') or astype(str)."
+        )
 
 
 def _is_text(values: pa.Array) -> bool:
     return not pa.types.is_integer(values.type)
-
-
-def column_as(column: pa.Array, kind: str, what: str, logged: pa.Array) -> pa.Array:
-    """A table's column as the log's type: the same, or text if the log has text.
-
-    Args:
-        column: contexts or items.
-        kind: which of them, in the singular.
-        what: the table's name, for messages.
-        logged: contexts or items of the log.
-    """
-    if _is_text(logged):
-        return column.cast(pa.string())
-    if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
-        return column.cast(pa.int64())
-    ours, theirs = (examples(a.drop_null().slice(0, 1).to_pylist()) for a in (logged, column))
-    raise PolicyError(
-        f"the {kind}s cannot match: the log has {ours}, the {what} {theirs}. Make both integers or "
-        "both text, for instance in pandas with astype('int64') or astype(str)."
-    )
 
 
 class Policy:
@@ -227,7 +198,7 @@ class Policy:
     """
 
     @cached_property
-    def _arrow(self) -> Rows:
+    def _arrow(self) -> PolicyTable:
         """The policy's table in Arrow, read once."""
         raise NotImplementedError
 
@@ -255,21 +226,18 @@ class Policy:
 
     def first_contexts(self) -> list[Any]:
         """Some contexts that the policy has an answer for, as examples."""
-        values = self._arrow.table[CONTEXT].unique()
-        return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
+        return _first(self._arrow.table[CONTEXT])
 
     def first_items(self) -> list[Any]:
         """Some items that the policy shows, as examples."""
-        rows = self._arrow
-        values = rows.table[rows.items[0]].unique().drop_null()
-        return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
+        return _first(self._arrow.table[self._arrow.items[0]])
 
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""
-        found = np.zeros(len(view.contexts), dtype=np.bool_)
-        number = view.context_numbers(self._arrow.of(view)[CONTEXT].combine_chunks())
-        found[number[number >= 0]] = True
-        return found
+        known = np.zeros(len(view.contexts), dtype=np.bool_)
+        number = view.context_numbers(self._arrow.within(view)[CONTEXT].combine_chunks())
+        known[number[number >= 0]] = True
+        return known
 
     # --- of a policy that is a user's table ----------------------------------------------------
 
@@ -303,9 +271,9 @@ class Policy:
         if not self._lacks:
             return self
         named: Any = named_as(self._columns, self._lacks, names)
-        made: Policy = replace(self, **named)  # type: ignore[type-var]
-        made._check()
-        return made
+        policy: Policy = replace(self, **named)  # type: ignore[type-var]
+        policy._check()
+        return policy
 
     def list_rows(self, view: LogView) -> ListRows:  # noqa: ARG002 - for those who have lists
         """The lists that the policy shows in the contexts of the view."""
@@ -324,11 +292,52 @@ class Policy:
 
 def named_as(columns: Sequence[str], roles: Sequence[str], names: Names) -> dict[str, Any]:
     """What roles of a table are called as in the log, if that is a column of it."""
-    found: dict[str, Any] = {role: names[role] for role in roles if names.get(role) in columns}
+    named: dict[str, Any] = {role: names[role] for role in roles if names.get(role) in columns}
     if CONTEXT not in columns and names.get(CONTEXT, CONTEXT) is None:
-        found[CONTEXT] = None  # one context for all
-    return found
+        named[CONTEXT] = None  # one context for all
+    return named
 
 
 def _is_item(column: str) -> bool:
     return column == ITEM or column.startswith(f"{ITEM}_")
+
+
+def _first(column: pa.ChunkedArray) -> list[Any]:
+    """The first values of a column, as examples."""
+    values = column.unique().drop_null()
+    return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
+
+
+def item_rows(
+    source: Table, context: str | None, item: str, number: str, weight: str | None = None
+) -> Table:
+    """`context`, `item_1`, a number of each item, and `n`: how many rows, or their weights.
+
+    Args:
+        source: one row an item.
+        context: the column of the context; None: one context for all.
+        item: the column of the item.
+        number: the column of the number, under a name that is free in a compressed table.
+        weight: the column of the weight; rows of weight 0 are left out.
+    """
+    roles = Roles(
+        context=context,
+        items=[item],
+        rewards={},
+        segments=(number,),
+        count=weight,
+        likely=weight is not None,
+    )
+    return compress(source, roles, "refuse").stored
+
+
+def refuse(
+    table: Table, wrong: str, describe: Callable[[dict[str, Any]], str], remedy: str
+) -> None:
+    """Raise if a SELECT gives wrong rows: how many, one example, the remedy."""
+    count = f"SELECT count(*) AS n FROM ({wrong}) AS w"
+    cases = table.engine.ask(count, pa.schema({"n": pa.int64()}))["n"][0].as_py()
+    if cases:
+        first = f"SELECT * FROM ({wrong}) AS w ORDER BY {CONTEXT} LIMIT 1"
+        example = table.engine.ask(first).to_pylist()[0]
+        raise PolicyError(f"{describe(example)} ({number_of(cases, 'such case')}): {remedy}.")

@@ -23,17 +23,70 @@ from foreclick.policies.base import (
     LogView,
     Names,
     Policy,
-    Rows,
+    PolicyTable,
+    item_rows,
     named_as,
+    refuse,
 )
 from foreclick.policies.runs import is_run, lists_of_run
-from foreclick.policies.scores import Scores, refuse
 from foreclick.policies.serving import ITEMS, Picker, sample
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, tally
 from foreclick.words import no_column, number_of
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
+_WORTH = "worth"  # a name that is free in a compressed table
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A table of scores, of which the `k` best items of each context make a list."""
+
+    source: Table
+    item: str
+    score: str
+    k: int | None
+
+    def __post_init__(self) -> None:
+        if self.score not in self.source.columns:
+            raise PolicyError(no_column("score", self.score, self.source.columns))
+
+    def ranked(self, context: str | None) -> Table:
+        """`context`, `item_1` …: items by falling score; ties by the item itself."""
+        say = self.source.engine.say
+        worth = say.cast(f"s.{say.name(self.score)}", "real")
+        scored = self.source.with_column(_WORTH, worth, pa.float64())
+        stored = item_rows(scored, context, self.item, _WORTH)
+        columns = {CONTEXT: CONTEXT, ITEM: numbered(ITEM, 1)[0], "score": _WORTH, N: N}
+        kinds = pa.schema([stored.kinds.field(c).with_name(name) for name, c in columns.items()])
+        sql = f"SELECT {stored.engine.say.names(columns)} FROM {stored.rows} AS s"
+        rows = stored.query(sql, kinds)
+        finite = rows.engine.say.finite("abs(score)")
+        refuse(
+            rows,
+            f"SELECT * FROM {rows.rows} AS s WHERE score IS NULL OR NOT ({finite})",
+            lambda r: f"item {r[ITEM]!r} of context {r[CONTEXT]!r} has the score {r['score']}",
+            "give every item a finite score",
+        )
+        refuse(
+            rows,
+            f"SELECT {CONTEXT}, {ITEM}, {rows.total(N)} AS n FROM {rows.rows} AS s "
+            f"GROUP BY {CONTEXT}, {ITEM} HAVING {rows.total(N)} > 1",
+            lambda r: f"item {r[ITEM]!r} stands {r[N]} times in context {r[CONTEXT]!r}",
+            "score each item once",
+        )
+        best = f"row_number() OVER (PARTITION BY {CONTEXT} ORDER BY score DESC, {ITEM}) AS place"
+        first = "" if self.k is None else f" WHERE place <= {self.k}"
+        ranked = f"SELECT {CONTEXT}, {ITEM}, {best} FROM {rows.rows} AS s"
+        ranked = f"SELECT * FROM ({ranked}) AS r{first}"
+        longest = rows.engine.ask(f"SELECT max(place) AS k FROM ({ranked}) AS r")["k"][0].as_py()
+        names = numbered(ITEM, longest)
+        places = enumerate(names, start=1)
+        wide = {name: f"max(CASE WHEN place = {at} THEN {ITEM} END)" for at, name in places}
+        fields = [rows.kinds.field(CONTEXT), *(rows.kinds.field(ITEM).with_name(n) for n in names)]
+        slots = rows.engine.say.names(wide)
+        lists = f"SELECT {CONTEXT}, {slots} FROM ({ranked}) AS r GROUP BY {CONTEXT}"
+        return rows.query(lists, pa.schema(fields))
 
 
 class ListPolicy(Policy):
@@ -46,11 +99,12 @@ class ListPolicy(Policy):
         return type(self).__name__
 
     @cached_property
-    def _arrow(self) -> Rows:
+    def _arrow(self) -> PolicyTable:
         stored, shape = self._rows.stored, self._rows.shape
         keys = ", ".join(map(stored.engine.say.name, (CONTEXT, *shape.items)))
         sums = f"SELECT {keys}, {stored.total(N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
-        return Rows(stored.select(CONTEXT, *shape.items, N).query(sums).to_pyarrow(), self._what)
+        table = stored.select(CONTEXT, *shape.items, N).query(sums).to_pyarrow()
+        return PolicyTable(table, self._what)
 
     @property
     def longest(self) -> float:
@@ -59,15 +113,14 @@ class ListPolicy(Policy):
 
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
-        rows = self._arrow
-        table = rows.of(view)
+        table = self._arrow.within(view)
         context = view.context_numbers(table[CONTEXT].combine_chunks())
         here = np.flatnonzero(context >= 0)
         context, table = context[here], table.take(pa.array(here))
         n = np.asarray(table[N].combine_chunks()).astype(np.float64)
         mass = n / np.bincount(context, n, len(view.contexts))[context]
         items = np.full((len(here), view.depth), NO_ITEM)
-        columns = [table[c].combine_chunks() for c in rows.items[: view.depth]]
+        columns = [table[c].combine_chunks() for c in self._arrow.items[: view.depth]]
         items[:, : len(columns)] = view.item_numbers(columns)
         return ListRows(context, items, mass)
 
@@ -127,8 +180,8 @@ class Lists(ListPolicy):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """In another process, the table is its rows: lists with their probabilities."""
         rows = state["_arrow"]
-        own = {"table": rows.table, "context": CONTEXT, "items": rows.items, "probability": N}
-        self.__dict__.update(own | state)
+        fields = {"table": rows.table, "context": CONTEXT, "items": rows.items, "probability": N}
+        self.__dict__.update(fields | state)
 
     @cached_property
     def optimized(self) -> bool:
@@ -362,7 +415,7 @@ class Observed(ListPolicy):
 
     def records(self, view: LogView) -> NDArray[np.float64]:
         """Shape (X,): how many records of each context the frequencies were counted in."""
-        table = self._arrow.of(view)
+        table = self._arrow.within(view)
         context = view.context_numbers(table[CONTEXT].combine_chunks())
         n = np.asarray(table[N].combine_chunks()).astype(np.float64)
         here = context >= 0
@@ -445,14 +498,14 @@ def as_policy(candidate: PolicyLike, names: Names | None = None, name: str = "ca
     """
     if isinstance(candidate, Log | Tally):
         return Observed(candidate)
-    called = names or {}
+    names = names or {}
     try:
         if isinstance(candidate, Policy):
-            return candidate.named(called)
-        if is_run(candidate) or _is_listed(candidate, called.get(CONTEXT)):
+            return candidate.named(names)
+        if is_run(candidate) or _is_listed(candidate, names.get(CONTEXT)):
             return Ranking(candidate)
         table = open_source(candidate)
-        return Ranking(table, **named_as(table.columns, (CONTEXT, ITEMS), called)).named(called)
+        return Ranking(table, **named_as(table.columns, (CONTEXT, ITEMS), names)).named(names)
     except (SourceError, PolicyError, InvalidLogError) as error:
         remedy = " Name them: fc.Ranking(table, context=…, items=…)." * (
             "not in the source" in str(error)

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from foreclick.engines import Table
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, N, numbered
-from foreclick.policies.base import LogView, Policy, Rows, SlotRows
+from foreclick.policies.base import LogView, Policy, PolicyTable, SlotRows, item_rows, refuse
 from foreclick.policies.lists import TOLERANCE
-from foreclick.policies.scores import item_rows, refuse
 from foreclick.words import no_column
 
 _PLACE = "place"  # the position, under a name that is free in a compressed table
@@ -99,8 +98,8 @@ class Marginals(Policy):
             )
 
     @cached_property
-    def _arrow(self) -> Rows:
-        return Rows(self._slots.to_pyarrow(), "Marginals")
+    def _arrow(self) -> PolicyTable:
+        return PolicyTable(self._slots.to_pyarrow(), "Marginals")
 
     @property
     def longest(self) -> float:
@@ -109,7 +108,7 @@ class Marginals(Policy):
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The table itself, down to the view's depth."""
-        table = self._arrow.of(view).combine_chunks()
+        table = self._arrow.within(view).combine_chunks()
         context = view.context_numbers(table[CONTEXT].combine_chunks())
         position = np.asarray(table[_PLACE]).astype(np.int64) - 1
         here = np.flatnonzero((context >= 0) & (position < view.depth))

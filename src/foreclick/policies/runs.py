@@ -90,10 +90,10 @@ def _plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     What is written "007" stays text, and so do all ids beside it.
     """
     try:
-        found = column.cast(pa.int64())
+        whole = column.cast(pa.int64())
     except pa.ArrowInvalid:
         return column
-    return found if found.cast(pa.string()).equals(column) else column
+    return whole if whole.cast(pa.string()).equals(column) else column
 
 
 def _is_scored(row: object) -> bool:

@@ -68,10 +68,10 @@ class Picker:
             request: the request's id.
             context: its context; 0 for a policy with one context for all.
         """
-        found = None if context is None else self._lists.get(str(context))
-        if found is None:
+        lists = None if context is None else self._lists.get(str(context))
+        if lists is None:
             return None, None
-        ends, shown = found
+        ends, shown = lists
         return shown[bisect_right(ends, hashed_here(f"foreclick:{self.seed}:{request}"))]
 
     def __repr__(self) -> str:
@@ -96,24 +96,25 @@ def sample(
                 f"holds the {role}{', or context=None: one for all' if role == CONTEXT else ''}."
             )
     kinds = {role: key_type(table.kinds.field(c).type, role) for role, c in roles.items()}
-    asked = table.select(*dict.fromkeys(roles.values())).to_pyarrow()
-    found = pa.table({role: asked[c].cast(kinds[role]) for role, c in roles.items()})
+    columns = table.select(*dict.fromkeys(roles.values())).to_pyarrow()
+    drawn = pa.table({role: columns[c].cast(kinds[role]) for role, c in roles.items()})
     if context is None:
-        found = found.append_column(CONTEXT, pa.repeat(0, len(found)))
-    nameless = found[REQUEST].null_count
+        drawn = drawn.append_column(CONTEXT, pa.repeat(0, len(drawn)))
+    nameless = drawn[REQUEST].null_count
     if nameless:
         raise InvalidLogError(
-            f"{nameless:,} of {len(found):,} requests have no id, by which their list is drawn: "
+            f"{nameless:,} of {len(drawn):,} requests have no id, by which their list is drawn: "
             "they would all be shown the same. Number them, or leave them out."
         )
-    pairs = list(zip(found[REQUEST].to_pylist(), found[CONTEXT].to_pylist(), strict=True))
-    drawn = list(map(Picker(rows, seed), *zip(*pairs, strict=True))) if pairs else []
-    lists, propensities = zip(*drawn, strict=True) if drawn else ((), ())
+    pairs = list(zip(drawn[REQUEST].to_pylist(), drawn[CONTEXT].to_pylist(), strict=True))
+    picker = Picker(rows, seed)
+    picked = [picker(request, where) for request, where in pairs]
+    lists, propensities = zip(*picked, strict=True) if picked else ((), ())
     missing = lists.count(None)
     if missing:
         one, where = pairs[lists.index(None)]
         warnings.warn(
-            f"the policy has no list for {missing:,} of {len(found):,} requests, for example for "
+            f"the policy has no list for {missing:,} of {len(drawn):,} requests, for example for "
             f"request {one!r} in context {where!r}: their items and "
             "propensity are null. Add these contexts to the policy, or show what is shown today "
             "and log its own propensity.",
@@ -121,7 +122,7 @@ def sample(
             stacklevel=3,
         )
     kind = rows.stored.kinds.field(rows.shape.items[0]).type
-    return found.append_column(ITEMS, pa.array(lists, pa.list_(kind))).append_column(
+    return drawn.append_column(ITEMS, pa.array(lists, pa.list_(kind))).append_column(
         PROPENSITY, pa.array(propensities, pa.float64())
     )
 
