@@ -344,7 +344,7 @@ class Batch:
         return some
 
     def _drawn(self) -> dict[object, Any]:
-        """What says which contexts were drawn, of what is kept."""
+        """Of the cache, which contexts were drawn."""
         return {k: v for k, v in self.kept.items() if isinstance(k, tuple) and k[0] == "draws"}
 
 

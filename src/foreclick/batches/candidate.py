@@ -78,7 +78,7 @@ class Coding:
 
     Args:
         batch: the log's records.
-        depth: D, down to which position policies are asked.
+        depth: D, the last position that counts.
     """
 
     def __init__(self, batch: Batch, depth: int) -> None:
@@ -141,7 +141,7 @@ class Candidate:
     Args:
         coding: the numbers.
         policy: any policy.
-        within: Shape (X,): the contexts that it is asked for; all by default.
+        within: Shape (X,): the contexts in which it is used; all by default.
     """
 
     def __init__(self, coding: Coding, policy: Policy, within: Bools | None = None) -> None:
@@ -154,7 +154,7 @@ class Candidate:
 
     @cached_property
     def known(self) -> Bools:
-        """Shape (X,): the contexts that the policy has an answer for, of those it is asked for."""
+        """Shape (X,): the contexts that the policy has lists for, among those where it is used."""
         known = self._known[self.batch.context_value]
         return known if self.within is None else known & self.within
 
@@ -206,7 +206,7 @@ class Candidate:
         return CodedSlots(pairs, value_of_each(number, context.astype(np.int64)), masses)
 
     def _rows(self, rows: Rows) -> Rows:
-        """Rows of context values as rows of contexts, without contexts that are not asked for.
+        """Rows of context values as rows of contexts, without those where it is not used.
 
         Of a split context, a row stands once for each part.
         """

@@ -76,7 +76,7 @@ def size_of(tally: Tally) -> LogSize:
 
 
 FEW_RECORDS = 5
-"""Below so many records in the median context, frequencies say little about the logging policy."""
+"""Below so many records in the median context, frequencies estimate the logging policy badly."""
 
 
 def contexts_repeat(tally: Tally) -> tuple[int, float]:

@@ -61,7 +61,7 @@ def pooled(
 
 
 def _refuse_local(work: Callable[[Part], Answer], workers: int) -> None:
-    """Refuse work that no other process can be told of, before any has started."""
+    """Refuse work that cannot be sent to other processes, before any has started."""
     try:
         pickle.dumps(work)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -4,13 +4,13 @@ What a policy is worth is linear in the probability of each item at each positio
 the click rate of the cell, times how much the cell is exposed, lowered by its errors.
 
 By the ladder, what was never shown at a position has a rate too, from the rungs below, and the rate
-α of an item leans on what production says of it (`learn.prior`). A rate r of a cell with n records,
+α of an item leans on how production places it (`learn.prior`). A rate r of a cell with n records,
 on a rung of strength s, has the variance
 
     r / (n + s) + (s / (n + s))² · the variance of the rung below,
 
 of which the last is that of the level of the context. Errors of what all contexts share, γ = (β,
-log p), come on top: where items hardly moved, the log says little about the ratios of p, and an
+log p), come on top: where items hardly moved, the ratios of p are hardly known, and an
 item that would be moved is a guess however often it was shown. To first order a rate r_ak has, from
 these errors alone, the variance
 
@@ -98,7 +98,7 @@ class LadderRates:
         """
         theta, (s,), unit, depth = self.fit.theta, self.fit.strengths, self.fit.unit, n.shape[1]
         p, c = theta.p, c / unit
-        lent, own = borrowed(n, s), own_weight(n, s)
+        lent, weight = borrowed(n, s), own_weight(n, s)
         passed = n * lent
         words = np.stack([n.sum(axis=1), n @ steps(depth)], axis=1)
         words = words / np.maximum(records, 1e-300)[owner][:, None]
@@ -108,9 +108,9 @@ class LadderRates:
         item_own = 1 / (r.exposure + theta.a / r.m)
         rate = descend(n, c, s, r.alpha[:, None] * p)
         variance = r.alpha * item_own + (r.alpha * r.lean) ** 2 / r.weight[owner]
-        variance = rate * own + lent**2 * (variance[:, None] * p * p)
+        variance = rate * weight + lent**2 * (variance[:, None] * p * p)
         by_item = np.where(r.exposure > 0, item_own, 0.0)
-        step = np.where(n > 0, own, 0.0) + lent * p * by_item[:, None]
+        step = np.where(n > 0, weight, 0.0) + lent * p * by_item[:, None]
         slope = moved_rates(owner, len(records), r, x, passed, theta)
         moved, first = slope @ self.covariance, slope.shape[1] - depth + 1
         quadratic = np.repeat((moved * slope).sum(axis=1)[:, None], depth, axis=1)
@@ -187,7 +187,7 @@ class BestPolicy(NamedTuple):
         lists: Shape (m, D): items by number; none if production stays.
         masses: Shape (m,): their probabilities.
         production: what production earns.
-        naive: what the estimate says of the policy.
+        naive: the estimate of the policy.
         sure: the same after pessimism.
         why: `CHANGED`, or why production stays.
     """
@@ -397,7 +397,7 @@ class Solver:
     def _bound(self, worth: Floats, limits: Limits) -> float | None:
         """What no order of the items within limits is worth more than; None if none is within them.
 
-        It is found a hundred times faster than a program is solved, and mostly says enough.
+        It is computed a hundred times faster than a program is solved, and mostly decides.
         """
         shape, allowed = limits.forbidden.shape, ~limits.forbidden
         if limits.whole and limits.near is not None:

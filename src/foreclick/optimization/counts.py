@@ -60,7 +60,7 @@ class Counts:
         list_context: Shape (M,), rising.
         list_n: Shape (F, M): how many records show the list.
         list_c: Shape (F, M, D): their clicks; (F, 0, D) if lists are not to choose from.
-        offered: Shape (M,): which lists may be chosen; the others only tell of clicks.
+        offered: Shape (M,): which lists may be chosen; the others only have clicks.
         rows: how many rows of the log these are.
         first: the number of the first context among all contexts of the log.
     """

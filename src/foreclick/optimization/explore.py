@@ -1,4 +1,4 @@
-"""`explore`: what to show next, where and for how long, until a candidate's change can be told."""
+"""`explore`: what to show next, where and how long, until a candidate's change is detected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from foreclick.tallies.base import Tally, settle
 from foreclick.words import about, number_of
 
 SHARE = 0.1
-"""Of all traffic, that is shown the candidate unless another is asked for."""
+"""The share of all traffic that is shown the candidate, by default."""
 
 ROWS = 10
 """Contexts that have a row of their own; the others are summed up."""
@@ -62,7 +62,7 @@ class Explored(Result):
         days: how long, or infinite if no time is enough; None if the records of a day are unknown.
         records: how many records that is.
         se: the standard error of the change after these records.
-        effect: the change that can then be told from none, as a share of production: with `power`,
+        effect: the change that can then be detected, as a share of production: with `power`,
             at `confidence`.
         policy: what to show: a mix of production and the candidate, with probabilities. Serve it by
             `Lists.serving`, and log the propensities.
@@ -72,7 +72,7 @@ class Explored(Result):
             without and with the predictions of this log as a covariate (CUPED).
         predictions: an Arrow table, by context: what production and the candidate are predicted to
             earn a record. `production` is the covariate.
-        evaluation: what the log says of the candidate already.
+        evaluation: the estimate of the candidate by the log that is there.
         names: what the columns of the log are called, by their roles.
     """
 
@@ -116,7 +116,7 @@ def explore(
     production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
 ) -> Explored:
-    """How much traffic, in which contexts and for how long, until a candidate's change is told.
+    """How much traffic, in which contexts and for how long, until a candidate's change is detected.
 
     A share ε_x of the requests of each context is shown the candidate, the others what production
     shows, by chance and with logged propensities. After n records the change V(h) − V(π) has, by
@@ -132,13 +132,13 @@ def explore(
         log: a Log or Tally.
         candidate: a policy of whole lists.
         metrics: what is counted, one metric.
-        min_effect: the change to be told from none, as a share of production: 0.02 is 2 %.
+        min_effect: the change to be detected, as a share of production: 0.02 is 2 %.
         share: of all traffic that may be shown the candidate. By default a tenth; with `days`, as
             much as it takes.
         days: how long it may take. By default, as long as it takes.
-        power: how often such a change is told.
+        power: how often such a change is detected.
         max_share: the share of a single context's traffic that may be shown the candidate.
-        confidence: of the interval that tells it.
+        confidence: of the interval that detects it.
         production: the policy that is in production; by default, the lists of the log, as often as
             it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".

@@ -54,8 +54,8 @@ class Optimized(Result):
 
     | column | meaning |
     |---|---|
-    | value, se, low, high | what it is worth, judged by records that had no say in choosing it |
-    | naive | what the estimate it was chosen by says of it, which flatters |
+    | value, se, low, high | what it is worth, judged by records that it was not chosen by |
+    | naive | the estimate that it was chosen by, which flatters |
     | production | the mean reward of the log |
     | change, lift | value − production, and that divided by production, with paired intervals |
     | covered | the share of its exposure that was ever logged |
@@ -88,7 +88,7 @@ class Optimized(Result):
 
     @property
     def headline(self) -> Headline:
-        """What the policy is worth, by records that had no say in choosing it."""
+        """What the policy is worth, by records that it was not chosen by."""
         row = self.rows[0]
         if row["covered"] is None:  # nobody judged it
             worth = (format_value("value", row["production"]), format_value("value", row["value"]))
@@ -106,7 +106,7 @@ class Optimized(Result):
 
     @property
     def naive(self) -> float:
-        """What the estimate it was chosen by says of it."""
+        """The estimate that it was chosen by."""
         return float(self["naive"][0])
 
     @property

@@ -129,7 +129,7 @@ def _maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> F
     unit = 1.0 if whole else _UNIT
     heights = [matrix.shape[0] for matrix, _, _ in rows]
     low, high = np.repeat([(low, high) for _, low, high in rows], heights, axis=0).T / unit
-    found = milp(
+    solution = milp(
         gain * (-_LARGEST / (float(np.abs(gain).max(initial=0.0)) or 1.0)),
         integrality=(np.arange(len(gain)) < whole).astype(np.int64),
         bounds=Bounds(0.0, top / unit),
@@ -139,11 +139,11 @@ def _maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> F
         # Programs are small: solving them at once is faster than making them smaller first.
         options={"mip_rel_gap": 0.0, "presolve": whole > 0},
     )
-    if found.status == _INFEASIBLE:
+    if solution.status == _INFEASIBLE:
         return None
-    if found.x is None:
-        raise ForeclickError(f"HiGHS found no policy: {found.message}")
-    x = np.clip(found.x * unit, 0.0, top)
+    if solution.x is None:
+        raise ForeclickError(f"HiGHS found no policy: {solution.message}")
+    x = np.clip(solution.x * unit, 0.0, top)
     x[:whole] = np.round(x[:whole])
     return np.where(x > TINY, x, 0.0)
 

@@ -1,7 +1,7 @@
 """What two policies show and earn in each context, and the best way to deal traffic to contexts.
 
 Policies h and π show the lists A of a context x with other probabilities. A log in which they are
-shown with probabilities m tells their difference with a variance of
+shown with probabilities m estimates their difference with a variance of
 
     v_x / n_x,    v_x = Σ_A (h_A − π_A)² s_A² / m_A,
 
@@ -148,12 +148,12 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     mean = float(reward.sum() / n.sum())
     # The best linear prediction of a context's next record, by a random effect of contexts: its
     # own mean, moved towards that of all as far as it has noise.
-    own, earned = reward / n, np.full(len(n), mean)
-    inside = float((squares - reward * own).sum()) / max(n.sum() - len(n), 1.0)
-    between = float((n * (own - mean) ** 2).sum()) - (len(n) - 1) * inside
+    means, earned = reward / n, np.full(len(n), mean)
+    inside = float((squares - reward * means).sum()) / max(n.sum() - len(n), 1.0)
+    between = float((n * (means - mean) ** 2).sum()) - (len(n) - 1) * inside
     between /= float(n.sum() - (n**2).sum() / n.sum()) or 1.0
     if between > 0:
-        earned = mean + n / (n + inside / between) * (own - mean)
+        earned = mean + n / (n + inside / between) * (means - mean)
     # The variance of clicks grows with their mean. A context with few records has that of all
     # contexts, at its own mean; where rewards never varied, it is taken to be the mean.
     usual = float(within.sum() / max(freedom.sum(), 1.0)) / (mean or 1.0) or 1.0
@@ -171,7 +171,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """How well contexts tell two policies apart, by the share of each that is shown the candidate.
+    """How well contexts separate two policies, by the share of each that is shown the candidate.
 
     Attributes:
         context: Shape (L,): of the lists that the two show with unequal probabilities.

@@ -51,7 +51,7 @@ def optimize(
     deterministic: bool = False,
     judge: EstimatorLike | None = "ladder",
 ) -> Optimized:
-    """The ranking policy that would earn most, as far as the log can tell.
+    """The ranking policy that would earn most, as far as the log can show.
 
     In every context, among all policies, the one with the largest estimate (Li et al., KDD 2018,
     section 4.3), where each click rate is lowered by `pessimism` standard errors: whoever takes the
@@ -69,8 +69,8 @@ def optimize(
         pessimism: by how many standard errors rates are lowered. A context stays as it is unless
             the new policy is better even so, or production breaks a constraint, for example shows
             what is banned. 0 for the paper's plain optimum, everywhere.
-        min_shown: how often an item must have been shown (at the position, if the estimator tells
-            positions apart; the list, by "list") to be shown.
+        min_shown: how often an item must have been shown (at the position, if the estimator has
+            cells by position; the list, by "list") to be shown.
         max_change: the share of a context's slots that may differ from production's, for a careful
             first step.
         pinned: a table of `context`, `item`, `position`: what must be where.
@@ -81,7 +81,7 @@ def optimize(
             `context` and `items`; contexts that it leaves out stay as they are. By default, every
             order of a context's items.
         deterministic: one list a context.
-        judge: the estimator that says what the policy is worth; None: nothing is held out, and
+        judge: the estimator of what the policy is worth; None: nothing is held out, and
             `value` is the naive one, which flatters.
 
     Examples:
@@ -248,6 +248,6 @@ def _judged(folds: FoldedLog, held_out: pa.Table, metric: Metric, judge: object)
     (by,), _ = with_curves(tally, parse_estimators(judge), [metric])
     apart = regrouped(tally, default_engine(), folds, KEPT)
     judged = evaluate(apart, Lists(held_out), metrics=metric, estimators=by, missing="production")
-    # A note on drift is said of the whole log.
+    # A note on drift is about the whole log.
     notes = tuple(note for note in judged.notes if not note.startswith(ITEMS_CHANGE))
     return replace(judged, notes=notes)

@@ -70,7 +70,7 @@ class LogView:
     Attributes:
         contexts: (X,) values, rising: integers or text.
         items: (I,) values, rising: what these contexts have shown. Other items get higher numbers.
-        depth: D, down to which position the policy is asked.
+        depth: D, the last position that counts.
         extra: the values of items that only policies show, in the order of their numbers.
     """
 
@@ -193,8 +193,8 @@ def _is_text(values: pa.Array) -> bool:
 class Policy:
     """A conditional distribution of lists, given the context.
 
-    A child has its rows in `_arrow`, and says either `list_rows` (then `slot_rows` follows) or
-    `slot_rows`.
+    A child has its rows in `_arrow`, and overrides either `list_rows` (then `slot_rows` follows)
+    or `slot_rows`.
     """
 
     @cached_property

@@ -170,7 +170,7 @@ class Lists(ListPolicy):
 
     @property
     def _waits(self) -> bool:
-        """Whether it is the log that will say what the columns are called."""
+        """Whether the columns are known only beside a log, which may have other names for them."""
         return bool(self._lacks) and len(self._columns) > 1
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Lists(ListPolicy):
         A list is drawn by a hash of the request's id: u = the first seven hex digits of
         ``md5(f"foreclick:{seed}:{request}")``, over 16**7. The same request gets the same list on
         every engine and from `serving`, today and tomorrow; with another seed it is drawn anew.
-        Lists are as likely as the policy says to within 16**-7; one that is rarer may never be
+        Lists have the policy's probabilities to within 16**-7; one that is rarer may never be
         shown. Ids and contexts count by their text, so 7 and "7" are the same.
 
         Args:
@@ -238,7 +238,7 @@ class Lists(ListPolicy):
             request: the column of the request's id, an integer or text; no two requests that
                 should be drawn apart may share one.
             context: the column of the context; None: one context for all.
-            seed: tells experiments on the same requests apart.
+            seed: another one for another experiment on the same requests.
 
         Returns:
             An Arrow table, in no order: `request`, `context`, `items`, and `propensity`, the
@@ -335,7 +335,7 @@ class Ranking(Lists):
         """The run of a retrieval system: documents of each query by falling score.
 
         Documents with the same score stand by rising rank, if it is a file; then by their id.
-        Where ranks contradict scores, scores decide, as in trec_eval, and a warning says so.
+        Where ranks contradict scores, scores decide, as in trec_eval, and a warning appears.
         Ids that are all integers match the log's, whether these are integers or text.
 
         Args:

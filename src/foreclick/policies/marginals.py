@@ -25,7 +25,7 @@ _ITEM = numbered(ITEM, 1)[0]
 class Marginals(Policy):
     """Item-position probabilities h(a, k | x): enough for ip, item, pbm, rctr and rcm.
 
-    First clicks (`success@K`, `mrr@K`) depend on whole lists, which this says nothing of.
+    First clicks (`success@K`, `mrr@K`) depend on whole lists, which are not known here.
 
     Args:
         table: one row per (context, item, position): anything `read_log` accepts.

@@ -1,7 +1,7 @@
 """Runs of retrieval systems as lists: TREC files, and what Python packages have of them in memory.
 
-A run has a score for each document of a query. Forms are told by their shape, so that none of the
-packages is needed: a TREC file, ``{query: {document: score}}`` (pytrec_eval), an object ``Run``
+A run has a score for each document of a query. Forms are recognised by their shape, so that none of
+the packages is needed: a TREC file, ``{query: {document: score}}`` (pytrec_eval), an object ``Run``
 with ``to_dict()`` (ranx), and rows with ``query_id``, ``doc_id`` and ``score`` (ir_measures).
 """
 
@@ -107,7 +107,7 @@ def _is_ranx(source: object) -> bool:
 def _rows(run: Any) -> Iterator[tuple[Any, Any, Any, int]]:  # noqa: ANN401 - any form of run
     """Query, document, score and rank of each row."""
     if isinstance(run, str | Path):
-        return _of_file(Path(run))
+        return _read_file(Path(run))
     if _is_ranx(run):
         run = run.to_dict()
     if isinstance(run, Mapping) and is_run(run):
@@ -123,8 +123,8 @@ def _rows(run: Any) -> Iterator[tuple[Any, Any, Any, int]]:  # noqa: ANN401 - an
     )
 
 
-def _of_file(path: Path) -> Iterator[tuple[str, str, float, int]]:
-    """The rows of a TREC file; all lines that are wrong are counted before one is complained of."""
+def _read_file(path: Path) -> Iterator[tuple[str, str, float, int]]:
+    """The rows of a TREC file; all wrong lines are counted before one is reported."""
     if not path.is_file():
         raise SourceError(no_file(str(path)))
     wrong, example = 0, ""

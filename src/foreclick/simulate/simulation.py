@@ -60,7 +60,7 @@ class Simulation:
     Args:
         world: how lists are clicked.
         production: what is shown on each day.
-        records: how many records a log has, unless it is said where one is drawn.
+        records: how many records a log has, by default.
         frequencies: Shape (C,): how often each context occurs; evenly by default.
         shock_sd: the spread of the shocks that multiply attraction, one by context and day. They
             are log-normal with mean 1; their logarithm is a stationary AR(1) over days.
@@ -275,7 +275,7 @@ FALL = 0.74
 
 
 def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
-    """A search log searched to resemble the one of the paper, as far as the paper tells.
+    """A search log searched to resemble the one of the paper, as far as the paper describes it.
 
     Clicks are those of a `DBN` (continuation .66, satisfaction U(.5, .95)); attractions are
     .01 + .6 · Beta(.30, .78), and 85 % of queries have one navigational item at U(.6, .9), which is

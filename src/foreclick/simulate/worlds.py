@@ -301,7 +301,7 @@ class ListSpecific(World):
     """No click model holds: each slot of each list has a click rate of its own.
 
     The rate is a hash of (seed, context, whole list, position), spread evenly over 0 … `highest`:
-    nothing that one list tells helps to predict another.
+    the clicks of one list do not help to predict another.
 
     Args:
         contexts: C.
