@@ -101,17 +101,6 @@ def test_ids_of_clicked_items_are_read_as_the_messages_advise():
     assert same(log, {**table, "clicks": [[0, 1], [0, 0], [0]]})
 
 
-@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "uint8", "uint16", "uint32"])
-def test_narrow_integers_make_the_same_tally(kind):
-    table = {"context": [1, 1, 2], "items": [[1, 2], [2], [2]], "clicks": [[0, 1], [1], [1]]}
-    kind = pa.type_for_alias(kind)
-    schema = pa.schema({"context": kind, "items": pa.list_(kind), "clicks": pa.list_(kind)})
-    narrow = fc.tally(fc.read_log(pa.table(table, schema=schema))).to_arrow()
-    wide = fc.tally(fc.read_log(table)).to_arrow()
-    assert narrow.equals(wide)
-    assert narrow.schema.field("context").type == pa.int64()
-
-
 def test_wide_columns_by_a_pattern():
     wide: dict[str, Any] = {"context": ["q"]}
     wide |= {f"item_{k}": [k * 10] for k in (1, 10, 2)} | {f"c{k}": [k % 2] for k in (1, 10, 2)}
