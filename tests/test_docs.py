@@ -153,57 +153,42 @@ def test_three_statements_after_the_import_are_enough() -> None:
     assert len(rest) == 3
 
 
-class TestTheRunner:
-    """It can fail."""
+RUNS = {
+    "output": ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "3", "2"),
+    "indented": (
+        "- a\n\n    ```python\n    print(4)\n    ```\n\n    ```text\n    5\n    ```\n",
+        "5",
+        "4",
+    ),
+    "hidden code": (
+        "<!-- docs: setup\nx = 1\n-->\n```python\nprint(x)\n```\n\n```text\n7\n```\n",
+        "7",
+        "1",
+    ),
+    "exit codes": (
+        '```sh\nforeclick --what || echo "exit $?"\n```\n\n```text\nexit 3\n```\n',
+        "exit 3",
+        "exit 2",
+    ),
+}
+FAILS: dict[str, tuple[type[Exception], str]] = {
+    "<!-- docs: not run, why -->\n```python\nwhat now\n```\n": (SyntaxError, ""),
+    "<!-- docs: raises KeyError -->\n```python\n{}\n```\n": (docs.Differs, "no KeyError"),
+    "```sh\nforeclick --no-such-option\n```\n": (docs.Differs, "exits with 2"),
+    "```sh\nmake no-such-target\n```\n": (docs.Differs, "no target"),
+    "```sh\npip install 'foreclick[no]'\n```\n": (docs.Differs, "no such extra"),
+    "```sh\nrm -rf /tmp/x\n```\n": (docs.Differs, "what is"),
+}
 
-    @staticmethod
-    def page(directory: Path, text: str) -> Path:
-        path = directory / "page.md"
-        path.write_text(text)
-        return path
 
-    def test_output_is_compared(self, tmp_path: Path) -> None:
-        page = self.page(tmp_path, "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
-        assert docs.now(page) == page.read_text().replace("3", "2")
-
-    def test_indented_blocks_run_and_keep_their_indent(self, tmp_path: Path) -> None:
-        text = "- a\n\n    ```python\n    print(4)\n    ```\n\n    ```text\n    5\n    ```\n"
-        assert docs.now(self.page(tmp_path, text)) == text.replace("5", "4")
-
-    def test_code_that_is_not_run_must_compile(self, tmp_path: Path) -> None:
-        page = self.page(tmp_path, "<!-- docs: not run, why -->\n```python\nwhat now\n```\n")
-        with pytest.raises(SyntaxError):
+def test_the_runner_of_pages_can_fail(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for text, said, printed in RUNS.values():
+        page.write_text(text)
+        assert docs.now(page) == text.replace(said, printed)
+    for text, (error, message) in FAILS.items():
+        page.write_text(text)
+        with pytest.raises(error, match=message or None):
             docs.now(page)
-
-    def test_hidden_code_runs(self, tmp_path: Path) -> None:
-        text = "<!-- docs: setup\nx = 1\n-->\n```python\nprint(x)\n```\n\n```text\n1\n```\n"
-        assert docs.now(self.page(tmp_path, text)) == text
-
-    def test_an_error_that_does_not_come_is_one(self, tmp_path: Path) -> None:
-        page = self.page(tmp_path, "<!-- docs: raises KeyError -->\n```python\n{}\n```\n")
-        with pytest.raises(docs.Differs, match="no KeyError"):
-            docs.now(page)
-
-    @pytest.mark.parametrize(
-        ("command", "problem"),
-        [
-            ("foreclick --no-such-option", "exits with 2"),
-            ("make no-such-target", "no target"),
-            ("pip install 'foreclick[no]'", "no such extra"),
-            ("rm -rf /tmp/x", "what is"),
-        ],
-    )
-    def test_a_command_that_fails_or_is_unknown(
-        self, tmp_path: Path, command: str, problem: str
-    ) -> None:
-        page = self.page(tmp_path, f"```sh\n{command}\n```\n")
-        with pytest.raises(docs.Differs, match=problem):
-            docs.now(page)
-
-    def test_exit_codes_can_be_shown(self, tmp_path: Path) -> None:
-        text = '```sh\nforeclick --what || echo "exit $?"\n```\n\n```text\nexit 2\n```\n'
-        assert docs.now(self.page(tmp_path, text)) == text
-
-    def test_extras_of_a_page(self, tmp_path: Path) -> None:
-        page = self.page(tmp_path, "```sh\npip install 'foreclick[charts,s3]'  # both\n```\n")
-        assert docs.extras(page) == ["charts", "s3"]
+    page.write_text("```sh\npip install 'foreclick[charts,s3]'  # both\n```\n")
+    assert docs.extras(page) == ["charts", "s3"]

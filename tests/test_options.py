@@ -136,27 +136,14 @@ def test_nothing_is_guessed_where_nothing_is_near(value):
         OPTIONS["confidence"]("confidence", value)
 
 
-class TestProgress:
-    @pytest.mark.parametrize("verb", ["evaluate", "support", "backtest", "compare", "optimize"])
-    def test_is_said_to_whoever_asked(self, verb):
-        said: list[str] = []
-        with working(said.append):
-            ASK[verb](fc.read_log(LOG, period="day"), metrics="clicks@1")
-        assert said
-        assert all(line[0].isupper() and not line.endswith(".") for line in said)
-
-    def test_a_verb_that_uses_another_says_it_in_the_same_place(self):
-        said: list[str] = []
-        with working(said.append):
-            fc.explore(fc.read_log(LOG, period="day"), CANDIDATE, min_effect=0.5)
-        assert "Estimating by ladder, ip" in said
-
-    def test_nothing_is_said_before_and_after(self):
-        said: list[str] = []
-        report_step("before")
-        with working(said.append):
-            report_step("Counting")
-            report_share(0.5)
-        report_step("after")
-        report_share(1.0)
-        assert said == ["Counting", "Counting, 50% of the log"]
+@pytest.mark.parametrize("verb", ASK)
+def test_progress_is_reported_to_whoever_asked(log, verb):
+    said: list[str] = []
+    report_step("before")
+    with working(said.append):
+        ASK[verb](fc.read_log(LOG, period="day"), metrics="clicks@1")
+    report_step("after")
+    report_share(1.0)
+    assert {"before", "after"}.isdisjoint(said)
+    assert all(line[0].isupper() and not line.endswith(".") for line in said)
+    assert said

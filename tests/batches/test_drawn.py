@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import batches_of, context_draws, only_contexts, some_contexts, source
+from foreclick.batches import batches_of, only_contexts, some_contexts, source
 from tests.batches.sizes import in_batches
 
 
@@ -40,16 +40,13 @@ def test_they_are_whole_and_about_as_many_as_asked(tally):
     assert records_of(some) == drawn  # gone through again
     fewer = records_of(some_contexts(batches_of(tally), "clicks", 0.1))
     assert set(fewer) < set(drawn)
+    assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)  # not copied
 
 
 @pytest.mark.parametrize("slots", [1, 40])
 def test_they_are_the_same_in_any_batches(tally, slots):
     drawn = records_of(some_contexts(batches_of(tally), "clicks", 0.3))
     assert records_of(some_contexts(batches_of(in_batches(tally, slots)), "clicks", 0.3)) == drawn
-
-
-def test_the_whole_log_is_not_copied(tally):
-    assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)
 
 
 def test_neither_names_nor_the_order_of_rows_decide(tally):
@@ -75,15 +72,6 @@ def test_of_contexts_that_are_alike_a_share_is_drawn():
     for share in (0.1, 0.5):
         drawn = records_of(some_contexts(batches_of(tally), "clicks", share))
         assert len(drawn) == pytest.approx(300 * share, abs=2)
-
-
-def test_some_contexts_may_take_no_part(tally):
-    batches = batches_of(tally)
-    taken = [np.arange(batch.context_count) % 2 == 0 for batch in batches]
-    some = only_contexts(batches, taken)
-    assert len(records_of(some)) == sum(int(each.sum()) for each in taken)
-    (draws,) = context_draws(some, "clicks")
-    assert np.mean(draws < 0.3) == pytest.approx(0.3, abs=0.02)
 
 
 @pytest.mark.parametrize("slots", [1, 10**9])

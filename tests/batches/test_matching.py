@@ -49,12 +49,3 @@ def test_parts_of_a_context_have_prefixes_of_their_own():
     parts = batch.split(np.arange(len(batch.n)) % 2, 2)
     candidate = Candidate(Coding(parts, batch.depth), fc.Lists(lists_table(case.candidate)))
     compared(parts, candidate, batch.depth)
-
-
-def test_nothing_matches_a_log_without_lists_of_the_context():
-    case = random_case("case", np.random.default_rng(5))
-    tally = fc.tally(fc.read_log(log_table(case.records)))
-    (batch,) = Batches(tally)
-    only_new = {context: {(999,): 1.0} for context in case.candidate}
-    candidate = Candidate(Coding(batch, batch.depth), fc.Lists(lists_table(only_new)))
-    assert (matched_prefixes(batch, candidate.lists, batch.depth) == -1).all()

@@ -122,18 +122,6 @@ def test_ga4_gives_back_every_click():
     assert log.shape.unit
 
 
-def test_ga4_says_what_it_cannot_place():
-    events, _, clicks = analytics(sessions=40)
-    stray = events.slice(0, 1).to_pylist()[0] | {"event_name": "select_item"}
-    stray["items"] = [{"item_id": "nothing", "item_list_id": "list 9", "item_list_index": "1"}]
-    late = stray | {"items": events["items"][0].as_py()[:1]}
-    late["event_timestamp"] += 86_400_000_000
-    more = pa.concat_tables([events, pa.Table.from_pylist([stray, late], GA4)])
-    log = ga4(more)
-    assert fact(log, "clicks") == clicks
-    assert log.ledger.losses == {"clicks without a list": 1, "clicks outside the window": 1}
-
-
 def params(**values: str | int) -> list[dict[str, Any]]:
     """Parameters of an event; GA4 writes a text of digits as a number."""
     return [
@@ -252,21 +240,6 @@ def test_ubi():
     assert fact(both, "clicks") == 4
 
 
-def test_ubi_from_json_lines(tmp_path):
-    """As an index is exported: nested objects, no types."""
-    queries, events = tmp_path / "queries.ndjson", tmp_path / "events.ndjson"
-    queries.write_text(
-        '{"query_id": "1", "client_id": "u", "user_query": "shoe", "timestamp": '
-        '"2026-05-01T12:00:00Z", "query_response_hit_ids": ["a", "b", "c"]}\n'
-    )
-    events.write_text(
-        '{"action_name": "click", "query_id": "1", "timestamp": "2026-05-01T12:00:05Z", '
-        '"event_attributes": {"object": {"object_id": "b"}, "position": {"ordinal": 2}}}\n'
-    )
-    log = ubi(queries, events)
-    assert clicked(log) == Counter({("shoe", ("a", "b", "c"), (0, 1, 0)): 1})
-
-
 def test_ubi_from_a_dump_of_its_indices(tmp_path):
     """As elasticdump writes it: one document a line, its fields in `_source`."""
     query = {
@@ -349,11 +322,6 @@ def test_snowplow():
 IN_SPARK = pytest.mark.parametrize(
     "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
 )
-
-
-@IN_SPARK
-def test_snowplow_with_columns_of_json_in_spark(engine):
-    assert clicked(snowplow(engine.load(as_json(plowed())))) == LISTS
 
 
 def test_lists_of_json_on_every_engine(engine):

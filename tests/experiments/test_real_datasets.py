@@ -73,12 +73,8 @@ def slow_yandex(session: list[list[str]]) -> list[dict[str, Any]]:
 
 
 def test_yandex_record_by_record(convert):
-    _, rows = convert("yandex", YANDEX)
-    assert rows == [row for session in sessions(YANDEX) for row in slow_yandex(session)]
-
-
-def test_yandex_is_the_published_one(convert):
     done, rows = convert("yandex", YANDEX)
+    assert rows == [row for session in sessions(YANDEX) for row in slow_yandex(session)]
     assert done["found"][:2] == [470, 193]
     assert len({row["user"] for row in rows}) == 18
     assert len({row["query"] for row in rows}) == 148
@@ -117,12 +113,8 @@ def slow_naver(session: list[list[str]]) -> list[dict[str, Any]]:
 
 
 def test_naver_record_by_record(convert):
-    _, rows = convert("relevance_prediction", NAVER, DAY)
-    assert rows == [row for session in sessions(NAVER) for row in slow_naver(session)]
-
-
-def test_naver_is_the_published_one(convert):
     done, rows = convert("relevance_prediction", NAVER, DAY)
+    assert rows == [row for session in sessions(NAVER) for row in slow_naver(session)]
     assert done.records == 31_564
     assert len({row["session"] for row in rows}) == 18_522
     assert {row["day"] for row in rows} == {0, 11, *range(21, 83)}
@@ -137,10 +129,6 @@ def test_naver_is_the_published_one(convert):
     assert facts(log)["size", "contexts"] == 1_951
     published = [0.151, 0.062, 0.031, 0.017, 0.013, 0.007, 0.005, 0.004, 0.003, 0.003]
     assert click_rates(log, 10) == pytest.approx(published, abs=0.0006)
-
-
-def test_naver_with_its_gaps_is_worth_what_it_was(convert):
-    log = convert("relevance_prediction", NAVER, DAY)[0].log()
     found = fc.evaluate(
         log,
         fc.Observed(log),

@@ -34,7 +34,7 @@ DAYS = 4
 ROUNDING = 1e-12
 """Sums of doubles in an engine's own order."""
 
-RECORDS = 6_000
+RECORDS = 20_000
 small = partial(simulate.yandex_like, queries=120)
 
 
@@ -65,6 +65,7 @@ def simulated(tmp_path_factory) -> Reproduction:
     return found
 
 
+@pytest.mark.long
 def test_every_experiment_has_its_rows_and_figures(simulated):
     rows = {(r["experiment"], r["metric"], r["against"]): r for r in simulated}
     assert len(rows) == len(simulated) == (3 * 3 + 1) * 2
@@ -83,6 +84,7 @@ def test_every_experiment_has_its_rows_and_figures(simulated):
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in simulated.figures)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("experiment", "metric", "names", "least"),
     [(FREQUENT, "dcg@10", ["ip"], 100), (ONE, "clicks@3", STRUCTURED, 30)],
@@ -101,6 +103,7 @@ def test_a_cut_is_the_smallest_over_large_clips(simulated, experiment, metric, n
     assert len(names) > 1 or row["rmse"] == errors["ip", math.inf]
 
 
+@pytest.mark.long
 def test_a_log_gives_the_numbers_of_its_simulation(simulated):
     sample = small(records=RECORDS, seed=3).sample(seed=3)
     given = reproduce(fc.read_log(sample, context="query", period="day"))

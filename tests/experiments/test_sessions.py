@@ -35,54 +35,35 @@ def yandex(*lines: str) -> str:
 @pytest.mark.parametrize("name", ["train", "train.gz"])
 def test_yandex_plain_and_gzip(convert, name):
     rows, oddities, done = convert("yandex", CLEAN, name)
-    assert rows == CLEAN_ROWS
-    assert oddities == {}
-    assert done.records == 3
+    assert (rows, oddities, done.records) == (CLEAN_ROWS, {}, 3)
     assert dict(zip(done["fact"], done["found"], strict=True)) == {
         "lines read": 8,
         "records": 3,
         "clicks": 3,
     }
+    for text in (CLEAN.rstrip(), CLEAN.replace("\n", "\r\n").rstrip() + "\r\n\r\n"):
+        assert convert("yandex", text).rows == CLEAN_ROWS
 
 
-def test_yandex_with_windows_line_ends_and_no_last_one(convert):
-    rows, oddities, _ = convert("yandex", CLEAN.replace("\n", "\r\n").rstrip() + "\r\n\r\n")
-    assert (rows, oddities) == (CLEAN_ROWS, {})
-    assert convert("yandex", CLEAN.rstrip()).rows == CLEAN_ROWS
-
-
-def test_yandex_a_click_belongs_to_its_serp_not_to_the_last_list(convert):
-    text = yandex("1\tQ\t1\t101\t1\t11,1\t12,1", "2\tC\t0\t11")
-    rows, oddities, _ = convert("yandex", text)
-    assert [row["clicks"] for row in rows] == [[1, 0, 0], [0, 0]]
-    assert oddities == {}
-
-
-def test_yandex_serps_are_of_their_session(convert):
-    text = yandex() + "1\tM\t4\t7\n1\t0\tC\t0\t11\n"
-    rows, oddities, _ = convert("yandex", text)
-    assert rows[0]["clicks"] == [0, 0, 0]
-    assert oddities == {"clicks on no list of their session": 1}
+NOWHERE, LEFT_OUT = "clicks on no list of their session", "clicks on lists that are left out"
+WITHHELD, MALFORMED = "test queries, whose clicks are withheld", "malformed lines"
 
 
 @pytest.mark.parametrize(
     ("lines", "clicks", "oddity", "example"),
     [
-        (["2\tC\t5\t11"], [0, 0, 0], "clicks on no list of their session", "line 3: item 11"),
+        (["2\tC\t5\t11"], [0, 0, 0], NOWHERE, "line 3: item 11"),
         (["2\tC\t0\t99"], [0, 0, 0], "clicks on items not in the list", "line 3: item 99"),
         (["2\tC\t0\t12", "3\tC\t0\t12"], [0, 1, 0], "repeated clicks", "line 4: item 12"),
-        (["1\tT\t1\t102\t1\t1,1"], [0, 0, 0], "test queries, whose clicks are withheld", "line 3"),
-        (["1\tQ\t1\t102"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tQ\t1\t102\t1\t"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tQ\t1\t102\t1\t1,2\t3"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tQ\t1\t102\t1\tx,2"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tQ\t1\tx\t1\t1,2"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tC\t0"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tC\t0\t1x"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tZ\t0\t11"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1"], [0, 0, 0], "malformed lines", "line 3"),
-        (["M\t5\t8"], [0, 0, 0], "malformed lines", "line 3"),
-        (["1\tQ\t0\t102\t1\t1,2"], [0, 0, 0], "malformed lines", "line 3"),
+        (["1\tT\t1\t102\t1\t1,1"], [0, 0, 0], WITHHELD, "line 3"),
+        *(
+            ([line], [0, 0, 0], MALFORMED, "line 3")
+            for line in (
+                *("1\tQ\t1\t102", "1\tQ\t1\t102\t1\t", "1\tQ\t1\t102\t1\t1,2\t3"),
+                *("1\tQ\t1\t102\t1\tx,2", "1\tQ\t1\tx\t1\t1,2", "1\tC\t0", "1\tC\t0\t1x"),
+                *("1\tZ\t0\t11", "1", "M\t5\t8", "1\tQ\t0\t102\t1\t1,2"),
+            )
+        ),
     ],
 )
 def test_yandex_oddities_are_counted_and_the_rest_stays(convert, lines, clicks, oddity, example):
@@ -93,29 +74,34 @@ def test_yandex_oddities_are_counted_and_the_rest_stays(convert, lines, clicks, 
     assert done["example"][-1].startswith(example)
 
 
-def test_yandex_a_click_written_before_its_query_counts(convert):
-    text = "0\tM\t4\t7\n0\t1\tC\t0\t12\n0\t0\tQ\t0\t100\t1\t11,1\t12,1\n"
-    rows, oddities, _ = convert("yandex", text)
-    assert rows[0]["clicks"] == [0, 1]
-    assert oddities == {"clicks written before their query": 1}
-
-
-def test_yandex_clicks_on_a_test_query_are_counted_as_lost(convert):
-    _, oddities, _ = convert("yandex", yandex("1\tT\t1\t102\t1\t1,1", "2\tC\t1\t1"))
-    assert oddities == {
-        "test queries, whose clicks are withheld": 1,
-        "clicks on lists that are left out": 1,
-    }
-
-
-def test_yandex_a_session_without_its_m_line_is_left_out(convert):
-    text = CLEAN + "2\t0\tQ\t0\t100\t1\t11,1\n2\t1\tC\t0\t11\n"
-    rows, oddities, _ = convert("yandex", text)
-    assert rows == CLEAN_ROWS
-    assert oddities == {
-        "queries of a session without its M line": 1,
-        "clicks on lists that are left out": 1,
-    }
+@pytest.mark.parametrize(
+    ("text", "clicks", "oddities"),
+    [
+        # A click belongs to its SERP, not to the last list.
+        (yandex("1\tQ\t1\t101\t1\t11,1\t12,1", "2\tC\t0\t11"), [[1, 0, 0], [0, 0]], {}),
+        # SERPs are of their session.
+        (yandex() + "1\tM\t4\t7\n1\t0\tC\t0\t11\n", [[0, 0, 0]], {NOWHERE: 1}),
+        (
+            "0\tM\t4\t7\n0\t1\tC\t0\t12\n0\t0\tQ\t0\t100\t1\t11,1\t12,1\n",
+            [[0, 1]],
+            {"clicks written before their query": 1},
+        ),
+        (
+            yandex("1\tT\t1\t102\t1\t1,1", "2\tC\t1\t1"),
+            [[0, 0, 0]],
+            {WITHHELD: 1, LEFT_OUT: 1},
+        ),
+        (
+            yandex() + "2\t0\tQ\t0\t100\t1\t11,1\n2\t1\tC\t0\t11\n",
+            [[0, 0, 0]],
+            {"queries of a session without its M line": 1, LEFT_OUT: 1},
+        ),
+    ],
+)
+def test_yandex_whose_click_it_is(convert, text, clicks, oddities):
+    written = convert("yandex", text)
+    assert [row["clicks"] for row in written.rows] == clicks
+    assert written.oddities == oddities
 
 
 def test_an_item_twice_keeps_its_first_place_and_moves_nothing(convert):
@@ -130,16 +116,14 @@ def test_an_item_twice_keeps_its_first_place_and_moves_nothing(convert):
     assert (log.rows, log.dropped_rows, log.shape.depth) == (1, 0, 4)
 
 
-def test_a_number_beyond_64_bits_is_explained(write, tmp_path):
-    text = yandex("1\tQ\t1\t101\t1\t99999999999999999999,1")
-    with pytest.raises(SourceError, match="too large"):
-        datasets.convert("yandex", write(text), tmp_path / "out.parquet")
-
-
-def test_a_session_without_end_is_no_session(write, tmp_path, monkeypatch):
+def test_numbers_beyond_64_bits_and_sessions_without_end(write, tmp_path, monkeypatch):
     monkeypatch.setattr(sessions, "_ENDLESS", 5)
-    with pytest.raises(SourceError, match="more than 5 lines in a row begin with '0'"):
-        datasets.convert("yandex", write(yandex(*["1\tC\t0\t11"] * 9)), tmp_path / "out.parquet")
+    for line, message in (
+        (["1\tQ\t1\t101\t1\t99999999999999999999,1"], "too large"),
+        (["1\tC\t0\t11"] * 9, "more than 5 lines in a row begin with '0'"),
+    ):
+        with pytest.raises(SourceError, match=message):
+            datasets.convert("yandex", write(yandex(*line)), tmp_path / "out.parquet")
 
 
 # --- the format of 2011 -------------------------------------------------------------------------

@@ -29,24 +29,13 @@ IMPRESSIONS = (
 )
 
 
-def test_trivago_lists_are_clickouts(convert):
+def test_trivago_lists_are_clickouts_in_csv_and_parquet(convert, tmp_path):
     rows, oddities, done = convert("trivago", HEAD + OTHER + CLICKOUT, "train.csv")
-    assert rows == [GHENT]
-    assert oddities == {}
-    assert done["found"] == [2, 1, 1]
-    log = done.log()
-    assert (log.shape.segments, log.shape.period, log.shape.unit) == (
-        ("platform", "device"),
-        True,
-        True,
-    )
-
-
-def test_trivago_parquet_as_csv(write, tmp_path):
-    source = tmp_path / "train.parquet.snappy"
-    table = pyarrow.csv.read_csv(write(HEAD + OTHER + CLICKOUT, "train.csv"))
-    pq.write_table(table, source)
-    out = tmp_path / "out.parquet"
+    assert (rows, oddities, done["found"]) == ([GHENT], {}, [2, 1, 1])
+    shape = done.log().shape
+    assert (shape.segments, shape.period, shape.unit) == (("platform", "device"), True, True)
+    source, out = tmp_path / "train.parquet.snappy", tmp_path / "out.parquet"
+    pq.write_table(pyarrow.csv.read_csv(tmp_path / "train.csv"), source)
     assert datasets.convert("trivago", source, out)["found"] == [2, 1, 1]
     assert pq.read_table(out).to_pylist() == [GHENT]
 
@@ -93,22 +82,14 @@ def test_open_bandit_is_one_item_at_a_position(convert):
     assert done.log().shape.propensity == "list"
 
 
-def test_open_bandit_both_policies_of_a_directory(write, tmp_path):
+def test_open_bandit_policies_are_directories_and_campaigns_do_not_mix(write, convert, tmp_path):
+    assert convert("open_bandit", BANDIT + IMPRESSIONS, "men.csv").rows[0]["policy"] == "unknown"
     for policy in ("random", "bts"):
         write(BANDIT + IMPRESSIONS, f"obd/{policy}/men.csv")
     write("not a table", "obd/README.txt")
     done = datasets.convert("open_bandit", tmp_path / "obd", tmp_path / "out.parquet")
-    found = pq.read_table(done.path)["policy"].to_pylist()
-    assert found == ["bts", "bts", "random", "random"]
-
-
-def test_open_bandit_outside_its_directory(convert):
-    assert convert("open_bandit", BANDIT + IMPRESSIONS, "men.csv").rows[0]["policy"] == "unknown"
-
-
-def test_open_bandit_campaigns_do_not_mix(write, tmp_path):
-    for campaign in ("men", "women"):
-        write(BANDIT + IMPRESSIONS, f"obd/bts/{campaign}.csv")
+    assert pq.read_table(done.path)["policy"].to_pylist() == ["bts", "bts", "random", "random"]
+    write(BANDIT + IMPRESSIONS, "obd/bts/women.csv")
     with pytest.raises(SourceError, match=r"2 campaigns \(men, women\)"):
         datasets.convert("open_bandit", tmp_path / "obd", tmp_path / "out.parquet")
 

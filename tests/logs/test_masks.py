@@ -10,7 +10,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError
-from tests.logs.samples import LISTS, WIDE, Row, counted, impressions, reference, table, wide
+from tests.logs.samples import LISTS, Row, counted, reference, table
 
 PROBED = 10_000
 """Rows that the first guess is made from."""
@@ -40,11 +40,8 @@ def test_bit_k_minus_1_is_the_click_at_position_k():
         (1, None, 0b00),
         (1, 2, 0b110),
     ]
-
-
-def test_the_wide_rows_are_null_where_nothing_is_shown():
-    rows = fc.tally([clicks([0, 1, 1]), clicks([1])]).to_arrow().to_pylist()
-    assert [[row[f"clicks_{k}"] for k in (1, 2, 3)] for row in rows] == [[1, None, None], [0, 1, 1]]
+    wide = fc.tally(log).to_arrow().to_pylist()  # null where nothing is shown
+    assert [wide[0][f"clicks_{k}"] for k in (1, 2, 3)] == [1, None, None]
 
 
 @pytest.mark.parametrize("kind", [bool, float, int])
@@ -53,17 +50,6 @@ def test_booleans_and_doubles_of_0_and_1_are_packed(kind):
     log = fc.read_log(rows)
     assert log.shape.masks == ("clicks",)
     assert stored(log) == stored(fc.read_log(LISTS))
-
-
-@pytest.mark.parametrize(
-    ("source", "roles"),
-    [
-        pytest.param(wide(), WIDE, id="a column a position"),
-        pytest.param(impressions(), {"long": ("list_id", "position")}, id="a row an impression"),
-    ],
-)
-def test_every_layout_is_packed_alike(source, roles):
-    assert stored(fc.read_log(source, **roles)) == stored(fc.read_log(LISTS))
 
 
 @pytest.mark.parametrize("values", [[2, 0], [0.5, 0.0]])
@@ -108,12 +94,6 @@ def test_a_list_longer_than_the_guess_is_packed_too():
     assert counted(log) == reference(rows)
 
 
-def test_positions_below_a_given_depth_are_left_out():
-    log = fc.read_log(LISTS, depth=1)
-    assert (log.shape.depth, log.shape.masks) == (1, ("clicks",))
-    assert sum(row["n"] for row in stored(log)) == len(LISTS)
-
-
 BROKEN = {
     "clicks too short": [clicks([1]) | {"items": [7, 8]}],
     "clicks too long": [clicks([1, 0, 0]) | {"items": [7, 8]}],
@@ -135,14 +115,8 @@ def test_broken_rows_are_told_as_without_masks(rows):
             fc.read_log(pa.Table.from_pylist(log))
         said.append(str(error.value))
     assert said[0] == said[1] == said[2]
-    assert re.search(
-        r"1 row breaks the rules of a log:\n- .*: 1 row, for example context='q'", said[0]
-    )
-
-
-def test_an_example_shows_the_clicks_of_a_mask():
-    with pytest.raises(InvalidLogError, match=r"items=\[7, 8, 7\] clicks=\[0, 1, 1\]"):
-        fc.read_log([*LISTS, clicks([0, 1, 1]) | {"items": [7, 8, 7]}])
+    example = r"for example context='q' items=\[.*\] clicks=\["
+    assert re.search(rf"1 row breaks the rules of a log:\n- .*: 1 row, {example}", said[0])
 
 
 @pytest.mark.parametrize("rows", BROKEN.values(), ids=BROKEN)
@@ -154,12 +128,6 @@ def test_what_is_left_when_broken_rows_are_dropped_is_packed(rows, first):
     assert found.shape.masks == ("clicks",)
     assert found.dropped_rows == 1
     assert counted(found) == reference([row for row in log if row not in rows])
-
-
-def test_nan_is_no_click():
-    rows = [{**row, "clicks": [float(c) for c in row["clicks"]]} for row in LISTS]
-    with pytest.raises(InvalidLogError, match="negative, NaN or too large clicks: 1 row"):
-        fc.read_log([*rows, clicks([float("nan"), 0.0])])
 
 
 def test_an_engine_packs_as_duckdb_does(engine):

@@ -140,12 +140,6 @@ def assert_broken(roles: Row, changes: list[Row], cause: str, example: str) -> N
     assert sum(counted(log).values()) == {"w": 6.0, "times": 9}.get(str(roles.get("count")), 3)
 
 
-def test_a_good_log_has_nothing_to_drop():
-    log = fc.read_log(source(), propensity="ps", count="w", rewards={"orders": "orders"})
-    assert (log.rows, log.dropped, log.dropped_rows) == (3, {}, 0)
-    assert "dropped" not in repr(log)
-
-
 EVERYTHING: list[Row] = [
     {"items": None, "clicks": None},
     {"items": [], "clicks": []},
@@ -203,15 +197,6 @@ def test_a_dropped_row_counts_once_whatever_its_weight():
     assert sorted(log.dropped.values()) == [1, 1]
     assert (log.rows, log.dropped_rows) == (3, 2)
     assert list(counted(log).values()) == [9]
-
-
-def test_the_evaluation_tells_what_was_dropped():
-    table = pa.concat_tables([source(), source(), source({"items": [7, 7]})])
-    log = fc.read_log(table, invalid="drop")
-    ranking = {"context": ["fine"], "items": [[1, 2]]}
-    answer = fc.evaluate(log, ranking, metrics="clicks@2", estimators="list", confidence=None)
-    row = answer.to_dicts()[0]
-    assert (row["dropped"], row["records"], row["value"]) == (1, 9, 1.0)
 
 
 def test_a_log_of_nothing_but_faults_is_no_log():

@@ -242,15 +242,11 @@ def test_what_was_shown_is_a_log_with_known_propensities():
     assert found["value"] == pytest.approx([first / 2_000])
 
 
-def test_no_requests_are_no_lists():
-    nothing = pa.table({"request": pa.array([], pa.int64()), "context": pa.array([], pa.string())})
-    shown = fc.Lists(TWO).sample(nothing)
-    assert len(shown) == 0
-    assert shown["items"].type == pa.list_(pa.int64())
-
-
-def test_columns_may_have_any_name():
+def test_no_requests_and_other_names():
     policy = fc.Lists(TWO)
+    nothing = pa.table({"request": pa.array([], pa.int64()), "context": pa.array([], pa.string())})
+    shown = policy.sample(nothing)
+    assert (len(shown), shown["items"].type) == (0, pa.list_(pa.int64()))
     asked = {"id": ["a", "b"], "query": ["q", "q"]}
     shown = policy.sample(asked, request="id", context="query")
     assert by_request(shown) == {r: policy.serving()(r, "q") for r in ("a", "b")}
@@ -272,19 +268,18 @@ def test_contexts_without_a_list_are_counted_with_an_example_and_a_remedy():
     assert picker(2, "z") == picker(3, None) == (None, None)
 
 
-def test_requests_without_an_id_are_refused():
-    with pytest.raises(InvalidLogError, match=r"1 of 2 requests have no id.*Number them"):
-        fc.Lists(TWO).sample({"request": [1, None], "context": ["q", "q"]})
-
-
-def test_a_missing_column_is_named():
-    policy = fc.Lists(TWO)
-    with pytest.raises(SourceError, match="request='request' is not among id, context"):
-        policy.sample({"id": [1], "context": ["q"]})
-    with pytest.raises(SourceError, match=r"context='context' is not among request.*context=None"):
-        policy.sample({"request": [1]})
-    with pytest.raises(SourceError, match="requests are of type float64"):
-        policy.sample({"request": [1.5], "context": ["q"]})
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ({"request": [1, None], "context": ["q"] * 2}, r"1 of 2 requests have no id.*Number them"),
+        ({"id": [1], "context": ["q"]}, "request='request' is not among id, context"),
+        ({"request": [1]}, r"context='context' is not among request.*context=None"),
+        ({"request": [1.5], "context": ["q"]}, "requests are of type float64"),
+    ],
+)
+def test_what_are_no_requests_is_refused(requests, message):
+    with pytest.raises((InvalidLogError, SourceError), match=message):
+        fc.Lists(TWO).sample(requests)
 
 
 def test_a_picker_can_be_pickled_and_says_how_large_it_is():

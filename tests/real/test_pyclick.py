@@ -77,6 +77,7 @@ def test_the_log_is_the_published_one(records, log):
     assert sum(rates) == pytest.approx(1.218, abs=0.001)
 
 
+@pytest.mark.long
 def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
     policy = most_frequent(packed)
     found = fc.evaluate(
@@ -102,23 +103,3 @@ def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
     )
     assert_as_oracle(found, packed, policy, MANY)
     assert 0 < settled(found)[0]["clipped"] < 1
-
-
-def test_what_was_observed_is_production_by_every_model(packed, log):
-    found = fc.evaluate(
-        log, fc.Observed(log), estimators=paper(oracle.MODELS), metrics="clicks@3", confidence=None
-    )
-    for row in settled(found):
-        assert row["value"] == pytest.approx(oracle.production(packed, (1, 1, 1)), rel=MANY)
-        assert row["covered"] == pytest.approx(1)
-        assert row["ess"] == pytest.approx(35_064)
-
-
-def test_the_tally_is_smaller_and_says_the_same(packed, log):
-    tally = fc.tally(log)
-    assert tally.to_arrow().num_rows == len(packed) < 35_064 / 4
-    candidate = fc.Ranking(random_logs.ranking_table(most_frequent(packed)))
-    asked: dict[Any, Any] = {"estimators": ["prefix", "item"], "metrics": "clicks@3"}
-    assert settled(fc.evaluate(tally, candidate, **asked, confidence=None)) == settled(
-        fc.evaluate(log, candidate, **asked, confidence=None)
-    )

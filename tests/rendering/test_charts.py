@@ -72,11 +72,6 @@ class TestBacktest:
         assert chart.levels[0] == (0.05, "level")
         assert [span for (span,) in values(chart)] == pytest.approx([0.3, 0.9, 0.6])
 
-    def test_estimators_with_a_clip_of_their_own_are_named_by_it(self):
-        one, other = backtest(clips=(5.0,)), backtest(clips=(50.0,), errors={"item": 0.1})
-        names = [r.name for r in rows_of(Backtest(one.rows + other.rows, one.columns)).rows]
-        assert set(names) == {"list, M = 5", "ip, M = 5", "rctr, M = 5", "item, M = 50"}
-
     def test_an_estimator_with_one_clip_among_others_is_level(self):
         own = backtest(clips=(5.0,), errors={"item": 0.2})
         line = plot_of(Backtest(backtest().rows + own.rows, own.columns)).lines[-1]
@@ -109,12 +104,6 @@ class TestEvaluation:
         chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0])))
         assert values(chart) == [[0.5], [], [0.4]]
         assert "saw next to nothing" in said(chart)
-
-    def test_a_baseline_by_estimator_is_a_level_of_each_row(self):
-        rows = [{**row, "production": 0.1 * (1 + i)} for i, row in enumerate(evaluation())]
-        chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0])))
-        assert chart.levels == []
-        assert [row.level for row in chart.rows] == pytest.approx([0.2, 0.1, 0.3])
 
     def test_several_clips_are_lines(self):
         chart = plot_of(evaluation(clips=(1.0, 5.0, math.inf)))
@@ -206,10 +195,6 @@ class TestOptimized:
             ("value", "low", "high", "lift_low", "lift_high", "verdict")
         )
         assert any(text.startswith("no answer") for text in said(rows_of(optimized(**none))))
-
-    def test_production_that_earns_nothing_has_no_lift(self):
-        chart = rows_of(optimized(production=0.0, lift_low=None, lift_high=None))
-        assert {"0", "0.6000", "0.5500"} <= set(said(chart))
 
 
 @pytest.mark.parametrize("make", EVERY)

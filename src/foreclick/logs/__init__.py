@@ -126,7 +126,7 @@ _SEVERAL = ("items", "clicks", "propensity", "segments")
 
 def _pair(name: str, value: Any) -> None:  # noqa: ANN401
     """Refuse what is no pair of columns."""
-    if value is not None and (isinstance(value, str) or len(value) != 2):
+    if value is not None and not (isinstance(value, tuple | list) and len(value) == 2):
         raise OptionError(
             f"{name}={value!r}: give the column of the list's id and that of the position, such as "
             "('list_id', 'position')."
