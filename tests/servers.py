@@ -93,17 +93,6 @@ class Engine:
             raise NotImplementedError(self.name)
         return native
 
-    def fetch(self, table: ir.Table) -> pa.Table:
-        """The rows of an expression, exactly: Ibis takes Spark's through pandas.
-
-        There, a null makes doubles of integers (2**53 + 1 is lost), and NaN in a list a null.
-        """
-        if self.name == "spark":
-            self.connection._run_pre_execute_hooks(table)
-            found = self.connection._session.sql(self.connection.compile(table)).toArrow()
-            return found.cast(table.schema().to_pyarrow())
-        return table.to_pyarrow()
-
     def clean(self) -> None:
         """Drop every loaded table."""
         while self.loaded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -344,76 +344,6 @@ def test_simulate_writes_a_candidate_and_its_truth(folder, capsys):
     truth, today = (world.value(p, "clicks@3") for p in (candidate, world.logging()))
     assert f"true clicks@3 is {truth:.4f}, production's {today:.4f}" in said
     assert truth > today
-
-
-class TestOptimize:
-    LOG: ClassVar[dict[str, list[Any]]] = {
-        "query": ["a"] * 200 + ["b"] * 200,
-        "items": [[1, 2, 3], [2, 1, 3]] * 200,
-        "clicks": [[0, 0, 0], [1, 0, 0]] * 100 + [[1, 0, 0], [0, 0, 0]] * 100,
-        "day": [1, 2, 3, 4] * 100,
-    }
-    WORDS: ClassVar[list[str]] = ["optimize", "big.parquet", *Q, "-m", "clicks@2"]
-
-    @pytest.fixture(autouse=True)
-    def log(self, folder):
-        pq.write_table(pa.table(self.LOG), "big.parquet")
-
-    @pytest.mark.parametrize("path", ["policy.parquet", "policy.csv"])
-    def test_the_written_policy_is_a_candidate(self, run, folder, path):
-        rows = run(*self.WORDS, "--period", "day", "-o", path)
-        found = fc.optimize(read(self.LOG, period="day"), metrics="clicks@2")
-        assert rows == json.loads(found.to_json())["rows"]
-        assert rows[0]["changed"] == 2
-        rows = run("evaluate", "big.parquet", path, *Q, *ASKED)
-        assert rows[0]["value"] == pytest.approx(1)  # by the list that always wins
-        assert sorted(file.name for file in folder.glob("policy*")) == [path]
-
-    @pytest.mark.parametrize(
-        ("words", "lists"),
-        [
-            (["--banned", "banned.csv"], {"a": [2, 1], "b": [1, 2]}),
-            (["--max-change", "0"], {}),
-            (["--min-shown", "101"], {}),
-            (["--pinned", "pinned.csv", "--pessimism", "0"], {"a": [2, 1], "b": [2, 1]}),
-        ],
-    )
-    def test_what_may_be_shown(self, run, words, lists):
-        Path("banned.csv").write_text("item\n3\n")
-        Path("pinned.csv").write_text("query,item,position\nb,2,1\n")
-        words = [*words, "--deterministic", "-e", "ip", "-o", "p.parquet", "--contexts", "c.csv"]
-        run(*self.WORDS, *words)
-        rows = pq.read_table("p.parquet").to_pylist()
-        assert {row["query"]: row["items"][:2] for row in rows if row["changed"]} == lists
-        contexts = pa.csv.read_csv("c.csv").to_pylist()
-        assert [row["context"] for row in contexts if row["why"] == "changed"] == sorted(lists)
-
-
-# --- verdicts -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("log", "candidate", "code", "word"),
-    [
-        ("shown", "best", 0, "better"),
-        ("shown", "worst", 1, "worse"),
-        ("both", "unseen", 3, "cannot tell"),  # each context gets what only the other has shown
-    ],
-)
-def test_a_gate_exits_by_its_verdict(folder, capsys, log, candidate, code, word):
-    words = ["gate", f"{log}.parquet", f"{candidate}.parquet", "-m", "clicks@1"]
-    assert main([*words, "--format", "json"]) == code
-    answer, check = json.loads(capsys.readouterr().out)["rows"]
-    assert (answer["estimator"], answer["verdict"], check["estimator"]) == ("ladder", word, "ip")
-
-
-def test_a_change_that_is_not_worth_having_is_a_no(folder, capsys):
-    words = ["gate", "shown.parquet", "often.parquet", "-m", "clicks@1"]
-    assert main(words) == 0
-    assert main([*words, "--min-effect", "90%"]) == 1
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "No difference: clicks@1 changes by" in printed
-    assert "within ± 90.0% of production" in printed
 
 
 # --- complaints -----------------------------------------------------------------------------------

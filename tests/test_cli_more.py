@@ -11,8 +11,11 @@ import sys
 import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any, ClassVar
 
+import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
@@ -20,13 +23,25 @@ from foreclick.cli import demo, main, pipelines
 from foreclick.cli.app import COMMANDS
 from foreclick.questions.check import Check
 from tests.batches.sizes import in_batches
-from tests.test_cli import write_files
+from tests.test_cli import ASKED as BRIEF
+from tests.test_cli import Q, read, write_files
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_files()
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command that must succeed; its rows."""
+
+    def ask(*words):
+        assert main([*words, "--format", "json"]) == 0
+        return json.loads(capsys.readouterr().out)["rows"]
+
+    return ask
 
 
 ASKED = ("evaluate", "shown.parquet", "best.parquet", "-m", "clicks@1")
@@ -127,6 +142,61 @@ def test_the_demo_runs_what_it_prints(capsys, monkeypatch):
     assert "Try next" in out
 
 
+class TestOptimize:
+    LOG: ClassVar[dict[str, list[Any]]] = {
+        "query": ["a"] * 200 + ["b"] * 200,
+        "items": [[1, 2, 3], [2, 1, 3]] * 200,
+        "clicks": [[0, 0, 0], [1, 0, 0]] * 100 + [[1, 0, 0], [0, 0, 0]] * 100,
+        "day": [1, 2, 3, 4] * 100,
+    }
+    WORDS: ClassVar[list[str]] = ["optimize", "big.parquet", *Q, "-m", "clicks@2"]
+
+    @pytest.fixture(autouse=True)
+    def log(self):
+        pq.write_table(pa.table(self.LOG), "big.parquet")
+
+    @pytest.mark.parametrize("path", ["policy.parquet", "policy.csv"])
+    def test_the_written_policy_is_a_candidate(self, run, path):
+        rows = run(*self.WORDS, "--period", "day", "-o", path)
+        found = fc.optimize(read(self.LOG, period="day"), metrics="clicks@2")
+        assert rows == json.loads(found.to_json())["rows"]
+        assert rows[0]["changed"] == 2
+        rows = run("evaluate", "big.parquet", path, *Q, *BRIEF)
+        assert rows[0]["value"] == pytest.approx(1)  # by the list that always wins
+        assert sorted(file.name for file in Path().glob("policy*")) == [path]
+
+    @pytest.mark.parametrize(
+        ("words", "lists"),
+        [
+            (["--banned", "banned.csv"], {"a": [2, 1], "b": [1, 2]}),
+            (["--max-change", "0"], {}),
+            (["--min-shown", "101"], {}),
+            (["--pinned", "pinned.csv", "--pessimism", "0"], {"a": [2, 1], "b": [2, 1]}),
+        ],
+    )
+    def test_what_may_be_shown(self, run, words, lists):
+        Path("banned.csv").write_text("item\n3\n")
+        Path("pinned.csv").write_text("query,item,position\nb,2,1\n")
+        words = [*words, "--deterministic", "-e", "ip", "-o", "p.parquet", "--contexts", "c.csv"]
+        run(*self.WORDS, *words)
+        rows = pq.read_table("p.parquet").to_pylist()
+        assert {row["query"]: row["items"][:2] for row in rows if row["changed"]} == lists
+        contexts = pa.csv.read_csv("c.csv").to_pylist()
+        assert [row["context"] for row in contexts if row["why"] == "changed"] == sorted(lists)
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def test_a_change_that_is_not_worth_having_is_a_no(capsys):
+    words = ["gate", "shown.parquet", "often.parquet", "-m", "clicks@1"]
+    assert main(words) == 0
+    assert main([*words, "--min-effect", "90%"]) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "No difference: clicks@1 changes by" in printed
+    assert "within ± 90.0% of production" in printed
+
+
 # --- pipelines ------------------------------------------------------------------------------------
 
 
@@ -140,8 +210,13 @@ def test_the_demo_runs_what_it_prints(capsys, monkeypatch):
 )
 def test_a_gate_speaks_to_pipelines(capsys, monkeypatch, candidate, code, level, child):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    # Each of two contexts gets what only the other has shown.
     log = "both" if candidate == "unseen" else "shown"
     words = ["gate", f"{log}.parquet", f"{candidate}.parquet", "-m", "clicks@1"]
+    assert main([*words, "--format", "json"]) == code
+    answer, check = json.loads(capsys.readouterr().out)["rows"]
+    assert (answer["estimator"], check["estimator"]) == ("ladder", "ip")
+    assert answer["verdict"] == {0: "better", 1: "worse", 3: "cannot tell"}[code]
     assert main([*words, "--format", "github"]) == code
     assert capsys.readouterr().out.startswith(f"::{level} title=foreclick gate: ")
     assert Path("summary.md").read_text().startswith("### foreclick gate: ")

@@ -229,116 +229,97 @@ SHOWN = {
 CLICKS = {"list_id": [1, 2], "item": ["b", "d"], "action": ["click"] * 2}
 
 
-def test_scrolled_lists_are_put_together():
-    shown = {
-        "user": ["u"] * 6,
-        "time": [at(t) for t in (0, 0, 3, 3, 60, 61)],
-        "item": [1, 2, 3, 4, 1, 2],
-        "position": [1, 2, 3, 4, 1, 1],
-    }
-    clicks = {"user": ["u"] * 2, "time": [at(5), at(62)], "item": [3, 1]}
-    log = from_events(
-        shown,
-        clicks,
-        list_id=Match(session="user", time="time", together=10),
-        context=None,
-        action=None,
-    )
-    assert records(log) == bag(
+BY_TIME: dict[str, Any] = {
+    "list_id": Match(session="user", time="time", together=10),
+    "context": None,
+    "action": None,
+}
+DID = {
+    "list_id": [1, 1, 1, 2],
+    "item": ["b", "b", "b", "e"],
+    "action": ["tap", "buy", "buy", "buy"],
+    "price": [None, 2.5, 2.5, 4.0],
+}
+HITS: dict[str, Any] = {
+    "request": [1, 2],
+    "query": ["shoe", "hat"],
+    "hits": [[{"id": "a", "rank": 0}, {"id": "b", "rank": 1}], [{"id": "c", "rank": 0}]],
+    "device": [{"os": "x"}, {"os": "y"}],
+}
+BOUGHT = {("b", "clicks"): 1, ("b", "orders"): 1, ("b", "revenue"): 5.0}
+UNTIMED = "impressions without a time, which their list is known by"
+CASES: dict[str, tuple[Any, Any, dict[str, Any], list[Any], dict[str, int]]] = {
+    "scrolled lists are put together": (
+        {
+            "user": ["u"] * 6,
+            "time": [at(t) for t in (0, 0, 3, 3, 60, 61)],
+            "item": [1, 2, 3, 4, 1, 2],
+            "position": [1, 2, 3, 4, 1, 1],
+        },
+        {"user": ["u"] * 2, "time": [at(5), at(62)], "item": [3, 1]},
+        BY_TIME,
         [
             (0, {1: 1, 2: 2, 3: 3, 4: 4}, {(3, "clicks"): 1}),
             (0, {1: 1}, {(1, "clicks"): 1}),
             (0, {1: 2}, {}),
         ],
-        4,
-    )
-
-
-def test_scrolled_impressions_without_a_time_are_in_the_ledger():
-    shown = {
-        "user": ["u"] * 3,
-        "time": [at(0), at(1), None],
-        "item": [1, 2, 3],
-        "position": [1, 2, 3],
-    }
-    clicks = {"user": ["u"], "time": [at(5)], "item": [2]}
-    log = from_events(
-        shown,
-        clicks,
-        list_id=Match(session="user", time="time", together=10),
-        context=None,
-        action=None,
-    )
-    assert records(log) == bag([(0, {1: 1, 2: 2}, {(2, "clicks"): 1})], 3)
-    untimed = "impressions without a time, which their list is known by"
-    assert log.ledger.losses == {untimed: 1}
-
-
-def test_several_rewards_and_their_values():
-    did = {
-        "list_id": [1, 1, 1, 2],
-        "item": ["b", "b", "b", "e"],
-        "action": ["tap", "buy", "buy", "buy"],
-        "price": [None, 2.5, 2.5, 4.0],
-    }
-    log = from_events(
+        {},
+    ),
+    "without a time": (
+        {"user": ["u"] * 3, "time": [at(0), at(1), None], "item": [1, 2, 3], "position": [1, 2, 3]},
+        {"user": ["u"], "time": [at(5)], "item": [2]},
+        BY_TIME,
+        [(0, {1: 1, 2: 2}, {(2, "clicks"): 1})],
+        {UNTIMED: 1},
+    ),
+    "several rewards and their values": (
         SHOWN,
-        did,
-        rewards={"clicks": ["click", "tap"], "orders": "buy", "revenue": {"buy": "price"}},
-    )
-    earned = {("b", "clicks"): 1, ("b", "orders"): 1, ("b", "revenue"): 5.0}
-    assert records(log) == bag(
+        DID,
+        {"rewards": {"clicks": ["click", "tap"], "orders": "buy", "revenue": {"buy": "price"}}},
         [
-            ("shoe", {1: "a", 2: "b", 3: "c"}, earned),
+            ("shoe", {1: "a", 2: "b", 3: "c"}, BOUGHT),
             ("hat", {1: "d", 2: "e"}, {("e", "orders"): 1, ("e", "revenue"): 4.0}),
         ],
-        3,
-        ("clicks", "orders", "revenue"),
-    )
-    assert log.ledger.losses == {"orders, repeated": 1}
-
-
-def test_one_row_a_list_with_fields_and_two_names():
-    shown = pa.table(
+        {"orders, repeated": 1},
+    ),
+    "one row a list, fields, two names": (
+        pa.table(HITS),
+        pa.table({"q": [1], "what": [{"doc": {"id": "b"}}]}),
         {
-            "request": [1, 2],
-            "query": ["shoe", "hat"],
-            "hits": [
-                [{"id": "a", "rank": 0}, {"id": "b", "rank": 1}],
-                [{"id": "c", "rank": 0}],
-            ],
-            "device": [{"os": "x"}, {"os": "y"}],
-        }
-    )
-    did = pa.table({"q": [1], "what": [{"doc": {"id": "b"}}]})
-    log = from_events(
-        shown,
-        did,
-        list_id=("request", "q"),
-        context="query",
-        items=("hits.id", "what.doc.id"),
-        position="hits.rank",
-        action=None,
-        segments={"os": "device.os"},
-    )
-    assert records(log) == bag(
-        [("shoe", {1: "a", 2: "b"}, {("b", "clicks"): 1}), ("hat", {1: "c"}, {})], 2
-    )
-    assert log.shape.segments == ("os",)
-    plain = from_events(
+            "list_id": ("request", "q"),
+            "context": "query",
+            "items": ("hits.id", "what.doc.id"),
+            "position": "hits.rank",
+            "action": None,
+            "segments": {"os": "device.os"},
+        },
+        [("shoe", {1: "a", 2: "b"}, {("b", "clicks"): 1}), ("hat", {1: "c"}, {})],
+        {},
+    ),
+    "arrays": (
         {"list_id": [1], "context": ["q"], "items": [["x", "y"]]},
         {"list_id": [1], "item": ["y"]},
-        items=("items", "item"),
-        action=None,
-    )
-    assert records(plain) == bag([("q", {1: "x", 2: "y"}, {("y", "clicks"): 1})], 2)
+        {"items": ("items", "item"), "action": None},
+        [("q", {1: "x", 2: "y"}, {("y", "clicks"): 1})],
+        {},
+    ),
+    "where leaves lists out": (
+        SHOWN | {"agent": ["crawler"] * 3 + ["person"] * 2},
+        CLICKS,
+        {"where": "agent = 'person'"},
+        [("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1})],
+        {"clicks without a list": 1},
+    ),
+}
 
 
-def test_where_leaves_lists_out():
-    shown = SHOWN | {"agent": ["crawler"] * 3 + ["person"] * 2}
-    log = from_events(shown, CLICKS, where="agent = 'person'")
-    assert records(log) == bag([("hat", {1: "d", 2: "e"}, {("d", "clicks"): 1})], 2)
-    assert log.ledger.losses == {"clicks without a list": 1}
+@pytest.mark.parametrize("name", CASES)
+def test_one_thing_at_a_time(name):
+    shown, did, options, lists, losses = CASES[name]
+    log = from_events(shown, did, **options)
+    assert records(log) == bag(lists, log.shape.depth, log.shape.rewards)
+    assert log.ledger.losses == losses
+    assert log.shape.segments == tuple(options.get("segments", ()))
 
 
 def test_a_tally_of_events_equals_that_of_the_log():

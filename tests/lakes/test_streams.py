@@ -43,11 +43,6 @@ def test_streams_and_datasets(source):
     assert counted(fc.read_log(source())) == reference()
 
 
-def test_a_stream_without_rows_is_a_log_without_rows():
-    with pytest.raises(fc.errors.InvalidLogError, match="no rows"):
-        fc.read_log(table([]).to_reader())
-
-
 def test_a_dataset_of_files_is_scanned_and_its_partitions_are_columns(tmp_path):
     for day in (1, 2):
         (tmp_path / f"day={day}").mkdir()

@@ -276,11 +276,6 @@ class TestTypes:
             with pytest.raises(PolicyError, match=message):
                 answer(log, candidate)
 
-    def test_contexts_of_text_against_integers_are_refused_too(self):
-        candidate = fc.Ranking({"context": ["5"], "items": [[1, 2]]})
-        with pytest.raises(PolicyError, match=r"\(integer\), the Ranking '.*' \(text\)"):
-            answer(log_of(self.NUMBERS), candidate)
-
     def test_observed_texts_against_integers_are_refused_too(self):
         with pytest.raises(PolicyError, match=r"\(integer\), the Observed '.*' \(text\)"):
             answer(log_of(self.NUMBERS), fc.Observed(log_of(self.TEXT)))

@@ -150,16 +150,6 @@ def test_ids_and_contexts_count_by_their_text(policy, asked):
     assert None not in {items for items, _ in found.values()}
 
 
-def test_another_seed_is_another_draw():
-    policy, requests = fc.Lists(TWO), requests_of(range(2_000))
-    zero, one = (by_request(policy.sample(requests, seed=seed)) for seed in (0, 1))
-    again = by_request(policy.sample(requests))
-    assert zero == again
-    same = sum(zero[r] == one[r] for r in zero)
-    # independent draws agree with probability 0.7² + 0.3²
-    assert abs(same - 2_000 * 0.58) < 4 * math.sqrt(2_000 * 0.58 * 0.42)
-
-
 # --- how often ------------------------------------------------------------------------------------
 
 

@@ -91,14 +91,10 @@ def test_a_column_that_nobody_knows_is_an_error(log):
         fc.Ranking(pa.table({"items": PLAIN["items"]}))
 
 
-def test_files_read_by_path(kept, tmp_path):
-    pq.write_table(pa.table(CANDIDATE), tmp_path / "candidate.parquet")
-    assert answer(kept, tmp_path / "candidate.parquet") == answer(kept, CANDIDATE)
-
-
 def test_commands_take_the_names_of_a_tally(kept, tmp_path, capsys):
     pq.write_table(pa.table(CANDIDATE), tmp_path / "new.parquet")
     tally, new = str(tmp_path / "tally.parquet"), str(tmp_path / "new.parquet")
+    assert answer(kept, new) == answer(kept, CANDIDATE)
     assert main(["evaluate", tally, new, "-m", "clicks@1", "-e", "ip", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["value"] == answer(kept, CANDIDATE)[0]
 
