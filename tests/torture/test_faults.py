@@ -348,7 +348,9 @@ class TestProcess:
             "70: foreclick: something failed that should not: ZeroDivisionError: oh\n"
             "Please report it, with what --debug prints.\n"
         )
-        assert "2: foreclick: there is not enough memory: 8 EiB" in fail("check", MemoryError("8 EiB"))
+        assert "2: foreclick: there is not enough memory: 8 EiB" in fail(
+            "check", MemoryError("8 EiB")
+        )
         monkeypatch.undo()
         os.chdir(folder)
         assert main(["check", "log.parquet", "--memory-limit", "1KB"]) == 2
