@@ -114,7 +114,7 @@ def test_a_backtest_is_a_loop_over_periods(top: Top, stopping: float, *, forward
     batches = batches_of(tally)
     fit = production_prior(batches, ladder, "clicks")
     fit = replace(fit, strengths=STRENGTHS[top], theta=replace(fit.theta, a=3.0, t=8.0))
-    batches.kept["prior", ladder, "clicks"] = fit
+    batches.cache["prior", ladder, "clicks"] = fit
     found = fc.backtest(tally, estimators=[ladder], metrics="clicks@2", forward=forward)
     truth = oracle.Truth.of(fit)
     errors = []

@@ -84,7 +84,7 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
         other = replace(
             batch,
             rewards={"clicks": Reward(reward.row, reward.position, values)},
-            kept={k: v for k, v in batch.kept.items() if "attraction" in k},  # type: ignore[operator]
+            cache={k: v for k, v in batch.cache.items() if "attraction" in k},  # type: ignore[operator]
         )
         moved, other_view = again.fitted(other, fit)
         n = batch.n[reward.row[entry]]

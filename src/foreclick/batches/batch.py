@@ -10,10 +10,10 @@ Sizes: R rows, L lists, P pairs, X contexts, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,8 @@ from foreclick.batches.arrays import (
     sums,
 )
 from foreclick.metrics import first_of
+
+T = TypeVar("T")
 
 Cluster = Literal["period", "unit"]
 """Whose records vary together: those of a day (or week), or of a user."""
@@ -91,7 +93,7 @@ class Batch:
     segments: Mapping[str, Ints]
     propensity: Floats | None
     stratum: Ints
-    kept: dict[object, object] = field(default_factory=dict)
+    cache: dict[object, Any] = field(default_factory=dict)
 
     @property
     def context_count(self) -> int:
@@ -167,18 +169,18 @@ class Batch:
 
     # --- rewards ----------------------------------------------------------------------------------
 
-    def keep(self, key: object, make: object) -> object:
+    def cached(self, key: object, make: Callable[[], T]) -> T:
         """What `make()` gives, made once."""
-        if key not in self.kept:
-            self.kept[key] = make()  # type: ignore[operator]
-        return self.kept[key]
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]  # type: ignore[no-any-return]
 
     def forget(self) -> None:
-        """Drop what was kept: it refers to the batch in turn, and so would hold it in memory."""
-        for kept in self.kept.values():
-            if isinstance(kept, Batch):
-                kept.forget()
-        self.kept.clear()
+        """Empty the cache: it refers to the batch in turn, and so would hold it in memory."""
+        for value in self.cache.values():
+            if isinstance(value, Batch):
+                value.forget()
+        self.cache.clear()
 
     def reward(self, name: str) -> Reward:
         """A reward of the log, or the first clicks that a metric of these weighs."""
@@ -194,7 +196,7 @@ class Batch:
             new[1:] = reward.row[1:] != reward.row[:-1]
             return Reward(reward.row[new], reward.position[new], np.ones(int(new.sum())))
 
-        return self.keep(("first", name), make)  # type: ignore[return-value]
+        return self.cached(("first", name), make)
 
     def filled(self) -> Reward:
         """A reward of 1 for every position that shows something; not kept, because it is large."""
@@ -211,7 +213,7 @@ class Batch:
             shown = (self.lists != EMPTY)[self.row_list]
             return np.asarray(shown & (np.arange(self.depth) <= last[:, None]))
 
-        return self.keep(("at risk", name), make)  # type: ignore[return-value]
+        return self.cached(("at risk", name), make)
 
     def earned_slot(self, reward: Reward) -> Ints:
         """Shape (E,): the slot of every entry of a reward."""
@@ -236,7 +238,7 @@ class Batch:
             clusters={kind: code[rows] for kind, code in self.clusters.items()},
             segments={name: code[rows] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[rows],
-            kept={},
+            cache={},
         )
 
     def split(self, part: Ints, strata: int) -> Batch:
@@ -268,7 +270,7 @@ class Batch:
             list_context=list_context,
             row_list=np.cumsum(new) - 1,
             stratum=groups % strata,
-            kept={},
+            cache={},
         )
 
     def among(self, some: Bools) -> Batch:
@@ -333,19 +335,19 @@ class Batch:
             segments={name: code[row0:row1] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[row0:row1],
             stratum=self.stratum[first:last],
-            kept={key: draws[first:last] for key, draws in self._drawn().items()},
+            cache={key: draws[first:last] for key, draws in self._drawn().items()},
         )
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
         some = self.take(rows, self.n[rows])
-        some.kept.update(self._drawn())
+        some.cache.update(self._drawn())
         return some
 
     def _drawn(self) -> dict[object, Any]:
         """Of the cache, which contexts were drawn."""
-        return {k: v for k, v in self.kept.items() if isinstance(k, tuple) and k[0] == "draws"}
+        return {k: v for k, v in self.cache.items() if isinstance(k, tuple) and k[0] == "draws"}
 
 
 def new_prefixes(context: Ints, lists: Ints) -> Bools:

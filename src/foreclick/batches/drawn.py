@@ -38,17 +38,17 @@ def context_draws(batches: Batches, reward: str) -> list[Floats]:
         reward: what is counted as clicks.
     """
     key = "draws", reward
-    if key not in batches.kept:
+    if key not in batches.cache:
         each = [_signatures(batch, reward) for batch in batches] if batches.small else []
         if batches.small:  # which is known for sure when all were read
             counts = [len(signatures) for signatures in each]
             order = np.argsort(np.concatenate(each), kind="stable")
             draws = np.empty(len(order))
             draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
-            batches.kept[key] = np.split(draws, np.cumsum(counts)[:-1])
+            batches.cache[key] = np.split(draws, np.cumsum(counts)[:-1])
         else:
-            batches.kept[key] = [text_draws(batch) for batch in batches]
-    return batches.kept[key]  # type: ignore[no-any-return]
+            batches.cache[key] = [text_draws(batch) for batch in batches]
+    return batches.cache[key]  # type: ignore[no-any-return]
 
 
 def text_draws(batch: Batch) -> Floats:

@@ -57,7 +57,7 @@ _LISTS = 3
 def size_of(tally: Tally) -> LogSize:
     """How large a log is, counted once."""
     batches = batches_of(tally)
-    if "size" not in batches.kept:
+    if "size" not in batches.cache:
         records, rows, pairs = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
         if batches.small and not tally.engine.maps:
             for batch in batches:  # they stay in memory for what follows
@@ -71,8 +71,8 @@ def size_of(tally: Tally) -> LogSize:
         n, count = np.concatenate(records), np.concatenate(rows)
         median = float(np.median(n)) if len(n) else 0.0
         total, largest = int(count.sum()), int(count.max(initial=0))
-        batches.kept["size"] = LogSize(len(n), median, total, pairs, largest)
-    return batches.kept["size"]  # type: ignore[no-any-return]
+        batches.cache["size"] = LogSize(len(n), median, total, pairs, largest)
+    return batches.cache["size"]  # type: ignore[no-any-return]
 
 
 FEW_RECORDS = 5

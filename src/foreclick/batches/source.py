@@ -69,7 +69,7 @@ class Batches:
     Attributes:
         small: whether all batches stay in memory, as far as is known.
         limit: how many rows a batch has at most, unless a single context has more.
-        kept: what only the log decides, once computed.
+        cache: what only the log decides, once computed.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Batches:
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
         self.small = self.rows * self.shape.depth <= self._most
         self._in_memory: list[Batch] | None = None
-        self.kept: dict[object, Any] = {}
+        self.cache: dict[object, Any] = {}
 
     def __iter__(self) -> Iterator[Batch]:
         if self._in_memory is not None:

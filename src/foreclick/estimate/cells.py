@@ -94,7 +94,7 @@ def row_credit(batch: Batch, metric: Metric) -> Floats:
         theta = padded(metric.theta, batch.depth)
         return sums(reward.row, theta[reward.position] * reward.value, len(batch.n))
 
-    return batch.keep(("credit", metric), make)  # type: ignore[return-value]
+    return batch.cached(("credit", metric), make)
 
 
 class Entries(NamedTuple):
@@ -231,7 +231,7 @@ class SlotCounts:
             return (*parted(found, count), n)
 
         if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
-            return self.batch.keep(("lines", kind), make)  # type: ignore[return-value]
+            return self.batch.cached(("lines", kind), make)
         return self._keep(("lines", kind), make)
 
 
@@ -268,7 +268,7 @@ def log_slots(batch: Batch, unit: str, depth: int = 0) -> SlotCounts:
         return SlotCounts(batch, batch.row_list, slot, size, side_by_side(size, k))
 
     depth = min(depth, batch.depth)
-    return batch.keep(("slots", unit, depth), make)  # type: ignore[return-value]
+    return batch.cached(("slots", unit, depth), make)
 
 
 def side_by_side(size: int, depth: int) -> tuple[slice, ...]:

@@ -127,21 +127,21 @@ def known_part(batch: Batch, known: Bools) -> Batch:
     """The batch without contexts that some candidate does not know, kept with it."""
     all_know = np.asarray(known.all(axis=1))
     key = "known", all_know.tobytes()
-    return batch.keep(key, lambda: batch.only(all_know))  # type: ignore[return-value]
+    return batch.cached(key, lambda: batch.only(all_know))
 
 
 def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
     """What production alone says of items, learnt once."""
     key = "prior", ladder, reward
-    if key not in batches.kept:
+    if key not in batches.cache:
         periods = batches.codebook.periods
         size = max(sum(_size(batch, len(periods or (1,))) for batch in batches), 1)
         if size > ENOUGH_SLOTS:
             for batch, draws in zip(batches, context_draws(batches, reward), strict=True):
-                batch.kept["draws", reward] = draws
+                batch.cache["draws", reward] = draws
         dated = periods is not None
-        batches.kept[key] = _of_production(batches, ladder, reward, dated=dated, size=size)
-    return batches.kept[key]  # type: ignore[no-any-return]
+        batches.cache[key] = _of_production(batches, ladder, reward, dated=dated, size=size)
+    return batches.cache[key]  # type: ignore[no-any-return]
 
 
 def _size(batch: Batch, periods: int) -> float:

@@ -118,7 +118,7 @@ def cells_of(batch: Batch, top: str, reward: str) -> Cells:
         one = value_of_each(prefix[cells], cells, count)  # a slot of each prefix
         return Cells(slot, position, starts, n, c, prefix.astype(np.int32), below, one, slots // k)
 
-    return batch.keep(("ladder cells", top, reward), make)  # type: ignore[return-value]
+    return batch.cached(("ladder cells", top, reward), make)
 
 
 # --- the candidates' slots ------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools) -> Pairs:
     """The pairs of the contexts that take part, as the fit sees them."""
     sub = batch
     if not taken.all():
-        sub = batch.keep(("taken", taken.tobytes()), lambda: batch.only(taken))  # type: ignore[assignment]
+        sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
     exposed, passed = fit_exposure(batch, fit)
     return Pairs(
         seen(sub, dated=fit.dated),

@@ -383,7 +383,7 @@ def records_by_cluster(batch: Batch, kind: Cluster) -> Any:  # noqa: ANN401 - a 
         shape = batch.cluster_count[kind], batch.context_count
         return sparse.csr_array((batch.n, (batch.clusters[kind], batch.row_context)), shape=shape)
 
-    return batch.keep(("records by cluster", kind), make)
+    return batch.cached(("records by cluster", kind), make)
 
 
 def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) -> Floats:

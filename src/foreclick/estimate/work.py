@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,8 +185,8 @@ class BatchWork:
         size = max(BLOCK // columns, batch.depth)
         if batch.lists.size <= size:
             return self._block(batch)
-        blocks: list[Any] = [
-            batch.keep(("between", ends), lambda ends=ends: batch.between(*ends))
+        blocks = [
+            batch.cached(("between", ends), partial(batch.between, *ends))
             for ends in batch.portions(size)
         ]
         first, *others = map(self._block, blocks)
@@ -207,7 +208,7 @@ class BatchWork:
         if parts:
             self._positions(totals, "all", batch, part, batch.n)
         else:  # the same whatever candidates are asked about
-            counted: Any = batch.keep(("positions", q.parts), Totals)
+            counted: Any = batch.cached(("positions", q.parts), Totals)
             if not counted.sums:
                 self._positions(counted, "all", batch, part, batch.n)
             totals.merge(counted)
@@ -401,10 +402,12 @@ class BatchWork:
             for number, values in groups:
                 # Production's are the same whoever the candidates are.
                 key = ("produced", kind, q.parts)
-                kept: Any = batch.kept.get(key) if number == PRODUCED and not strata.split else None
-                each = group_sums(at, values * batch.n, size * clusters) if kept is None else kept
-                if number == PRODUCED and not strata.split:
-                    batch.kept[key] = each
+                shared = number == PRODUCED and not strata.split
+                each: Any = batch.cache.get(key) if shared else None
+                if each is None:
+                    each = group_sums(at, values * batch.n, size * clusters)
+                if shared:
+                    batch.cache[key] = each
                 each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
                 totals.more((kind, number), strata.ended(each))
 

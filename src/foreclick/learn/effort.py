@@ -66,7 +66,7 @@ def announce_effort(counted: Tally, estimators: Sequence[Estimator], candidates:
             f"{size.largest * depth * _SLOT_BYTES / 1e9:.0f} GB of memory. A finer context needs "
             "less."
         )
-    said: set[str] = batches_of(counted).kept.setdefault("announced", set())
+    said: set[str] = batches_of(counted).cache.setdefault("announced", set())
     for text in texts:
         if text not in said:
             said.add(text)

@@ -140,7 +140,7 @@ class Seen:
 
 def seen(batch: Batch, *, dated: bool) -> Seen:
     """The pairs of a batch by day, kept with it."""
-    return batch.keep(("seen", dated), lambda: Seen(batch, dated=dated))  # type: ignore[return-value]
+    return batch.cached(("seen", dated), lambda: Seen(batch, dated=dated))
 
 
 def design(own: Floats, others: Floats) -> Floats:
@@ -588,7 +588,7 @@ class Prior:
         if known is not None:
             found = found & known.all(axis=1)
         if self.share < 1:
-            draws: Any = batch.kept.get(("draws", self.reward))
+            draws: Any = batch.cache.get(("draws", self.reward))
             found = found & ((text_draws(batch) if draws is None else draws) < self.share)
         return found
 
@@ -606,7 +606,7 @@ class Prior:
             where = batch.pair_context, batch.context_count
             return rates(*where, clicks, batch.shown @ base.p, expected, base).alpha
 
-        return batch.keep(("attraction", self.base), make)  # type: ignore[return-value]
+        return batch.cached(("attraction", self.base), make)
 
     def readers_of(self, batch: Batch) -> Floats | None:
         """Shape (L, K): which share of readers gets as far as each slot; None: all."""

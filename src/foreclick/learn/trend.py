@@ -77,8 +77,8 @@ def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:
         examined: Shape (K,): p_1, p_2, ….
     """
     key, periods = ("drift", reward, tuple(examined.tolist())), batches.codebook.periods
-    if key in batches.kept:
-        return batches.kept[key]  # type: ignore[no-any-return]
+    if key in batches.cache:
+        return batches.cache[key]  # type: ignore[no-any-return]
     found = Drift(0.0, 0.0, 0.0)
     if periods is not None and periods.known >= _ENOUGH:
         each = [_scores(batch, reward, examined, periods.known) for batch in batches]
@@ -92,7 +92,7 @@ def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:
             sure = abs(common) > _SURE * se and abs(common) * last >= _WORTH
             apart = z > _SURE and spread * last >= _WORTH
             found = Drift(common if sure else 0.0, spread if apart else 0.0, last / 2)
-    batches.kept[key] = found
+    batches.cache[key] = found
     return found
 
 

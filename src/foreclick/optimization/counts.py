@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -158,7 +157,7 @@ class FoldedLog:
             )
             return np.array([hashed_here(key) for key in keys.to_pylist()], dtype=np.uint64)
 
-        return cast("Ints", batch.keep("fold seeds", make))
+        return batch.cached("fold seeds", make)
 
     def portions(self, given: Policy | None = None) -> Iterator[tuple[Batch, Ints, Bools, int]]:
         """The log, some whole contexts after others.
@@ -318,6 +317,6 @@ def with_lists(batch: Batch, policy: Policy) -> tuple[Batch, Bools]:
         lists=lists,
         list_context=context[first],
         row_list=number[: len(batch.lists)][batch.row_list],
-        kept={},
+        cache={},
     )
     return extended, offered
