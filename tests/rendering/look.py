@@ -28,37 +28,18 @@ SCRIPT = Path(__file__).with_name("look.cjs")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DAY = 86_400_000
 
-SEARCHES = (
-    "running shoes",
-    "winter jacket",
-    "coffee grinder",
-    "standing desk",
-    "wireless earbuds",
-    "yoga mat",
-    "rain boots",
-    "chef knife",
-    "desk lamp",
-    "hiking backpack",
-    "phone case",
-    "water bottle",
-    "electric kettle",
-    "office chair",
-    "trail shoes",
-    "wool socks",
-    "bike helmet",
-    "cast iron pan",
-    "board game",
-    "sleeping bag",
-    "camping stove",
-    "linen shirt",
-    "travel mug",
-    "gaming mouse",
-)
+_SEARCHES = """
+    running shoes, winter jacket, coffee grinder, standing desk, wireless earbuds, yoga mat,
+    rain boots, chef knife, desk lamp, hiking backpack, phone case, water bottle,
+    electric kettle, office chair, trail shoes, wool socks, bike helmet, cast iron pan,
+    board game, sleeping bag, camping stove, linen shirt, travel mug, gaming mouse
+"""
 BRANDS = """
     Alder Brook Cobalt Dune Ember Fjord Grove Harbor Iris Juniper Kite Lumen Maple Nimbus Onyx Pike
     Quartz Ridge Sage Tundra Umber Vale Willow Yarrow Zephyr Aspen Birch Cedar Delta Echo Flint Gale
     Hazel Ivory Jade Koa Lark Mesa North Opal
 """
+SEARCHES = [" ".join(search.split()) for search in _SEARCHES.split(",")]
 FIRST = dt.date(2026, 9, 28)
 LEARN = 9  # days that the candidate learns from, and that are not evaluated
 
