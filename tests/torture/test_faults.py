@@ -247,7 +247,10 @@ class TestGivenTwice:
         with pytest.raises(ForeclickError, match=rf"{one}' and '{other}' are the same file"):
             read([one, other])
 
-    def test_files_without_rows_may_be_alike(self, folder):
+    def test_files_of_one_size_and_files_without_rows_are_read(self, folder):
+        for item in "12":
+            Path(f"{item}.csv").write_text(f"context,items,clicks\nq,{item},0\n")
+        assert fc.read_log(["1.csv", "2.csv"]).rows == 2
         for hour in "123":
             pq.write_table(pa.table(LOG).slice(0, 0), f"empty{hour}.parquet")
         assert fc.read_log(["log.parquet", *map("empty{}.parquet".format, "123")]).rows == 20
