@@ -196,13 +196,12 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
     "blocks": ([*BACKTEST, "--block", "2"], lambda: backtested(block=2)),
     "forward": ([*BACKTEST, "--forward"], lambda: backtested(forward=True)),
     "compare": (
-        [*COMPARE, *BOTH, "-m", "dcg@2", "-e=item", "--confidence=0.8", "--min-effect", "0.1"],
+        [*COMPARE, *BOTH, "-m", "dcg@2", "-e=item", "--confidence=0.8"],
         lambda: compared(
             {"new": CANDIDATE, "old": OLD},
             metrics="dcg@2",
             estimators="item",
             confidence=0.8,
-            min_effect=0.1,
         ),
     ),
     "what is missing": (

@@ -197,6 +197,22 @@ def test_a_change_that_is_not_worth_having_is_a_no(capsys):
     assert "within ± 90.0% of production" in printed
 
 
+def test_every_option_of_compare_is_handed_on(monkeypatch):
+    asked: dict[str, Any] = {"min_effect": 0.1, "confidence": 0.8, "missing": "error"}
+    asked |= {"metrics": "dcg@2", "estimators": "item"}
+    told: dict[str, Any] = {}
+
+    def listen(*_: object, **options: object) -> Check:
+        told.update(options)
+        return Check(({"value": 1.0},), ("value",))
+
+    monkeypatch.setattr(fc, "compare", listen)
+    names = {"metrics": "--metric", "estimators": "--estimator"}
+    words = [f"{names.get(name, f'--{name}')}={value}" for name, value in asked.items()]
+    assert main(["compare", "log.parquet", *Q, "--candidate", "a=old.parquet", *words]) == 0
+    assert told == asked
+
+
 # --- pipelines ------------------------------------------------------------------------------------
 
 

@@ -303,6 +303,14 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any], list[Any], dict[str, int]]] = {
         [("q", {1: "x", 2: "y"}, {("y", "clicks"): 1})],
         {},
     ),
+    "the window ends after its last second": (
+        {"list_id": [1, 2], "context": ["q"] * 2, "item": [7, 7], "time": [at(0)] * 2}
+        | {"position": [1, 1]},
+        {"list_id": [1, 2], "item": [7, 7], "time": [at(30), at(31)]},
+        {"list_id": Match("list_id", time="time", window=30), "action": None},
+        [("q", {1: 7}, {(7, "clicks"): 1}), ("q", {1: 7}, {})],
+        {"clicks outside the window": 1},
+    ),
     "where leaves lists out": (
         SHOWN | {"agent": ["crawler"] * 3 + ["person"] * 2},
         CLICKS,
