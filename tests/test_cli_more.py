@@ -22,6 +22,7 @@ import foreclick as fc
 from foreclick.cli import demo, main, pipelines
 from foreclick.cli.app import COMMANDS
 from foreclick.questions.check import Check
+from foreclick.results import Result
 from tests.batches.sizes import in_batches
 from tests.test_cli import ASKED as BRIEF
 from tests.test_cli import Q, read, write_files
@@ -202,9 +203,9 @@ def test_every_option_of_compare_is_handed_on(monkeypatch):
     asked |= {"metrics": "dcg@2", "estimators": "item"}
     told: dict[str, Any] = {}
 
-    def listen(*_: object, **options: object) -> Check:
+    def listen(*_: object, **options: object) -> Result:
         told.update(options)
-        return Check(({"value": 1.0},), ("value",))
+        return Result(({"value": 1.0},), ("value",))
 
     monkeypatch.setattr(fc, "compare", listen)
     names = {"metrics": "--metric", "estimators": "--estimator"}
