@@ -73,24 +73,6 @@ def test_a_curve_and_its_errors_are_the_oracles():
     assert np.allclose(alone.covariance, floor.covariance, rtol=SAME)
 
 
-def test_within_periods_errors_are_the_oracles():
-    slots = random_slots(1)
-    found = ask(slots, clusters=["period"], dated=True)[()]
-    dated = [s._replace(context=(s.context, s.cluster)) for s in slots]
-    moved = swaps.moved_by(dated, 4, swaps.alternating)
-    (error,) = found.errors
-    assert np.allclose(error.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
-
-
-def test_segments_are_fitted_each_on_its_own():
-    slots = random_slots(2, contexts=8)
-    found = ask(slots, by=["half"])
-    assert list(found) == [(0,), (1,), (2,)]
-    for g in range(3):
-        counts = swaps.counts_of([s for s in slots if s.cluster == g], 4)
-        assert np.allclose(found[g,].p, swaps.alternating(counts, 4), rtol=SAME)
-
-
 def test_a_place_without_clicks_says_nothing_of_the_others():
     slots = [s._replace(w=0) if s.position == 4 else s for s in random_slots(1)]
     with_it = ask(slots, clusters=["period"])[()]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError, SourceError
+from foreclick.errors import SourceError
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import judge
 from tests.fuzz.others import compared, judge_ladder
@@ -164,15 +164,6 @@ def test_a_ratio_over_next_to_nothing_has_a_value_and_no_interval(clusters):
     assert judge_ratios(case, [(Measure((1.0, 0.5), (1.0, 0.5)), clicks_at(2))]) == 1
 
 
-def test_one_cluster_cannot_pair_differences():
-    """Before, all that a comparison says of its differences was NaN."""
-    table = {"context": ["q"] * 3, "items": [["a", "b"]] * 3, "clicks": [[1, 0]] * 3}
-    log = fc.read_log(table | {"user": [1] * 3}, unit="user")
-    new = {"context": ["q"], "items": [["a", "z"]]}
-    with pytest.raises(ModelError, match="too few periods or units"):
-        fc.compare(log, {"new": new}, estimators="ip")
-
-
 def test_a_lift_over_next_to_nothing_has_no_interval():
     """Its ends were one point, which the other is 10³⁰⁰ times as large as."""
     days = list(range(5))
@@ -202,29 +193,6 @@ def test_what_arrow_cannot_hold_is_refused(as_frame, odd):
 
 
 # --- what tests near by would not notice ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("model", ["list", "prefix", "ip"])
-def test_rows_of_a_cell_share_what_a_clip_cuts_off(model):
-    """The same list with three propensities: none of the rows is the whole cell."""
-    chances = [(0.5, 0.4), (0.1, 0.1), (0.02, 0.01)]
-    rows = [
-        Row("q", (1, 2), (1.0, 0.0), weight, chance=given[0], chances=given)
-        for weight, given in zip((3, 5, 2), chances, strict=True)
-    ]
-    policy = {"q": {(1, 2): 0.75, (2, 1): 0.25}}
-    judge(
-        Case(
-            0,
-            rows,
-            policy,
-            models=(model,),
-            measures=(clicks_at(2),),
-            clips=(1.5, 9.0),
-            logging="propensity",
-            propensity="list" if model == "list" else "slot",
-        )
-    )
 
 
 @pytest.mark.parametrize("seed", [5004449, 5005089])

@@ -77,12 +77,6 @@ class TestEvaluation:
         assert "<details>" in e._repr_html_()
         assert str(e.table) == repr(e.table)
 
-    def test_without_intervals_nobody_agrees(self, tally):
-        text = str(fc.evaluate(tally, ranking(2, 1, 3), confidence=None))
-        assert "Other click models: ip (" in text
-        assert "agree" not in text
-        assert "confidence" not in text
-
     def test_who_saw_next_to_nothing_shows_no_number(self):
         table = log()
         table["items"][0] = [7, 8, 9]
@@ -103,12 +97,6 @@ class TestEvaluation:
         assert "no number: the log saw 0.5% of what the candidate would show" in str(poor)
         assert str(poor.table).count("–") >= 8
 
-    def test_models_that_disagree(self):
-        """By position 1 alone item 1 looks worthless: `item` says otherwise."""
-        table = log(click=(0.05, 0.9, 0.05))
-        e = fc.evaluate(fc.read_log(table, period="day"), ranking(1, 2, 3), estimators="all")
-        assert "disagree" in str(e) or "not on its size" in str(e)
-
     def test_segments_have_a_line_each_and_at_most_twenty(self):
         site = [f"site {i % 30:02}" for i in range(1920)]
         told = fc.read_log(log(site=site), period="day", segments="site")
@@ -118,10 +106,6 @@ class TestEvaluation:
         assert sum(line.startswith("  clicks@3 site") for line in lines(text)) == 20
         assert "The first 20 of 30; the table has them all." in text
         assert not wide(text)
-
-    def test_a_baseline_is_named(self, tally):
-        e = fc.evaluate(tally, ranking(2, 1, 3), baseline=ranking(1, 2, 3))
-        assert str(e).startswith("Candidate against the baseline, by ladder")
 
     def test_the_same_as_production_is_no_difference(self):
         table = {"context": ["q"] * 40, "items": [[1, 2]] * 40, "clicks": [[1, 0], [0, 0]] * 20}

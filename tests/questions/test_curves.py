@@ -97,26 +97,6 @@ class TestLargeLogs:
         assert len(set(asked)) > 1
         assert curve == learnt(log)[0]
 
-    def test_what_does_not_matter_does_not_count(self, asked, monkeypatch):
-        """A segment, another reward and two parts of a tally make more rows of the same records."""
-        monkeypatch.setattr(curves, "WORTH", 1.0)
-        rows = table(4000, 1)
-        more = rows | {
-            "device": ["phone", "watch"] * 2000,
-            "orders": [clicks * (i % 3 == 0) for i, clicks in enumerate(rows["clicks"])],
-        }
-        plain = fc.tally(fc.read_log(rows, period="day"))
-        other = fc.read_log(more, period="day", segments="device", rewards={"orders": "orders"})
-        halves = [
-            fc.tally(fc.read_log({k: v[part] for k, v in rows.items()}, period="day"))
-            for part in (slice(None, 1000), slice(1000, None))
-        ]
-        found = [learnt(log)[0] for log in (plain, other, halves[0] + halves[1])]
-        assert fc.tally(other).row_count() > plain.row_count()
-        assert asked == asked[:1] * 3
-        for curve in found:
-            assert curve.p == pytest.approx(found[0].p, rel=1e-9)
-
 
 def test_the_curve_is_that_of_examination(log):
     curve, notes = learnt(log)

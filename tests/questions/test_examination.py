@@ -227,15 +227,6 @@ def test_positions_that_exchange_nothing_have_no_answer():
         fc.Weighted("pbm", examination=found.curve).model.examined(4)
 
 
-def test_a_bridge_of_one_item_connects():
-    """Positions 1 and 3 never exchange an item, but both do with 2."""
-    log = together(
-        records(([1, 2], 100, [40, 20]), ([2, 1], 100, [40, 20])),
-        records(([9, 5, 6], 100, [0, 50, 20]), ([9, 6, 5], 100, [0, 50, 20]), context="r"),
-    )
-    assert fc.examination(log).curve == approx([1, 0.5, 0.2])
-
-
 def test_positions_without_a_click_are_zero():
     shown = [(items, times, [*clicks[:3], 0]) for items, times, clicks in rotations(P)]
     found = fc.examination(records(*shown), within="context")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.judgments import ITEMS, P, covered, drawn
+from benchmarks.judgments import covered
 from scipy import stats
 
 import foreclick as fc
@@ -142,16 +142,6 @@ class TestIntervals:
         # About 900 intervals of 95 %, whose errors of p are shared within a log.
         assert found["covered"] > 0.93
         assert found["within"] > 0.95
-
-    def test_of_raw_click_rates_would_not(self):
-        """The world is hard enough: without p, most rates are far off."""
-        rng = np.random.default_rng(5)
-        attraction = rng.beta(1, 6, (10, ITEMS)) + 0.005
-        table = drawn(rng, attraction, 1000, swaps=True)
-        found = fc.judgments(table, examination=[1.0] * len(P)).items
-        truth = attraction[np.asarray(found["context"]), np.asarray(found["item"])]
-        inside = (np.asarray(found["low"]) <= truth) & (truth <= np.asarray(found["high"]))
-        assert inside.mean() < 0.5
 
 
 class TestResult:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric
 from foreclick.policies import as_policy
@@ -122,24 +119,6 @@ def test_a_context_is_what_its_records_alone_would_give(clusters):
             assert row[column] == pytest.approx(one[column], rel=1e-9), column
 
 
-@pytest.mark.parametrize("estimator", ["ladder", "ip"])
-def test_an_estimate_does_not_depend_on_what_else_is_named(estimator):
-    counted, _ = settle(log_of(ROWS, unit="user"))
-    question = Question(
-        [as_policy(CANDIDATE)],
-        parse_estimators(estimator),
-        [Metric("clicks@2")],
-        clusters=("period", "unit"),
-    )
-    named = [estimate(counted, replace(question, contexts=pa.array(x))) for x in ("abc", "cb")]
-    several, two = (found.of_candidate() for found in named)
-    assert [one.stratum.segment["context"] for one in several] == ["a", "b", "c"]
-    assert [one.stratum.segment["context"] for one in two] == ["c", "b", None]
-    for one, again in ((several[2], two[0]), (several[1], two[1]), (several[0], two[2])):
-        assert again.value == pytest.approx(one.value, rel=1e-12)
-        assert again.covariance == pytest.approx(one.covariance, rel=1e-9)
-
-
 def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):
     shown = Counter((row["context"], tuple(row["items"])) for row in ROWS)
     after = dict(zip(CANDIDATE["context"], CANDIDATE["items"], strict=True))
@@ -149,12 +128,6 @@ def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(repo
         assert sides.before.share == pytest.approx(max(mine.values()) / sum(mine.values()))
         assert list(sides.after.items) == after[row["context"]]
         assert sides.after.share == 1
-
-
-def test_gainers_come_first_and_losers_after_them(report):
-    adds = report.contexts["adds"]
-    up, down = [a for a in adds if a > 0], [a for a in adds if a < 0]
-    assert adds == sorted(up, reverse=True) + sorted(down)
 
 
 def test_a_context_without_a_list_stays_as_it_is(log):

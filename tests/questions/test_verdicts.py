@@ -89,16 +89,6 @@ def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
     assert down.word == (WORSE if word == BETTER else UNKNOWN)
 
 
-def test_what_is_open_anyway_is_so_for_its_own_reason():
-    plain, tested = seen(-0.01, 0.03), replace(seen(-0.01, 0.03), error=0.1)
-    assert judge(plain) == judge(tested)
-
-
-def test_a_verdict_names_the_model_it_assumes():
-    for evidence in (seen(0.01, 0.03), seen(-0.03, -0.01)):
-        assert "if clicks follow 'ip', 95% confidence" in judge(evidence).because
-
-
 @pytest.mark.parametrize(
     ("evidence", "helps"),
     [
