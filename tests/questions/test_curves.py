@@ -11,9 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.estimate.work import estimate
 from foreclick.estimators import LearntCurve, parse_estimators
-from foreclick.learn import curves
 from foreclick.learn.curves import with_curves
-from foreclick.learn.examination import examine
 from foreclick.metrics import parse_any
 from foreclick.question import Question
 from foreclick.tallies.base import settle
@@ -66,36 +64,6 @@ def learnt(log, metrics="dcg@4", estimators="pbm"):
     """The curve that `pbm` takes, and the notes."""
     (by,), notes = with_curves(settle(log)[0], parse_estimators(estimators), parse_any(metrics))
     return by.model.examination, notes
-
-
-class TestLargeLogs:
-    """Of a large log, some contexts are asked first."""
-
-    @pytest.fixture
-    def asked(self, monkeypatch):
-        """The records of all contexts that were asked, one time after the other."""
-        found = []
-
-        def spy(batches, **options):
-            found.append(sum(batch.n.sum() for batch in batches))
-            return examine(batches, **options)
-
-        monkeypatch.setattr(curves, "examine", spy)
-        monkeypatch.setattr(curves, "SAMPLE_RECORDS", 600)
-        return found
-
-    def test_a_sharp_curve_is_enough(self, asked, monkeypatch):
-        monkeypatch.setattr(curves, "WORTH", 1.0)
-        curve, _ = learnt(drawn(4000, 1))
-        assert len(asked) == 1
-        assert 0 < asked[0] < 3000
-        assert np.allclose(curve.p, P, atol=0.2)
-
-    def test_more_contexts_are_asked_until_it_is_sharp(self, asked, log):
-        curve, _ = learnt(drawn(4000, 1))
-        assert asked[-1] == 4000
-        assert len(set(asked)) > 1
-        assert curve == learnt(log)[0]
 
 
 def test_the_curve_is_that_of_examination(log):

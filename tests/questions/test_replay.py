@@ -41,35 +41,24 @@ def one(found, **of):
     return row
 
 
-class TestOneTest:
-    @pytest.fixture
-    def found(self):
-        return fc.replay(arms(CONTROL, NEW), metrics="clicks@1")
-
-    def test_is_predicted_by_the_control_and_measured_by_the_arm(self, found):
-        row = one(found, estimator="ip")
-        assert row["predicted"] == pytest.approx(0.4 / 0.3 - 1)  # 2 is clicked 40 times of 100
-        assert row["measured"] == pytest.approx(0.45 / 0.3 - 1)
-        assert row["difference"] == pytest.approx(row["predicted"] - row["measured"])
-        assert (row["log"], row["arm"], row["forward"]) == ("control", "new", True)
-
-    def test_the_measured_interval_is_that_of_a_ratio_of_means(self, found):
-        row = one(found, estimator="ip")
-        control, new = 0.3 * 0.7 / 199, 0.45 * 0.55 / 99
-        variance = new / 0.3**2 + control * 0.45**2 / 0.3**4
-        assert row["measured_se"] == pytest.approx(math.sqrt(variance))
-        assert row["outcome"] == "better"
-
-    def test_the_difference_has_the_errors_of_both_clicks(self, found):
-        """L̂ − M = (V̂(h) − V(new)) / V(control): with 100 records each, to 0.3 of the variance."""
-        row = one(found, estimator="ip")
-        clicks = (0.4 * 0.6 / 100 + 0.45 * 0.55 / 100) / 0.3**2
-        assert row["difference_se"] ** 2 == pytest.approx(clicks, rel=0.1)
-        assert row["holds"]
-
-    def test_the_answer_comes_first(self, found):
-        first = str(found).splitlines()[0]
-        assert first.startswith("Of 1 A/B test, ladder would have called 1: 1 right, 0 wrong")
+def test_a_test_is_predicted_by_the_control_and_measured_by_the_arm():
+    found = fc.replay(arms(CONTROL, NEW), metrics="clicks@1")
+    row = one(found, estimator="ip")
+    assert (row["log"], row["arm"], row["forward"]) == ("control", "new", True)
+    assert row["predicted"] == pytest.approx(0.4 / 0.3 - 1)  # 2 is clicked 40 times of 100
+    assert row["measured"] == pytest.approx(0.45 / 0.3 - 1)
+    assert row["difference"] == pytest.approx(row["predicted"] - row["measured"])
+    # The measured interval is that of a ratio of means.
+    control, new = 0.3 * 0.7 / 199, 0.45 * 0.55 / 99
+    variance = new / 0.3**2 + control * 0.45**2 / 0.3**4
+    assert row["measured_se"] == pytest.approx(math.sqrt(variance))
+    assert row["outcome"] == "better"
+    # L̂ − M = (V̂(h) − V(new)) / V(control): with 100 records each, to 0.3 of the variance.
+    clicks = (0.4 * 0.6 / 100 + 0.45 * 0.55 / 100) / 0.3**2
+    assert row["difference_se"] ** 2 == pytest.approx(clicks, rel=0.1)
+    assert row["holds"]
+    first = str(found).splitlines()[0]
+    assert first.startswith("Of 1 A/B test, ladder would have called 1: 1 right, 0 wrong")
 
 
 def test_an_arm_that_shows_the_same_is_predicted_to_earn_the_same():
@@ -222,48 +211,56 @@ class TestSeveralTests:
         assert found.notes[0] == "Left out: 1 test with one arm, lone."
 
 
-class TestWhatIsOdd:
-    def test_a_sample_ratio_mismatch(self):
-        control = [(AB, [1, 0], 5300), (AB, [0, 0], 4700)]
-        new = [(AB, [1, 0], 4300), (AB, [0, 0], 4900)]
-        found = fc.replay(arms(control, new), metrics="clicks@1")
-        (note,) = [note for note in found.notes if "sample-ratio mismatch" in note]
-        assert "'new' has 47.92% of the records" in note
+def with_column(table, name, values):
+    at = table.schema.get_field_index(name)
+    column = pa.array(values)
+    return table.append_column(name, column) if at < 0 else table.set_column(at, name, column)
 
-    def test_arms_on_other_days(self):
-        log = arms(CONTROL, NEW, day=[1, 2] * 100 + [2, 3] * 50)
-        found = fc.replay(fc.read_log(log, period="day", segments="variant"), metrics="clicks@1")
-        assert any("2 days have one of them alone (1, 3)" in note for note in found.notes)
 
-    def test_an_arm_that_grows(self):
-        log = arms(CONTROL, NEW, day=[1] * 100 + [2] * 100 + [1] * 20 + [2] * 80)
-        found = fc.replay(fc.read_log(log, period="day", segments="variant"), metrics="clicks@1")
-        assert any("the share of 'new' changed from day to day" in note for note in found.notes)
+def odd(kind):
+    """A log about which something is odd."""
+    log = arms(CONTROL, NEW)
+    variant = log["variant"].to_pylist()
+    match kind:
+        case "a sample-ratio mismatch":
+            control, new = ((5300, 4700), (4300, 4900))
+            return arms(*[[(AB, [1, 0], c), (AB, [0, 0], n)] for c, n in (control, new)])
+        case "arms on other days":
+            return with_column(log, "day", [1, 2] * 100 + [2, 3] * 50)
+        case "an arm that grows":
+            return with_column(log, "day", [1] * 100 + [2] * 100 + [1] * 20 + [2] * 80)
+        case "an arm with other traffic":
+            five = pa.concat_tables([log] * 5)
+            rare = np.where(np.arange(len(five)) % 3, "q", "r")
+            rare[np.array(variant * 5) == "new"] = "q"
+            return with_column(five, "context", rare)
+        case "arms without a common context":
+            return with_column(log, "context", variant)
+    return with_column(  # arms with few common contexts
+        log, "context", [f"q{i % (4 if v == 'new' else 8)}" for i, v in enumerate(variant)]
+    )
 
-    def test_an_arm_with_other_traffic(self):
-        log = pa.concat_tables([arms(CONTROL, NEW)] * 5)
-        rare = np.where(np.arange(len(log)) % 3, "q", "r")
-        rare[np.array(log["variant"].to_pylist()) == "new"] = "q"
-        log = log.set_column(0, "context", pa.array(rare))
-        found = fc.replay(log, metrics="clicks@1")
-        assert any("the arms have other traffic: 'q' is 100" in note for note in found.notes)
 
-    def test_arms_without_a_common_context(self):
-        log = arms(CONTROL, NEW)
-        log = log.set_column(0, "context", log["variant"])
-        found = fc.replay(log, metrics="clicks@1")
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("a sample-ratio mismatch", "'new' has 47.92% of the records"),
+        ("arms on other days", "2 days have one of them alone (1, 3)"),
+        ("an arm that grows", "the share of 'new' changed from day to day"),
+        ("an arm with other traffic", "the arms have other traffic: 'q' is 100"),
+        ("arms without a common context", "not predicted, because no context is in both arms"),
+        ("arms with few common contexts", "50% of the records of 'control' are in contexts"),
+    ],
+)
+def test_what_is_odd_is_said(kind, said):
+    log = odd(kind)
+    roles = {"period": "day"} if "day" in log.column_names else {}
+    found = fc.replay(fc.read_log(log, segments="variant", **roles), metrics="clicks@1")
+    assert any(said in note for note in found.notes)
+    if kind == "arms without a common context":
         assert found["predicted"] == [None, None]
-        assert any("not predicted, because no context is in both arms" in n for n in found.notes)
         assert found.headline.title == "No A/B test could be predicted (clicks@1)"
-
-    def test_arms_with_few_common_contexts(self):
-        log = arms(CONTROL, NEW)
-        context = [
-            f"q{i % 4}" if v == "new" else f"q{i % 8}"
-            for i, v in enumerate(log["variant"].to_pylist())
-        ]
-        found = fc.replay(log.set_column(0, "context", pa.array(context)), metrics="clicks@1")
-        assert any("50% of the records of 'control' are in contexts" in n for n in found.notes)
+    if "few" in kind:
         assert found["shared"] == [0.5, 0.5]
 
 
@@ -276,24 +273,19 @@ def test_arms_may_be_numbers_or_flags(control):
         assert found["log"][0] == str(control).lower()
 
 
-class TestRefusals:
-    def test_a_log_without_the_column(self):
-        log = fc.read_log(arms(CONTROL, NEW))
-        with pytest.raises(SourceError, match=r"read_log\(…, segments=\['variant'\]\)"):
-            fc.replay(log)
-
-    def test_one_arm(self):
-        with pytest.raises(SourceError, match="no test of the log has two arms: 'variant' is 'c"):
-            fc.replay(arms(CONTROL, []))
-
-    def test_a_control_that_is_no_arm(self):
-        with pytest.raises(SourceError, match=r"control='old' is no arm .* say 'control' or 'new'"):
-            fc.replay(arms(CONTROL, NEW), control="old")
-
-    def test_evaluate_takes_no_other_result(self):
-        log = arms(CONTROL, NEW)
-        with pytest.raises(OptionError, match=r"give what fc\.backtest or fc\.replay returned"):
-            fc.Confidence(past=fc.check(log))
+@pytest.mark.parametrize(
+    ("log", "options", "said"),
+    [
+        (fc.read_log(arms(CONTROL, NEW)), {}, r"read_log\(…, segments=\['variant'\]\)"),
+        (arms(CONTROL, []), {}, "no test of the log has two arms: 'variant' is 'c"),
+        (arms(CONTROL, NEW), {"control": "old"}, "control='old' is no arm .* 'control' or 'new'"),
+    ],
+)
+def test_refusals(log, options, said):
+    with pytest.raises(SourceError, match=said):
+        fc.replay(log, **options)
+    with pytest.raises(OptionError, match=r"give what fc\.backtest or fc\.replay returned"):
+        fc.Confidence(past=fc.check(log))
 
 
 def test_another_control_turns_the_test_around():
