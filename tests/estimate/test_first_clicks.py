@@ -1,6 +1,5 @@
 """What a product of hazards refuses, what it rests on, and what moves it besides the records."""
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from tests.answers import answer, clipped
+from tests.answers import answer
 from tests.truth import firsts
 from tests.truth.oracle import Record
 
@@ -27,7 +26,6 @@ LOG = {
     ],
 }
 CANDIDATE = {"context": ["q"], "items": [[2, 1, 3]]}
-DAYS = [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def records_of(log):
@@ -38,45 +36,38 @@ def records_of(log):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_marginals_do_not_say_what_stands_above():
-    marginals = fc.Marginals(
-        {"context": ["q"] * 2, "item": [1, 2], "position": [1, 2], "probability": [1.0, 1.0]}
-    )
-    with pytest.raises(ModelError, match=r"success@2 by 'ip'.*Marginals does not say.*Lists"):
-        answer(LOG, marginals, "ip", "success@2")
-    with pytest.raises(ModelError, match="Marginals"):
-        answer(LOG, CANDIDATE, "ip", "success@2", baseline=marginals)
-    assert answer(LOG, marginals, "rctr", "success@2")["value"] is not None
+MARGINALS = fc.Marginals(
+    {"context": ["q"] * 2, "item": [1, 2], "position": [1, 2], "probability": [1.0, 1.0]}
+)
+KNOWN = fc.Observed(LOG)
 
 
-def test_there_is_nothing_to_clip():
-    with pytest.raises(ModelError, match=r"no weights that clip=10 could bound.*Weighted\('pbm'"):
-        answer(LOG, CANDIDATE, clipped("pbm", 10), "success@3")
-    alone = fc.Weighted("pbm", clip=math.inf)
-    found = fc.evaluate(
-        LOG,
-        CANDIDATE,
-        estimators=clipped(["list", alone], 10),
-        metrics="success@3",
-        confidence=None,
-    )
-    assert found["clip"] == [10, math.inf]
-
-
-def test_a_known_logging_policy_is_of_no_use():
-    with pytest.raises(ModelError, match=r"mrr@2 by 'item'.*logging='frequency'"):
-        answer(LOG, CANDIDATE, "item", "mrr@2", logging=fc.Observed(LOG))
-    assert answer(LOG, CANDIDATE, "list", "mrr@2", logging=fc.Observed(LOG))["value"] is not None
-
-
-def test_rungs_that_do_not_know_what_stands_above_are_refused():
-    log = fc.read_log(LOG | {"day": DAYS}, period="day")
-    said = "which no rung of 'ladder-ip' knows"
+@pytest.mark.parametrize(
+    ("candidate", "estimator", "options", "said"),
+    [
+        (MARGINALS, "ip", {}, r"success@2 by 'ip'.*Marginals does not say.*Lists"),
+        (CANDIDATE, "ip", {"baseline": MARGINALS}, "Marginals"),
+        (CANDIDATE, fc.Weighted("pbm", 10), {}, r"no weights that clip=10 could bound.*Weighted"),
+        (CANDIDATE, "item", {"logging": KNOWN}, r"success@2 by 'item'.*logging='frequency'"),
+        (CANDIDATE, "ladder-ip", {}, "which no rung of 'ladder-ip' knows"),
+    ],
+)
+def test_what_does_not_know_what_stands_above_is_refused(candidate, estimator, options, said):
     with pytest.raises(ModelError, match=said):
-        answer(log, CANDIDATE, "ladder-ip", "mrr@2")
-    with pytest.raises(ModelError, match=said):
-        fc.backtest(log, estimators="ladder-ip", metrics="mrr@2")
-    assert 0 < answer(log, CANDIDATE, "ladder", "mrr@2")["value"] < 1
+        answer(LOG, candidate, estimator, "success@2", **options)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "estimator", "options"),
+    [
+        (MARGINALS, "rctr", {}),
+        (CANDIDATE, fc.Weighted("list", 10), {}),
+        (CANDIDATE, "list", {"logging": KNOWN}),
+        (CANDIDATE, "ladder", {}),
+    ],
+)
+def test_what_needs_no_hazards_is_not(candidate, estimator, options):
+    assert 0 < answer(LOG, candidate, estimator, "success@2", **options)["value"] <= 1
 
 
 @pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")

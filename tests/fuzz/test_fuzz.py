@@ -42,18 +42,6 @@ def test_the_answer_to_a_metric_does_not_depend_on_others():
     models = ("rctr", "rcm")
     policy = {"q": {("z", "a"): 1.0}}
     judge(Case(0, rows, policy, models=models, measures=(clicks_at(1), clicks_at(2))))
-    table = {"context": ["q"] * 2, "items": [["a", "b"]] * 2, "clicks": [[1, 0]] * 2}
-    for metrics in (["clicks@1"], ["clicks@1", "clicks@2"]):
-        found = fc.evaluate(
-            table,
-            {"context": ["q"], "items": [["z", "a"]]},
-            metrics=metrics,
-            estimators=models,
-            confidence=None,
-        )
-        assert [row["value"] for row in found.to_dicts() if row["metric"] == "clicks@1"] == [
-            None
-        ] * 2
 
 
 @pytest.mark.parametrize(

@@ -254,8 +254,8 @@ def odd(kind):
 )
 def test_what_is_odd_is_said(kind, said):
     log = odd(kind)
-    roles = {"period": "day"} if "day" in log.column_names else {}
-    found = fc.replay(fc.read_log(log, segments="variant", **roles), metrics="clicks@1")
+    period = "day" if "day" in log.column_names else None
+    found = fc.replay(fc.read_log(log, segments="variant", period=period), metrics="clicks@1")
     assert any(said in note for note in found.notes)
     if kind == "arms without a common context":
         assert found["predicted"] == [None, None]
