@@ -11,7 +11,7 @@ help: ## Show this list
 setup: ## Create .venv from requirements.lock, with foreclick editable in it
 	@bash .ci/run setup
 
-check: ## Format, lint, types, room contracts, dependencies, spelling
+check: ## Format, lint, types, layer contracts, dependencies, spelling
 	@bash .ci/run check
 
 test: ## All tests and doctests (PYTEST_ARGS="-k tally" to narrow, --cov to count lines)
@@ -21,7 +21,7 @@ test-long: ## The same, with several times as many random cases, a cluster and r
 	@FORECLICK_LONG=1 bash .ci/run test
 	@sed -i "s/^Last \`make test-long\`: .*/Last \`make test-long\`: $$(date +%F), all of it, at $$(git rev-parse --short HEAD)./" CONTRIBUTING.md
 
-branches: ## Lines and branches that tests reach, by room (ARGS='-m "not spark and not postgres"')
+branches: ## Lines and branches that tests reach, by package (ARGS='-m "not spark and not postgres"')
 	@mkdir -p .cache
 	COVERAGE_FILE=.cache/branches $(VENV)/bin/pytest -q -n 2 --dist loadgroup --cov --cov-context=test \
 		--cov-report= --cov-fail-under=0 --junitxml=.cache/branches.xml $(ARGS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import re
 import shlex
 import subprocess
@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
-from foreclick.cli import commands, demo, main  # noqa: F401 - they register commands
+import foreclick as fc
+from foreclick.cli import commands, main, start  # noqa: F401 - they register commands
 from foreclick.cli.app import COMMANDS, app
+from foreclick.options import OPTIONS
 
 HEAVY = ("ibis", "pyarrow", "numpy", "duckdb", "pandas", "scipy")
 SCREEN = 40
@@ -19,7 +21,7 @@ SCREEN = 40
 
 def test_there_are_few_commands_and_few_options():
     assert len(COMMANDS) <= 12
-    assert sum(len(dataclasses.fields(command)) for command in COMMANDS.values()) <= 250
+    assert sum(len(command.options) for command in COMMANDS.values()) <= 250
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -38,14 +40,27 @@ def test_help_shows_the_defaults_of_the_library(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["evaluate", "--help-all"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "of the intervals [default: 0.95]" in text
+    assert "how often intervals hold [default: 0.95]" in text
     assert "[default: clicks@3,dcg@10]" in text
     assert "[default: context]" in text
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_these_are_the_defaults_of_the_library(name):
+    command, verb = COMMANDS[name], getattr(fc, "evaluate" if name == "gate" else name, dict)
+    parameters = {} if name in ("simulate", "demo") else inspect.signature(verb).parameters
+    for option in command.options:
+        shown = command.defaults.get(option, OPTIONS[option.rpartition(":")[2]].default)
+        if option in parameters and (name, option) != ("gate", "metrics"):
+            default = parameters[option].default
+            if isinstance(shown, tuple) and isinstance(default, str):
+                default = (default,)
+            assert shown is None or shown == default, option
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_example_of_the_help_is_understood(name):
-    examples = re.findall(r"^ *foreclick (.*)$", COMMANDS[name].__doc__, re.MULTILINE)
+    examples = re.findall(r"^ *foreclick (.*)$", str(COMMANDS[name].run.__doc__), re.MULTILINE)
     assert examples
     for words in examples:
         command, *rest = shlex.split(words)
@@ -54,7 +69,7 @@ def test_every_example_of_the_help_is_understood(name):
         assert not unused
 
 
-@pytest.mark.parametrize("words", [["--help"], ["gamble"]])
+@pytest.mark.parametrize("words", [["--help"], ["evaluate", "--help-all"], ["gamble"]])
 def test_help_and_complaints_import_nothing_heavy(words):
     code = (
         f"import sys; from foreclick.cli import main; main({words}); "

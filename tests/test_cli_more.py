@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.cli import demo, main, pipelines
+from foreclick.cli import main, output, start
 from foreclick.cli.app import COMMANDS
 from foreclick.questions.check import Check
 from foreclick.results import Result
@@ -131,9 +131,9 @@ def test_debug_shows_steps_and_statements_and_where_it_failed(capsys):
 
 def test_the_demo_runs_what_it_prints(capsys, monkeypatch):
     small = [
-        (why, words.replace("60000", "3000").replace("200", "8")) for why, words in demo._STORY
+        (why, words.replace("60000", "3000").replace("200", "8")) for why, words in start.STEPS
     ]
-    monkeypatch.setattr(demo, "_STORY", small)
+    monkeypatch.setattr(start, "STEPS", small)
     assert main(["demo", "my demo"]) == 0
     out = capsys.readouterr().out
     for _, words in small:
@@ -245,18 +245,18 @@ def test_a_gate_speaks_to_pipelines(capsys, monkeypatch, candidate, code, level,
 
 
 def test_data_cannot_forge_what_a_pipeline_reads():
-    row = dict.fromkeys(pipelines._COLUMNS, 0.5) | {
+    row = dict.fromkeys(output.COLUMNS, 0.5) | {
         "metric": 'a"<b>@3',
         "estimator": "x\n::error::y | z",
         "verdict": "better",
     }
     result = Check((row,), tuple(row), ("<note> & more",))
-    assert len(pipelines.github(result).splitlines()) == 1
-    assert "50.0%25" in pipelines.github(result)
-    case = ET.fromstring(pipelines.junit(result))[0]  # noqa: S314 - our own
+    assert len(output.github(result).splitlines()) == 1
+    assert "50.0%25" in output.github(result)
+    case = ET.fromstring(output.junit(result))[0]  # noqa: S314 - our own
     assert 'a"<b>@3' in str(case.get("name"))
     assert case[0].text == "<note> & more"
-    assert "x" in pipelines.markdown(result)
+    assert "x" in output.markdown(result)
 
 
 # --- contexts, and the candidate of a world -------------------------------------------------------

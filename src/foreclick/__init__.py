@@ -71,7 +71,7 @@ __all__ = [
     "tally",
 ]
 
-_HOMES = {
+_NAMES = {
     "estimators": "Ladder Weighted",
     "events": "from_events",
     "logs": "Log read_log",
@@ -95,20 +95,20 @@ _HOMES = {
 }
 """The names of each module, which is imported when one of them is first used."""
 
-_ROOMS = ("errors", "events", "simulate")
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULES = ("errors", "events", "simulate")
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # which would take any name for one of ours
 
     def __getattr__(name):
-        """Import a name when it is first used: most of Ibis and NumPy waits until there is work."""
-        if name in _ROOMS:
+        """Import a name when it is first used: NumPy and engines wait until there is work."""
+        if name in _MODULES:
             return import_module(f"foreclick.{name}")
-        if name not in _HOME:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'foreclick' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"foreclick.{_HOME[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"foreclick.{_MODULE_OF[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from foreclick import options
-from foreclick.errors import ModelError
+from foreclick.errors import ModelError, OptionError
 from foreclick.models import LEARNT, MODELS, ClickModel, Examination, click_model
+from foreclick.rules import is_number
 from foreclick.words import did_you_mean
 
 Top = Literal["list", "ip"]
@@ -180,8 +180,12 @@ _ELSEWHERE = ("cascade", "cm", "dcm", "dbn", "sdbn", "ccm", "ubm")  # click mode
 
 def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     """One value of M or several, as a tuple without repeats."""
-    options.clips("clip", clip)
     listed: Sequence[Any] = clip if isinstance(clip, list | tuple) else [clip]
+    if not listed or not all(is_number(m) and m > 0 for m in listed):
+        raise OptionError(
+            f"clip={clip!r}: give the largest weight, a number above 0 such as 100, or a list of "
+            "such; math.inf for none."
+        )
     return tuple(dict.fromkeys(float(m) for m in listed))
 
 

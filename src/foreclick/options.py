@@ -1,181 +1,249 @@
-"""The options of all verbs: what each may be, said once.
+"""The options of all verbs and commands: one table for the library and the command line.
 
-An option means the same in every verb that has it, so it is checked by its name. A verb wears
-`checked`, which refuses wrong values before any work is done: what is wrong, what was given, and
-what to give instead. Whether this log can answer what is asked is another question, put later.
+An option means the same wherever it stands, so it is checked by its name. A verb is decorated by
+`verb` or `checked`, which refuse wrong values before any work is done: what is wrong, what was
+given, and what to give instead. Commands take rule and help of their options from the same table.
+Whether this log can answer the question is another matter, checked later. Nothing heavy is imported
+here, so that the help of a command does not wait for NumPy.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from numbers import Integral, Real
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
-import numpy as np
-
+from foreclick import rules
 from foreclick.errors import OptionError
 from foreclick.progress import set_output, working
-from foreclick.words import did_you_mean, one_of
+from foreclick.rules import (
+    Choice,
+    Number,
+    Text,
+    ValueRule,
+    choice,
+    column,
+    columns,
+    flag,
+    names,
+    whole,
+)
+from foreclick.words import did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_Check = Callable[[str, Any], None]
 
 AT_ONCE = max(64, 4 * (os.cpu_count() or 1))
 """The most threads or processes: more only cost memory, and far more take the machine with them."""
 
-_PER_CENT = 100
+_LEVEL = rules.share("0.95")
+_FILE = Text("FILE")
 
 
-class Rule(Protocol):
-    """Refuses what an option cannot be."""
+@dataclass(frozen=True)
+class Option:
+    """An option of the library, of commands, or of both.
 
-    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever a user gives
+    Attributes:
+        rule: refuses wrong values, and reads texts of the command line.
+        help: its line in the help of a command; empty where no command has the option.
+        default: what holds without it, as the help shows it. Verbs may have another default.
+        flags: how commands spell it, where that is not its name.
+    """
+
+    rule: ValueRule
+    help: str = ""
+    default: Any = None
+    flags: str = ""
+
+    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
         """Raise an `OptionError` if the value makes no sense."""
-        ...
+        self.rule(name, value)
 
 
-def _number(value: object) -> float | None:
-    """A number that is one, and not True or False."""
-    return None if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+OPTIONS: dict[str, Option] = {
+    # Questions.
+    "metrics": Option(
+        Text("METRIC,…", rules.split_names, repeats=True),
+        "clicks@K, dcg@K, success@K, mrr@K, REWARD@K, ctr@K, or a ratio REWARD@K/clicks@K",
+        ("clicks@3", "dcg@10"),
+        "--metric -m",
+    ),
+    "estimators": Option(
+        Text("NAME,…", rules.split_names, repeats=True),
+        "ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm or all",
+        flags="--estimator -e",
+    ),
+    "one_metric": Option(Text("METRIC"), "clicks@K, dcg@K or REWARD@K", flags="--metric -m"),
+    "policy_estimator": Option(
+        Text("NAME"), "ladder-ip, ip, item, pbm or list", flags="--estimator -e"
+    ),
+    "by": Option(names, "split by a segment, or by period"),
+    "confidence": Option(_LEVEL, "how often intervals hold", 0.95),
+    "min_effect": Option(
+        rules.below_one("the smallest change worth having, a share of production"),
+        "the smallest change worth having, as a share of production: 1% or 0.01",
+        0.0,
+    ),
+    "guardrails": Option(
+        rules.Guardrails(),
+        "a metric that must not fall, and the share it may lose: orders@3=1%; repeatable",
+        flags="--guardrail",
+    ),
+    "missing": Option(
+        choice("error", "production", "drop"),
+        "what to do with contexts that the candidate lacks",
+        "error",
+    ),
+    "logging": Option(
+        Choice(("frequency", "propensity"), "to let the log decide"),
+        "weigh by frequency or propensity; by default what suits the log",
+    ),
+    "trained_until": Option(
+        Text("PERIOD"),
+        "the last period whose clicks trained the candidate; only later ones count",
+    ),
+    "replay": Option(
+        _FILE, "a tally of past A/B tests: the verdict allows for the errors of predictions there"
+    ),
+    "candidate": Option(_FILE, "how much of this candidate was ever shown"),
+    "candidates": Option(
+        Text("NAME=FILE", rules.pair("NAME=VALUE, such as new=new.parquet"), repeats=True),
+        "a candidate (a file, directory, glob or tally) and its name; repeatable",
+        flags="--candidate",
+    ),
+    "title": Option(ValueRule(), "the heading of the page"),
+    "no_backtest": Option(flag, "leave out the backtest, which takes most of the time"),
+    "ranks": Option(
+        Text("N|N-N", rules.rank_range),
+        "only the most frequent contexts: 100, or 101-1000 for those after them",
+    ),
+    "block": Option(
+        Text("N", rules.count),
+        "hold out N periods at once, such as 7 days",
+    ),
+    "forward": Option(flag, "predict a period from earlier ones only"),
+    "within": Option(choice("auto", "context", "period")),
+    "variant": Option(column, "which arm a record belongs to", "variant"),
+    "experiment": Option(column, "which test, if there were several"),
+    "control": Option(
+        Text("ARM"), "the arm of production; by default the one called control, else the largest"
+    ),
+    # Policies and experiments.
+    "pessimism": Option(
+        rules.from_zero("a number of standard errors", "1"),
+        "by how many standard errors click rates are lowered",
+        1.0,
+    ),
+    "max_change": Option(
+        Number(rules.PART.give, rules.PART.fits, "0.2", optional=True, share=True),
+        "how much of a list may change, such as 20%",
+    ),
+    "min_shown": Option(
+        rules.from_zero("how often an item must have been shown"),
+        "show only what was shown so often before, at that position",
+        0,
+    ),
+    "deterministic": Option(flag, "one list per context"),
+    "pinned": Option(_FILE, "a table of context, item and position: what must stand where"),
+    "banned": Option(_FILE, "a table of item, or of context and item: what must not be shown"),
+    "contexts": Option(_FILE, "also write a table of contexts: what each earns, and why"),
+    "share": Option(rules.share("0.1", optional=True), "share of all traffic; by default a tenth"),
+    "max_share": Option(rules.share("0.5")),
+    "days": Option(rules.above("a number of days", "14", optional=True), "how long it may take"),
+    "power": Option(rules.share("0.8"), "how often the experiment detects the change", 0.8),
+    # Logs.
+    "context": Option(
+        column, "the query, page or user group; '' for one context for all", "context"
+    ),
+    "items": Option(columns, "the list shown, or a column per position: a,b,c", "items"),
+    "clicks": Option(columns, "its clicks, likewise", "clicks"),
+    "period": Option(column, "day or week; a timestamp counts as its day"),
+    "unit": Option(column, "user or session"),
+    "segments": Option(names, "what results can be split by"),
+    "rewards": Option(
+        Text("NAME=COLUMN", rules.pair("NAME=COLUMN, such as orders=n_orders"), repeats=True),
+        "a further reward, for the metric NAME@3; repeatable",
+        flags="--reward",
+    ),
+    "where": Option(Text("SQL"), "which rows of LOG count, such as country='NL'"),
+    "propensity": Option(columns, "probability of the list shown, or of each slot"),
+    "count": Option(column, "of a counted log: how many equal records a row is"),
+    "invalid": Option(choice("error", "drop"), "what to do with invalid rows", "error"),
+    "long": Option(
+        rules.ColumnPair(),
+        "one row per impression: the columns of its list and position; --items: of the item",
+    ),
+    "memory_limit": Option(Text("SIZE", rules.size), "of the engine, such as 2GB; beyond it, disk"),
+    "threads": Option(
+        whole(1, "the number of threads", optional=True, most=AT_ONCE),
+        "of the engine; by default all cores",
+    ),
+    "tracker": Option(
+        choice("ubi", "ga4", "snowplow", "algolia"),
+        "LOG are its events; of ubi and algolia the searches, then the events",
+    ),
+    "depth": Option(whole(1, "the number of positions", optional=True)),
+    "half_life": Option(rules.above("a number of days or steps", "30", optional=True)),
+    "max_error": Option(rules.above("a number of grades", "1")),
+    "min_held": Option(rules.from_zero("a number of records")),
+    "min_records": Option(rules.from_zero("a number of records", optional=True)),
+    # Candidates.
+    "score": Option(column, "items are ranked by it; by default called score"),
+    "k": Option(
+        whole(1, "how many items a list shows", "10", optional=True),
+        "how many items a list of scored items shows",
+    ),
+    "candidate_columns": Option(
+        Text("ROLE=COLUMN", rules.pair("NAME=VALUE, such as items=docs"), repeats=True),
+        "another name of its context, items, item, position or probability; repeatable",
+        flags="--column",
+    ),
+    # Simulated logs.
+    "world": Option(
+        choice("yandex-like", "pbm-drift", "illustrative-query", "shop"),
+        "which world; by default the first",
+    ),
+    "records": Option(whole(1, "the number of records"), "how many records"),
+    "queries": Option(whole(1, "the number of queries"), "how many queries"),
+    "seed": Option(whole(0, "the seed"), "another seed is another world"),
+    "candidate_file": Option(
+        _FILE, "also write a candidate, a .parquet file, with its true value", flags="--candidate"
+    ),
+    # How commands and verbs work.
+    "output": Option(
+        _FILE,
+        "also write it, as its ending says: .csv, .json, .parquet, .html, .png or .svg",
+        flags="--output -o",
+    ),
+    "format": Option(
+        choice("answer", "table", "json", "csv"),
+        "how to print: the answer in words (default), or all numbers",
+    ),
+    "gate_format": Option(
+        choice("answer", "table", "json", "csv", "github", "junit"),
+        "how to print: the answer in words (default), all numbers, or for a pipeline",
+        flags="--format",
+    ),
+    "quiet": Option(flag, "neither progress nor warnings"),
+    "debug": Option(
+        flag, "print each step, its seconds and statements, and the traceback of what fails"
+    ),
+    "workers": Option(whole(1, "the number of processes", most=AT_ONCE)),
+}
+"""Every option by its name in the library, or in `cli` where the library has none."""
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number.
-
-    Attributes:
-        give: what to give instead, in words.
-        fits: whether a number will do.
-        such_as: an example.
-        optional: whether None will do.
-        whole: whether it must be an integer.
-        share: whether 5 and "5%" probably mean 0.05.
-    """
-
-    give: str
-    fits: Callable[[float], bool]
-    such_as: str = ""
-    optional: bool = False
-    whole: bool = False
-    share: bool = False
-
-    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
-        """Refuse what is no number, and numbers that do not fit."""
-        if value is None and self.optional:
-            return
-        number = _number(value)
-        fits = number is not None and self.fits(number)
-        if fits and (not self.whole or isinstance(value, Integral)):
-            return
-        hint = self._hint(value)
-        example = f", such as {self.such_as}" if self.such_as and not hint else ""
-        raise OptionError(f"{name}={value!r}: give {self.give}{example}.{hint}")
-
-    def _hint(self, value: Any) -> str:  # noqa: ANN401
-        """What was probably meant: a number that was written as text, or per cent."""
-        text = isinstance(value, str)
-        per_cent = text and value.strip().endswith("%")
-        try:
-            number = float(value.strip().rstrip("%")) if text else float(value)
-        except (TypeError, ValueError):
-            return ""
-        if isinstance(value, bool) or not (text or self.share):
-            return ""
-        meant = number / _PER_CENT if per_cent or (self.share and number > 1) else number
-        if not self.fits(meant) or (self.whole and not meant.is_integer()):
-            return ""
-        return f" Did you mean {int(meant) if self.whole else f'{meant:g}'}?"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of some words.
-
-    Attributes:
-        words: those to choose from.
-        optional: what None means, in words; None: it means nothing, and is refused.
-        others: what else can be given: values of this type.
-        also: the same in words.
-    """
-
-    words: tuple[str, ...]
-    optional: str | None = None
-    others: type | None = None
-    also: str = ""
-
-    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
-        """Refuse other words."""
-        if (value is None and self.optional) or (isinstance(value, str) and value in self.words):
-            return
-        if self.others is not None and isinstance(value, self.others):
-            return
-        last = f", or None {self.optional}" if self.optional else ""
-        hint = did_you_mean(value, self.words) if isinstance(value, str) else ""
-        raise OptionError(f"{name}={value!r}: say {one_of(self.words)}{self.also}{last}.{hint}")
-
-
-def choice(*words: str) -> Choice:
-    """One of some words."""
-    return Choice(words)
-
-
-def flag(name: str, value: Any) -> None:  # noqa: ANN401
-    """True or False, and not a word that is true because it is not empty."""
-    if not isinstance(value, bool | np.bool_):
-        raise OptionError(f"{name}={value!r}: say True or False.")
-
-
-def clips(name: str, value: Any) -> None:  # noqa: ANN401
-    """M: one number above 0, or several."""
-    many = isinstance(value, list | tuple)
-    listed = list(value) if many else [value]
-    right = [m for m in listed if (_number(m) or 0.0) > 0]
-    if len(right) < len(listed) or not listed:
-        raise OptionError(
-            f"{name}={value!r}: give the largest weight, a number above 0 such as 100, or a list "
-            "of such; math.inf for none."
-        )
-
-
-def names(name: str, value: Any) -> None:  # noqa: ANN401
-    """Names of columns: one, or several."""
-    if value is None or isinstance(value, str):
-        return
-    if not isinstance(value, Iterable) or not all(isinstance(each, str) for each in value):
-        raise OptionError(f"{name}={value!r}: give the name of a column, or a list of names.")
-    listed = list(value)
-    twice = [each for each in listed if listed.count(each) > 1]
-    if twice:
-        raise OptionError(f"{name}={value!r}: {twice[0]!r} is there twice. Name it once.")
-
-
-def column(name: str, value: Any) -> None:  # noqa: ANN401
-    """The name of a column."""
-    if value is not None and not isinstance(value, str):
-        raise OptionError(f"{name}={value!r}: give the name of a column, or None.")
-
-
-def guardrails(name: str, value: Any) -> None:  # noqa: ANN401
-    """Metrics that must not fall, each with the share that it may lose, if any."""
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
-        raise OptionError(
-            f"{name}={value!r}: give each metric with the share of production that it may lose, "
-            "such as {'orders@3': 0.01}."
-        )
-    for metric, share in value.items():
-        _LOSS(f"{name}[{str(metric)!r}]", share)
+# --- values of options ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """How sure intervals and verdicts are, where a number does not say it all.
+    """How sure intervals and verdicts are, where a number is not enough.
 
     Args:
         level: how often an interval holds, such as 0.95.
@@ -210,78 +278,6 @@ def sure(name: str, value: Any) -> None:  # noqa: ANN401
     """A share, a `Confidence`, or None for no intervals."""
     if value is not None and not isinstance(value, Confidence):
         _LEVEL(name, value)
-
-
-def _share(such_as: str, *, optional: bool = False) -> Number:
-    fits = lambda v: 0 < v < 1  # noqa: E731
-    return Number("a share above 0 and below 1", fits, such_as, optional, share=True)
-
-
-def _part(such_as: str, *, optional: bool = False) -> Number:
-    fits = lambda v: 0 <= v <= 1  # noqa: E731
-    return Number("a share from 0 to 1", fits, such_as, optional, share=True)
-
-
-def _above(what: str, such_as: str = "", *, optional: bool = False) -> Number:
-    return Number(f"{what} above 0", lambda v: 0 < v < math.inf, such_as, optional)
-
-
-def _from_zero(what: str, such_as: str = "", *, optional: bool = False) -> Number:
-    return Number(f"{what}, from 0 on", lambda v: 0 <= v < math.inf, such_as, optional)
-
-
-def whole(
-    least: int, what: str, such_as: str = "", *, optional: bool = False, most: float = math.inf
-) -> Number:
-    """A whole number."""
-    upto = "on" if most == math.inf else f"to {most:g}"
-    give = f"{what}, a whole number from {least} {upto}"
-    return Number(give, lambda v: least <= v <= most, such_as, optional, whole=True)
-
-
-_LEVEL = _share("0.95")
-PART = _part("0.1")
-"""A share from 0 to 1."""
-
-_LOSS = Number(
-    "the share of production that it may lose, from 0 to below 1",
-    lambda v: 0 <= v < 1,
-    "0.01",
-    share=True,
-)
-OPTIONS: dict[str, Rule] = {
-    "by": names,
-    "confidence": _LEVEL,
-    "days": _above("a number of days", "14", optional=True),
-    "depth": whole(1, "the number of positions", optional=True),
-    "deterministic": flag,
-    "forward": flag,
-    "guardrails": guardrails,
-    "half_life": _above("a number of days or steps", "30", optional=True),
-    "invalid": choice("error", "drop"),
-    "k": whole(1, "how many items a list shows", "10", optional=True),
-    "max_change": _part("0.2", optional=True),
-    "max_error": _above("a number of grades", "1"),
-    "min_effect": Number(
-        "the smallest change worth having, a share of production from 0 to below 1",
-        lambda v: 0 <= v < 1,
-        "0.01",
-        share=True,
-    ),
-    "max_share": _share("0.5"),
-    "min_held": _from_zero("a number of records"),
-    "min_records": _from_zero("a number of records", optional=True),
-    "min_shown": _from_zero("how often an item must have been shown"),
-    "missing": choice("error", "production", "drop"),
-    "pessimism": _from_zero("a number of standard errors", "1"),
-    "power": _share("0.8"),
-    "seed": whole(0, "the seed"),
-    "share": _share("0.1", optional=True),
-    "threads": whole(1, "the number of threads", optional=True, most=AT_ONCE),
-    "within": choice("auto", "context", "period"),
-    "workers": whole(1, "the number of processes", most=AT_ONCE),
-}
-"""What every option may be, by its name."""
 
 
 _workers = [1]
@@ -323,7 +319,7 @@ def check(**given: Any) -> None:  # noqa: ANN401
         OPTIONS[name](name, value)
 
 
-def verb(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def verb(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function a verb: as `checked`, and while it works it shows its progress."""
 
     def wear(function: Callable[P, R]) -> Callable[P, R]:
@@ -339,13 +335,13 @@ def verb(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wear
 
 
-def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function refuse options that make no sense, before it does any work.
 
     Args:
         others: rules of options that mean something else, or less, in this function.
     """
-    rules = OPTIONS | others
+    checks: dict[str, _Check] = {**OPTIONS, **others}
 
     def wear(function: Callable[P, R]) -> Callable[P, R]:
         known = list(inspect.signature(function).parameters)
@@ -355,8 +351,8 @@ def checked(**others: Rule) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for name, value in kwargs.items():
                 if name not in known:
                     raise OptionError(_unknown(function.__name__, name, known))
-                if name in rules:
-                    rules[name](name, value)
+                if name in checks:
+                    checks[name](name, value)
             return function(*args, **kwargs)
 
         return checking

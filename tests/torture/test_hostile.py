@@ -15,7 +15,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.cli.pipelines import github, junit, markdown
+from foreclick.cli.output import github, junit, markdown
 from foreclick.errors import ForeclickError
 from foreclick.results import Result
 

@@ -1,12 +1,12 @@
-"""The command line: the library's questions, asked of files, answered in words or numbers.
+"""The command line: the library's verbs on files, with answers in words or numbers.
 
 Exit codes: 0 done, 2 bad input, 70 an error of foreclick's own, 130 interrupted, 141 the reader of
 the output went away, 143 terminated; of `gate` alone also 1, the answer is no, and 3, the log
 cannot tell.
 
-`app` makes commands and their help; `options` has groups of options, `values` kinds of words;
-`commands` and `demo` the commands; `run` runs one, `process` is what the shell sees of it; `inputs`
-reads what it names, `output` prints.
+`app` makes commands of functions and of the table in `foreclick.options`, and runs one;
+`commands` and `start` are these functions; `inputs` reads what a command names, `output` prints;
+`process` is what the shell sees: streams, signals and exit codes.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ def _run(words: list[str]) -> int:
         return 0
     from cyclopts import CycloptsError
 
-    from foreclick.cli import commands, demo  # noqa: F401 - they register their commands
-    from foreclick.cli.app import HELP_ALL, app, help_on_error, typed
-    from foreclick.cli.output import complain, settle_encoding
-    from foreclick.cli.run import BAD_INPUT, DONE
+    from foreclick.cli import commands, start  # noqa: F401 - they register their commands
+    from foreclick.cli.app import BAD_INPUT, DONE, HELP_ALL, app, typed
+    from foreclick.cli.output import print_error, settle_encoding
+    from foreclick.errors import OptionError
 
     settle_encoding()
     if not words:
-        help_on_error()
+        from rich.console import Console
+
+        app.help_print([], console=Console(file=sys.stderr))
         return BAD_INPUT
     typed[:] = words
     try:
@@ -58,6 +60,7 @@ def _run(words: list[str]) -> int:
         raise
     except CycloptsError as error:
         name = " ".join(["foreclick", *(error.command_chain or ())])
-        complain(f"{error}\nTry {name} --help.")
+        cause = error.__cause__ if isinstance(error.__cause__, OptionError) else error
+        print_error(f"{cause}\nTry {name} --help.")
         return BAD_INPUT
     return DONE if code is None else code  # help and version have none

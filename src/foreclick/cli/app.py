@@ -1,36 +1,76 @@
-"""The words of the command line as an application: commands, their help, and how they are found."""
+"""The command line as an application: commands, their help, and how one is run."""
 
 from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import App, Group, Parameter
 from cyclopts.help import DefaultFormatter
 
 from foreclick import __version__
-from foreclick.cli.options import SHARED
-from foreclick.cli.run import execute as run
+from foreclick.cli.output import capture_warnings, debugging, print_error, print_warnings, show
+from foreclick.errors import STATEMENT, ForeclickError, SourceError
+from foreclick.options import OPTIONS
+from foreclick.progress import report_step, working
+from foreclick.rules import Choice, Flag
+from foreclick.secrets import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from cyclopts import Token
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-DESCRIPTION = "Know the clicks before you ship the ranking: offline evaluation from click logs."
-_START = (
-    "New here? foreclick demo tells the whole story in 20 seconds. "
-    "foreclick COMMAND --help explains a command, --help-all all of its options."
-)
-HELP_ALL, _FIRST = "--help-all", "--metric"
+    from foreclick.results import Result
+
+DONE, NO, BAD_INPUT, CANNOT_TELL, OWN_ERROR = 0, 1, 2, 3, 70
+HELP_ALL = "--help-all"
+
+Options: TypeAlias = SimpleNamespace
+"""The options of a command by their names in `OPTIONS`; None where one was not given."""
+
+Run: TypeAlias = "Callable[[list[str], Options], Result]"
+
+READING = "propensity count invalid long memory_limit threads"
+LOG = "context items clicks period unit segments rewards where"
+CANDIDATE = "score k candidate_columns"
+OUTPUT = "output format quiet debug"
+_PANELS = {
+    "Reading": (READING, ""),
+    "Log": (
+        LOG,
+        "Which column plays which part. A tally knows its own; `tally` reads what is unusual.",
+    ),
+    "Candidate": (CANDIDATE, "Its columns are called as in the log, or as the words here."),
+    "Output": (OUTPUT, ""),
+}
+"""Options that many commands share: --help-all shows them."""
+
+_OPTIONS = Group("Options", sort_key=0)
+_SHARED = {
+    name: Group(title, sort_key=place, help=text)
+    for place, (title, (names, text)) in enumerate(_PANELS.items(), start=1)
+    for name in names.split()
+}
+_COMMANDS = {
+    title: Group(title, sort_key=place)
+    for place, title in enumerate(("Start here", "Ask a log", "Make files"))
+}
 
 app = App(
     name="foreclick",
-    help=DESCRIPTION,
-    help_epilogue=_START,
+    help="Know the clicks before you ship the ranking: offline evaluation from click logs.",
+    help_epilogue=(
+        "New here? foreclick demo shows every step in 20 seconds. "
+        "foreclick COMMAND --help explains a command, --help-all all of its options."
+    ),
     help_format="plaintext",
     version=f"foreclick {__version__}",
     version_format="plaintext",
@@ -40,43 +80,65 @@ app = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
 )
-_OPTIONS = Group("Options", sort_key=9)
-for _flag in ("--help", "--version"):
-    app[_flag].group = _OPTIONS
+app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
 
-C = TypeVar("C", bound=type)
 typed: list[str] = []
 """The words of the command that is run."""
 
-COMMANDS: dict[str, Any] = {}
-"""Classes of options by the name of the command, each with `words` and a method `run`."""
 
-_Hidden = Annotated[str, Parameter(show=False)]
-_GROUPS = {
-    title: Group(title, sort_key=place)
-    for place, title in enumerate(("Start here", "Ask a log", "Make files"))
-}
+@dataclass
+class Command:
+    """A command.
 
-
-def command(words: str, group: str = "Ask a log") -> Callable[[C], C]:
-    """Registers a group of options as the command of its name.
-
-    The first sentence of its docstring is its summary; "Examples" and what follows ends its help.
-    `words` are what stands after the options, such as LOG… CANDIDATE.
+    Attributes:
+        run: from files and options to a result.
+        words: what stands after the options, such as LOG… CANDIDATE.
+        options: names of options; NAME:ENTRY where the entry in `OPTIONS` is called otherwise.
+        defaults: those of the library's verb that differ from the table's.
+        saves: whether `--output` is a file for the result, and not for what the command makes.
     """
 
-    def register(cls: C) -> C:
-        made: Any = cls
-        name = cls.__name__.lower()
-        made.words = words
+    run: Run
+    words: str
+    options: tuple[str, ...]
+    defaults: dict[str, Any]
+    saves: bool
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def command(
+    words: str,
+    *options: str,
+    group: str = "Ask a log",
+    saves: bool = True,
+    **defaults: Any,  # noqa: ANN401 - values of options
+) -> Callable[[Run], Run]:
+    """Register a function as the command of its name; see `Command`.
+
+    The first sentence of its docstring is its summary; "Examples" and what follows ends its help.
+    """
+
+    def register(function: Run) -> Run:
+        name = function.__name__
+        made = Command(function, words, tuple(" ".join(options).split()), defaults, saves)
         COMMANDS[name] = made
+        keys = [option.partition(":")[0] for option in made.options]
 
-        def execute(*files: str, given: Any) -> int:  # noqa: ANN401 - `made`
-            return run(name, list(files), given)
+        def execute(*files: str, **given: Any) -> int:  # noqa: ANN401
+            return _execute(name, list(files), Options(**dict.fromkeys(keys) | given))
 
-        execute.__annotations__ = {"files": _Hidden, "given": made}
-        execute.__kwdefaults__ = {"given": made()}
-        about, _, examples = str(inspect.getdoc(cls)).partition("Examples:\n")
+        execute.__annotations__ = {}
+        files = inspect.Parameter(
+            "files",
+            inspect.Parameter.VAR_POSITIONAL,
+            annotation=Annotated[str, Parameter(show=False)],
+        )
+        execute.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [files, *(_parameter(option, defaults) for option in made.options)]
+        )
+        about, _, examples = str(inspect.getdoc(function)).partition("Examples:\n")
         lines = "\n".join(line.strip() for line in examples.splitlines())
         app.command(
             execute,
@@ -85,57 +147,129 @@ def command(words: str, group: str = "Ask a log") -> Callable[[C], C]:
             help_epilogue=f"Examples ({HELP_ALL}: also columns, candidates and output)\n\n{lines}",
             sort_key=len(COMMANDS),
             usage=f"foreclick {name} [options] {words}".rstrip(),
-            group=_GROUPS[group],
-            help_formatter=_Help(made),
+            group=_COMMANDS[group],
+            help_formatter=_Help(),
             version_flags=(),
         )
-        return cls
+        return function
 
     return register
 
 
-class _Help(DefaultFormatter):
-    """Help that shows the library's own defaults, and shared options only where all are wanted."""
+def _parameter(option: str, defaults: dict[str, Any]) -> inspect.Parameter:
+    """An option of the table as a keyword of a command."""
+    key, _, entry = option.partition(":")
+    row = OPTIONS[entry or key]
+    rule, default = row.rule, defaults.get(key, row.default)
+    flags = row.flags.split() or [f"--{key.replace('_', '-')}"]
+    text = ",".join(default) if isinstance(default, tuple) else f"{default}"
+    shared: dict[str, Any] = {
+        "name": flags,
+        "help": row.help + (f" [default: {text}]" if default is not None else ""),
+        "group": _SHARED.get(entry or key, _OPTIONS),
+        "negative": "",
+        "show_default": False,
+    }
 
-    def __init__(self, command: type) -> None:
-        super().__init__()
-        self.command = command
+    def convert(_: object, tokens: Sequence[Token]) -> Any:  # noqa: ANN401
+        value = rule.parse([token.value for token in tokens])
+        rule(flags[0], value)
+        return value
+
+    if isinstance(rule, Flag):
+        hint: Any = Annotated[bool | None, Parameter(**shared)]
+    elif isinstance(rule, Choice):
+        hint = Annotated[Literal[rule.words] | None, Parameter(**shared)]
+    else:
+        shared |= {"converter": convert, "metavar": rule.metavar, "n_tokens": 1}
+        shared |= {"allow_leading_hyphen": True, "accepts_keys": False}
+        hint = Annotated[(list[str] if rule.repeats else str) | None, Parameter(**shared)]
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+
+
+class _Help(DefaultFormatter):
+    """Help with shared options only where all are wanted."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print a group of options."""
-        title = str(panel.title)
-        if (title in SHARED or title == "Reading") and HELP_ALL not in typed:
+        if str(panel.title) in _PANELS and HELP_ALL not in typed:
             return
-        shown = shown_defaults(self.command)
-        entries = [
-            entry.copy(default=shown.get(next(iter(entry.positive_names), "")))
-            for entry in sorted(panel.entries, key=lambda entry: _FIRST not in entry.positive_names)
-            if "--help" not in entry.positive_names
-        ]
+        entries = [entry for entry in panel.entries if "--help" not in entry.positive_names]
         if entries:
             super().__call__(console, options, panel.copy(entries=entries))
 
 
-def shown_defaults(command: type) -> dict[str, str]:
-    """From options to the defaults of the library, as one would write them here."""
-    import foreclick as fc
-
-    verb = getattr(fc, getattr(command, "verb", ""), None)
-    found = {}
-    for function in (fc.read_log, *([verb] if verb else [])):
-        for name, parameter in inspect.signature(function).parameters.items():
-            usual = getattr(command, "usual", {}).get(name, parameter.default)
-            if usual in (None, (), parameter.empty) or isinstance(usual, bool):
-                continue
-            text = ",".join(map(str, usual)) if isinstance(usual, list | tuple) else f"{usual}"
-            spelt = {"metrics": "metric", "estimators": "estimator"}.get(name, name)
-            if name in {field.name for field in fields(command)}:
-                found[f"--{spelt.replace('_', '-')}"] = text
-    return found
+def given(options: Options, names: str) -> dict[str, Any]:
+    """Those of some options that were given, by their keywords in the library."""
+    return {n: value for n in names.split() if (value := getattr(options, n, None)) is not None}
 
 
-def help_on_error() -> None:
-    """The help, on stderr."""
-    from rich.console import Console
+# --- running a command ----------------------------------------------------------------------------
 
-    app.help_print([], console=Console(file=sys.stderr))
+
+def _execute(name: str, files: list[str], options: Options) -> int:
+    """Run a command and print its result; the exit code. Errors are printed on stderr."""
+    try:
+        _check_words(COMMANDS[name].words, files)
+        result = _run(COMMANDS[name], files, options)
+    except BrokenPipeError:
+        raise  # it is the process's, not a file's
+    except Exception as error:  # noqa: BLE001 - a gate that fails must not exit with 1, its "no"
+        if options.debug:
+            sys.stderr.write(printable(traceback.format_exc(), lines=True))
+        expected = isinstance(error, (ForeclickError, OSError))
+        if isinstance(error, MemoryError):
+            text = "there is not enough memory" + (f": {error}" if str(error) else ".")
+        elif not expected:
+            text = f"something failed that should not: {type(error).__name__}: {error}\n"
+            text += "Please report it, with what --debug prints."
+        else:
+            text, _, statement = str(error).partition(STATEMENT)
+            if statement:  # which was sent to an engine
+                text = str(error) if options.debug else f"{text}\n(--debug shows the statement.)"
+        print_error(text)
+        return BAD_INPUT if expected or isinstance(error, MemoryError) else OWN_ERROR
+    if name != "gate":
+        return DONE
+    from foreclick.questions.verdicts import BETTER, UNKNOWN
+
+    return {BETTER: DONE, UNKNOWN: CANNOT_TELL}.get(result["verdict"][0], NO)
+
+
+def _check_words(words: str, files: list[str]) -> None:
+    """Refuse too few or too many words, such as LOG… without a CANDIDATE."""
+    names = words.partition(" -")[0].split()
+    least = [name for name in names if "[" not in name]
+    if len(files) < len(least):
+        missing = " and ".join(name.removesuffix("…") for name in least[len(files) :])
+        raise SourceError(f"{missing} is missing: give {words}.")
+    if len(files) > len(names) and "…" not in "".join(names):
+        raise SourceError(f"{files[len(names)]!r} is one word too many: give {words}.")
+
+
+def _run(called: Command, files: list[str], options: Options) -> Result:
+    path = getattr(options, "output", None) if called.saves else None
+    if path is not None:
+        from foreclick.rendering import checked
+
+        path = checked(path)  # before the work, not after
+    failed: Exception | None = None
+    with ExitStack() as stack:
+        warnings = stack.enter_context(capture_warnings())
+        progress = stack.enter_context(working((lambda _: None) if options.quiet else None))
+        if options.debug:
+            stack.enter_context(working(stack.enter_context(debugging(progress))))
+        result = called.run(files, options)
+        if path is not None:
+            report_step(f"Writing {path}")
+            try:
+                result.save(path)
+            except (ForeclickError, OSError) as error:
+                failed = error
+    form = options.format or "answer"
+    if not options.quiet:
+        print_warnings(warnings, result, form)
+    show(result, form)
+    if failed is not None:  # the answer is not lost with its file
+        raise failed
+    return result

@@ -1,49 +1,31 @@
-"""The commands: each is a group of options with a method `run`."""
+"""The commands that ask a log, and those that make files of it: functions of files and options."""
 
-# No `from __future__ import annotations`: `options` reads the types of fields.
-import inspect
+from __future__ import annotations
+
 import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
-from foreclick.cli.app import command, typed
-from foreclick.cli.options import (
-    Candidate,
-    Choice,
-    Confidence,
-    Exploring,
-    Listed,
-    Log,
-    Metrics,
-    Missing,
-    Output,
-    Protocol,
-    Question,
-    Reading,
-    Run,
-    Split,
-    Verdicts,
-    options,
-)
-from foreclick.cli.values import Column, Count, File, Flag, Period, Share, Whole, pair, several
+from foreclick.cli.app import CANDIDATE, LOG, OUTPUT, READING, Options, command, given, typed
 from foreclick.errors import SourceError
+from foreclick.options import OPTIONS
+from foreclick.progress import report_step
 from foreclick.secrets import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from foreclick.progress import WriteLine
     from foreclick.results import Result
 
+_EVALUATE = "confidence min_effect guardrails missing estimators logging trained_until replay"
+_BACKTEST = "metrics ranks block forward estimators"
+_EXPLORE = "min_effect missing share days power confidence"
+_OPTIMIZE = "pessimism max_change min_shown deterministic"
 
-@command("LOG…")
-@options()
-class Check(Candidate, Reading, Output):
+
+@command("LOG…", "candidate", READING, LOG, CANDIDATE, OUTPUT)
+def check(files: list[str], options: Options) -> Result:
     """What is in a log, and what can be evaluated with it.
 
     With a candidate: how much of what it shows was ever shown.
@@ -52,167 +34,119 @@ class Check(Candidate, Reading, Output):
       foreclick check log.parquet --context query --period day --unit user
       foreclick check tally.parquet --candidate new.parquet
     """
+    from foreclick.cli.inputs import read_log, read_log_and_candidate
 
-    candidate: File = None
-    """how much of this candidate was ever shown"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        if self.candidate is not None:
-            log, candidate = self.read_both([*files, self.candidate], say)
-            return fc.support(log, candidate)
-        say("Reading the log")
-        return fc.check(self.read(files))
+    if options.candidate is not None:
+        return fc.support(*read_log_and_candidate(options, [*files, options.candidate]))
+    report_step("Reading the log")
+    return fc.check(read_log(options, files))
 
 
-@options()
-class _Judged(Candidate, Question, Missing, Verdicts, Output):
-    """What `evaluate` and `gate` share."""
-
-    verb = "evaluate"
-    logging: Literal["frequency", "propensity"] | None = None
-    """weigh by frequency or propensity; by default what suits the log"""
-    trained_until: Period = None
-    """the last period whose clicks the candidate was trained on; later ones alone count"""
-    replay: File = None
-    """a tally of past A/B tests: the verdict allows for how far off predictions of them are"""
-
-    def evaluated(self, files: list[str], say: "WriteLine", **usual: Any) -> "Result":  # noqa: ANN401
-        log, candidate = self.read_both(files, say)
-        asked = usual | self.given(Question, Missing, Verdicts)
-        for name in ("logging", "trained_until"):
-            if getattr(self, name) is not None:
-                asked[name] = getattr(self, name)
-        say("Evaluating")
-        return fc.evaluate(log, candidate, **_with_past(asked, self.replay))
-
-
-def usual_metrics() -> "Sequence[str]":
-    """The metrics that `evaluate` has by default."""
-    found: Sequence[str] = inspect.signature(fc.evaluate).parameters["metrics"].default
-    return found
-
-
-def _with_past(asked: dict[str, Any], file: str | None) -> dict[str, Any]:
-    """Options of an evaluation, with guardrails as a mapping and the errors of past A/B tests."""
-    asked = asked | {"guardrails": dict(asked.get("guardrails", ()))}
-    if file is None:
-        return asked
-    tests = fc.read_tally(file)
-    test = "experiment" if "experiment" in tests.shape.segments else None
-    metrics = [*asked.get("metrics", usual_metrics()), *asked["guardrails"]]
-    past = fc.replay(tests, experiment=test, metrics=metrics)
-    return asked | {"confidence": fc.Confidence(asked.get("confidence", 0.95), past=past)}
-
-
-@command("LOG… CANDIDATE")
-@options()
-class Evaluate(_Judged, Split):
+@command("LOG… CANDIDATE", "metrics by", _EVALUATE, LOG, CANDIDATE, OUTPUT)
+def evaluate(files: list[str], options: Options) -> Result:
     """How many clicks a candidate would get.
 
     Examples:
       foreclick evaluate log.parquet new.parquet --context query --period day
       foreclick evaluate tally.parquet scores.csv --score relevance -m dcg@10
     """
+    from foreclick.cli.inputs import read_log_and_candidate
 
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        return self.evaluated(files, say, **self.given(Split))
+    log, candidate = read_log_and_candidate(options, files)
+    report_step("Evaluating")
+    return fc.evaluate(log, candidate, **_with_past(options, f"metrics by {_EVALUATE}"))
 
 
-@command("LOG… CANDIDATE")
-@options()
-class Gate(_Judged):
+@command(
+    "LOG… CANDIDATE",
+    f"metrics {_EVALUATE} format:gate_format",
+    LOG,
+    CANDIDATE,
+    "output quiet debug",
+    metrics="clicks@3",
+)
+def gate(files: list[str], options: Options) -> Result:
     """For pipelines: exit 0 if better, 1 if not, 3 if unknown.
 
     Examples:
       foreclick gate tally.parquet new.parquet -m dcg@10 --min-effect 1%
       foreclick gate tally.parquet new.parquet --format github
     """
-
-    usual: ClassVar = {"metrics": ["clicks@3"]}  # one, not two
-    format: Literal["answer", "table", "json", "csv", "github", "junit"] | None = None  # type: ignore[assignment]
-    """how to print: the answer in words (default), all numbers, or what a pipeline shows"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        if any(len(found or ()) > 1 for found in (self.metrics, self.estimators)):
-            raise SourceError("a gate has one answer: give one --metric and one --estimator.")
-        return self.evaluated(files, say, **self.usual)
+    _refuse_several(options, "a gate has one answer")
+    options.metrics = options.metrics or ["clicks@3"]
+    return evaluate(files, options)
 
 
-@command("LOG… CANDIDATE -o FILE")
-@options()
-class Report(Candidate, Metrics, Split, Missing, Verdicts, Output):
+@command(
+    "LOG… CANDIDATE -o FILE",
+    "metrics confidence min_effect guardrails missing by title no_backtest replay",
+    LOG,
+    CANDIDATE,
+    OUTPUT,
+)
+def report(files: list[str], options: Options) -> Result:
     """A page for the meeting that decides on a candidate.
 
     Examples:
       foreclick report tally.parquet new.parquet -o report.html
       foreclick report tally.parquet new.parquet --title "Ranker 7" -o r.html
     """
+    from foreclick.cli.inputs import read_log_and_candidate
 
-    verb = "report"
-    title: Annotated[str | None, Parameter(metavar="TEXT")] = None
-    """the heading of the page"""
-    no_backtest: Flag = None
-    """without a backtest, which takes most of the time"""
-    replay: File = None
-    """a tally of past A/B tests, to be shown too"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        self.needed()
-        log, candidate = self.read_both(files, say)
-        asked = self.given(Metrics, Split, Missing, Verdicts)
-        asked |= {"title": self.title, "backtest": not self.no_backtest}
-        found = fc.report(log, candidate, **_with_past(asked, self.replay))
-        line = "Command", f"foreclick {shlex.join(map(masked, typed))}"
-        return replace(found, made=(*found.made, line))
+    _needed_output(options)
+    log, candidate = read_log_and_candidate(options, files)
+    asked = _with_past(options, "metrics by missing confidence min_effect guardrails title")
+    result = fc.report(log, candidate, backtest=not options.no_backtest, **asked)
+    line = "Command", f"foreclick {shlex.join(map(masked, typed))}"
+    return replace(result, made=(*result.made, line))
 
 
-@command("LOG… --candidate NAME=FILE…")
-@options()
-class Compare(Candidate, Question, Missing, Confidence, Output):
+@command(
+    "LOG… --candidate NAME=FILE…",
+    "metrics confidence missing estimators candidates min_effect",
+    LOG,
+    CANDIDATE,
+    OUTPUT,
+    metrics="clicks@3",
+)
+def compare(files: list[str], options: Options) -> Result:
     """Several candidates against each other and against production.
 
     Examples:
       foreclick compare tally.parquet --candidate a=a.parquet --candidate b=b.parquet
       foreclick compare t.parquet --candidate a=a.csv --candidate b=b.csv -o ab.png
     """
+    from foreclick.cli.inputs import read_candidate, read_log
 
-    verb = "compare"
-    candidates: Annotated[
-        list[tuple[str, str]] | None, several(pair, "NAME=FILE"), Parameter(name=["--candidate"])
-    ] = None
-    """a file, directory or glob, or a tally, and what to call it; repeatable"""
-    min_effect: Share = None
-    """the smallest change worth having, as a share of production: 1% or 0.01"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        from foreclick.cli.inputs import read_candidate
-
-        asked = self.given(Question)
-        if any(len(value) > 1 for value in asked.values()):
-            raise SourceError(
-                "candidates are compared by one number: give one --metric and one --estimator."
-            )
-        pairs = self.candidates or []
-        if not pairs:
-            raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
-        called = [name for name, _ in pairs]
-        twice = next((name for name in called if called.count(name) > 1), None)
-        if twice is not None:
-            raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
-        asked = {name: value for name, (value,) in asked.items()} | self.given(Missing, Confidence)
-        if self.min_effect is not None:
-            asked["min_effect"] = self.min_effect
-        say("Reading the candidates")
-        candidates = {name: read_candidate(path, self, files) for name, path in pairs}
-        say("Reading the log")
-        log = self.read(files)
-        say("Comparing")
-        return fc.compare(log, candidates, **asked)
+    _refuse_several(options, "candidates are compared by one number")
+    pairs = options.candidates or []
+    if not pairs:
+        raise SourceError("there is nothing to compare: give --candidate NAME=FILE.")
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
+    asked = {name: value for name, (value,) in given(options, "metrics estimators").items()}
+    report_step("Reading the candidates")
+    candidates = {name: read_candidate(path, options, files) for name, path in pairs}
+    report_step("Reading the log")
+    log = read_log(options, files)
+    report_step("Comparing")
+    return fc.compare(log, candidates, **asked, **given(options, "missing confidence min_effect"))
 
 
-@command("LOG… CANDIDATE")
-@options()
-class Explore(Candidate, Exploring, Missing, Output):
+@command(
+    "LOG… CANDIDATE",
+    "metrics:one_metric",
+    _EXPLORE,
+    LOG,
+    CANDIDATE,
+    OUTPUT,
+    saves=False,
+    metrics="clicks@3",
+    min_effect=0.02,
+)
+def explore(files: list[str], options: Options) -> Result:
     """How much traffic, and for how long, to measure a candidate.
 
     With -o, the policy to show goes to a .parquet or .csv file.
@@ -221,43 +155,35 @@ class Explore(Candidate, Exploring, Missing, Output):
       foreclick explore tally.parquet new.parquet --min-effect 1% --share 5%
       foreclick explore tally.parquet new.parquet --days 14 -o explore.parquet
     """
+    from foreclick.cli.inputs import read_log_and_candidate
+    from foreclick.engines import checked_file
 
-    verb = "explore"
-    writes: ClassVar = True
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        from foreclick.engines import checked_file
-
-        if self.output is not None:
-            checked_file(self.output)  # before the work, not after
-        log, candidate = self.read_both(files, say)
-        say("Planning")
-        found = fc.explore(log, candidate, **self.given(Exploring, Missing))
-        if self.output is not None:
-            found.write(self.output)
-        return found
+    if options.output is not None:
+        checked_file(options.output)  # before the work, not after
+    log, candidate = read_log_and_candidate(options, files)
+    report_step("Planning")
+    plan = fc.explore(log, candidate, **given(options, f"metrics {_EXPLORE}"))
+    if options.output is not None:
+        plan.write(options.output)
+    return plan
 
 
-@command("LOG…")
-@options()
-class Backtest(Log, Question, Protocol, Output):
+@command("LOG…", _BACKTEST, LOG, OUTPUT, estimators=("ladder", "list", "ip", "item", "pbm", "rctr"))
+def backtest(files: list[str], options: Options) -> Result:
     """Which estimator would have been right on this log.
 
     Examples:
       foreclick backtest log.parquet --context query --period day
       foreclick backtest tally.parquet -m dcg@10 -o backtest.png
     """
+    from foreclick.cli.inputs import read_log
 
-    verb = "backtest"
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        say("Reading the log")
-        return fc.backtest(self.read(files), **self.given(Question, Protocol))
+    report_step("Reading the log")
+    return fc.backtest(read_log(options, files), **given(options, _BACKTEST))
 
 
-@command("LOG…")
-@options()
-class Replay(Log, Metrics, Confidence, Output):
+@command("LOG…", "metrics confidence variant experiment control", LOG, OUTPUT)
+def replay(files: list[str], options: Options) -> Result:
     """Past A/B tests: predicted beside measured.
 
     The log has the lists and clicks of all arms. A tally was made with --segments variant.
@@ -266,33 +192,47 @@ class Replay(Log, Metrics, Confidence, Output):
       foreclick replay tests.parquet --context query --period day --unit user --variant arm
       foreclick replay tally.parquet --experiment test --control old -o replay.png
     """
+    from foreclick.cli.inputs import read_log
+    from foreclick.tallies.reading import is_tally
 
-    verb = "replay"
-    variant: Column = None
-    """which arm a record belongs to"""
-    experiment: Column = None
-    """which test, if there were several"""
-    control: Annotated[str | None, Parameter(metavar="ARM")] = None
-    """the arm that was there before; by default the one called control, else the largest"""
+    report_step("Reading the log")
+    if not all(is_tally(file) for file in files):
+        arms = [options.variant or "variant", *filter(None, [options.experiment])]
+        options.segments = list(dict.fromkeys([*(options.segments or ()), *arms]))
+    log = read_log(options, files)
+    return fc.replay(log, **given(options, "variant experiment control metrics confidence"))
 
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        from foreclick.tallies.reading import is_tally
 
-        say("Reading the log")
-        named = [self.variant or "variant", *([self.experiment] if self.experiment else [])]
-        raw = not all(is_tally(file) for file in files)
-        segments = list(dict.fromkeys([*(self.segments or ()), *named])) if raw else self.segments
-        log = replace(self, segments=segments).read(files)
-        asked = {k: v for k in ("variant", "experiment", "control") if (v := getattr(self, k))}
-        return fc.replay(log, **asked, **self.given(Metrics, Confidence))
+def _needed_output(options: Options) -> str:
+    """The file of a command that has no other place for its result."""
+    if options.output is None:
+        raise SourceError("there is no place for the result: give one with -o, --output.")
+    return str(options.output)
+
+
+def _refuse_several(options: Options, why: str) -> None:
+    if any(len(values or ()) > 1 for values in (options.metrics, options.estimators)):
+        raise SourceError(f"{why}: give one --metric and one --estimator.")
+
+
+def _with_past(options: Options, names: str) -> dict[str, Any]:
+    """Options of an evaluation, with the errors of past A/B tests if there is a file of them."""
+    asked = given(options, names)
+    asked.pop("replay", None)
+    if options.replay is None:
+        return asked
+    tests = fc.read_tally(options.replay)
+    test = "experiment" if "experiment" in tests.shape.segments else None
+    metrics = [*asked.get("metrics", OPTIONS["metrics"].default), *asked.get("guardrails", ())]
+    past = fc.replay(tests, experiment=test, metrics=metrics)
+    return asked | {"confidence": fc.Confidence(asked.get("confidence", 0.95), past=past)}
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
-@command("LOG… -o FILE", "Make files")
-@options()
-class Tally(Reading, Output):
+@command("LOG… -o FILE", "tracker", READING, LOG, OUTPUT, group="Make files", saves=False)
+def tally(files: list[str], options: Options) -> Result:
     """Compress logs to one small file; add up tallies; read the events of a tracker.
 
     Examples:
@@ -300,48 +240,49 @@ class Tally(Reading, Output):
       foreclick tally monday.parquet tuesday.parquet -o both.parquet
       foreclick tally queries.parquet events.parquet --tracker ubi -o tally.parquet
     """
+    from foreclick.cli.inputs import read_log
+    from foreclick.engines import ending, has_place, located
+    from foreclick.results import Result
 
-    writes: ClassVar = True
-    tracker: Literal["ubi", "ga4", "snowplow", "algolia"] | None = None
-    """LOG are its events; of ubi and algolia the searches, then the events"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        from foreclick.engines import ending, has_place, located
-        from foreclick.results import Result
-
-        path = located(self.needed())
-        if ending(path) not in {".parquet", ".pq"} or not has_place(path):
-            raise SourceError(
-                f"the tally cannot be written to {self.output!r}: it is a Parquet file in a "
-                "directory that exists. Give, for instance, -o tally.parquet."
-            )
-        say("Reading and counting the log")
-        log = self.read(files) if self.tracker is None else self._events(files)
-        counted = fc.tally(log)
-        say(f"Writing {Path(path).name}")
-        counted.write_parquet(path)
-        if self.tracker is not None:
-            ledger: Result = log.ledger  # type: ignore[union-attr]
-            return replace(ledger, notes=(*ledger.notes, f"{path} is a tally."))
-        row = {"tally": path, **counted.counts(), "dropped": counted.dropped_rows}
-        notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
-        return Result((row,), tuple(row), tuple(notes))
-
-    def _events(self, files: list[str]) -> "fc.Log":
-        reader = fc.events.READERS[str(self.tracker)]
-        parameters = inspect.signature(reader).parameters.values()
-        needed = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-        if len(files) != needed:
+    path = located(_needed_output(options))
+    if ending(path) not in {".parquet", ".pq"} or not has_place(path):
+        raise SourceError(
+            f"the tally cannot be written to {options.output!r}: it is a Parquet file in a "
+            "directory that exists. Give, for instance, -o tally.parquet."
+        )
+    report_step("Reading and counting the log")
+    ledger: Result | None = None
+    if options.tracker is None:
+        counted = fc.tally(read_log(options, files))
+    else:
+        if len(files) != (2 if options.tracker in ("ubi", "algolia") else 1):
             raise SourceError(
                 "ubi and algolia have two tables, searches and events; other trackers have one."
             )
-        log: fc.Log = reader(*files)
-        return log
+        events: Any = fc.events.READERS[options.tracker](*files)
+        ledger, counted = events.ledger, fc.tally(events)
+    report_step(f"Writing {Path(path).name}")
+    counted.write_parquet(path)
+    if ledger is not None:
+        return replace(ledger, notes=(*ledger.notes, f"{path} is a tally."))
+    row = {"tally": path, **counted.counts(), "dropped": counted.dropped_rows}
+    notes = [f"Left out, {cause}: {rows:,} rows." for cause, rows in counted.dropped.items()]
+    return Result((row,), tuple(row), tuple(notes))
 
 
-@command("LOG… -o FILE", "Make files")
-@options()
-class Optimize(Log, Choice, Listed, Output):
+@command(
+    "LOG… -o FILE",
+    "metrics:one_metric estimators:policy_estimator",
+    _OPTIMIZE,
+    "pinned banned contexts",
+    LOG,
+    OUTPUT,
+    group="Make files",
+    saves=False,
+    metrics="dcg@10",
+    estimators="ladder-ip",
+)
+def optimize(files: list[str], options: Options) -> Result:
     """The best ranking policy that a log supports, honestly judged.
 
     It goes to a .parquet or .csv file, which `evaluate` reads as a CANDIDATE.
@@ -350,59 +291,21 @@ class Optimize(Log, Choice, Listed, Output):
       foreclick optimize tally.parquet -m dcg@10 -o policy.parquet
       foreclick optimize tally.parquet --max-change 20% -o policy.csv
     """
+    from foreclick.cli.inputs import read_constraints, read_log
+    from foreclick.engines import checked_file, write_rows
 
-    verb = "optimize"
-    writes: ClassVar = True
-    contexts: File = None
-    """also what every context earns, would earn, and why it stays as it is"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        from foreclick.cli.inputs import read_constraints
-        from foreclick.engines import checked_file, write_rows
-
-        targets = [path for path in (self.needed(), self.contexts) if path is not None]
-        for path in targets:  # before the work, not after
-            checked_file(path)
-        if len({Path(path).resolve() for path in targets}) < len(targets):
-            raise SourceError(
-                f"--output and --contexts are both {self.output!r}. Give each a file."
-            )
-        say("Reading the log")
-        log = self.read(files)
-        fc.settings(workers=os.cpu_count() or 1)
-        found = fc.optimize(log, **self.given(Choice), **read_constraints(self))
-        say(f"Writing {Path(targets[0]).name}")
-        found.write(targets[0])
-        if self.contexts is not None:
-            write_rows(found.contexts, self.contexts)
-        return found
-
-
-@command("OUT", "Start here")
-@options()
-class Simulate(Run):
-    """Write a log with a known truth, and a candidate for it.
-
-    OUT is a directory, for one file a day, or a .parquet file. A shop is a directory with a log,
-    three candidates, and the A/B tests of them that came later.
-
-    Examples:
-      foreclick simulate my-shop --world shop
-      foreclick simulate log.parquet --records 200000 --candidate candidate.parquet
-    """
-
-    world: Literal["yandex-like", "pbm-drift", "illustrative-query", "shop"] | None = None
-    """which world; by default the first"""
-    records: Count = None
-    """how many records"""
-    queries: Count = None
-    """how many queries"""
-    seed: Whole = None
-    """another is another world"""
-    candidate: File = None
-    """also write a candidate, a .parquet file, and say what it is truly worth"""
-
-    def run(self, files: list[str], say: "WriteLine") -> "Result":
-        from foreclick.cli.simulated import write_simulation
-
-        return write_simulation(self, files[0], say)
+    targets = [path for path in (_needed_output(options), options.contexts) if path is not None]
+    for path in targets:  # before the work, not after
+        checked_file(path)
+    if len({Path(path).resolve() for path in targets}) < len(targets):
+        raise SourceError(f"--output and --contexts are both {options.output!r}. Give each a file.")
+    report_step("Reading the log")
+    log = read_log(options, files)
+    fc.settings(workers=os.cpu_count() or 1)
+    asked = given(options, f"metrics estimators {_OPTIMIZE}") | read_constraints(options)
+    best = fc.optimize(log, **asked)
+    report_step(f"Writing {Path(targets[0]).name}")
+    best.write(targets[0])
+    if options.contexts is not None:
+        write_rows(best.contexts, options.contexts)
+    return best

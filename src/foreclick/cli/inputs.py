@@ -1,4 +1,4 @@
-"""From the words of the command line to logs, tallies and candidates."""
+"""From the words of the command line to logs, tallies, candidates and constraints."""
 
 from __future__ import annotations
 
@@ -6,55 +6,62 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
-from foreclick.engines import Engine, Table, open_source, unchanged
+from foreclick.cli.app import LOG, given
+from foreclick.engines import Table, laptop, open_source, unchanged
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
+from foreclick.progress import report_step
+from foreclick.rules import split_names
 from foreclick.tallies.base import distinct
 from foreclick.tallies.reading import is_tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from foreclick.cli.commands import Optimize
-    from foreclick.cli.options import Candidate, Log
+    from foreclick.cli.app import Options
+    from foreclick.engines import Engine
 
-
-_COUNTED = (*("clicks", "period", "unit", "propensity", "segments", "rewards", "where"),)
+_COUNTED = ("clicks", "period", "unit", "propensity", "segments", "rewards", "where")
 """Roles that a tally has settled, and that a candidate has no use for."""
 
+_ROLES = ("context", "items", "item", "position")
 
-# --- logs ---------------------------------------------------------------------------------------
+
+# --- logs -----------------------------------------------------------------------------------------
 
 
-def read_logs(args: Log, paths: Sequence[str]) -> fc.Log | fc.Tally:
-    """The log that the paths make together: raw ones are read in one pass, tallies are added.
-
-    Args:
-        args: the options.
-        paths: files, directories or globs.
-    """
-    engine = args.engine()
+def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
+    """The log that all paths make together: raw files in one pass, tallies added."""
+    limits = given(options, "memory_limit threads")
+    engine = laptop(**{"memory_limit": None, "threads": None} | limits) if limits else None
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
-    if not raw:
-        _refuse_roles(args, tallies[0])
+    roles = _log_roles(options)
+    idle = ["reward" if role == "rewards" else role for role in _COUNTED if role in roles]
+    if idle and not raw:
+        raise SourceError(
+            f"{tallies[0]!r} is a tally, which is counted already: --{', --'.join(idle)} would "
+            "change nothing. Leave it out, or tally the log again with it."
+        )
     counted = [fc.read_tally(path, engine=engine) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
     with unchanged(raw):
-        log = fc.read_log(_stacked(raw, engine), **args.roles())
+        log = fc.read_log(_stacked(raw, engine), **roles)
     return sum(counted, fc.tally(log)) if counted else log
 
 
-def _refuse_roles(args: Log, path: str) -> None:
-    roles = args.roles()
-    idle = ["reward" if role == "rewards" else role for role in _COUNTED if role in roles]
-    if idle:
-        raise SourceError(
-            f"{path!r} is a tally, which is counted already: --{', --'.join(idle)} would change "
-            "nothing. Leave it out, or tally the log again with it."
-        )
+def _log_roles(options: Options) -> dict[str, Any]:
+    """The arguments of `read_log` that were given."""
+    roles = given(options, f"{LOG} propensity count invalid long")
+    for role in ("context", "clicks"):
+        if roles.get(role) == "":
+            roles[role] = None
+    if "rewards" in roles:
+        pairs = roles["rewards"]
+        roles["rewards"] = {n: split_names(c) if "," in c else c for n, c in pairs}
+    return roles
 
 
 def _stacked(paths: list[str], engine: Engine | None) -> Table:
@@ -77,92 +84,98 @@ def _stacked(paths: list[str], engine: Engine | None) -> Table:
     return replace(tables[0].query(union), held=tables)
 
 
-# --- candidates ---------------------------------------------------------------------------------
+# --- candidates -----------------------------------------------------------------------------------
 
 
-def read_candidate(path: str, args: Candidate, log: Sequence[str] = ()) -> fc.Policy:
-    """The policy that the candidate's file is, by its columns; `log` may be tallies."""
+def read_log_and_candidate(
+    options: Options, files: Sequence[str]
+) -> tuple[fc.Log | fc.Tally, fc.Policy]:
+    """LOG… CANDIDATE. The candidate is read first: it is small, and a mistake known at once."""
+    *log, path = files
+    report_step("Reading the candidate")
+    policy = read_candidate(path, options, log)
+    report_step("Reading the log")
+    return read_log(options, log), policy
+
+
+def read_candidate(path: str, options: Options, log: Sequence[str] = ()) -> fc.Policy:
+    """The policy that a file is, by its columns; `log` are files, perhaps tallies."""
     try:
-        return _candidate(path, args, log)
-    except (InvalidLogError, PolicyError, SourceError) as error:  # say which file is meant
+        return _candidate(path, options, log)
+    except (InvalidLogError, PolicyError, SourceError) as error:  # name the file
         raise type(error)(f"candidate {path!r}: {error}") from error
 
 
-def _candidate(path: str, args: Candidate, log: Sequence[str]) -> fc.Policy:
+def _candidate(path: str, options: Options, log: Sequence[str]) -> fc.Policy:
     if is_tally(path):
         return fc.Observed(fc.read_tally(path))
     if is_run(path):
-        return fc.Ranking.from_trec(path, depth=args.k)
+        return fc.Ranking.from_trec(path, depth=options.k)
     table = open_source(path)
-    own = dict(args.candidate_columns or ())
-    unknown = [role for role in own if role not in (*_ROLES, "probability")]
+    renamed = dict(options.candidate_columns or ())
+    unknown = [role for role in renamed if role not in (*_ROLES, "probability")]
     if unknown:
         raise SourceError(
             f"--column {unknown[0]}=…: name the column of {', '.join(_ROLES)} or probability."
         )
     tallies = [each for each in log if is_tally(each)]
     names = dict(fc.read_tally(tallies[0]).names) if tallies else {}
-    names |= {role: value for role in _ROLES if (value := getattr(args, role, None)) is not None}
-    found: dict[str, Any] = {role: _role(role, own, names, table) for role in _ROLES}
-    context, item, score = found["context"], found["item"], args.score or "score"
-    probability = own.get("probability", "probability")
-    if args.score is not None or {score, item} <= set(table.columns):
-        return fc.Ranking.from_scores(table, context=context, item=item, score=score, k=args.k)
-    if args.k is not None:
+    names |= given(options, "context items")
+    roles: dict[str, Any] = {role: _role(role, renamed, names, table) for role in _ROLES}
+    context, item, position = roles["context"], roles["item"], roles["position"]
+    score, probability = options.score or "score", renamed.get("probability", "probability")
+    if options.score is not None or {score, item} <= set(table.columns):
+        return fc.Ranking.from_scores(table, context=context, item=item, score=score, k=options.k)
+    if options.k is not None:
         raise PolicyError("--k is for scored items. Name the columns with --score and --column.")
     if probability not in table.columns:
-        return fc.Ranking(table, context=context, items=found["items"])
-    if found["position"] in table.columns:
-        return fc.Marginals(
-            table, context=context, item=item, position=found["position"], probability=probability
-        )
-    return fc.Lists(table, context=context, items=found["items"], probability=probability)
+        return fc.Ranking(table, context=context, items=roles["items"])
+    if position in table.columns:
+        return fc.Marginals(table, context, item, position, probability)
+    return fc.Lists(table, context=context, items=roles["items"], probability=probability)
 
 
-_ROLES = ("context", "items", "item", "position")
-
-
-def _role(role: str, own: dict[str, str], names: dict[str, Any], table: Table) -> Any:  # noqa: ANN401
+def _role(role: str, renamed: dict[str, str], names: dict[str, Any], table: Table) -> Any:  # noqa: ANN401
     """The column that plays a role in the candidate; None if the role is not played.
 
-    As said for the candidate; else called as in the log; else, where no column is called so, by
+    As given for the candidate; else called as in the log; else, where no column is called so, by
     the role's own name.
     """
-    if role in own:
-        return own[role]
+    if role in renamed:
+        return renamed[role]
     logged = names.get(role, role)
     if logged in ("", None):
         return None if role == "context" else role
     there = {logged} if isinstance(logged, str) else set(logged)
-    own_name = role in table.columns or (role == "items" and "item_1" in table.columns)
-    return role if own_name and not there <= set(table.columns) else logged
+    by_role = role in table.columns or (role == "items" and "item_1" in table.columns)
+    return role if by_role and not there <= set(table.columns) else logged
 
 
 # --- constraints ----------------------------------------------------------------------------------
 
 
-def read_constraints(args: Optimize) -> dict[str, Any]:
-    """Constraints on a policy, from files, as `optimize` takes it."""
-    found: dict[str, Any] = {}
-    if args.pinned is not None:
-        found["pinned"] = _constraint("pinned", args, "context", "item", "position")
-    if args.banned is not None:
-        table = _constraint("banned", args, "item")
+def read_constraints(options: Options) -> dict[str, Any]:
+    """Constraints on a policy, from files, as `optimize` takes them."""
+    constraints: dict[str, Any] = {}
+    if options.pinned is not None:
+        constraints["pinned"] = _constraint("pinned", options, "context", "item", "position")
+    if options.banned is not None:
+        table = _constraint("banned", options, "item")
         everywhere = "context" not in table.columns
-        found["banned"] = distinct(table, "item").to_pylist() if everywhere else table
-    return found
+        constraints["banned"] = distinct(table, "item").to_pylist() if everywhere else table
+    return constraints
 
 
-def _constraint(option: str, args: Optimize, *needed: str) -> Table:
+def _constraint(option: str, options: Options, *needed: str) -> Table:
     """A table whose columns are called by their roles; those not needed may be there too."""
-    path = getattr(args, option)
+    path, context = getattr(options, option), options.context
     try:
         table = open_source(path)
     except SourceError as error:
         raise SourceError(f"--{option}: {error}") from error
-    if args.context and args.context in table.columns and "context" not in table.columns:
-        value = f"s.{table.engine.say.name(args.context)}"
-        table = table.with_column("context", value, table.kinds.field(args.context).type)
+    if context and context in table.columns and "context" not in table.columns:
+        value = f"s.{table.engine.say.name(context)}"
+        table = table.with_column("context", value, table.kinds.field(context).type)
     missing = [role for role in needed if role not in table.columns]
     if missing:
         raise SourceError(

@@ -40,7 +40,8 @@ from foreclick.logs.shape import (
 from foreclick.logs.text import LENGTH, Select, has_zone, in_a_second, key_type
 from foreclick.logs.validate import any_of, check, complain, rules, valid
 from foreclick.metrics import CLICKS
-from foreclick.options import Number, checked, column, names
+from foreclick.options import checked
+from foreclick.rules import Number
 from foreclick.secrets import printable
 from foreclick.words import number_of, plural
 
@@ -120,21 +121,9 @@ _DEPTH = Number(
     optional=True,
     whole=True,
 )
-_ONE = ("context", "period", "unit", "count")
-_SEVERAL = ("items", "clicks", "propensity", "segments")
 
 
-def _pair(name: str, value: Any) -> None:  # noqa: ANN401
-    """Refuse what is no pair of columns."""
-    if value is not None and not (isinstance(value, tuple | list) and len(value) == 2):
-        raise OptionError(
-            f"{name}={value!r}: give the column of the list's id and that of the position, such as "
-            "('list_id', 'position')."
-        )
-    names(name, value)
-
-
-@checked(depth=_DEPTH, long=_pair, **dict.fromkeys(_ONE, column), **dict.fromkeys(_SEVERAL, names))
+@checked(depth=_DEPTH)
 def read_log(
     source: TableLike,
     *,

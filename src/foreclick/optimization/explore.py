@@ -21,13 +21,14 @@ from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.result import as_lists
 from foreclick.optimization.traffic import Arms, Traffic, read_arms
-from foreclick.options import Number, choice, verb
+from foreclick.options import verb
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.policies.base import Names
 from foreclick.question import Clusters, Question
 from foreclick.questions.evaluate import Evaluation, evaluate
 from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
+from foreclick.rules import Number, choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import about, number_of

@@ -22,11 +22,12 @@ from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.choice import Constraints, LadderRates, Solver
 from foreclick.optimization.counts import FoldedLog
 from foreclick.optimization.result import Chosen, Optimized, summary
-from foreclick.options import PART, verb, worker_count
+from foreclick.options import verb, worker_count
 from foreclick.policies import Lists, Observed
 from foreclick.progress import working
 from foreclick.question import check_metrics
 from foreclick.questions.evaluate import Evaluation, evaluate
+from foreclick.rules import PART
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import did_you_mean

@@ -19,9 +19,10 @@ from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
-from foreclick.options import choice, verb
+from foreclick.options import verb
 from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, Value, format_value
+from foreclick.rules import choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 from foreclick.words import number_of

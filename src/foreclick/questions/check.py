@@ -18,9 +18,10 @@ from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, contexts_re
 from foreclick.engines import BUCKETS, checked_file, ending, write_rows
 from foreclick.estimate.sums import whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
-from foreclick.options import verb, whole
+from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.results import Headline, Result, Value, format_value
+from foreclick.rules import whole
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, tally
 from foreclick.words import few, number_of, plural

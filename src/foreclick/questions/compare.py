@@ -20,7 +20,7 @@ from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import choice, verb
+from foreclick.options import verb
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.question import Question, check_metrics
 from foreclick.questions.answers import lift_words
@@ -38,6 +38,7 @@ from foreclick.questions.verdicts import (
     judge,
 )
 from foreclick.results import Headline, Result, format_value
+from foreclick.rules import choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 from foreclick.words import few

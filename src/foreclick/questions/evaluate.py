@@ -19,7 +19,7 @@ from foreclick.learn.effort import announce_effort
 from foreclick.learn.trend import drift_of
 from foreclick.logs import PERIOD
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any, parse_metric
-from foreclick.options import Choice, Confidence, sure, verb
+from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.question import (
     Logging,
@@ -51,6 +51,7 @@ from foreclick.questions.verdicts import (
     judged,
 )
 from foreclick.results import Headline, Result, Value
+from foreclick.rules import Choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 

@@ -27,7 +27,7 @@ from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, Log, N, read_log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
-from foreclick.options import column, verb
+from foreclick.options import verb
 from foreclick.policies import Lists, Observed
 from foreclick.progress import report_step
 from foreclick.question import Question, check_metrics
@@ -36,6 +36,7 @@ from foreclick.questions.check import traffic_notes
 from foreclick.questions.evaluate import largest_slots, loggings_of, usual_estimators
 from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Claims, Pair, judged
 from foreclick.results import Headline, Result, format_value, span
+from foreclick.rules import column
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, part, settle, with_text
 from foreclick.words import few, number_of, one_of

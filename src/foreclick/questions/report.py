@@ -32,7 +32,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
-from foreclick.options import Confidence, flag, sure, verb
+from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
 from foreclick.progress import report_step
 from foreclick.question import Missing, Question
@@ -49,6 +49,7 @@ from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support
 from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
+from foreclick.rules import flag
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 

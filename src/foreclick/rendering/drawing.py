@@ -114,8 +114,8 @@ class Scale:
         low, high = (min(known), max(known)) if known else (0.0, 1.0)
         if log and low > 0:
             return cls(low / (high / low) ** 0.04, high * (high / low) ** 0.04, log=True)
-        room = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
-        return cls(low if zero and low == 0 else low - room, high + room)
+        margin = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
+        return cls(low if zero and low == 0 else low - margin, high + margin)
 
     def __call__(self, value: float) -> float:
         """The place of a number; beyond an end, the end."""
@@ -215,8 +215,8 @@ class Rows:
         core = [level for level, _ in self.levels] + next(filter(None, ends), [])
         if not core:
             return Scale.around([])
-        room = _FAR * max(max(core) - min(core), 0.1 * max(map(abs, core)))
-        least, most = min(core) - room, max(core) + room
+        margin = _FAR * max(max(core) - min(core), 0.1 * max(map(abs, core)))
+        least, most = min(core) - margin, max(core) + margin
         return Scale.around([*core, *(min(max(x, least), most) for row in ends for x in row)])
 
     def strip(self, row: Row, reach: float = 60) -> list[Mark]:

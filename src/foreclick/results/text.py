@@ -109,7 +109,7 @@ def _noted(notes: Iterable[str], width: int) -> str:
 
 def _table(result: Result, gap: int) -> str:
     """The rows as text with `gap` blanks between columns, as wide as they need."""
-    # Rich takes longer to import than this whole room, and most results are never printed.
+    # Rich takes longer to import than this package, and most results are never printed.
     from rich import box  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
