@@ -325,11 +325,11 @@ def from_zero(what: str, such_as: str = "", *, optional: bool = False) -> Number
 
 def below_one(what: str) -> Number:
     """A share from 0 to below 1."""
-    return Number(f"{what}, from 0 to below 1", lambda v: 0 <= v < 1, "0.01", share=True)
+    return Number(f"{what} from 0 to below 1", lambda v: 0 <= v < 1, "0.01", share=True)
 
 
 PART = Number("a share from 0 to 1", lambda v: 0 <= v <= 1, "0.1", share=True)
 """A share from 0 to 1."""
 
-LOSS = below_one("the share of production that it may lose")
+LOSS = below_one("the share of production that it may lose,")
 flag, column, names, columns = Flag(), Column(), Names(), Columns()
