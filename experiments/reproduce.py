@@ -24,7 +24,7 @@ from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.questions.backtest import Backtest, backtest
-from foreclick.rendering.drawing import SERIES, Line, Plot
+from foreclick.rendering.drawing import SERIES, Line, LineChart
 from foreclick.rendering.files import Chart
 from foreclick.results import Result, format_value
 from foreclick.tallies import Tally, is_tally, read_tally, tally
@@ -279,7 +279,7 @@ def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Pat
     drawn = [Line(name, ys, look) for (name, ys), look in zip(lines.items(), SERIES, strict=False)]
     title = f"Clicks of query {query} by day"
     places = [format_value("period", day) for day in days]
-    figure = Chart("", (Plot(title, ("day", "clicks a record"), places, drawn, zero=True),))
+    figure = Chart("", (LineChart(title, ("day", "clicks a record"), places, drawn, zero=True),))
     files.append(out / "drift.png")
     with whole_file(files[-1]) as file:
         file.write_bytes(figure.picture("png"))

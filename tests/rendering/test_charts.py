@@ -13,7 +13,7 @@ from foreclick.errors import ReportError
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.support import Support
-from foreclick.rendering.drawing import COLOURS, SERIES, Plot, Rows, Scale, Span, interval
+from foreclick.rendering.drawing import COLOURS, SERIES, LineChart, RowChart, Scale, Span, interval
 from foreclick.results import Result
 from tests.rendering.samples import (
     CLIPS,
@@ -29,23 +29,23 @@ from tests.rendering.samples import (
 EVERY = [backtest, comparison, evaluation, examination, optimized, support]
 
 
-def rows_of(result: Result, number: int = 0) -> Rows:
+def rows_of(result: Result, number: int = 0) -> RowChart:
     part = result.plot().parts[number]
-    assert isinstance(part, Rows)
+    assert isinstance(part, RowChart)
     return part
 
 
-def plot_of(result: Result, number: int = 0) -> Plot:
+def plot_of(result: Result, number: int = 0) -> LineChart:
     part = result.plot().parts[number]
-    assert isinstance(part, Plot)
+    assert isinstance(part, LineChart)
     return part
 
 
-def values(chart: Rows) -> list[list[float]]:
+def values(chart: RowChart) -> list[list[float]]:
     return [[span.value for span in row.spans] for row in chart.rows]
 
 
-def said(chart: Rows) -> list[str]:
+def said(chart: RowChart) -> list[str]:
     return [text for row in chart.rows for cell in row.cells for text in cell if text]
 
 

@@ -17,7 +17,7 @@ from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
 from foreclick.questions.replay import Replay, named
 from foreclick.questions.support import Support
-from foreclick.rendering.drawing import SERIES, Line, Plot, Row, Rows, Span
+from foreclick.rendering.drawing import SERIES, Line, LineChart, Row, RowChart, Span
 from foreclick.rendering.wording import (
     MODELS,
     change_of,
@@ -25,6 +25,7 @@ from foreclick.rendering.wording import (
     per_list,
     segments_of,
     span_words,
+    with_interval,
     words,
 )
 from foreclick.results import Result
@@ -39,7 +40,7 @@ _LOOKS = {verdicts.BETTER: "good", verdicts.WORSE: "bad", verdicts.UNKNOWN: "ope
 _NOTHING = "no answer: none of it was ever shown"
 
 
-def charts_of(result: Result) -> list[Rows | Plot]:
+def charts_of(result: Result) -> list[RowChart | LineChart]:
     """The charts of a result; `Result.plot` says which there are."""
     for kind, draw in CHARTS.items():
         if isinstance(result, kind):
@@ -55,7 +56,7 @@ def charts_of(result: Result) -> list[Rows | Plot]:
 # --- evaluations ----------------------------------------------------------------------------------
 
 
-def evaluation(result: Evaluation) -> Iterable[Rows | Plot]:
+def evaluation(result: Evaluation) -> Iterable[RowChart | LineChart]:
     """Each metric by every estimator beside production; by segment; or over M."""
     if segments_of(result):
         return segments(result)
@@ -66,7 +67,7 @@ def evaluation(result: Evaluation) -> Iterable[Rows | Plot]:
     return [estimates(m, rows, answer) for m, rows in _by_metric(result.rows)]
 
 
-def estimates(metric: str, rows: Sequence[Record], answer: str) -> Rows:
+def estimates(metric: str, rows: Sequence[Record], answer: str) -> RowChart:
     """A metric by every estimator, that which answers first, against production."""
     ordered = sorted(rows, key=lambda row: row["estimator"] != answer)
     shared = {row["production"] for row in ordered}
@@ -80,12 +81,12 @@ def estimates(metric: str, rows: Sequence[Record], answer: str) -> Rows:
             cells = [("–", ""), ("saw next to nothing", ""), (covered, "")]
             drawn.append(Row(name, note, cells, strong=strong))
             continue
-        between = span_words("value", row.get("low"), row.get("high"))
-        cells = [(words("value", row["value"]), between), change_of(row), (covered, "")]
+        value = with_interval("value", row["value"], row.get("low"), row.get("high"))
+        cells = [value, change_of(row), (covered, "")]
         span = Span(row["value"], row.get("low"), row.get("high"), "one" if strong else "other")
         own = row["production"] if level is None else None
         drawn.append(Row(name, note, cells, [span], own, strong=strong))
-    return Rows(
+    return RowChart(
         f"{metric}: {metric_words(metric)}",
         ("Click model", metric + per_list(metric), "Estimate", "Change", "Seen"),
         drawn,
@@ -93,7 +94,7 @@ def estimates(metric: str, rows: Sequence[Record], answer: str) -> Rows:
     )
 
 
-def segments(result: Evaluation) -> list[Rows]:
+def segments(result: Evaluation) -> list[RowChart]:
     """The change in every segment by the estimator that answers, all on one scale."""
     by, charts = segments_of(result), []
     answer = result.answering or answering_of(result["estimator"])
@@ -111,20 +112,20 @@ def segments(result: Evaluation) -> list[Rows]:
                 drawn.append(Row(name, "", [("–", ""), records, ("", "")]))
                 continue
             low, high = row.get(f"{column}_low"), row.get(f"{column}_high")
-            change = (words(column, row[column]), span_words(column, low, high))
+            change = with_interval(column, row[column], low, high)
             cells = [change, records, (str(row.get("verdict") or ""), "")]
             drawn.append(Row(name, "", cells, [Span(row[column], low, high)]))
         title = f"{metric} by {' and '.join(by)}"
         if len(shown) < len(own):
             title += f": the {len(shown)} largest of {len(own):,} segments"
         head = (" · ".join(by), "change", "Change", "Records", "Verdict")
-        charts.append(Rows(title, head, drawn, [(0.0, "level")], percent=relative))
+        charts.append(RowChart(title, head, drawn, [(0.0, "level")], percent=relative))
     return charts
 
 
 def _over_clips(
     metric: str, rows: Sequence[Record], column: str, levels: Sequence[tuple[str, str]]
-) -> Plot:
+) -> LineChart:
     """A line per estimator over M; an estimator of one M is a level.
 
     Args:
@@ -152,7 +153,7 @@ def _over_clips(
     if error and best is not None:
         remark = f"best: {best['estimator']}, M = {words('clip', best['clip'])}, "
         remark += f"RMSE {words('rmse', best['rmse'])}"
-    return Plot(
+    return LineChart(
         metric,
         ("clip M", "error (RMSE)" if error else metric + per_list(metric)),
         [words("clip", clip) for clip in clips],
@@ -166,7 +167,7 @@ def _over_clips(
 # --- other results --------------------------------------------------------------------------------
 
 
-def support(result: Support) -> list[Rows]:
+def support(result: Support) -> list[RowChart]:
     """The share of the candidate that was ever shown, by what counts as the same."""
     charts = []
     dated = any(row.get("repeated") is not None for row in result.rows)
@@ -181,13 +182,13 @@ def support(result: Support) -> list[Rows]:
             drawn.append(Row(name, MODELS.get(str(row["estimator"]), ""), cells, spans))
         head = ["What counts as the same", "Share ever shown", "Seen"]
         head += ["Of that, in 5+ periods"] if dated else []
-        charts.append(Rows(f"{metric}: {metric_words(metric)}", head, drawn, bars=True))
+        charts.append(RowChart(f"{metric}: {metric_words(metric)}", head, drawn, bars=True))
     return charts
 
 
-def backtest(result: Backtest) -> list[Rows | Plot]:
+def backtest(result: Backtest) -> list[RowChart | LineChart]:
     """How far each estimator was off; over M where there are several."""
-    charts: list[Rows | Plot] = []
+    charts: list[RowChart | LineChart] = []
     for metric, rows in _by_metric(result.rows):
         if _several_clips(rows):
             charts.append(_over_clips(metric, rows, "rmse", [("floor", "click noise")]))
@@ -212,11 +213,11 @@ def backtest(result: Backtest) -> list[Rows | Plot]:
             spans = [Span(row["rmse"], look="other" if steady else "one")]
             drawn.append(Row(_at(row, rows), note, cells, spans))
         head = ("Estimator", "error (RMSE) per list", "RMSE", "Bias", "Changes predicted")
-        charts.append(Rows(f"Backtest of {metric}", head, drawn, levels))
+        charts.append(RowChart(f"Backtest of {metric}", head, drawn, levels))
     return charts
 
 
-def replay(result: Replay) -> list[Rows]:
+def replay(result: Replay) -> list[RowChart]:
     """Past A/B tests: what the control's clicks predicted, and what was measured."""
     charts = []
     for metric, rows in _by_metric(result.rows):
@@ -225,32 +226,23 @@ def replay(result: Replay) -> list[Rows]:
             if not row["forward"] or row["estimator"] != result.answering:
                 continue
             cells, spans = [], []
-            for kind, look, word in (
-                ("predicted", "one", "verdict"),
-                ("measured", "other", "outcome"),
-            ):
+            sides = ("predicted", "one", "verdict"), ("measured", "other", "outcome")
+            for kind, look, word in sides:
                 low, high = row[f"{kind}_low"], row[f"{kind}_high"]
-                cells.append((words("lift", row[kind]), span_words("lift", low, high)))
-                cells.append((str(row[word]), ""))
+                cells += [with_interval("lift", row[kind], low, high), (str(row[word]), "")]
                 spans += [] if row[kind] is None else [Span(row[kind], low, high, look)]
             drawn.append(Row(named(row), "", cells, spans))
         total = result.total(result.answering, metric)
-        said = ""
+        score = ""
         if total is not None:
-            said = f"{total['right']} right, {total['wrong']} wrong of {total['tests']}"
-        head = (
-            "Test",
-            "lift; below it, measured",
-            "Predicted",
-            "Verdict",
-            "Measured",
-            "The test said",
-        )
-        charts.append(Rows(metric, head, drawn, [(0.0, "level")], percent=True, remark=said))
+            score = f"{total['right']} right, {total['wrong']} wrong of {total['tests']}"
+        names = ("Predicted", "Verdict", "Measured", "The test said")
+        head = ("Test", "lift; below it, measured", *names)
+        charts.append(RowChart(metric, head, drawn, [(0.0, "level")], percent=True, remark=score))
     return charts
 
 
-def comparison(result: Comparison) -> list[Rows]:
+def comparison(result: Comparison) -> list[RowChart]:
     """The lift of every pair, or the change, with the interval that holds for all together."""
     relative = all(row["lift"] is not None for row in result if row["change"] is not None)
     column, ends = "change", ("all_low", "all_high")
@@ -263,27 +255,31 @@ def comparison(result: Comparison) -> list[Rows]:
             drawn.append(Row(name, "", [("–", _NOTHING), ("", "")]))
             continue
         low, high = (row[end] for end in ends)
-        change = (words(column, row[column]), span_words(column, low, high))
+        change = with_interval(column, row[column], low, high)
         span = Span(row[column], low, high, _LOOKS.get(row["verdict"], "even"))
         drawn.append(Row(name, "", [change, (str(row["verdict"]), "")], [span]))
     head = ("Pair", column, column.capitalize(), "Verdict")
     remark = "intervals that hold all together"
     title = result.title or "Every pair"
-    return [Rows(title, head, drawn, [(0.0, "level")], percent=relative, remark=remark)]
+    return [RowChart(title, head, drawn, [(0.0, "level")], percent=relative, remark=remark)]
 
 
-def explored(result: Explored) -> list[Rows]:
+def explored(result: Explored) -> list[RowChart]:
     """How much of its traffic each context should show the candidate."""
-    drawn = []
-    for row in result:
-        share = row["share"]
-        cells, spans = [(words("share", share), "")], [Span(share)]
-        drawn.append(Row(words("", row["context"]), "", cells, spans))
+    drawn = [
+        Row(
+            words("", row["context"]),
+            "",
+            [(words("share", row["share"]), "")],
+            [Span(row["share"])],
+        )
+        for row in result
+    ]
     title = f"Shown the candidate: {words('share', result.share)} of all traffic"
-    return [Rows(title, ("Context", "share", "Of its traffic"), drawn, bars=True)]
+    return [RowChart(title, ("Context", "share", "Of its traffic"), drawn, bars=True)]
 
 
-def examination(result: Examination) -> list[Plot]:
+def examination(result: Examination) -> list[LineChart]:
     """How much each position is looked at: a line per segment, with intervals."""
     at = result.columns.index("examination") - 1
     name, by = result.columns[at], result.columns[:at]
@@ -303,46 +299,48 @@ def examination(result: Examination) -> list[Plot]:
         lines.append(Line(part or "the log", ys, SERIES[i % len(SERIES)], lows, highs))
     written = [words("position", place) for place in places]
     return [
-        Plot("How much each place is looked at", (name, "examination"), written, lines, zero=True)
+        LineChart(
+            "How much each place is looked at", (name, "examination"), written, lines, zero=True
+        )
     ]
 
 
-def optimized(result: Optimized) -> list[Rows]:
-    """What production earns, what the policy is said to earn, and what it does."""
+def optimized(result: Optimized) -> list[RowChart]:
+    """What production earns, what the policy should earn, and what it earns by other records."""
     row: Record = result.rows[0]
     start, judged = row["production"], result.evaluation is not None
 
-    def beside(column: str, value: float) -> str:
+    def beside(value: float) -> str:
         lift = f"   {words('lift', value / start - 1)}" if start else ""
-        return words(column, value) + lift
+        return words("value", value) + lift
 
+    empty = ("", "")
     drawn = [
-        Row("production", "", [(words("value", start), ""), ("", "")], [Span(start, look="other")]),
+        Row("production", "", [(words("value", start), ""), empty], [Span(start, look="other")]),
         Row(
             "naive",
             "by the records that it was chosen by",
-            [(beside("naive", row["naive"]), ""), ("", "")],
+            [(beside(row["naive"]), ""), empty],
             [Span(row["naive"], look="two")],
         ),
     ]
     note = "by records that did not choose it"
     if row["changed"] and not judged:
-        drawn.append(Row("honest", "", [("–", "not judged by records of its own"), ("", "")]))
+        drawn.append(Row("honest", "", [("–", "not judged by records of its own"), empty]))
     elif row["value"] is None:
-        drawn.append(Row("honest", note, [("–", _NOTHING), ("", "")]))
+        drawn.append(Row("honest", note, [("–", _NOTHING), empty]))
     else:
-        look = _LOOKS.get(row["verdict"], "even")
         between = span_words("lift", row["lift_low"], row["lift_high"])
-        cells = [(beside("value", row["value"]), between), (str(row["verdict"] or ""), "")]
-        drawn.append(
-            Row("honest", note, cells, [Span(row["value"], row["low"], row["high"], look)])
-        )
+        cells = [(beside(row["value"]), between), (str(row["verdict"] or ""), "")]
+        look = _LOOKS.get(row["verdict"], "even")
+        span = Span(row["value"], row["low"], row["high"], look)
+        drawn.append(Row("honest", note, cells, [span]))
     head = ("Value", f"{row['metric']} per list", "Estimate", "Verdict")
     title = f"{row['metric']}: what the policy earns"
-    return [Rows(title, head, drawn, [(start, "level")], remark=_gained(result, row))]
+    return [RowChart(title, head, drawn, [(start, "level")], remark=_half_of_gain(result, row))]
 
 
-def _gained(result: Optimized, row: Record) -> str:
+def _half_of_gain(result: Optimized, row: Record) -> str:
     """How many contexts make half of the gain."""
     if not row["changed"]:
         return "nothing is changed: production stays everywhere"
@@ -377,7 +375,7 @@ def _at(row: Record, rows: Sequence[Record]) -> str:
     return name if same else f"{name}, M = {words('clip', row['clip'])}"
 
 
-CHARTS: dict[type[Result], Callable[[Any], Iterable[Rows | Plot]]] = {
+CHARTS: dict[type[Result], Callable[[Any], Iterable[RowChart | LineChart]]] = {
     Backtest: backtest,
     Comparison: comparison,
     Evaluation: evaluation,

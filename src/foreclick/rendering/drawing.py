@@ -8,7 +8,7 @@ their looks, by day, by night and on paper; a file of its own has the colours of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -181,7 +181,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowChart:
     """A chart that is a table: a name, a dot with its interval or a bar, and numbers in each row.
 
     Attributes:
@@ -251,40 +251,30 @@ class Rows:
     def marks(self) -> tuple[list[Mark], float]:
         """The chart without a table around it, and its height."""
         marks, y = _headed(self.title, self.remark)
-        wide = []  # per cent of the width that each column of numbers takes, by its letters
-        for i, name in enumerate(self.head[2:]):
-            letters = [
-                6.6 * len(name),
-                *(6.6 * len(small) for _, small in (r.cells[i] for r in self.rows)),
-            ]
-            letters += [8.0 * len(row.cells[i][0]) for row in self.rows]
-            wide.append(100 * (max(letters) + 14) / WIDTH)
+
+        def share(small: Iterable[str], large: Iterable[str]) -> float:
+            """Per cent of the width that the longest of some texts takes."""
+            letters = [*(6.6 * len(text) for text in small), *(8.0 * len(text) for text in large)]
+            return 100 * (max(letters) + 14) / WIDTH
+
+        columns = zip(self.head[2:], *(row.cells for row in self.rows), strict=True)
+        wide = [
+            share([name, *(small for _, small in cells)], [text for text, _ in cells])
+            for name, *cells in columns
+        ]
         starts = [100 - sum(wide[i:]) + 1 for i in range(len(wide))]
-        names = [8.0 * len(_cut(row.name)) for row in self.rows]
-        names += [6.6 * len(_cut(row.note)) for row in self.rows] + [6.6 * len(self.head[1])]
-        left = 100 * (max(names) + 14) / WIDTH
+        notes = [self.head[1], *(_cut(row.note) for row in self.rows)]
+        left = share(notes, [_cut(row.name) for row in self.rows])
         end = max(starts[0] - 3, left + 20)
         for x, name in zip(starts, self.head[2:], strict=True):
             marks.append(Mark("text", "start soft", x, y - 4, text=name))
         for row in self.rows:
             marks.append(Mark("line", "thin grid", 0, y, 100, y))
             middle = y + ROW / 2
-            lines = (
-                ((row.name, row.strong), (row.note, False))
-                if row.note
-                else ((row.name, row.strong),)
-            )
-            for i, (text, strong) in enumerate(lines):
-                at = middle + 4 + (0 if len(lines) == 1 else 13 * i - 6)
-                look = "start soft" if i else "start bold ink" if strong else "start ink"
-                marks.append(Mark("text", look, 0, at, text=_cut(text)))
+            marks += _stacked((_cut(row.name), _cut(row.note)), 0, middle, strong=row.strong)
             marks += [m.moved(left, end, middle) for m in self.strip(row, ROW / 2)]
             for x, cell in zip(starts, row.cells, strict=True):
-                shown = [text for text in cell if text]
-                for i, text in enumerate(shown):
-                    at = middle + 4 + (0 if len(shown) == 1 else 13 * i - 6)
-                    look = "start soft" if i else "start bold ink" if row.strong else "start ink"
-                    marks.append(Mark("text", look, x, at, text=text))
+                marks += _stacked(cell, x, middle, strong=row.strong)
             y += ROW
         marks.append(Mark("line", "thin grid", 0, y, 100, y))
         marks += [m.moved(left, end, y) for m in self.axis()]
@@ -305,7 +295,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plot:
+class LineChart:
     """Lines, or columns, over places side by side.
 
     Attributes:
@@ -426,6 +416,15 @@ def interval(scale: Scale, span: Span) -> list[Mark]:
     if scale.holds(span.value):
         marks.append(Mark("dot", span.look, scale(span.value), 0))
     return marks
+
+
+def _stacked(texts: Sequence[str], x: float, middle: float, *, strong: bool) -> Iterator[Mark]:
+    """A text, and a smaller one below it if there is one."""
+    shown = [text for text in texts if text]
+    for i, text in enumerate(shown):
+        at = middle + 4 + (0 if len(shown) == 1 else 13 * i - 6)
+        look = "start soft" if i else "start bold ink" if strong else "start ink"
+        yield Mark("text", look, x, at, text=text)
 
 
 def _headed(title: str, remark: str) -> tuple[list[Mark], float]:

@@ -11,14 +11,11 @@ import pyarrow.parquet
 
 from foreclick.engines import ending, has_place, located, whole_file
 from foreclick.errors import ReportError, optional
-from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
-from foreclick.rendering.charts import CHARTS, charts_of
-from foreclick.rendering.drawing import COLOURS, WIDTH, Mark, Plot, Rows
-from foreclick.rendering.markup import render
-from foreclick.rendering.page import numbers, report_page
-from foreclick.results import Result, format_value
-from foreclick.results.text import side_of
+from foreclick.rendering.charts import charts_of
+from foreclick.rendering.drawing import COLOURS, WIDTH, LineChart, Mark, RowChart
+from foreclick.rendering.page import page, render
+from foreclick.results import Result
 from foreclick.secrets import printable
 
 MATPLOTLIB = ("matplotlib", "pip install 'foreclick[charts]'")
@@ -39,7 +36,7 @@ class Chart:
     """
 
     title: str
-    parts: tuple[Rows | Plot, ...]
+    parts: tuple[RowChart | LineChart, ...]
 
     def layout(self) -> tuple[list[Mark], float]:
         """All marks, and the height."""
@@ -115,35 +112,6 @@ def plot(result: Result, title: str = "") -> Chart:
     """The chart of a result."""
     drawn = result.evaluation if isinstance(result, Report) else result
     return Chart(title, tuple(charts_of(drawn)))
-
-
-def fragment(result: Result, *, answer: bool = True) -> str:
-    """A result as a part of a page: the answer with its table folded, or the table alone."""
-    headline = result.headline if answer else None
-    return render("fragment.html", headline=headline, **_table(result), plain=True)
-
-
-def page(result: Result, title: str = "") -> str:
-    """A result as a page that needs no other file: its chart, if it has one, table and notes."""
-    if isinstance(result, Evaluation) and result.rows:
-        answer = title or result.title or "Candidate ranking"
-        result = Report(result.rows, result.columns, result.notes, answer, evaluation=result)
-    if isinstance(result, Report):
-        return report_page(result)
-    drawn = charts_of(result) if isinstance(result, tuple(CHARTS)) and result.rows else []
-    values = _table(result) | {"caption": "", "plain": False, "kind": type(result).__name__.lower()}
-    name = title or result.title or type(result).__name__
-    charts = [(chart, numbers(chart)) for chart in drawn]
-    return render("result.html", title=name, headline=result.headline, charts=charts, **values)
-
-
-def _table(result: Result) -> dict[str, object]:
-    cells = [
-        [format_value(name, row[name]) for name in result.shown]
-        for row in map(result.displayed, result.rows)
-    ]
-    columns = [(printable(name), side_of(result, name)) for name in result.shown]
-    return {"caption": result.title, "columns": columns, "cells": cells, "notes": result.notes}
 
 
 def save(result: Result, path: str | os.PathLike[str], title: str = "") -> None:

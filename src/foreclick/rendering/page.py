@@ -1,69 +1,147 @@
-"""A report as a page of one file: no script, no network, and a policy that allows neither."""
+"""HTML by templates, in which everything that comes from data is escaped.
+
+A page is one file: no script, no network, and a policy that allows neither.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from foreclick.questions.answers import answering_of
+from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.report import Report
-from foreclick.rendering.charts import backtest, estimates, evaluation, replay, segments, support
-from foreclick.rendering.drawing import Line, Plot, Rows, Scale, Span, interval
-from foreclick.rendering.markup import render
-from foreclick.rendering.wording import answers, segments_of, verdict, words
+from foreclick.rendering import charts, drawing, wording
+from foreclick.rendering.wording import segments_of, words
+from foreclick.results import Result, format_value
+from foreclick.results.text import side_of
+from foreclick.secrets import printable
+from foreclick.words import number_of, plural
 
 _LEAST_COVERED = 5
+_WORDS = (wording.change_of, wording.metric_words, wording.per_list, wording.span_words, words)
+
+
+@cache
+def _environment() -> Environment:
+    def finalize(value: Any) -> Any:  # noqa: ANN401 - whatever a template prints
+        """Text without secrets, with its control characters spelt out; markup as it is."""
+        markup = hasattr(value, "__html__")
+        return printable(value) if isinstance(value, str) and not markup else value
+
+    made = Environment(
+        loader=PackageLoader("foreclick.rendering", "templates"),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = made.get_template("page.css").render()
+    made.globals |= {
+        "digest": base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        "colours": drawing.COLOURS,
+        "paths": drawing.PATHS,
+        "verdicts": wording.VERDICTS,
+        "numbers": numbers,
+        **{call.__name__: call for call in (*_WORDS, number_of, plural)},
+    }
+    return made
+
+
+def render(template: str, **values: Any) -> str:  # noqa: ANN401 - what the template names
+    """A template, filled in."""
+    return _environment().get_template(template).render(**values)
+
+
+def fragment(result: Result, *, answer: bool = True) -> str:
+    """A result as a part of a page: the answer with its table folded, or the table alone."""
+    headline = result.headline if answer else None
+    return render("fragment.html", headline=headline, **_table(result), plain=True)
+
+
+def page(result: Result, title: str = "") -> str:
+    """A result as a page that needs no other file: its chart, if it has one, table and notes."""
+    if isinstance(result, Evaluation) and result.rows:
+        answer = title or result.title or "Candidate ranking"
+        result = Report(result.rows, result.columns, result.notes, answer, evaluation=result)
+    if isinstance(result, Report):
+        return report_page(result)
+    kind, has_chart = type(result).__name__, isinstance(result, tuple(charts.CHARTS))
+    values = _table(result) | {"caption": "", "plain": False, "kind": kind.lower()}
+    values["charts"] = charts.charts_of(result) if has_chart and result.rows else []
+    name = title or result.title or kind
+    return render("result.html", title=name, headline=result.headline, **values)
+
+
+def _table(result: Result) -> dict[str, object]:
+    cells = [
+        [format_value(name, row[name]) for name in result.shown]
+        for row in map(result.displayed, result.rows)
+    ]
+    columns = [(printable(name), side_of(result, name)) for name in result.shown]
+    return {"caption": result.title, "columns": columns, "cells": cells, "notes": result.notes}
+
+
+# --- reports ------------------------------------------------------------------------------------
 
 
 def report_page(report: Report) -> str:
     """A report as a page that needs no other file."""
-    found, models, contexts = report.evaluation, report.models, report.contexts
-    by, chosen = segments_of(found), answers(found)
-    answer = str(found.answering or answering_of(found["estimator"]))
+    evaluated, models, contexts = report.evaluation, report.models, report.contexts
+    by, chosen = segments_of(evaluated), wording.answers(evaluated)
+    answer = str(evaluated.answering or answering_of(evaluated["estimator"]))
+    split = evaluated if by else report.segments
     row = next(iter(chosen.values()))
     others = []
-    if models is not None and set(models["estimator"]) > set(found["estimator"]):
+    if models is not None and set(models["estimator"]) > set(evaluated["estimator"]):
         for metric in chosen:
             rows = [one for one in models.rows if one["metric"] == metric]
-            others.append(estimates(metric, rows, answer))
+            others.append(charts.estimates(metric, rows, answer))
     facts = () if report.check is None else report.check.rows
     off = None
-    if report.backtest is not None and (row["estimator"], row["metric"], row["clip"]) in {
-        (one["estimator"], one["metric"], one["clip"]) for one in report.backtest.rows
-    }:
-        off = report.backtest.error(row["estimator"], row["metric"], row["clip"])
+    if report.backtest is not None:
+        tested = [(one["estimator"], one["metric"], one["clip"]) for one in report.backtest.rows]
+        if (row["estimator"], row["metric"], row["clip"]) in tested:
+            off = report.backtest.error(row["estimator"], row["metric"], row["clip"])
     changes = []
     if contexts is not None:
         ends = [one[c] for one in contexts for c in ("change", "change_low", "change_high")]
-        scale = Scale.around(ends, zero=True)
+        scale = drawing.Scale.around(ends, zero=True)
         for one, sides in zip(contexts, contexts.lists, strict=True):
-            span = Span(one["change"] or 0.0, one["change_low"], one["change_high"])
-            changes.append((one, sides, scale(0.0), interval(scale, span)))
+            span = drawing.Span(one["change"] or 0.0, one["change_low"], one["change_high"])
+            changes.append((one, sides, scale(0.0), drawing.interval(scale, span)))
     return render(
         "report.html",
         title=report.title or "foreclick report",
         report=report,
-        verdict=verdict(report),
+        verdict=wording.verdict(report),
         row=row,
         off=off,
         periods=sum(fact["section"] == "records by period" for fact in facts),
         sizes=[fact for fact in facts if fact["section"] == "size"],
         cards={} if by else chosen,
-        charts=[] if by else [(chart, numbers(chart)) for chart in evaluation(found)],
-        parts=segments(found) if by else segments(report.segments) if report.segments else [],
-        by=segments_of(report.segments) if report.segments else by,
-        tests=[] if report.past is None else replay(report.past)[:1],
+        charts=[] if by else charts.evaluation(evaluated),
+        parts=charts.segments(split) if split else [],
+        by=segments_of(split) if split else (),
+        tests=[] if report.past is None else charts.replay(report.past)[:1],
         changes=changes,
         others=others,
-        seen=[] if report.support is None else support(report.support),
+        seen=[] if report.support is None else charts.support(report.support),
         unseen=_least_covered(report),
-        activity=[(plot, numbers(plot)) for plot in _activity(report)],
-        errors=[(c, numbers(c)) for c in (backtest(report.backtest) if report.backtest else [])],
+        activity=list(_activity(report)),
+        errors=charts.backtest(report.backtest) if report.backtest else [],
     )
 
 
-def numbers(chart: Rows | Plot) -> list[list[str]] | None:
+def numbers(chart: drawing.RowChart | drawing.LineChart) -> list[list[str]] | None:
     """The numbers of a plot, a row for each place; None of a chart that shows its own."""
-    if isinstance(chart, Rows):
+    if isinstance(chart, drawing.RowChart):
         return None
     kind = "records" if chart.title == "records" else "value"
     ys = zip(*(line.ys for line in chart.lines), strict=True)
@@ -74,16 +152,16 @@ def numbers(chart: Rows | Plot) -> list[list[str]] | None:
 
 def _least_covered(report: Report) -> list[list[str]]:
     """The contexts with most of what was never shown, by the estimator that sees most."""
-    found = report.support
-    if found is None or not found.contexts.rows:
+    if report.support is None or not report.support.contexts.rows:
         return []
-    key = found.contexts.rows[-1]["estimator"], found.rows[0]["metric"]
-    rows = [row for row in found.contexts.rows if (row["estimator"], row["metric"]) == key]
+    contexts = report.support.contexts.rows
+    key = contexts[-1]["estimator"], report.support.rows[0]["metric"]
+    rows = [row for row in contexts if (row["estimator"], row["metric"]) == key]
     columns = ("context", "records", "covered", "share")
     return [[words(c, row[c]) for c in columns] for row in rows[:_LEAST_COVERED]]
 
 
-def _activity(report: Report) -> Iterator[Plot]:
+def _activity(report: Report) -> Iterator[drawing.LineChart]:
     """Clicks by position and by period, and records by period."""
     sections: dict[str, list[tuple[str, float]]] = {}
     for row in () if report.check is None else report.check.rows:
@@ -103,5 +181,5 @@ def _activity(report: Report) -> Iterator[Plot]:
             written = [""] * len(ys)
             if place == "position" and max(ys) <= 1:
                 written = [f"{y:.0%}" if y >= 0.005 or y == 0 else "<1%" for y in ys]
-            lines, texts = [Line(title, ys, "one")], written if bars else None
-            yield Plot(title, (place, reward), places, lines, columns=texts, zero=True)
+            lines, texts = [drawing.Line(title, ys, "one")], written if bars else None
+            yield drawing.LineChart(title, (place, reward), places, lines, columns=texts, zero=True)

@@ -47,6 +47,11 @@ def span_words(column: str, low: Value, high: Value) -> str:
     return "" if low is None or high is None else f"{words(column, low)} to {words(column, high)}"
 
 
+def with_interval(column: str, value: Value, low: Value, high: Value) -> tuple[str, str]:
+    """A value and its interval in words."""
+    return words(column, value), span_words(column, low, high)
+
+
 def segments_of(evaluation: Evaluation) -> tuple[str, ...]:
     """The columns that an evaluation is split by."""
     names = evaluation.columns
@@ -56,11 +61,11 @@ def segments_of(evaluation: Evaluation) -> tuple[str, ...]:
 def answers(evaluation: Evaluation) -> dict[str, Row]:
     """By metric, the first row of the estimator that answers."""
     chosen = evaluation.answering or answering_of(evaluation["estimator"])
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for row in evaluation.rows:
         if row["estimator"] == chosen:
-            found.setdefault(str(row["metric"]), row)
-    return found
+            rows.setdefault(str(row["metric"]), row)
+    return rows
 
 
 def change_of(row: Row) -> tuple[str, str]:
@@ -68,12 +73,11 @@ def change_of(row: Row) -> tuple[str, str]:
     if is_blind(row):
         return "–", ""
     column = "lift" if row.get("lift") is not None else "change"
-    ends = row.get(f"{column}_low"), row.get(f"{column}_high")
-    return words(column, row.get(column)), span_words(column, *ends)
+    return with_interval(column, *(row.get(f"{column}{end}") for end in ("", "_low", "_high")))
 
 
 def metric_words(metric: str) -> str:
-    """A metric as a person would say it.
+    """A metric in words.
 
     Examples:
         >>> metric_words("clicks@3"), metric_words("orders@5")
@@ -120,12 +124,12 @@ def verdict(report: Report) -> tuple[str, str]:
     change, between = change_of(row)
     ends = between.replace(" to ", " and ")
     sure = f", between {ends} with {report.confidence:.0%} confidence" if between else ""
-    said = f"{change}{sure}"
+    size = f"{change}{sure}"
     against = report.evaluation.against
     sentences = {
-        verdicts.BETTER: f"The candidate would get more {metric} than {against}: {said}.",
-        verdicts.WORSE: f"The candidate would get less {metric} than {against}: {said}.",
-        verdicts.SAME: f"The candidate makes no difference worth having in {metric}: {said}.",
-        verdicts.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {said}.",
+        verdicts.BETTER: f"The candidate would get more {metric} than {against}: {size}.",
+        verdicts.WORSE: f"The candidate would get less {metric} than {against}: {size}.",
+        verdicts.SAME: f"The candidate makes no difference worth having in {metric}: {size}.",
+        verdicts.UNKNOWN: f"The log cannot tell whether {metric} would rise or fall: {size}.",
     }
-    return word, sentences.get(word, f"The estimate of the change in {metric}: {said}.")
+    return word, sentences.get(word, f"The estimate of the change in {metric}: {size}.")
