@@ -1,8 +1,8 @@
 """What can go wrong, in words the user can act on.
 
 Every error says what is wrong, how much of it there is, one example, and the remedy.
-All of them descend from `ForeclickError`, so one `except` catches the library's own complaints
-and nothing else.
+All of them descend from `ForeclickError`, so one `except` catches the library's own errors
+and no others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OptionError(ForeclickError, ValueError):
 
 
 class SourceError(ForeclickError):
-    """A source cannot be read, or lacks a column that was asked for."""
+    """A source cannot be read, or lacks a named column."""
 
 
 class InvalidLogError(ForeclickError):
@@ -56,7 +56,7 @@ class PolicyError(ForeclickError):
 
 
 class EngineError(ForeclickError):
-    """The engine that holds the data failed, or cannot do what was asked."""
+    """The engine that holds the data failed, or cannot do it."""
 
 
 class SimulationError(ForeclickError):
@@ -64,7 +64,7 @@ class SimulationError(ForeclickError):
 
 
 class ReportError(ForeclickError):
-    """A result has no such chart, or cannot be written as asked."""
+    """A result has no such chart, or cannot be written."""
 
 
 class MissingDependency(ForeclickError):  # noqa: N818 - reads better where it is caught
@@ -79,7 +79,7 @@ class ForeclickWarning(UserWarning):
 
 
 class BacktestError(ForeclickError):
-    """The log cannot be held out as asked."""
+    """The log cannot be held out this way."""
 
 
 def _masked(args: tuple[object, ...]) -> list[object]:

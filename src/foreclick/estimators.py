@@ -85,7 +85,7 @@ class Ladder:
             0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
             does not know what stands above.
         same_retrieval: whether production could have shown all that the candidate shows. By default
-            nobody knows, and the upper end of an interval allows that it could not.
+            that is unknown, and the upper end of an interval allows that it could not.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
@@ -198,11 +198,11 @@ def parse_estimators(estimators: object) -> list[Estimator]:
             f"estimators={estimators!r}: give the name of an estimator, such as 'ladder' or 'ip', "
             "or a list of names."
         )
-    found: list[Estimator] = []
+    parsed: list[Estimator] = []
     for one in estimators:
         ladder = LADDERS.get(one) if isinstance(one, str) else one
         if isinstance(ladder, Ladder):
-            found.append(ladder)
+            parsed.append(ladder)
             continue
         if isinstance(one, str) and one not in ESTIMATORS:
             hint = did_you_mean(one, ESTIMATORS)
@@ -218,7 +218,7 @@ def parse_estimators(estimators: object) -> list[Estimator]:
                 "Weighted('ip', clip=100) or Ladder()."
             )
         weighted = one if isinstance(one, Weighted) else Weighted(one)
-        found.append(Weighted(weighted.model, weighted.clip or (math.inf,)))
-    if not found:
+        parsed.append(Weighted(weighted.model, weighted.clip or (math.inf,)))
+    if not parsed:
         raise ModelError("estimators is empty. Name at least one, for instance 'ip'.")
-    return found
+    return parsed

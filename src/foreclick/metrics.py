@@ -37,7 +37,7 @@ SHOWN = "__shown"
 """The reward of 1 for whatever is shown, which every log has; no reward of a log may be so called.
 """
 
-_FIRST, _AT_RISK = "__first_", "__risk_"  # nor so
+_FIRST = "__first_"  # nor so
 _THETA: dict[str, Callable[[int], float]] = {
     "dcg": lambda k: 1.0 / math.log2(k + 1),
     "success": lambda _: 1.0,
@@ -49,7 +49,7 @@ METRICS = (*_THETA, "ndcg", _SHOWN, _CTR)
 """What a reward cannot be called, because ``mrr@3`` is another metric already."""
 
 USUAL_METRICS = ("clicks@3", "dcg@10")
-"""What verbs count unless they are asked for something else; those of one metric, the first."""
+"""The default metrics of verbs; the first is that of verbs with one metric."""
 
 _LEAST = 1e-12  # of a weight that is not 0; squares of smaller ones are lost in rounding
 _SPELLING = re.compile(r"(?:(?P<reward>\w+):)?(?P<kind>\w+)@(?P<depth>\d+)")
@@ -121,11 +121,6 @@ class Metric:
         """The sums over positions that it is made of: itself."""
         return (self,)
 
-    @property
-    def at_risk(self) -> str:
-        """What follows from the log beside first clicks: a shown slot without a click above it."""
-        return _AT_RISK + self.source
-
     def __str__(self) -> str:
         return self.name
 
@@ -162,10 +157,20 @@ class Ratio:
     ) -> None:
         if isinstance(spec, Ratio):
             over, under = spec.parts
-        elif denominator is None:
-            over, under = _parse_ratio(spec)
-        else:
+        elif denominator is not None:
             over, under = Metric(spec), Metric(denominator)
+        elif not isinstance(spec, str) or not _is_ratio(spec):
+            raise MetricError(
+                f"{spec!r} is no ratio. Write 'revenue@3/clicks@3', or give both metrics."
+            )
+        elif "/" not in spec:
+            depth = spec.strip().removeprefix(f"{_CTR}@")
+            over, under = Metric(f"{CLICKS}@{depth}"), Metric(f"{_SHOWN}@{depth}")
+        else:
+            top, _, bottom = (part.strip() for part in spec.partition("/"))
+            if "@" not in top:  # down to where the denominator counts
+                top = f"{top}@{bottom.partition('@')[2]}"
+            over, under = Metric(top), Metric(bottom)
         if over == under:
             raise MetricError(f"metric '{over}/{under}' is 1 whatever is shown. Divide by another.")
         rate = over.name == f"clicks@{over.depth}" and under.name == f"{_SHOWN}@{over.depth}"
@@ -186,7 +191,7 @@ class Ratio:
 
 
 AnyMetric: TypeAlias = Metric | Ratio
-"""What `evaluate` and `compare` can say of a candidate."""
+"""What `evaluate` and `compare` estimate."""
 
 
 def first_of(reward: str) -> str | None:
@@ -206,14 +211,14 @@ def parse_metrics(metrics: object) -> tuple[Metric, ...]:
 
     Ratios are refused, and what is shown, which is known without a log.
     """
-    found = tuple(dict.fromkeys(Metric(m) for m in _listed(metrics)))
-    for metric in found:
+    parsed = tuple(dict.fromkeys(Metric(m) for m in _listed(metrics)))
+    for metric in parsed:
         if metric.shown:
             raise MetricError(
                 f"metric '{metric}' counts what is shown, which is known without a log. It is for "
                 "evaluate and compare, as the denominator of a ratio: 'clicks@5/shown@5'."
             )
-    return found
+    return parsed
 
 
 def only_metric(metrics: object, why: str) -> Metric:
@@ -223,11 +228,11 @@ def only_metric(metrics: object, why: str) -> Metric:
         metrics: one metric, perhaps in a list.
         why: what takes one metric alone, such as "traffic is planned for".
     """
-    found = parse_metrics(metrics)
-    if len(found) > 1:
-        listed = ", ".join(m.name for m in found)
+    parsed = parse_metrics(metrics)
+    if len(parsed) > 1:
+        listed = ", ".join(metric.name for metric in parsed)
         raise MetricError(f"metrics={listed}: {why} one metric. Ask for each by itself.")
-    return found[0]
+    return parsed[0]
 
 
 def parse_any(metrics: object) -> tuple[AnyMetric, ...]:
@@ -252,20 +257,6 @@ def _listed(metrics: object) -> list[Any]:
 
 def _is_ratio(spelling: str) -> bool:
     return "/" in spelling or spelling.strip().startswith(f"{_CTR}@")
-
-
-def _parse_ratio(spec: object) -> tuple[Metric, Metric]:
-    if not isinstance(spec, str) or not _is_ratio(spec):
-        raise MetricError(
-            f"{spec!r} is no ratio. Write 'revenue@3/clicks@3', or give both metrics."
-        )
-    if "/" not in spec:
-        depth = spec.strip().removeprefix(f"{_CTR}@")
-        return Metric(f"{CLICKS}@{depth}"), Metric(f"{_SHOWN}@{depth}")
-    over, _, under = (part.strip() for part in spec.partition("/"))
-    if "@" not in over:  # down to where the denominator counts
-        over = f"{over}@{under.partition('@')[2]}"
-    return Metric(over), Metric(under)
 
 
 def _parse(spelling: str) -> tuple[str, tuple[float, ...], str]:
@@ -304,7 +295,7 @@ _WRITE = (
 
 
 def meant(spelling: str, rewards: Sequence[str] = (CLICKS,)) -> str:
-    """What a metric that is none was probably meant to be, as a question; empty if nobody knows.
+    """The question "Did you mean …?" with a metric that is spelt alike; empty if there is none.
 
     Args:
         spelling: of the metric.
@@ -312,11 +303,10 @@ def meant(spelling: str, rewards: Sequence[str] = (CLICKS,)) -> str:
     """
     kind, _, depth = spelling.replace(" ", "").partition("@")
     known = [name for name in (*rewards, *METRICS) if name != "ndcg"]
-    found = nearest(kind.rpartition(":")[2], known)
-    if found is None:
+    alike = nearest(kind.rpartition(":")[2], known)
+    if alike is None:
         return ""
-    right = depth if depth.isdecimal() and int(depth) > 0 else "3"
-    likely = f"{found}@{right}"
+    likely = f"{alike}@{depth if depth.isdecimal() and int(depth) > 0 else 3}"
     return "" if likely == spelling else f" Did you mean {likely!r}?"
 
 

@@ -30,21 +30,21 @@ from foreclick.errors import ModelError
 from foreclick.words import did_you_mean, number_of
 
 
-class Slots:
+class DisplayedSlots:
     """Displayed slots, as a user's click model sees them.
 
     Attributes:
         position: Shape (S,): from 1.
-        asked: whether the model asked for the items.
+        items_used: whether the model has read the items.
     """
 
     def __init__(self, item: NDArray[Any], position: NDArray[Any]) -> None:
-        self._item, self.position, self.asked = item, position, False
+        self._item, self.position, self.items_used = item, position, False
 
     @property
     def item(self) -> NDArray[Any]:
         """Shape (S,): the items, integers or text."""
-        self.asked = True
+        self.items_used = True
         return self._item
 
 
@@ -107,8 +107,8 @@ class ClickModel:
     @property
     def learns(self) -> bool:
         """Whether its examination is still to be learnt from a log, and matters."""
-        told = self.examination
-        return isinstance(told, str) and told == LEARNT and not self.pins_position
+        p = self.examination
+        return isinstance(p, str) and p == LEARNT and not self.pins_position
 
     @property
     def over_lists(self) -> bool:
@@ -126,10 +126,10 @@ class ClickModel:
         if not callable(self.cell):
             return self.over_lists or "item" in self.cell
         for item in (np.arange(2), np.array(["a", "b"], dtype=object)):
-            slots = Slots(item, np.array([1, 2]))
+            slots = DisplayedSlots(item, np.array([1, 2]))
             with suppress(Exception):  # a user's function may fit only one of them
                 self.cell(slots)
-                return slots.asked
+                return slots.items_used
         return True
 
     def examined(self, depth: int) -> tuple[float, ...]:
@@ -156,11 +156,11 @@ class ClickModel:
             )
         return values
 
-    def cell_of(self, slots: Any) -> list[Any]:  # noqa: ANN401 - Slots, or a table of them
+    def cell_of(self, slots: Any) -> list[Any]:  # noqa: ANN401 - DisplayedSlots, or a table of them
         """What names the cell of each slot."""
         if callable(self.cell):
-            found = self.cell(slots)
-            return list(found) if isinstance(found, list | tuple) else [found]
+            cells = self.cell(slots)
+            return list(cells) if isinstance(cells, list | tuple) else [cells]
         return [getattr(slots, name) for name in self.cell]
 
     def __str__(self) -> str:

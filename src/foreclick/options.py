@@ -18,6 +18,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from foreclick import rules
 from foreclick.errors import OptionError
+from foreclick.metrics import USUAL_METRICS
 from foreclick.progress import set_output, working
 from foreclick.rules import (
     Choice,
@@ -70,7 +71,7 @@ OPTIONS: dict[str, Option] = {
     "metrics": Option(
         Text("METRIC,…", rules.split_names, repeats=True),
         "clicks@K, dcg@K, success@K, mrr@K, REWARD@K, ctr@K, or a ratio REWARD@K/clicks@K",
-        ("clicks@3", "dcg@10"),
+        USUAL_METRICS,
         "--metric -m",
     ),
     "estimators": Option(
@@ -322,17 +323,17 @@ def check(**given: Any) -> None:  # noqa: ANN401
 def verb(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function a verb: as `checked`, and while it works it shows its progress."""
 
-    def wear(function: Callable[P, R]) -> Callable[P, R]:
-        asked = checked(**others)(function)
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        refusing = checked(**others)(function)
 
         @wraps(function)
         def working_verb(*args: P.args, **kwargs: P.kwargs) -> R:
             with working():
-                return asked(*args, **kwargs)
+                return refusing(*args, **kwargs)
 
         return working_verb
 
-    return wear
+    return decorate
 
 
 def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -343,7 +344,7 @@ def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
     checks: dict[str, _Check] = {**OPTIONS, **others}
 
-    def wear(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         known = list(inspect.signature(function).parameters)
 
         @wraps(function)
@@ -357,7 +358,7 @@ def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         return checking
 
-    return wear
+    return decorate
 
 
 _INSTEAD = {

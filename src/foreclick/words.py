@@ -52,14 +52,14 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
         ('query', 'pbm', None)
     """
     names = {each.lower(): each for each in reversed(list(known))}
-    found = get_close_matches(str(name).lower().strip(), names, n=1, cutoff=_ALIKE)
-    return names[found[0]] if found else None
+    close = get_close_matches(str(name).lower().strip(), names, n=1, cutoff=_ALIKE)
+    return names[close[0]] if close else None
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A question to end a message with; empty if nothing is near."""
-    found = nearest(name, known)
-    return "" if found is None else f" Did you mean {found!r}?"
+    close = nearest(name, known)
+    return "" if close is None else f" Did you mean {close!r}?"
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -82,18 +82,18 @@ def few(names: Sequence[str], most: int = 5) -> str:
 
 def examples(values: Iterable[Any]) -> str:
     """Some values with their kind: "'q', 'r' (text)", "7 (integer)"."""
-    found = list(values)
-    if not found:
+    listed = list(values)
+    if not listed:
         return "nothing"
-    kind = {bool: "boolean", int: "integer", float: "number", str: "text"}
-    first = found[0]
-    return f"{', '.join(map(repr, found))} ({kind.get(type(first), type(first).__name__)})"
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    first = type(listed[0])
+    return f"{', '.join(map(repr, listed))} ({kinds.get(first, first.__name__)})"
 
 
 def no_column(option: str, name: object, columns: Iterable[str]) -> str:
     """That a table lacks a column, and which one may be meant."""
-    found = list(columns)
+    names = list(columns)
     return (
-        f"{option}={name!r} is no column of the table.{did_you_mean(name, found)} It has the "
-        f"columns {', '.join(found)}."
+        f"{option}={name!r} is no column of the table.{did_you_mean(name, names)} It has the "
+        f"columns {', '.join(names)}."
     )

@@ -105,7 +105,7 @@ def test_its_numbers_are_those_of_the_library(report, page):
     text = html.unescape(page)
     expected = [
         *report.notes,
-        *report.models.headline.said,
+        *report.models.headline.sentences,
         *report.support.notes,
         *report.backtest.notes,
     ]

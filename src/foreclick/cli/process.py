@@ -22,7 +22,7 @@ def guarded(run: Callable[[], int], *, last: bool = False) -> int:
 
     Args:
         run: gives the exit code.
-        last: whether the process ends with it: what the first signal said is then the last word.
+        last: whether the process ends with it: the first signal then decides the exit code.
     """
     with _closed_streams(), _signals(last=last) as seen:
         try:
@@ -68,7 +68,7 @@ def _flushed(code: int) -> int:
         raise
     except OSError as error:  # a full disk
         _ignore_output()
-        if code:  # it was said before
+        if code:  # its error is printed already
             return code
         sys.stderr.write(f"foreclick: {error}\n")
         return BAD_OUTPUT

@@ -39,7 +39,7 @@ from foreclick.batches.arrays import expanded, narrowest, numbered, parted, star
 from foreclick.batches.candidate import begin_alike, matched_prefixes
 from foreclick.batches.encode import Codes
 from foreclick.metrics import Metric
-from foreclick.models import ClickModel, Slots
+from foreclick.models import ClickModel, DisplayedSlots
 from foreclick.question import Target
 
 T = TypeVar("T")
@@ -425,7 +425,7 @@ def slot_codes(model: ClickModel, items: Any, depth: int) -> Ints:  # noqa: ANN4
     """
     row, position = (index.ravel() for index in np.indices((len(items), depth)))
     code: Ints = np.zeros(len(row), dtype=np.int64)
-    for column in model.cell_of(Slots(items[row], position + 1)):
+    for column in model.cell_of(DisplayedSlots(items[row], position + 1)):
         values = pa.array(np.broadcast_to(np.asarray(column), code.shape), from_pandas=True)
         codes = Codes.from_values(values)
         key = code * max(len(codes), 1) + codes.number(values)

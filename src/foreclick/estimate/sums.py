@@ -13,7 +13,7 @@ from foreclick.estimate.cells import Cells
 from foreclick.estimate.columns import View
 from foreclick.estimate.weighted import WeighedCells
 from foreclick.metrics import AnyMetric, Metric, Ratio
-from foreclick.models import ClickModel, Slots
+from foreclick.models import ClickModel, DisplayedSlots
 from foreclick.question import Target, by_hazard
 
 Row = dict[str, Any]
@@ -311,7 +311,7 @@ def _cell_name(cells: Cells, policies: Candidate, model: ClickModel, g: int) -> 
         return ", ".join(shown)
     if callable(model.cell):
         item = np.array([value(unit) if model.sees_items else 0])
-        values = model.cell_of(Slots(item, np.array([position + 1])))
+        values = model.cell_of(DisplayedSlots(item, np.array([position + 1])))
         return ", ".join(str(np.asarray(each).ravel()[0]) for each in values)
     if "item" not in model.cell:
         return f"position {position + 1}" if model.cell else "any slot"

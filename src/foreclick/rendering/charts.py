@@ -84,8 +84,8 @@ def estimates(metric: str, rows: Sequence[Record], answer: str) -> RowChart:
         value = with_interval("value", row["value"], row.get("low"), row.get("high"))
         cells = [value, change_of(row), (covered, "")]
         span = Span(row["value"], row.get("low"), row.get("high"), "one" if strong else "other")
-        own = row["production"] if level is None else None
-        drawn.append(Row(name, note, cells, [span], own, strong=strong))
+        row_level = row["production"] if level is None else None
+        drawn.append(Row(name, note, cells, [span], row_level, strong=strong))
     return RowChart(
         f"{metric}: {metric_words(metric)}",
         ("Click model", metric + per_list(metric), "Estimate", "Change", "Seen"),
@@ -99,10 +99,10 @@ def segments(result: Evaluation) -> list[RowChart]:
     by, charts = segments_of(result), []
     answer = result.answering or answering_of(result["estimator"])
     for metric, rows in _by_metric(result.rows):
-        own = [row for row in rows if row["estimator"] == answer]
-        own = [row for row in own if row["clip"] == own[0]["clip"]]
-        largest = sorted(own, key=lambda row: -float(row["records"] or 0))[:_MOST_SEGMENTS]
-        shown = [row for row in own if row in largest]
+        parts = [row for row in rows if row["estimator"] == answer]
+        parts = [row for row in parts if row["clip"] == parts[0]["clip"]]
+        largest = sorted(parts, key=lambda row: -float(row["records"] or 0))[:_MOST_SEGMENTS]
+        shown = [row for row in parts if row in largest]
         relative = all(row.get("lift") is not None for row in shown if not is_blind(row))
         column, drawn = "lift" if relative else "change", []
         for row in shown:
@@ -116,8 +116,8 @@ def segments(result: Evaluation) -> list[RowChart]:
             cells = [change, records, (str(row.get("verdict") or ""), "")]
             drawn.append(Row(name, "", cells, [Span(row[column], low, high)]))
         title = f"{metric} by {' and '.join(by)}"
-        if len(shown) < len(own):
-            title += f": the {len(shown)} largest of {len(own):,} segments"
+        if len(shown) < len(parts):
+            title += f": the {len(shown)} largest of {len(parts):,} segments"
         head = (" · ".join(by), "change", "Change", "Records", "Verdict")
         charts.append(RowChart(title, head, drawn, [(0.0, "level")], percent=relative))
     return charts
@@ -363,9 +363,9 @@ def _by_metric(rows: Sequence[Record]) -> list[tuple[str, list[Record]]]:
 
 
 def _several_clips(rows: Sequence[Record]) -> bool:
-    """Whether some estimator was asked for several M."""
-    asked = {(row["estimator"], row["clip"]) for row in rows}
-    return len(asked) > len({row["estimator"] for row in rows})
+    """Whether some estimator has several M."""
+    clips = {(row["estimator"], row["clip"]) for row in rows}
+    return len(clips) > len({row["estimator"] for row in rows})
 
 
 def _at(row: Record, rows: Sequence[Record]) -> str:

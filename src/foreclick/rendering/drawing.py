@@ -40,7 +40,7 @@ the page's style names the same ones."""
 SERIES = ("one", "two", "three", "four", "five", "six", "seven")
 SHAPES = {"two": "square", "three": "diamond", "four": "triangle", "five": "square"}
 SHAPES |= {"six": "diamond", "good": "triangle", "bad": "down", "open": "diamond"}
-"""What a dot is, for those who see no colours; a circle where nothing is said."""
+"""What a dot is, for those who see no colours; a circle for other looks."""
 
 PATHS = {
     "square": "M-4-4H4V4H-4z",

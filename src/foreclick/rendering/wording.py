@@ -104,7 +104,7 @@ def per_list(metric: str) -> str:
         >>> "clicks@3" + per_list("clicks@3"), "ctr@3" + per_list("ctr@3")
         ('clicks@3 per list', 'ctr@3')
     """
-    # By its name: weights of a user's own have one that nobody can parse.
+    # By its name: the name of a user's own weights cannot be parsed.
     return "" if "/" in metric or metric.startswith("ctr@") else " per list"
 
 

@@ -1,7 +1,7 @@
 """One table for every answer of the library: rows, notes, and ways to show and hand them on.
 
 Results hold plain Python values, so that they can be pickled, compared and read without any other
-package. Arrow, pandas, Polars and Rich are imported when they are asked for.
+package. Arrow, pandas, Polars and Rich are imported when they are used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from foreclick.rendering.files import Chart
 
-__all__ = ["KINDS", "Headline", "Kind", "Result", "Value", "View", "format_value", "span"]
+__all__ = ["KINDS", "Headline", "Kind", "Result", "TableView", "Value", "format_value", "span"]
 
 _FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND, Kind.FACT)
 
@@ -44,14 +44,14 @@ class Headline:
     """The answer of a result, printed before its table.
 
     Attributes:
-        title: what was asked, in a line.
+        title: the question, in a line.
         lines: the answers, each as texts that stand below each other: what, verdict, how much.
-        said: what else belongs to the answer, in sentences.
+        sentences: what else belongs to the answer.
     """
 
     title: str
     lines: tuple[tuple[str, ...], ...] = ()
-    said: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +103,7 @@ class Result:
 
     @property
     def headline(self) -> Headline | None:
-        """What is said before the table, for results that have more rows than one answer."""
+        """The answer before the table, for results that have more rows than one answer."""
         return None
 
     @property
@@ -112,9 +112,9 @@ class Result:
         return in_text(self)
 
     @property
-    def table(self) -> View:
+    def table(self) -> TableView:
         """Every row, to be printed, or shown in a notebook: ``print(result.table)``."""
-        return View(self)
+        return TableView(self)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -138,7 +138,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The answer for a notebook, and the table below it, to be opened."""
-        # The one import that points up: a result is asked for its looks, and rendering draws it.
+        # The one import that points up: a result can show itself, and rendering draws it.
         from foreclick import rendering  # noqa: PLC0415
 
         return rendering.fragment(self)
@@ -203,10 +203,11 @@ class Result:
         }
         arrays = {}
         for name in self.columns:
-            kind = kind_of(name)
-            if kind is Kind.COUNT and any(_broken(value) for value in self[name]):
+            kind, values = kind_of(name), self[name]
+            fractions = any(isinstance(v, float) and not v.is_integer() for v in values)
+            if kind is Kind.COUNT and fractions:
                 kind = Kind.SIZE  # weighted records need not be whole
-            arrays[name] = arrow.array(self[name], types.get(kind))
+            arrays[name] = arrow.array(values, types.get(kind))
         return arrow.table(arrays)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -249,7 +250,7 @@ class Result:
 
 
 @dataclass(frozen=True, repr=False)
-class View:
+class TableView:
     """The table of a result: all its rows, with title and notes."""
 
     result: Result
@@ -286,11 +287,6 @@ def _no_formula(value: Value) -> Value:
         return value
     first = next((c for c in value if unicodedata.category(c)[0] not in _UNSEEN), "")
     return f"'{value}" if (first and first in _FORMULA) or value[:1] in {"\t", "\r"} else value
-
-
-def _broken(count: Value) -> bool:
-    """Whether a count has a fraction."""
-    return isinstance(count, float) and not count.is_integer()
 
 
 def _json_value(value: Value) -> Value:

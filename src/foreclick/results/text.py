@@ -29,13 +29,13 @@ MORE = "The whole table: .table in Python, --format table on the command line."
 
 def in_text(result: Result) -> str:
     """The answer, or the table of a result without one."""
-    found = result.headline
-    if found is None:
+    headline = result.headline
+    if headline is None:
         return table_in_text(result)
     parts = [
-        _filled(found.title),
-        grid(found.lines),
-        "\n".join(_filled(sentence) for sentence in found.said),
+        _filled(headline.title),
+        grid(headline.lines),
+        "\n".join(_filled(sentence) for sentence in headline.sentences),
         _noted(result.notes, WIDTH),
         MORE,
     ]
@@ -45,9 +45,9 @@ def in_text(result: Result) -> str:
 def table_in_text(result: Result) -> str:
     """The table with its title above and its notes below."""
     table = _table(result, gap=2)
-    if _width(table) > _TABLE_WIDTH:
+    if _widest(table.splitlines()) > _TABLE_WIDTH:
         table = _table(result, gap=1)
-    width = max(WIDTH, _width(table))
+    width = max(WIDTH, _widest(table.splitlines()))
     title = textwrap.fill(printable(result.title), width, break_on_hyphens=False)
     parts = [title, table, _noted(result.notes, width)]
     return "\n\n".join(part for part in parts if part)
@@ -58,32 +58,26 @@ def grid(lines: Sequence[Sequence[str]]) -> str:
     shown = [[printable(text) for text in line] for line in lines]
     columns = max(map(len, shown), default=0)
     widths = [_widest(line[i] for line in shown if i < len(line) - 1) for i in range(columns)]
-    first = widths[0] if widths else 0
+    indent = _MARGIN + " " * ((widths[0] if widths else 0) + len(_GAP))
     numbers = [
         all(_NUMBER.match(line[i]) for line in shown if i < len(line)) for i in range(columns)
     ]
     rows = []
     for line in shown:
-        told = _MARGIN
+        row = _MARGIN
         for i, text in enumerate(line):
             last = i == len(line) - 1  # a text without neighbours may be as long as it likes
             placed = text.rjust(widths[i]) if numbers[i] else text.ljust(widths[i])
-            if i > 1 and len(told) + len(placed.rstrip()) > WIDTH:
-                rows.append(told.rstrip())
-                told = _MARGIN + " " * (first + len(_GAP))
-            told += placed if last else placed + _GAP
-        rows += _broken(told.rstrip(), first)
+            if i > 1 and len(row) + len(placed.rstrip()) > WIDTH:
+                rows.append(row.rstrip())
+                row = indent
+            row += placed if last else placed + _GAP
+        row = row.rstrip()
+        if len(row) > WIDTH:
+            rows += textwrap.wrap(row, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+        else:
+            rows.append(row)
     return "\n".join(rows)
-
-
-def _broken(line: str, first: int) -> list[str]:
-    """A line that is too long for 80 columns, in several, indented by the first column."""
-    if len(line) <= WIDTH:
-        return [line]
-    indent = _MARGIN + " " * (first + len(_GAP))
-    return textwrap.wrap(
-        line, WIDTH, subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False
-    )
 
 
 def side_of(result: Result, column: str) -> Side:
@@ -130,10 +124,6 @@ def _table(result: Result, gap: int) -> str:
         file=out, width=10_000, color_system=None, force_terminal=False, force_jupyter=False
     ).print(table, soft_wrap=True)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-
-
-def _width(text: str) -> int:
-    return _widest(text.splitlines())
 
 
 def _widest(texts: Iterable[str]) -> int:
