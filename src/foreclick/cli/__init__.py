@@ -42,10 +42,10 @@ def _run(words: list[str]) -> int:
 
     from foreclick.cli import commands, start  # noqa: F401 - they register their commands
     from foreclick.cli.app import BAD_INPUT, DONE, HELP_ALL, app, typed
-    from foreclick.cli.output import print_error, settle_encoding
+    from foreclick.cli.output import print_error, set_encoding
     from foreclick.errors import OptionError
 
-    settle_encoding()
+    set_encoding()
     if not words:
         from rich.console import Console
 

@@ -140,7 +140,7 @@ def debugging(progress: Progress) -> Iterator[Progress]:
         sys.stderr.write(f"{time.perf_counter() - began:9.3f} s  in all\n")
 
 
-def settle_encoding() -> None:
+def set_encoding() -> None:
     """Files and pipes get UTF-8; a terminal that lacks a character gets a question mark."""
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper) or stream.encoding.lower() == "utf-8":

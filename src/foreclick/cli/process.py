@@ -18,27 +18,37 @@ BAD_OUTPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143
 
 
 def guarded(run: Callable[[], int], *, last: bool = False) -> int:
-    """Runs a command; interrupted, terminated or without a reader, it ends without a traceback.
+    """Run a command; interrupted, terminated or without a reader, it ends without a traceback.
 
     Args:
         run: gives the exit code.
         last: whether the process ends with it: the first signal then decides the exit code.
     """
-    with _closed_streams(), _signals(last=last) as seen:
+    with _closed_streams(), _signals(last=last) as signals:
         try:
-            return _heeded(_flushed(run()), seen)
+            code = run()
+            try:  # not when Python ends and knows no better exit code than 120
+                sys.stdout.flush()
+            except BrokenPipeError:
+                raise
+            except OSError as error:  # a full disk
+                _ignore_output()
+                if not code:
+                    sys.stderr.write(f"foreclick: {error}\n")
+                    code = BAD_OUTPUT
+            if code and signals:  # a signal may be why it failed: in an import, for instance
+                raise KeyboardInterrupt  # noqa: TRY301 - as the signal would
         except BrokenPipeError:
             _ignore_output()
             return BROKEN_PIPE
         except KeyboardInterrupt:
-            terminated = signal.SIGTERM in seen
+            terminated = signal.SIGTERM in signals
             if last:
                 _ignore_signals()
             with suppress(OSError):
-                sys.stderr.write(
-                    "foreclick: terminated.\n" if terminated else "foreclick: interrupted.\n"
-                )
+                sys.stderr.write(f"foreclick: {'terminated' if terminated else 'interrupted'}.\n")
             return TERMINATED if terminated else INTERRUPTED
+        return code
 
 
 def end(code: int) -> NoReturn:
@@ -53,30 +63,8 @@ def end(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _heeded(code: int, seen: list[int]) -> int:
-    """The exit code, unless a signal is why it failed: a failed import may be one, too."""
-    if code and seen:
-        raise KeyboardInterrupt
-    return code
-
-
-def _flushed(code: int) -> int:
-    """The exit code, when all output is out: not when Python ends and knows no better than 120."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # a full disk
-        _ignore_output()
-        if code:  # its error is printed already
-            return code
-        sys.stderr.write(f"foreclick: {error}\n")
-        return BAD_OUTPUT
-    return code
-
-
 def _ignore_output() -> None:
-    """Python flushes stdout once more at exit, which would complain about the pipe again."""
+    """Redirect stdout: Python flushes it once more at exit, and would fail on the pipe again."""
     with suppress(OSError, ValueError):  # a stream without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -102,13 +90,13 @@ def _signals(*, last: bool) -> Iterator[list[int]]:
 
     Engines know Ctrl-C and stop their own work for it. Where Ctrl-C is ignored, it still is.
     """
-    seen: list[int] = []
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield seen  # Python hears of signals in the main thread only
+        yield received  # Python handles signals in the main thread only
         return
 
     def stop(number: int, _: FrameType | None) -> None:
-        seen.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     wanted = [signal.SIGTERM]
@@ -116,9 +104,9 @@ def _signals(*, last: bool) -> Iterator[list[int]]:
         wanted.append(signal.SIGINT)
     before = {number: signal.signal(number, stop) for number in wanted}
     try:
-        yield seen
+        yield received
     finally:
-        if last and seen:
+        if last and received:
             _ignore_signals()
         else:
             for number, handler in before.items():
