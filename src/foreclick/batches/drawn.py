@@ -9,7 +9,7 @@ that of contexts that are alike a share is drawn, whichever they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -123,18 +123,18 @@ def only_contexts(batches: Batches, taken: Sequence[Bools]) -> Batches:
     return Batches(batches.tally, source=_Taken(batches, taken, book, batches.rows))
 
 
+@dataclass(eq=False)
 class _Taken:
     """Batches without the contexts that were not taken."""
 
-    def __init__(
-        self, batches: Batches, taken: Sequence[Bools], codebook: Codebook, rows: int
-    ) -> None:
-        self._batches, self._taken = batches, taken
-        self.codebook, self.rows = codebook, rows
+    batches: Batches
+    taken: Sequence[Bools]
+    codebook: Codebook
+    rows: int
 
     def __iter__(self) -> Iterator[Batch]:
-        before, after = self._batches.codebook.periods, self.codebook.periods
-        for batch, contexts in zip(self._batches, self._taken, strict=True):
+        before, after = self.batches.codebook.periods, self.codebook.periods
+        for batch, contexts in zip(self.batches, self.taken, strict=True):
             some = batch.among(contexts[batch.row_context])
             if before is not None and after is not None and len(before) > len(after):
                 # Periods that are not there any more have no rows, and so any number.

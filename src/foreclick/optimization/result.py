@@ -18,12 +18,12 @@ from foreclick.logs import CONTEXT, ITEM
 from foreclick.optimization.choice import CHANGED, IMPOSSIBLE, PROBABILITY, UNSURE
 from foreclick.policies import Lists
 from foreclick.policies.base import Names
+from foreclick.policies.serving import ITEMS
 from foreclick.questions.answers import line_of
 from foreclick.questions.evaluate import Evaluation
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.words import number_of
 
-ITEMS = "items"
 _WHY = {
     UNSURE: "nothing is sure to be better",
     IMPOSSIBLE: "no policy keeps to the constraints, with what was shown",

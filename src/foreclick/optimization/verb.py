@@ -102,13 +102,8 @@ def optimize(
     check_metrics(tally.shape, [metric])
     (by,), assumed = with_curves(tally, [by], [metric])
     depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2
-    constraints = replace(
-        _named_constraints(tally, depth, pinned, banned, at_least),
-        max_change=max_change,
-        deterministic=deterministic,
-        min_shown=min_shown,
-        fallback=pessimism > 0,
-    )
+    named = _named_constraints(tally, depth, pinned, banned, at_least)
+    constraints = Constraints(*named, max_change, deterministic, min_shown, fallback=pessimism > 0)
     by_list = lists is not None or (isinstance(by, Weighted) and by.model.over_lists)
     given = None
     if lists is not None and not (isinstance(lists, str) and lists == "logged"):
@@ -181,8 +176,8 @@ def _named_constraints(
     pinned: object,
     banned: Any,  # noqa: ANN401 - items, or any table
     at_least: Iterable[tuple[Iterable[Hashable], float]],
-) -> Constraints:
-    """The constraints that name items, as the user gave them; lists have `depth` positions."""
+) -> tuple[Any, Any, Any, Any]:
+    """The first four `Constraints`, which name items; lists have `depth` positions."""
 
     def typed(value: Hashable, column: str) -> Hashable:
         """As the log has it, text or a whole number: otherwise nothing would match."""
@@ -222,7 +217,7 @@ def _named_constraints(
     for items, share in at_least:
         PART("at_least", share)
         groups.append((frozenset(typed(item, ITEM) for item in items), share))
-    return Constraints(pins, everywhere, banned_in, tuple(groups))
+    return pins, everywhere, banned_in, tuple(groups)
 
 
 def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
