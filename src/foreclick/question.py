@@ -17,6 +17,7 @@ from foreclick.metrics import SHOWN, AnyMetric, Metric, meant
 from foreclick.models import MODELS, ClickModel
 from foreclick.options import worker_count
 from foreclick.policies import Policy
+from foreclick.tallies.base import Tally
 from foreclick.words import did_you_mean
 
 Missing = Literal["error", "production", "drop"]
@@ -100,6 +101,7 @@ class Question:
         top: how many of the largest weights and of the least covered contexts are named; 0: support
             is not looked at.
         workers: how many processes work on a log that does not stay in memory.
+        earlier: records before those of the log, which candidates were trained on.
     """
 
     candidates: Sequence[Policy]
@@ -112,6 +114,7 @@ class Question:
     clusters: tuple[Clusters, ...] = ()
     top: int = 0
     workers: int = field(default_factory=worker_count)
+    earlier: Tally | None = None
 
     @cached_property
     def parts(self) -> tuple[Metric, ...]:

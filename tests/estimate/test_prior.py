@@ -15,6 +15,7 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, production_prior
 from foreclick.estimate.ladder import candidate_words, pairs_of
 from foreclick.estimate.prior import score_prior
+from foreclick.learn.above import stops
 from foreclick.learn.overlap import alike, below
 from foreclick.learn.prior import Prior, solved
 from foreclick.metrics import Metric
@@ -158,12 +159,41 @@ def test_a_candidate_that_has_seen_the_clicks_is_found_out():
     assert not any("trained_until" in note for note in told.notes)
 
 
+def test_clicks_before_the_training_ended_still_speak_of_an_item():
+    rng, n = np.random.default_rng(8), 6000
+    query, day = rng.integers(0, 60, n), rng.integers(0, 14, n)
+    rates = np.array([0.4, 0.3, 0.2, 0.5, 0.05])  # items 3 and 4 are shown in the first week alone
+    lists = np.where((day < 7)[:, None], [3, 4, 0], [0, 1, 2])
+    lists = rng.permuted(lists, axis=1)
+    clicks = rng.random((n, 3)) < rates[lists] * [1.0, 0.7, 0.5]
+    log = {"context": query, "items": lists, "clicks": clicks.astype(int), "day": day}
+    log = fc.read_log({name: values.tolist() for name, values in log.items()}, period="day")
+    liked, disliked = (
+        fc.evaluate(
+            log,
+            {"context": list(range(60)), "items": [[item, 0, 1]] * 60},
+            metrics="clicks@3",
+            estimators="ladder",
+            trained_until=6,
+        )["lift"][0]
+        for item in (3, 4)
+    )
+    assert liked > disliked + 0.2
+
+
+def test_readers_stop_if_records_of_the_same_list_say_so():
+    found, tally = drawn(replace(SMALL, users="dbn"), 3)
+    assert stops(batches_of(tally), "clicks") > 3
+    found, tally = drawn(replace(SMALL, taste=0.5, feedback=1.0), 3)
+    assert stops(batches_of(tally), "clicks") < 3
+
+
 def test_nothing_is_later_than_the_last_day():
     _, tally = drawn(SMALL, 5)
     with pytest.raises(fc.errors.TallyError, match="no record of the log is later than 13"):
-        tally.after(13)
+        tally.split(13)
     with pytest.raises(fc.errors.TallyError, match="is no period"):
-        tally.after("noon")
+        tally.split("noon")
 
 
 def test_another_order_of_the_same_items_is_worth_the_same():

@@ -93,4 +93,4 @@ class TestWeights:
         with pytest.raises(fc.errors.ModelError, match="do not vary alike"):
             fc.evaluate(faded, candidate, confidence=fc.Confidence(clusters="record"))
         with pytest.raises(fc.errors.ModelError, match="do not count alike"):
-            fc.evaluate(faded.after(0), candidate)
+            fc.evaluate(faded.split(0)[1], candidate)

@@ -87,8 +87,8 @@ class Coding:
         self._keys: Ints = np.zeros(0, dtype=np.int64)
         self._numbers: Ints = np.zeros(0, dtype=np.int64)
 
-    def pairs(self, context: Ints, item: Ints) -> Ints:
-        """The pair of each slot, `EMPTY` where there is no item."""
+    def pairs(self, context: Ints, item: Ints, *, add: bool = True) -> Ints:
+        """The pair of each slot; `EMPTY`: no item, or a new pair that is not to be added."""
         batch = self.batch
         pair = np.full(len(item), EMPTY, dtype=np.int64)
         logged = np.flatnonzero((item >= 0) & (item < len(batch.items)))
@@ -99,10 +99,10 @@ class Coding:
         pair[logged[hit]] = at[hit]
         unseen = np.flatnonzero((pair == EMPTY) & (item >= 0))
         if len(unseen):
-            pair[unseen] = self._unseen(context[unseen].astype(np.int64) * _ITEMS + item[unseen])
+            pair[unseen] = self._unseen(context[unseen].astype(np.int64) * _ITEMS + item[unseen], add=add)
         return pair
 
-    def _unseen(self, keys: Ints) -> Ints:
+    def _unseen(self, keys: Ints, *, add: bool) -> Ints:
         """The numbers of pairs that the log never showed.
 
         Those of a context get numbers in the order of their items' values. The numbers of items
@@ -110,6 +110,11 @@ class Coding:
         pairs are added up must not.
         """
         more = np.setdiff1d(keys, self._keys)
+        if not add:
+            known = np.append(self._numbers, EMPTY)
+            at = np.searchsorted(self._keys, keys)
+            at[np.isin(keys, more)] = len(self._keys)
+            return known[at]
         if len(more):
             items, at = np.unique(more % _ITEMS, return_inverse=True)
             rank = np.empty(len(items), dtype=np.int64)

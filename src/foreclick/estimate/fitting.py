@@ -6,10 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Batches, Bools, Floats, batches_of, context_draws
 from foreclick.estimate.columns import View
-from foreclick.estimate.ladder import candidate_words, cells_of, overlap, pairs_of
+from foreclick.estimate.ladder import (
+    ITEM_1,
+    candidate_words,
+    cells_of,
+    overlap,
+    pairs_of,
+    voice_words,
+)
+from foreclick.estimate.prior import log_rungs
 from foreclick.estimators import Ladder
 from foreclick.learn.above import (
     ALARM,
@@ -27,13 +37,17 @@ from foreclick.learn.prior import (
     Pairs,
     Prior,
     Theta,
+    design,
     expected_rates,
     inverse_of,
+    production_words,
     solved,
     strengths,
 )
+from foreclick.logs import CONTEXT, N
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
+from foreclick.policies.base import Rows
 from foreclick.tallies.base import Tally
 
 MOST_SLOTS = 6_000_000
@@ -56,7 +70,14 @@ ENOUGH_DAYS = 5
 
 
 def fit_prior(
-    tally: Tally, ladder: Ladder, reward: str, policies: Sequence[Policy], depth: int, *, drop: bool
+    tally: Tally,
+    ladder: Ladder,
+    reward: str,
+    policies: Sequence[Policy],
+    depth: int,
+    *,
+    drop: bool,
+    earlier: Rows | None = None,
 ) -> Prior:
     """The ladder on what production and these candidates say of items.
 
@@ -67,6 +88,7 @@ def fit_prior(
         policies: the candidates.
         depth: down to which position they are asked.
         drop: whether contexts that not all of them know are left out of everything.
+        earlier: the rates that pairs had before the log.
     """
     batches = batches_of(tally)
     views, dropped = [], False
@@ -86,15 +108,17 @@ def fit_prior(
     for j in range(1, c):
         if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in voices):
             voices.append(j)
+    base = replace(base, voices=tuple(voices), earlier=earlier)
+    spoken = [voice_words(view, base) for view in views]
 
     def parts_at(fit: Prior) -> list[Pairs]:
         return [
-            pairs_of(v.batch, word[voices], fit, fit.taken(v.batch, v.known))
-            for v, word in zip(views, words, strict=True)
+            pairs_of(v.batch, word, fit, fit.taken(v.batch, v.known))
+            for v, word in zip(views, spoken, strict=True)
         ]
 
     parts = parts_at(base)
-    theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(voices))))
+    theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(spoken[0]))))
     given = ladder.examination is not None
     theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3)
     theta = strengths(parts_at(replace(base, share=base.few)), theta)
@@ -118,9 +142,29 @@ def fit_prior(
         by_stopping=by_stopping,
         alike=tuple(alike(*shown[:, j], same_retrieval=ladder.same_retrieval) for j in range(c)),
         bare=tuple(_bare(parts, theta, words, j) for j in range(c)),
-        voices=tuple(voices),
         leaking=leaking,
     )
+
+
+def earlier_rates(tally: Tally, ladder: Ladder, reward: str) -> Rows:
+    """The pairs of a log by the values of context and item, with log α̂ above its mean."""
+    batches = batches_of(tally)
+    fit = production_prior(batches, ladder, reward)
+    pieces = []
+    for batch in batches:
+        none = np.zeros((0, batch.pair_count, 2))
+        expected = expected_rates(design(production_words(batch), none), fit.theta.beta)
+        _, settled = log_rungs(batch, fit, expected)
+        context = batch.context_value[batch.pair_context]
+        columns = {
+            CONTEXT: batch.contexts.take(pa.array(context)),
+            ITEM_1: batch.items.take(pa.array(batch.pair_item)),
+            N: pa.array(np.log(settled.alpha)),
+        }
+        pieces.append(pa.table(columns))
+    table = pa.concat_tables(pieces)
+    mean = pc.mean(table[N])
+    return Rows(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
 
 
 def known_part(batch: Batch, known: Bools) -> Batch:
@@ -219,13 +263,9 @@ def _of_production(
     slots = slots_in(few)
     if ladder.stopping is not None:
         found = replace(found, stopping=ladder.stopping)
-    else:
-        theta, jacobian = found.theta, None
-        if found.reacting > ALARM:
-            theta, jacobian, _ = solved(parts, found.theta, given=given)
-        # Where production reacts, only if what was known before a day shows it, too.
-        if jacobian is None or stops(parts, slots_in(parts), theta, jacobian) >= ALARM:
-            found = _stopping(found, batches, few, slots, given=given)
+    # Where production reacts, only if records of the same list show it, too.
+    elif found.reacting <= ALARM or stops(batches, reward) >= ALARM:
+        found = _stopping(found, batches, few, slots, given=given)
     reading = [found.readers_of(batch) for batch in batches]
     if found.stopping:
         few = _parts(batches, found, found.few)

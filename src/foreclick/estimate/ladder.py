@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, padded, sums
 from foreclick.batches.arrays import numbered, value_of_each
@@ -17,6 +18,11 @@ from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimate.columns import View
 from foreclick.learn.prior import Pairs, Prior, production_words, seen, steps
 from foreclick.learn.shrinkage import borrowed, climb, descend
+from foreclick.logs import CONTEXT, ITEM, N
+from foreclick.policies import SlotRows
+from foreclick.policies.base import Rows
+
+ITEM_1 = f"{ITEM}_1"
 
 # --- the log's cells ------------------------------------------------------------------------------
 
@@ -244,6 +250,31 @@ def candidate_words(view: View) -> Floats:
     mass = view.policies.slot_mass[:, :, :k]
     height = steps(k)[: mass.shape[2]]
     found[:, slots.pair] = np.stack([mass.sum(axis=2), mass @ height], axis=2)
+    return found
+
+
+def voice_words(view: View, fit: Prior) -> Floats:
+    """Shape (V, P + new, 2): the words of candidates, and what earlier clicks say, if known."""
+    words = candidate_words(view)
+    found = words[list(fit.voices)]
+    if fit.earlier is None:
+        return found
+    return np.concatenate([found, earlier_word(view, fit.earlier, words.shape[1])[None]])
+
+
+def earlier_word(view: View, earlier: Rows, size: int) -> Floats:
+    """Shape (size, 2): whether a pair was shown before the log, and the rate that it had then."""
+    coding = view.members[0].coding
+    table = earlier.of(coding.view)
+    context = coding.view.context_numbers(table[CONTEXT].combine_chunks())
+    item = pc.index_in(table[ITEM_1].combine_chunks(), value_set=coding.view.values).fill_null(-1)
+    row = np.arange(len(context))
+    slots = coding.spread(SlotRows(context, np.asarray(item), row, row.astype(np.float64)))
+    pair = coding.pairs(slots.context, slots.item, add=False)
+    found = np.zeros((size, 2))
+    here = (pair >= 0) & (pair < size)
+    found[pair[here], 0] = 1.0
+    found[pair[here], 1] = np.asarray(table[N])[slots.position[here]]
     return found
 
 

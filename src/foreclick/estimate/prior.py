@@ -37,11 +37,13 @@ from foreclick.estimate.ladder import (
     candidate_words,
     cells_of,
     climbed_down,
+    earlier_word,
     fit_exposure,
     pairs_of,
     places_of,
     slots_of,
     upper_rungs,
+    voice_words,
 )
 from foreclick.learn.overlap import below
 from foreclick.learn.prior import (
@@ -111,19 +113,26 @@ def _leaning(
     owner[:pairs] = batch.pair_context
     owner[pairs + at] = slots.context[fresh]
     steep = max(float(fit.theta.beta[2]), 0.0)
+    before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
+    if fit.earlier is not None:
+        before = earlier_word(view, fit.earlier, pairs + new)[pairs:, 0] > 0
     told, total = np.zeros((4, new)), np.zeros(new)
     for c, likeness in enumerate(fit.alike):
         mass = view.policies.slot_mass[c][fresh]
         listed = mass.sum(axis=1)
         gap, reach = place = below(mass, batch.depth, likeness)
+        gap = np.where(before[at], 0.0, gap)
         word = np.column_stack([np.ones(len(at)), words[c, pairs:][at]])
         deep = m0[pairs:][at] * np.exp(-steep * gap)
         # Of all that the candidate has at this rank, production shows some, and the rest is deep.
         any_ = np.maximum(reach * expected_rates(word, fit.bare[c]) + (1 - reach) * deep, deep)
-        out = place.outside(likeness.outside) * any_
-        inside = (1 - place.outside(likeness.outside)) * deep
+        beyond, most = (
+            np.where(before[at], 0.0, place.outside(share))
+            for share in (likeness.outside, max(likeness.outside, likeness.most))
+        )
+        out, inside = beyond * any_, (1 - beyond) * deep
         good = any_ if likeness.outside else MUCH_BETTER * any_
-        more = deep + place.outside(max(likeness.outside, likeness.most)) * (good - deep)
+        more = deep + most * (good - deep)
         told[:, at] += listed * np.stack([gap, out, out + inside, more])
         total[at] += listed
     down, outside, m0[pairs:], most = ratio(told, total)
@@ -176,7 +185,7 @@ def _standing(view: View, fit: Prior) -> Standing:
     words, pairs = candidate_words(view), batch.pair_count
     never = np.zeros((words.shape[1] - pairs, 2))
     own = np.concatenate([production_words(batch), never])
-    x = design(own, words[list(fit.voices)])
+    x = design(own, voice_words(view, fit))
     m0 = expected_rates(x, fit.theta.beta)
     (*rungs, item, context), settled = log_rungs(batch, fit, m0[:pairs].copy())
     lean = _leaning(view, fit, words, x, m0, item, settled.level)
@@ -332,7 +341,7 @@ class _Scoring:
         """Add how records move the columns, and which errors no record shows."""
         fit, batch, width = self.fit, self.batch, self.width
         taken = fit.taken(batch, self.view.known)
-        part = pairs_of(batch, candidate_words(self.view)[list(fit.voices)], fit, taken)
+        part = pairs_of(batch, voice_words(self.view, fit), fit, taken)
         factor, slope = self._of_items(found, part.spans(fit.theta))
         factor, examined = self._of_uppers(found, factor)
         words = self.lean.x.shape[1]

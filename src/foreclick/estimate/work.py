@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
 from foreclick.estimate.covariance import BOTH
 from foreclick.estimate.estimates import Estimates
-from foreclick.estimate.fitting import fit_prior, known_part
+from foreclick.estimate.fitting import earlier_rates, fit_prior, known_part
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimate.sums import SupportDetail, support_details
@@ -447,7 +447,8 @@ def estimate(tally: Tally, question: Question) -> Estimates:
         if isinstance(policy, Observed) and not policy.counted.same(tally)
     )
     strata = Strata.of(batches, question)
-    work = BatchWork(question, tally.shape, strata, sampled, _ladders(tally, question))
+    ladders = _ladders(tally, question)
+    work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders)
     found: BatchResult | None = None
     for part in batches.map(work, question.workers):
         if found is None:
@@ -472,7 +473,13 @@ def _ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
         if ladder is None:
             found.append(None)
         else:
-            found.append(fit_prior(tally, ladder, reward, question.candidates, depth, drop=drop))
+            before = question.earlier
+            earlier = None if before is None else earlier_rates(before, ladder, reward)
+            found.append(
+                fit_prior(
+                    tally, ladder, reward, question.candidates, depth, drop=drop, earlier=earlier
+                )
+            )
     return tuple(found)
 
 

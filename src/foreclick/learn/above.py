@@ -7,17 +7,17 @@ not predict better by `GAIN` has no rate of its own.
 
 κ, the share of clicks that end the reading, is that of clicks of the same pair in different company
 (conditional Poisson), with rates that leave out the record's own click. Lists that react to clicks
-fake it, so it must show in what was known before the day, too.
+fake it, so records of the same list must show it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Floats, Ints, sums
+from foreclick.batches import Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.learn.prior import Pairs, Seen, Theta, expected_rates, least, loss_of
 from foreclick.learn.shrinkage import FEWEST
@@ -244,38 +244,31 @@ def _read(depth: int, rows: int, at: Company, mu: Floats, stopping: float) -> tu
     return reading[at.row, at.position], slope[at.row, at.position]
 
 
-def stops(
-    parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, jacobian: Floats
-) -> float:
-    """By how many standard errors readers stop, by what was known of items above before the day."""
-    each, down = [], np.zeros(len(jacobian))
-    for part, at in zip(parts, slots, strict=True):
-        of, batch = part.of, part.of.batch
-        turn = of.turn[at.cell]
-        pair = of.pair[turn]
-        known = np.minimum(expected_rates(part.z, theta.beta), 0.98)[turn]
-        _, z = _read(batch.depth, len(batch.n), at, known, 0.0)
-        e = at.n * theta.p[at.position]
-        context = batch.pair_context[pair]
-        count = batch.context_count
-        usual = sums(context, e * known * z, count) / np.maximum(
-            sums(context, e * known, count), 1e-300
-        )
-        z = z - usual[context]
-        spans = sums(pair, e * z, batch.pair_count)
-        down += spans @ part.moves(theta)
-        r = part.rates(theta)
-        due = e * r.alpha[pair]
-        f = part.x.shape[1]
-        down[f:] += sums(at.position, z * due, batch.depth)[1:]
-        each.append((part, at, z, turn, context, due))
-    g = np.linalg.solve(jacobian.T, down)
+def stops(batches: Iterable[Batch], reward: str) -> float:
+    """By how many standard errors fewer clicks are below a first result that was clicked.
+
+    Records of the same list differ by chance alone, however production came to show it. Readers who
+    click more than others, or read further, make it less, not more. Every context counts by what
+    chance makes of it, so that none decides alone.
+    """
     total = []
-    for part, at, plain, turn, context, due in each:
-        f = part.x.shape[1]
-        place = np.append(0.0, g[f:])
-        z = plain - (part.z @ g[:f])[turn] - place[at.position]
-        total.append(sums(context, (at.c - due) * z, part.of.batch.context_count))
+    for batch in batches:
+        earned, count = batch.reward(reward), len(batch.lists)
+        first, below = (
+            sums(earned.row[here], earned.value[here], len(batch.n))
+            for here in (earned.position == 0, earned.position > 0)
+        )
+        n, a, aa, b, bb, ab = (
+            sums(batch.row_list, batch.n * values, count)
+            for values in (1.0, first, first**2, below, below**2, first * below)
+        )
+        chance = (aa - a * a / n) * (bb - b * b / n) / np.maximum(n - 1, 1.0)
+        fewer, variance = (
+            sums(batch.list_context, values, batch.context_count)
+            for values in (a * b / n - ab, chance)
+        )
+        some = variance > 0
+        total.append(fewer[some] / np.sqrt(variance[some]))
     return _surprise(np.concatenate(total))
 
 

@@ -553,6 +553,7 @@ class Prior:
         dated: whether periods say what came before what.
         share: of the contexts that the fit looked at; `few`: of those for strengths and κ.
         voices: the candidates that say something that no one before them says.
+        earlier: pairs of records before the log, with the logarithm of the rates they had then.
         base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
             candidate's knowing them.
     """
@@ -573,6 +574,7 @@ class Prior:
     share: float = 1.0
     few: float = 1.0
     voices: tuple[int, ...] = ()
+    earlier: Any = None
     base: Theta | None = None
     reacting: float = 0.0
     leaking: float = 0.0

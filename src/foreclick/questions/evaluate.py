@@ -234,8 +234,9 @@ def evaluate(
     interval: IntervalKind = "anytime" if wished.anytime else "sampling"
     backtest: Hindsight | None = wished.past
     counted, notes = settle(log)
+    earlier: Tally | None = None
     if trained_until is not None:
-        counted = counted.after(trained_until)
+        earlier, counted = counted.split(trained_until)
         notes.append(f"The answer rests on what came after {trained_until}.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     kinds, doubts = clusters_of(counted, None if confidence is None else wished.clusters)
@@ -268,6 +269,7 @@ def evaluate(
         loggings=loggings_of(counted, wanted, parts, logging),
         by=segments,
         clusters=kinds,
+        earlier=earlier,
     )
     named = [] if [metric.name for metric in asked] == list(USUAL_METRICS) else asked
     notes += policy_notes(policy, counted.shape.depth, named) + doubts

@@ -217,8 +217,8 @@ class Tally:
         joined = stored.made(columns | {N: Value(less, pa.float64())}, f"LEFT JOIN {on}")
         return self.with_rows(replace(joined, held=(stored, weighing)), decayed=True)
 
-    def after(self, period: object) -> Tally:
-        """The records of later periods, and those without one."""
+    def split(self, period: object) -> tuple[Tally | None, Tally]:
+        """The records up to a period, if there are any, and those of later periods or of none."""
         periods = self._known_periods("the tally was made without periods, so nothing is later.")
         try:
             until = pa.scalar(period).cast(periods.type)
@@ -228,15 +228,17 @@ class Tally:
         if len(early) == len(periods.drop_null()):
             raise TallyError(f"no record of the log is later than {period!r}.")
         if not len(early):
-            return self
+            return None, self
         stored = self.stored
-        leave = stored.engine.show(pa.table({"of": early}))
-        on = f"{leave.rows} AS o ON s.{PERIOD} = o.{stored.engine.say.name('of')}"
-        later = stored.made(
-            stored.own(stored.columns),
-            f"LEFT JOIN {on} WHERE o.{stored.engine.say.name('of')} IS NULL",
+        those = stored.engine.show(pa.table({"of": early}))
+        of = f"o.{stored.engine.say.name('of')}"
+        on = f"LEFT JOIN {those.rows} AS o ON s.{PERIOD} = {of}"
+        parts = (
+            stored.made(stored.own(stored.columns), f"{on} WHERE {of} IS {null}")
+            for null in ("NOT NULL", "NULL")
         )
-        return self.with_rows(replace(later, held=(stored, leave)))
+        earlier, later = (self.with_rows(replace(part, held=(stored, those))) for part in parts)
+        return earlier, later
 
     def _known_periods(self, said: str) -> pa.ChunkedArray:
         if not self.shape.period:
