@@ -34,6 +34,7 @@ from foreclick.learn.above import (
 from foreclick.learn.overlap import alike
 from foreclick.learn.prior import (
     RIDGE,
+    Earlier,
     Pairs,
     Prior,
     Theta,
@@ -77,7 +78,7 @@ def fit_prior(
     depth: int,
     *,
     drop: bool,
-    earlier: Rows | None = None,
+    earlier: Earlier | None = None,
 ) -> Prior:
     """The ladder on what production and these candidates say of items.
 
@@ -88,7 +89,7 @@ def fit_prior(
         policies: the candidates.
         depth: down to which position they are asked.
         drop: whether contexts that not all of them know are left out of everything.
-        earlier: the rates that pairs had before the log.
+        earlier: what records before the log say.
     """
     batches = batches_of(tally)
     views, dropped = [], False
@@ -120,9 +121,11 @@ def fit_prior(
     parts = parts_at(base)
     theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(spoken[0]))))
     given = ladder.examination is not None
-    theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3)
+    theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3, earlier=earlier)
     theta = strengths(parts_at(replace(base, share=base.few)), theta)
-    theta, jacobian, known = solved(parts, theta, given=given, slope_there=jacobian)
+    theta, jacobian, known = solved(
+        parts, theta, given=given, slope_there=jacobian, earlier=earlier
+    )
     inverse = inverse_of(jacobian, known)
     by_stopping = np.zeros(len(inverse))
     if base.stopping_sd:
@@ -146,10 +149,11 @@ def fit_prior(
     )
 
 
-def earlier_rates(tally: Tally, ladder: Ladder, reward: str) -> Rows:
-    """The pairs of a log by the values of context and item, with log α̂ above its mean."""
+def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
+    """What records before a log say of its pairs and of examination."""
     batches = batches_of(tally)
     fit = production_prior(batches, ladder, reward)
+    variance = np.diag(production_covariance(batches, fit))[len(fit.theta.beta) :]
     pieces = []
     for batch in batches:
         none = np.zeros((0, batch.pair_count, 2))
@@ -164,7 +168,8 @@ def earlier_rates(tally: Tally, ladder: Ladder, reward: str) -> Rows:
         pieces.append(pa.table(columns))
     table = pa.concat_tables(pieces)
     mean = pc.mean(table[N])
-    return Rows(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
+    rates = Rows(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
+    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / np.maximum(variance, 1e-12))
 
 
 def known_part(batch: Batch, known: Bools) -> Batch:

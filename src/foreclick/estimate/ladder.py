@@ -259,13 +259,13 @@ def voice_words(view: View, fit: Prior) -> Floats:
     found = words[list(fit.voices)]
     if fit.earlier is None:
         return found
-    return np.concatenate([found, earlier_word(view, fit.earlier, words.shape[1])[None]])
+    return np.concatenate([found, earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
 
 
-def earlier_word(view: View, earlier: Rows, size: int) -> Floats:
+def earlier_word(view: View, rates: Rows, size: int) -> Floats:
     """Shape (size, 2): whether a pair was shown before the log, and the rate that it had then."""
     coding = view.members[0].coding
-    table = earlier.of(coding.view)
+    table = rates.of(coding.view)
     context = coding.view.context_numbers(table[CONTEXT].combine_chunks())
     item = pc.index_in(table[ITEM_1].combine_chunks(), value_set=coding.view.values).fill_null(-1)
     row = np.arange(len(context))

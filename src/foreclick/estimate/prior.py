@@ -64,6 +64,9 @@ MOST_OWN = 0.9
 NEW_SD = 0.2
 """The standard deviation of the logarithm of what items that were never shown are worth."""
 
+BEFORE_SD = 0.1
+"""The same of items that were shown in earlier records, and in none of the log."""
+
 OUTSIDE_SD = 0.5
 """The same of items that production could not have shown, if the log says that there are such."""
 
@@ -88,6 +91,7 @@ class Leaning(NamedTuple):
         new_depth: Shape (new,): how far a new pair is put down for its depth.
         outside: Shape (new,): the part of its rate that is that of an item out of reach.
         most: Shape (new,): its rate if more is out of reach than seems to be.
+        before: Shape (new,): whether earlier records showed it.
         owner: Shape (P + new,): the context.
     """
 
@@ -97,6 +101,7 @@ class Leaning(NamedTuple):
     new_depth: Floats
     outside: Floats
     most: Floats
+    before: Bools
     owner: Ints
 
 
@@ -115,7 +120,7 @@ def _leaning(
     steep = max(float(fit.theta.beta[2]), 0.0)
     before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
     if fit.earlier is not None:
-        before = earlier_word(view, fit.earlier, pairs + new)[pairs:, 0] > 0
+        before = earlier_word(view, fit.earlier.rates, pairs + new)[pairs:, 0] > 0
     told, total = np.zeros((4, new)), np.zeros(new)
     for c, likeness in enumerate(fit.alike):
         mass = view.policies.slot_mass[c][fresh]
@@ -141,7 +146,7 @@ def _leaning(
     if pairs:
         alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
     lift = level[owner[pairs:]]
-    return Leaning(x, m0, alpha, steep * down, outside * lift, most * lift, owner)
+    return Leaning(x, m0, alpha, steep * down, outside * lift, most * lift, before, owner)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -440,9 +445,11 @@ class _Scoring:
         out[self.fresh] = ratio(lean.outside, lean.alpha[self.pairs :])[at]
         deep[self.fresh] = lean.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
+        unsure = np.zeros(len(slots.pair))
+        unsure[self.fresh] = np.where(lean.before, BEFORE_SD, NEW_SD)[at]
         found = [
             FORM * group_sums(lean.owner, leans, count),
-            NEW_SD * group_sums(slots.context, inside, count),
+            group_sums(slots.context, inside * unsure, count),
             group_sums(slots.context, inside * deep, count) / 2,
             OUTSIDE_SD * group_sums(slots.context, self.earned * out, count),
             SHRUNK * self.difference,

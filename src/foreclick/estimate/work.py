@@ -28,7 +28,7 @@ from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
 from foreclick.estimate.covariance import BOTH
 from foreclick.estimate.estimates import Estimates
-from foreclick.estimate.fitting import earlier_rates, fit_prior, known_part
+from foreclick.estimate.fitting import fit_prior, known_part, learnt_before
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimate.sums import SupportDetail, support_details
@@ -474,7 +474,7 @@ def _ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
             found.append(None)
         else:
             before = question.earlier
-            earlier = None if before is None else earlier_rates(before, ladder, reward)
+            earlier = None if before is None else learnt_before(before, ladder, reward)
             found.append(
                 fit_prior(
                     tally, ladder, reward, question.candidates, depth, drop=drop, earlier=earlier

@@ -30,6 +30,7 @@ from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draw
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.learn.overlap import Alike
 from foreclick.learn.shrinkage import readers
+from foreclick.policies.base import Rows
 
 RIDGE = 1.0
 """The precision of what is known of a coefficient beforehand."""
@@ -391,6 +392,19 @@ class Theta:
         return replace(self, beta=self.beta + step[:f], p=p)
 
 
+class Earlier(NamedTuple):
+    """What records before the log say.
+
+    Attributes:
+        rates: pairs by the values of context and item, with log α̂ above its mean.
+        log_p: Shape (K − 1,): log p of positions below the first; `sharpness`: its precision.
+    """
+
+    rates: Rows
+    log_p: Floats
+    sharpness: Floats
+
+
 def solved(
     parts: Sequence[Pairs],
     theta: Theta,
@@ -398,6 +412,7 @@ def solved(
     given: bool,
     close: float = 1e-11,
     slope_there: Floats | None = None,
+    earlier: Earlier | None = None,
 ) -> tuple[Theta, Floats, Floats]:
     """β and p that solve the score; its slope J, shape (N, N), and the precision known beforehand.
 
@@ -407,11 +422,14 @@ def solved(
         given: whether p is given.
         close: a step so small ends the search; J is of its start unless this is the last word.
         slope_there: J near the start, if it is known.
+        earlier: what earlier records say of p.
     """
     f, k = len(theta.beta), len(theta.p)
-    known = np.append(np.full(f, RIDGE), np.full(k - 1, SHARPNESS))
+    usual, sharpness = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, SHARPNESS)
+    if earlier is not None:
+        usual, sharpness = earlier.log_p, earlier.sharpness
+    known = np.append(np.full(f, RIDGE), sharpness)
     known[0] = LEAST_KNOWN
-    usual = -0.7 * np.log(np.arange(2, k + 1))
     free = np.ones(f + k - 1, dtype=np.bool_)
     free[f:] = not given
 
@@ -553,7 +571,7 @@ class Prior:
         dated: whether periods say what came before what.
         share: of the contexts that the fit looked at; `few`: of those for strengths and κ.
         voices: the candidates that say something that no one before them says.
-        earlier: pairs of records before the log, with the logarithm of the rates they had then.
+        earlier: what records before the log say.
         base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
             candidate's knowing them.
     """
@@ -574,7 +592,7 @@ class Prior:
     share: float = 1.0
     few: float = 1.0
     voices: tuple[int, ...] = ()
-    earlier: Any = None
+    earlier: Earlier | None = None
     base: Theta | None = None
     reacting: float = 0.0
     leaking: float = 0.0
