@@ -99,7 +99,9 @@ class Coding:
         pair[logged[hit]] = at[hit]
         unseen = np.flatnonzero((pair == EMPTY) & (item >= 0))
         if len(unseen):
-            pair[unseen] = self._unseen(context[unseen].astype(np.int64) * _ITEMS + item[unseen], add=add)
+            pair[unseen] = self._unseen(
+                context[unseen].astype(np.int64) * _ITEMS + item[unseen], add=add
+            )
         return pair
 
     def _unseen(self, keys: Ints, *, add: bool) -> Ints:

@@ -48,7 +48,7 @@ from foreclick.learn.prior import (
 from foreclick.logs import CONTEXT, N
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
-from foreclick.policies.base import Rows
+from foreclick.policies.base import PolicyTable
 from foreclick.tallies.base import Tally
 
 MOST_SLOTS = 6_000_000
@@ -168,7 +168,7 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
         pieces.append(pa.table(columns))
     table = pa.concat_tables(pieces)
     mean = pc.mean(table[N])
-    rates = Rows(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
+    rates = PolicyTable(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
     return Earlier(rates, np.log(fit.theta.p[1:]), 1 / np.maximum(variance, 1e-12))
 
 

@@ -19,8 +19,7 @@ from foreclick.estimate.columns import View
 from foreclick.learn.prior import Pairs, Prior, production_words, seen, steps
 from foreclick.learn.shrinkage import borrowed, climb, descend
 from foreclick.logs import CONTEXT, ITEM, N
-from foreclick.policies import SlotRows
-from foreclick.policies.base import Rows
+from foreclick.policies.base import PolicyTable
 
 ITEM_1 = f"{ITEM}_1"
 
@@ -262,20 +261,18 @@ def voice_words(view: View, fit: Prior) -> Floats:
     return np.concatenate([found, earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
 
 
-def earlier_word(view: View, rates: Rows, size: int) -> Floats:
+def earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
     """Shape (size, 2): whether a pair was shown before the log, and the rate that it had then."""
     coding = view.members[0].coding
-    table = rates.of(coding.view)
+    table = rates.within(coding.view)
     context = coding.view.context_numbers(table[CONTEXT].combine_chunks())
     item = pc.index_in(table[ITEM_1].combine_chunks(), value_set=coding.view.values).fill_null(-1)
-    row = np.arange(len(context))
-    slots = coding.spread(SlotRows(context, np.asarray(item), row, row.astype(np.float64)))
-    pair = coding.pairs(slots.context, slots.item, add=False)
-    found = np.zeros((size, 2))
-    here = (pair >= 0) & (pair < size)
-    found[pair[here], 0] = 1.0
-    found[pair[here], 1] = np.asarray(table[N])[slots.position[here]]
-    return found
+    pair = coding.pairs(context, np.where(context >= 0, np.asarray(item), EMPTY), add=False)
+    here = np.flatnonzero((pair >= 0) & (pair < size))
+    word = np.zeros((size, 2))
+    word[pair[here], 0] = 1.0
+    word[pair[here], 1] = np.asarray(table[N])[here]
+    return word
 
 
 def overlap(view: View) -> Floats:

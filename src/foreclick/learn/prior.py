@@ -30,7 +30,7 @@ from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draw
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.learn.overlap import Alike
 from foreclick.learn.shrinkage import readers
-from foreclick.policies.base import Rows
+from foreclick.policies.base import PolicyTable
 
 RIDGE = 1.0
 """The precision of what is known of a coefficient beforehand."""
@@ -400,7 +400,7 @@ class Earlier(NamedTuple):
         log_p: Shape (K − 1,): log p of positions below the first; `sharpness`: its precision.
     """
 
-    rates: Rows
+    rates: PolicyTable
     log_p: Floats
     sharpness: Floats
 
