@@ -79,6 +79,7 @@ class TestTable:
         assert [type(value) for value in plain.values()] == [float, int, str]
         assert pickle.loads(pickle.dumps(result)) == result  # noqa: S301 - our own bytes
         assert copy.deepcopy(result) == result
+        assert repr(result) == str(result)
 
 
 class TestElsewhere:

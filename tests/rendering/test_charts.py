@@ -237,6 +237,12 @@ def test_what_is_beyond_the_scale_is_an_arrow():
     assert [m.shape for m in interval(scale, Span(3.0)) if m.kind == "dot"] == ["right"]
 
 
+def test_a_scale_of_powers():
+    scale = Scale.around([0.01, 10.0], log=True)
+    assert scale(0.1) - scale(0.01) == pytest.approx(scale(1.0) - scale(0.1))
+    assert scale.ticks() == pytest.approx([0.01, 0.1, 1, 10])
+
+
 def test_colours_differ_and_are_dark_enough_on_white():
     assert len({COLOURS[name] for name in SERIES}) == len(SERIES)
     for name in (*SERIES, "good", "bad", "even", "ink", "soft"):

@@ -15,12 +15,12 @@ import pytest
 
 from foreclick.errors import ReportError
 from foreclick.results import Result
-from tests.rendering.samples import backtest, evaluation
+from tests.rendering.samples import backtest, evaluation, support
 
 PLAIN = Result(({"value": 1.0},), ("value",), ("A <note>.",), "A <title>")
 
 
-@pytest.mark.parametrize("make", [backtest, evaluation])  # of lines, of rows
+@pytest.mark.parametrize("make", [backtest, evaluation, support])  # lines, dots, bars
 def test_pictures(tmp_path, make):
     for ending in ("png", "svg", "pdf", "PNG"):
         make().save(tmp_path / f"chart.{ending}")
