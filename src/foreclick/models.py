@@ -85,10 +85,9 @@ class ClickModel:
         cell = self.cell
         if isinstance(cell, str) and cell not in ("list", "prefix"):
             cell = (cell,)
-            object.__setattr__(self, "cell", cell)
-        if isinstance(cell, list):
+        elif isinstance(cell, list):
             cell = tuple(cell)
-            object.__setattr__(self, "cell", cell)
+        object.__setattr__(self, "cell", cell)
         fits = callable(cell) or cell in ("list", "prefix")
         if not fits and not (isinstance(cell, tuple) and set(cell) <= set(_SLOT)):
             raise ModelError(

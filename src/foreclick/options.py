@@ -123,10 +123,7 @@ OPTIONS: dict[str, Option] = {
         Text("N|N-N", rules.rank_range),
         "only the most frequent contexts: 100, or 101-1000 for those after them",
     ),
-    "block": Option(
-        Text("N", rules.count),
-        "hold out N periods at once, such as 7 days",
-    ),
+    "block": Option(Text("N", rules.count), "hold out N periods at once, such as 7 days"),
     "forward": Option(flag, "predict a period from earlier ones only"),
     "within": Option(choice("auto", "context", "period")),
     "variant": Option(column, "which arm a record belongs to", "variant"),
@@ -285,7 +282,7 @@ _workers = [1]
 
 
 def settings(*, progress: Any = None, workers: int | None = None) -> None:  # noqa: ANN401
-    """How all verbs work from now on.
+    """Set how all verbs work from now on.
 
     Args:
         progress: "auto": a bar on a terminal, few lines elsewhere, and nothing of short work.

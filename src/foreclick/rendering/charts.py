@@ -61,8 +61,8 @@ def evaluation(result: Evaluation) -> Iterable[RowChart | LineChart]:
     if segments_of(result):
         return segments(result)
     if _several_clips(result.rows):
-        against = [("production", result.against)]
-        return [_over_clips(m, rows, "value", against) for m, rows in _by_metric(result.rows)]
+        level = ("production", result.against)
+        return [_over_clips(m, rows, "value", level) for m, rows in _by_metric(result.rows)]
     answer = result.answering or answering_of(result["estimator"])
     return [estimates(m, rows, answer) for m, rows in _by_metric(result.rows)]
 
@@ -124,7 +124,7 @@ def segments(result: Evaluation) -> list[RowChart]:
 
 
 def _over_clips(
-    metric: str, rows: Sequence[Record], column: str, levels: Sequence[tuple[str, str]]
+    metric: str, rows: Sequence[Record], column: str, level: tuple[str, str]
 ) -> LineChart:
     """A line per estimator over M; an estimator of one M is a level.
 
@@ -132,7 +132,7 @@ def _over_clips(
         metric: whose rows they are.
         rows: of several estimators and clips.
         column: what is drawn.
-        levels: columns that are the same in all rows, and their names.
+        level: a column that is the same in all rows, and its name.
     """
     clips = sorted({row["clip"] for row in rows})
     value = {(row["estimator"], row["clip"]): row[column] for row in rows}
@@ -143,7 +143,8 @@ def _over_clips(
         known = [y for y in ys if y is not None]
         ys = known * len(ys) if len(known) == 1 else ys
         lines.append(Line(name, ys, SERIES[i % len(SERIES)]))
-    flat = [(float(rows[0][c]), name) for c, name in levels if rows[0][c] is not None]
+    height = rows[0][level[0]]
+    flat = [] if height is None else [(float(height), level[1])]
     known = [y for line in lines for y in line.ys if y is not None]
     best = min(
         (row for row in rows if row[column] is not None), key=lambda row: row[column], default=None
@@ -191,7 +192,7 @@ def backtest(result: Backtest) -> list[RowChart | LineChart]:
     charts: list[RowChart | LineChart] = []
     for metric, rows in _by_metric(result.rows):
         if _several_clips(rows):
-            charts.append(_over_clips(metric, rows, "rmse", [("floor", "click noise")]))
+            charts.append(_over_clips(metric, rows, "rmse", ("floor", "click noise")))
             continue
         ordered = sorted(rows, key=lambda row: (row["estimator"] == _STEADY, row["rmse"]))
         most = _FAR * min(row["rmse"] for row in rows)
