@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from foreclick.optimization.verb import optimize
     from foreclick.options import Confidence, settings
     from foreclick.policies import Lists, Marginals, Observed, Policy, Ranking
+    from foreclick.questions.answers import Evaluation
     from foreclick.questions.backtest import backtest
     from foreclick.questions.check import check, contexts
     from foreclick.questions.compare import compare
-    from foreclick.questions.evaluate import Evaluation, evaluate
+    from foreclick.questions.evaluate import evaluate
     from foreclick.questions.examination import examination
     from foreclick.questions.judgments import judgments
     from foreclick.questions.replay import replay
@@ -83,7 +84,8 @@ _NAMES = {
     "questions.backtest": "backtest",
     "questions.check": "check contexts",
     "questions.compare": "compare",
-    "questions.evaluate": "Evaluation evaluate",
+    "questions.answers": "Evaluation",
+    "questions.evaluate": "evaluate",
     "questions.examination": "examination",
     "optimization.explore": "explore",
     "questions.judgments": "judgments",

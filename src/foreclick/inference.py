@@ -235,15 +235,15 @@ def contrasts(
     """
     one, other = np.asarray(pairs, dtype=np.intp).reshape(-1, 2).T
     change = np.asarray(values)[one] - np.asarray(values)[other]
-    own, common = np.diag(covariance), covariance[one, other] + covariance[other, one]
-    variance = own[one] + own[other] - common
-    terms = np.abs(own[one]) + np.abs(own[other]) + np.abs(common)
+    diagonal, common = np.diag(covariance), covariance[one, other] + covariance[other, one]
+    variance = diagonal[one] + diagonal[other] - common
+    terms = np.abs(diagonal[one]) + np.abs(diagonal[other]) + np.abs(common)
     se = np.sqrt(np.where(variance > _ROUNDING * terms, variance, 0.0))
-    some, reach = np.flatnonzero(se > 0), quantile(confidence, freedom)
-    if len(some) <= 1:
+    uncertain, reach = np.flatnonzero(se > 0), quantile(confidence, freedom)
+    if len(uncertain) <= 1:
         return Contrasts(change, se, reach, reach)
     rng = np.random.default_rng(0)
-    scale = np.sqrt(np.clip(own, 0.0, None))
+    scale = np.sqrt(np.clip(diagonal, 0.0, None))
     unit = np.where(scale > 0, scale, 1.0)
     # The symmetric root: it hardly moves when the covariance hardly does, whatever the signs of
     # vectors are; and of what is 0 but for rounding it is 0.
@@ -251,7 +251,7 @@ def contrasts(
     roots = np.where(roots > _ROUNDING * roots[-1], roots, 0.0)
     root = unit[:, None] * (vectors * np.sqrt(roots)) @ vectors.T
     drawn, largest = root @ rng.standard_normal((len(covariance), _DRAWS)), np.zeros(_DRAWS)
-    for pair in some.tolist():
+    for pair in uncertain.tolist():
         apart = np.abs(drawn[one[pair]] - drawn[other[pair]]) / se[pair]
         np.maximum(largest, apart, out=largest)
     if math.isfinite(freedom):
@@ -280,15 +280,17 @@ def mean_difference(difference: Floats, variance: Floats, confidence: float) -> 
     return Bounded(middle, middle - reach, middle + reach)
 
 
-def widening(difference: Floats, own: Floats, rest: Floats, confidence: float) -> Bounded | None:
+def widening(
+    difference: Floats, predicted: Floats, rest: Floats, confidence: float
+) -> Bounded | None:
     """By what factor f the errors of predictions are larger than their intervals say.
 
-    f solves Σ d² / (f² own + rest) = k, and for its interval quantiles of χ² with k degrees of
+    f solves Σ d² / (f² v + rest) = k, and for its interval quantiles of χ² with k degrees of
     freedom instead of k. None where predictions have no errors of their own.
 
     Args:
         difference: Shape (k,): d, predicted − measured.
-        own: Shape (k,): the variances of predictions.
+        predicted: Shape (k,): v, the variances of predictions.
         rest: Shape (k,): what the differences vary besides, by measurement.
         confidence: of the interval.
 
@@ -297,14 +299,14 @@ def widening(difference: Floats, own: Floats, rest: Floats, confidence: float) -
         >>> widening(d, one, 0 * one, 0.95).value, widening(d, one, 5 * one, 0.95).value
         (3.0, 2.0)
     """
-    if not own.any():
+    if not predicted.any():
         return None
 
     def factor(target: float) -> float:
         low, high = 0.0, _WIDEST
         for _ in range(60):
             middle = (low + high) / 2
-            variance = np.maximum(middle**2 * own + rest, np.finfo(float).tiny)
+            variance = np.maximum(middle**2 * predicted + rest, np.finfo(float).tiny)
             low, high = (middle, high) if difference**2 @ (1 / variance) > target else (low, middle)
         return round(high, 12)
 

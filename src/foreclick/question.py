@@ -21,11 +21,9 @@ from foreclick.tallies.base import Tally
 from foreclick.words import did_you_mean
 
 Missing = Literal["error", "production", "drop"]
-Clusters = Literal["period", "unit", "record"]
-"""Whose records vary together: those of a day, of a user, or none."""
-
+Clusters = Literal["period", "unit", "record"]  # whose records vary together
+# A logging policy that is known, "propensity" for the log's own, or None for its frequencies.
 Logging: TypeAlias = Policy | Literal["propensity"] | None
-"""A logging policy that is known, "propensity" for the log's own, or None for its frequencies."""
 
 
 def by_hazard(model: ClickModel, metric: Metric) -> bool:
@@ -65,8 +63,8 @@ class Target:
     @property
     def curve(self) -> LearntCurve | None:
         """The examination, if it was learnt, so that it has errors."""
-        found = self.model.examination
-        return found if isinstance(found, LearntCurve) else None
+        curve = self.model.examination
+        return curve if isinstance(curve, LearntCurve) else None
 
     @property
     def hazard(self) -> bool:
@@ -144,12 +142,12 @@ class Question:
     @cached_property
     def groups(self) -> list[list[Target]]:
         """All targets, each once, in groups that are answered together."""
-        found: dict[object, dict[Target, None]] = {}
+        groups: dict[object, dict[Target, None]] = {}
         for e in range(len(self.estimators)):
             for metric in self.parts:
                 for target in self.targets_of(e, metric):
-                    found.setdefault(target.group, {})[target] = None
-        return [list(targets) for targets in found.values()]
+                    groups.setdefault(target.group, {})[target] = None
+        return [list(targets) for targets in groups.values()]
 
 
 def check_question(shape: Shape, question: Question) -> None:
@@ -174,10 +172,10 @@ def check_question(shape: Shape, question: Question) -> None:
         for metric in question.parts:
             if not by_hazard(estimator.model, metric):
                 continue
-            asked = f"{metric.name} by {estimator.name!r}"
+            subject = f"{metric.name} by {estimator.name!r}"
             if question.logging_of(number) is not None:
                 raise ModelError(
-                    f"{asked} takes click rates from the records without a click so far, which no "
+                    f"{subject} takes click rates from records without a click so far, which no "
                     "logging policy knows the share of. Use logging='frequency', or the estimators "
                     "'list' and 'prefix'."
                 )
@@ -185,7 +183,7 @@ def check_question(shape: Shape, question: Question) -> None:
             for policy in question.candidates:
                 if not policy.complete:
                     raise ModelError(
-                        f"{asked} depends on what stands above an item, and "
+                        f"{subject} depends on what stands above an item, and "
                         f"{type(policy).__name__} does not say which items stand together in a "
                         "list. Give whole lists with their probabilities, Lists(…), or draw some "
                         "from it and give Observed of them."
@@ -255,14 +253,14 @@ def propensities_answer(shape: Shape, estimator: Estimator) -> bool:
 
 
 def policy_depth(question: Question, shape: Shape) -> int:
-    """Down to which position policies are asked.
+    """Down to which position policies are looked up.
 
     No further than the log or a policy shows anything, however deep a metric counts. Where whole
     lists are compared, by their propensities or by a ladder, it is all of the list, however little
     a metric counts; one position more than the log's tells a longer list from a logged one.
     """
-    asked = (*question.candidates, *question.loggings)
-    filled = max(shape.depth, *(p.longest for p in asked if isinstance(p, Policy)))
+    policies = (p for p in (*question.candidates, *question.loggings) if isinstance(p, Policy))
+    filled = max(shape.depth, *(policy.longest for policy in policies))
     whole_list = "propensity" in question.loggings and (
         shape.propensity == "list" or shape.depth == 1
     )

@@ -156,9 +156,9 @@ def assert_same_in_batches(case: Case, found: Estimates) -> None:
                 raise Difference(
                     f"{name} of {one.estimator} depends on batches: {mine!r} and {theirs!r}"
                 )
-        if one.told != two.told:
+        if one.has_variance != two.has_variance:
             raise Difference(f"whether {one.estimator} has a spread depends on batches")
-        if one.told and not np.allclose(
+        if one.has_variance and not np.allclose(
             one.covariance,
             two.covariance,
             rtol=1e-7,
@@ -445,9 +445,9 @@ def _assert_spread(
     mine = [row for row, here in zip(used, part, strict=True) if here]
     periods = len({row.day for row in mine})
     lone = case.clusters == "period" and periods < 2
-    if found.told != (case.clusters is not None and found.value is not None and not lone):
-        raise Difference(f"{where} {'has' if found.told else 'has no'} spread")
-    if not found.told or not spread_known(case, measure, model, clip):
+    if found.has_variance != (case.clusters is not None and found.value is not None and not lone):
+        raise Difference(f"{where} {'has' if found.has_variance else 'has no'} spread")
+    if not found.has_variance or not spread_known(case, measure, model, clip):
         return
     if sum(row.weight for row in mine) <= 2:
         return

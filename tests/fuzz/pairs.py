@@ -86,7 +86,7 @@ def judge_baseline(case: Case) -> int:
     for key, one in rows[0].items():
         pair, swapped = [one, rows[1][key]], [each[key] for each in others[0]]
         three = [each[key] for each in others[1]]
-        if all(e.told and e.stratum.records > 2 for e in pair):
+        if all(e.has_variance and e.stratum.records > 2 for e in pair):
             _assert_same_pair(pair, swapped, three, kinds, f"{key}, {kinds}")
             _assert_hidden(sides, key[3], pair, kinds, f"{key}, {kinds}")
     return len(rows[0])
@@ -96,7 +96,7 @@ def _assert_pair(sides: list[Case], land: Any, pair: list[Estimate]) -> None:  #
     """What is said of a candidate and of its baseline, without what cells hide."""
     case, one = sides[0], pair[0]
     measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
-    kinds = one.of.question.clusters
+    kinds = one.estimates.question.clusters
     where = f"{one.estimator}, {measure.spelling}, M={one.clip}, {land!r}, {kinds}, with a baseline"
     sizes = []
     for side, found in zip(sides, pair, strict=True):
@@ -106,12 +106,14 @@ def _assert_pair(sides: list[Case], land: Any, pair: list[Estimate]) -> None:  #
         sizes.append(max(right.get("size", 0.0), abs(right.get("value") or 0.0)))
     used = used_rows(case, case.rows)
     part = [land in (..., row.land) for row in used]
-    if not all(e.told for e in pair) or not spread_known(case, measure, one.estimator, one.clip):
+    if not all(e.has_variance for e in pair) or not spread_known(
+        case, measure, one.estimator, one.clip
+    ):
         return
     if sum(row.weight for row, here in zip(used, part, strict=True) if here) <= 2:
         return
     joint = _joint(sides, used, measure, one.estimator, one.clip, kinds, part)
-    told = one.of.joint(pair)
+    told = one.estimates.joint(pair)
     if not np.allclose(told, joint, rtol=1e-7, atol=1e-12 * max(sizes) ** 2):
         raise Difference(f"covariance of {where}: {told} is not {joint}")
 
@@ -124,17 +126,17 @@ def _assert_same_pair(
     where: str,
 ) -> None:
     """The same in any order and whoever else is asked; a candidate does not differ from itself."""
-    joint, turned = pair[0].of.joint(pair), swapped[0].of.joint(swapped)
+    joint, turned = pair[0].estimates.joint(pair), swapped[0].estimates.joint(swapped)
     size = float(np.trace(joint))
     rounding = 1e-12 * max(abs(e.value or 0.0) for e in pair) ** 2
     within = 1e-9 * size + rounding
     if not np.allclose(joint, turned[::-1, ::-1], rtol=1e-9, atol=within):
         raise Difference(f"the pair turned, {where}: {joint} is not {turned[::-1, ::-1]}")
-    together = three[0].of.joint(three)
+    together = three[0].estimates.joint(three)
     # Of periods and units, what is cut at 0 depends on who else is asked, but for differences.
     if len(kinds) == 1 and not np.allclose(joint, together[:2, :2], rtol=1e-9, atol=within):
         raise Difference(f"with a third candidate, {where}: {joint} is not {together}")
-    every, two = (of[0].of.joint(of, production=True) for of in (three, pair))
+    every, two = (of[0].estimates.joint(of, production=True) for of in (three, pair))
     for i, j in ((0, 1), (0, -1), (1, -1)):
         one, other = of_difference(every, i, j), of_difference(two, i, j)
         if not math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9 * _own(two, i, j) + rounding):
@@ -176,7 +178,9 @@ def _assert_hidden(
     ]
     n = sum(record.weight for record in records)
     right = errors[0].hidden_between(errors[1]) / n**2
-    found = [_hidden_of(each.of, each, other) for each, other in itertools.permutations(pair)]
+    found = [
+        _hidden_of(each.estimates, each, other) for each, other in itertools.permutations(pair)
+    ]
     size = sum(abs(float(each.hidden[0, 0])) for each in pair)
     size += 1e-3 * max(abs(each.value or 0.0) for each in pair) ** 2
     for difference in found:

@@ -149,7 +149,9 @@ def _assert_spread(
     """The covariance of the ratio and production's: of ψ_R = (ψ_N − R ψ_D) / D."""
     used = used_rows(case, case.rows)
     inside = np.flatnonzero([land in (..., row.land) for row in used])
-    if not found.told or not all(spread_known(case, m, found.estimator, found.clip) for m in pair):
+    if not found.has_variance or not all(
+        spread_known(case, m, found.estimator, found.clip) for m in pair
+    ):
         return
     mine = [used[i] for i in inside]
     if sum(row.weight for row in mine) <= 2:

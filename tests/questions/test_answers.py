@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick.questions.answers import headline_of
 from foreclick.results.text import WIDTH, grid
 
 SHOES = [[1, 2, 3], [2, 1, 3], [1, 3, 2], [3, 2, 1]]
@@ -182,11 +181,9 @@ class TestGrid:
 
 
 def test_a_ratio_that_divides_by_nothing_has_no_number():
-    row = {
+    row: dict[str, str | float | None] = {
         "estimator": "ip", "metric": "ctr@3", "clip": math.inf, "value": None, "production": 0.0,
         "change": None, "lift": None, "covered": 1.0, "records": 5, "verdict": "cannot tell",
     }  # fmt: skip
-    found = headline_of(
-        [row], by=(), answering="ip", against="production", confidence=0.95, disputed=set()
-    )
-    assert found.lines[0][2] == "no number: the denominator is 0 in this log"
+    found = fc.Evaluation((row,), tuple(row), answering="ip")
+    assert found.headline.lines[0][2] == "no number: the denominator is 0 in this log"

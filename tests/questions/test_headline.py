@@ -135,8 +135,8 @@ class TestContradiction:
         alone = fc.compare(log, both, metrics=metric, estimators=AS_ITEM)
         words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
         assert words["new", "production"] == words["new", "old"] == "worse"
-        usual = "foreclick.questions.compare.usual_estimators"
-        monkeypatch.setattr(usual, lambda *_: (AS_ITEM, "ip"))
+        usual = "foreclick.questions.evaluate.usual_estimators"
+        monkeypatch.setattr(usual, lambda *_, **__: (AS_ITEM, "ip"))
         found = fc.compare(log, both, metrics=metric)
         assert found["estimator"] == ["ladder-ip"] * 3
         assert found["verdict"] == ["cannot tell"] * 3

@@ -40,14 +40,14 @@ class Estimate:
     """What an estimator says of one metric of a candidate, in one part of the answer.
 
     Attributes:
-        of: all estimates of the question.
+        estimates: all estimates of the question.
         candidate: the number of the candidate.
         metric: what is counted: a sum over positions, or a ratio of two.
         clip: M.
         parts: the sums over cells that it is made of: one, or two of a ratio.
     """
 
-    of: Estimates
+    estimates: Estimates
     candidate: int
     metric: AnyMetric
     clip: float
@@ -104,7 +104,7 @@ class Estimate:
         """
         if self.value is None:
             return None
-        kind, periods = self.of.clusters(self.stratum.number)
+        kind, periods = self.estimates.clusters(self.stratum.number)
         if kind != "period" or periods < ENOUGH_PERIODS:
             return None
         return min((p.repeated for p in self.parts if p.repeated is not None), default=None)
@@ -124,7 +124,7 @@ class Estimate:
         for part in self.parts:
             if part.metric.shown and len(self.parts) > 1:
                 continue
-            if part.rungs is not None and not self.of.question.clusters and part.covered > 0:
+            if part.rungs is not None and not self.estimates.question.clusters and part.covered > 0:
                 continue
             square = part.exposure * part.squared if part.covered > 0 else 0.0
             found.append(part.stratum.records * part.weighted**2 / square if square else 0.0)
@@ -149,11 +149,11 @@ class Estimate:
     # --- errors -----------------------------------------------------------------------------------
 
     @cached_property
-    def told(self) -> bool:
+    def has_variance(self) -> bool:
         """Whether its variance is known."""
-        if not self.of.question.clusters or self.value is None or self.slopes is None:
+        if not self.estimates.question.clusters or self.value is None or self.slopes is None:
             return False
-        return self.of.freedom(self.stratum.number) >= 1
+        return self.estimates.freedom(self.stratum.number) >= 1
 
     @cached_property
     def slopes(self) -> Floats | None:
@@ -181,10 +181,10 @@ class Estimate:
     def design(self) -> Floats:
         """Shape (2, columns): the Jacobian of the value and of production's."""
         slopes = self.slopes
-        assert slopes is not None  # noqa: S101 - see `told`
-        found = np.zeros((2, self.of.width))
+        assert slopes is not None  # noqa: S101 - see `has_variance`
+        found = np.zeros((2, self.estimates.width))
         found[0, self.columns] = slopes[0]
-        found[1, [self.of.production_column(part.metric) for part in self.parts]] = slopes[1]
+        found[1, [self.estimates.production_column(part.metric) for part in self.parts]] = slopes[1]
         return found
 
     @cached_property
@@ -194,9 +194,9 @@ class Estimate:
         Without what a candidate that is a sample adds, and without errors that candidates share.
         """
         s, slopes = self.stratum.number, self.slopes
-        assert slopes is not None  # noqa: S101 - see `told`
-        cells = [self.of.of_small_cells(s, column) for column in self.columns]
-        shrunk = [self.of.of_shrinkage(s, column) for column in self.columns]
+        assert slopes is not None  # noqa: S101 - see `has_variance`
+        cells = [self.estimates.of_small_cells(s, column) for column in self.columns]
+        shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
         if len(cells) == 1:
             return cells[0] + np.diag([shrunk[0], 0.0])
         alike = self._alike()
@@ -208,7 +208,7 @@ class Estimate:
 
     def _alike(self) -> float:
         """The correlation of the two parts of a ratio, as records show it."""
-        both = self.of.shown(self.stratum.number, np.eye(self.of.width)[self.columns])
+        both = self.estimates.shown(self.stratum.number, np.eye(self.estimates.width)[self.columns])
         one, other = (max(float(variance), 0.0) for variance in np.diag(both))
         scale = math.sqrt(one * other)
         return float(both[0, 1]) / scale if scale > 0 else 0.0
@@ -216,8 +216,8 @@ class Estimate:
     @cached_property
     def alone(self) -> float:
         """The variance that it shares with no other: that of its sample, if it is one."""
-        assert self.slopes is not None  # noqa: S101 - see `told`
-        own = [self.of.of_sample(self.stratum.number, column) for column in self.columns]
+        assert self.slopes is not None  # noqa: S101 - see `has_variance`
+        own = [self.estimates.of_sample(self.stratum.number, column) for column in self.columns]
         if len(own) == 1 or not any(own):
             return own[0] if len(own) == 1 else 0.0
         return _joined(own, self._alike(), self.slopes[0])
@@ -225,8 +225,8 @@ class Estimate:
     @cached_property
     def off_by(self) -> Floats:
         """Shape (D,): how far errors of an examination that was learnt put it off."""
-        assert self.slopes is not None  # noqa: S101 - see `told`
-        each = [self.of.off_by(self.stratum.number, column) for column in self.columns]
+        assert self.slopes is not None  # noqa: S101 - see `has_variance`
+        each = [self.estimates.off_by(self.stratum.number, column) for column in self.columns]
         found = np.zeros(max(map(len, each)))
         for slope, error in zip(self.slopes[0], each, strict=True):
             found[: len(error)] += slope * error
@@ -236,12 +236,13 @@ class Estimate:
     def covariance(self) -> Floats:
         """Shape (2, 2): of the value and of production's."""
         s, own = self.stratum.number, self.alone + float(self.off_by @ self.off_by)
-        found = self.of.shown(s, self.design()) + self.hidden
+        found = self.estimates.shown(s, self.design()) + self.hidden
         if len(self.parts) > 1 and self.alone and self.slopes is not None:
             # What a part hides and what its sample adds are one error, as alike as what shows.
-            shrunk = [self.of.of_shrinkage(s, column) for column in self.columns]
+            shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
             both = [
-                self.of.of_sample(s, c) + more for c, more in zip(self.columns, shrunk, strict=True)
+                self.estimates.of_sample(s, c) + more
+                for c, more in zip(self.columns, shrunk, strict=True)
             ]
             apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
             own += apart[1] - apart[0] - self.alone
@@ -249,7 +250,7 @@ class Estimate:
 
     def memory(self) -> tuple[float, float]:
         """What the value varies besides if neighbouring periods vary together, and its freedom."""
-        return self.of.memory(self.stratum.number, self.design()[0])
+        return self.estimates.memory(self.stratum.number, self.design()[0])
 
 
 def _joined(variances: Sequence[float], alike: float, slopes: Floats) -> float:

@@ -25,7 +25,8 @@ from foreclick.options import verb
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.policies.base import Names
 from foreclick.question import Clusters, Question
-from foreclick.questions.evaluate import Evaluation, evaluate
+from foreclick.questions.answers import Evaluation
+from foreclick.questions.evaluate import evaluate
 from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.rules import Number, choice
@@ -279,7 +280,7 @@ def _design_effect(tally: Tally, policy: Policy, metric: Metric) -> float:
         estimators = parse_estimators("rcm")
         question = Question([policy], estimators, (metric,), "production", clusters=(kind,))
         (mean,) = estimate(tally, question).of_candidate(0)
-        variances.append(float(mean.covariance[1, 1]) if mean.told else 0.0)
+        variances.append(float(mean.covariance[1, 1]) if mean.has_variance else 0.0)
     return max(variances[0] / variances[1], 1.0) if variances and variances[1] else 1.0
 
 

@@ -19,8 +19,7 @@ from foreclick.optimization.choice import CHANGED, IMPOSSIBLE, PROBABILITY, UNSU
 from foreclick.policies import Lists
 from foreclick.policies.base import Names
 from foreclick.policies.serving import ITEMS
-from foreclick.questions.answers import line_of
-from foreclick.questions.evaluate import Evaluation
+from foreclick.questions.answers import Evaluation, line_of
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.words import number_of
 

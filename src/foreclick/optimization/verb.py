@@ -26,7 +26,8 @@ from foreclick.options import verb, worker_count
 from foreclick.policies import Lists, Observed
 from foreclick.progress import working
 from foreclick.question import check_metrics
-from foreclick.questions.evaluate import Evaluation, evaluate
+from foreclick.questions.answers import Evaluation
+from foreclick.questions.evaluate import evaluate
 from foreclick.rules import PART
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle

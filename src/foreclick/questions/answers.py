@@ -1,4 +1,4 @@
-"""The answer of an evaluation in words: a headline for readers in a hurry, and notes."""
+"""What `evaluate` returns: a table, its headline for readers in a hurry, and notes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from foreclick.batches import FEW_RECORDS
@@ -14,31 +15,23 @@ from foreclick.estimate.estimates import Estimate
 from foreclick.metrics import AnyMetric
 from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
-from foreclick.questions.verdicts import HAS_A_SAY, UNKNOWN, Verdict
-from foreclick.results import Headline, Value, format_value, span
+from foreclick.questions.verdicts import DISAGREE, MIN_COVERED, UNKNOWN, Evidence, Verdict
+from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.words import few, listed, number_of, plural
 
-NEXT_TO_NOTHING = 0.01
-"""Of the candidate's exposure; of an estimator that saw less, no number is shown."""
-
+NEXT_TO_NOTHING = 0.01  # of the candidate's exposure; an estimator that saw less shows no number
 _LINES = 20  # segments that an answer lists; the table has them all
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 _WORTH_SAYING = 0.005  # of an answer that rests on something
-_NUMBERS = (
-    *("value", "se", "low", "high", "borrowed", "margin"),
-    *("change", "change_low", "change_high", "lift", "lift_low", "lift_high"),
-)
-_TRACKED = (
-    *("value", "se", "low", "high", "production", "change", "change_low", "change_high"),
-    *("lift", "lift_low", "lift_high", "covered", "ess", "records"),
-)
 _RESTS_ON = {"rankers": "on how the rankers place them", "new": "on items never shown there"}
-_CALLED = {
+_IN_SENTENCES = {  # others have the names that tables give them
     "ladder": "the ladder (the closest match the log has)",
     "ladder-ip": "the ladder (the closest match the log has)",
     "ip": "the cautious check (same item, same position)",
 }
-"""Estimators in sentences; others have the names that tables give them."""
+_NUMBERS = {"value", "se", "low", "high", "borrowed", "margin"}
+_NUMBERS |= {"change", "change_low", "change_high", "lift", "lift_low", "lift_high"}
+_TRACKED = _NUMBERS - {"borrowed", "margin"} | {"production", "covered", "ess", "records"}
 
 Row = Mapping[str, Any]
 
@@ -53,55 +46,137 @@ def is_blind(row: Row) -> bool:
     return row["value"] is None or (row["covered"] or 0.0) < NEXT_TO_NOTHING
 
 
-def without_numbers(row: Row) -> dict[str, Value]:
-    """A row without the numbers that nothing stands behind."""
-    return {**row, **dict.fromkeys(name for name in _NUMBERS if name in row)}
+@dataclass(frozen=True, repr=False)
+class Evaluation(Result):
+    """What a candidate is worth: one row per estimator × metric × clip (× segment).
 
+    | column | meaning |
+    |---|---|
+    | value | the estimate of V(h); None where the log shows nothing of the candidate |
+    | se | its standard error, if the click model holds |
+    | low, high | its interval, for chance and for what the log cannot see |
+    | borrowed | what items never shown were given; `low` is without it |
+    | margin | what else the log cannot see, at most; `high` is with it |
+    | production | the mean reward of the records that `value` uses, or the baseline's estimate |
+    | change, lift | value − production, and that over production, with intervals of this kind |
+    | covered | the share of the candidate's exposure that was ever logged |
+    | clipped | the share of it that the clip M cut off |
+    | ess | the records that the weighted ones are worth; of a ladder, only beside intervals |
+    | contexts, records | what it rests on |
+    | missing_contexts | contexts of the log that the candidate has no list for |
+    | dropped | invalid rows that were left out when the log was read |
+    | verdict | better, worse, no difference (worth having), or cannot tell |
 
-# --- the headline ---------------------------------------------------------------------------------
+    Printed, it gives the answer by one estimator, and whether the others agree; ``print(e.table)``
+    shows every row, without columns that have nothing to say. An estimator that saw less than 1 %
+    of the candidate shows no number there. All columns of all rows are in `rows`.
 
-
-def headline_of(
-    rows: Sequence[Row],
-    *,
-    by: Sequence[str],
-    answering: str,
-    against: str,
-    confidence: float | None,
-    disputed: Set[str],
-    whole: Sequence[Row] = (),
-) -> Headline:
-    """The answer by one estimator, and what the others say of it.
-
-    Args:
-        rows: those of the evaluation.
-        by: the segments that it was split by.
-        answering: the estimator that gives the answer.
-        against: what the candidate is compared with, in a word.
-        confidence: of the intervals; None without.
-        disputed: estimators that were found to contradict each other.
-        whole: rows of the whole log, where the others are its parts.
+    Attributes:
+        evidence: what the verdict of each row rests on; empty without intervals.
+        verdicts: the verdict of each row, with its reason; empty without intervals.
+        answering: the estimator whose rows are the answer.
+        against: what the candidate is compared with: "production" or "the baseline".
+        by: the segments that it is split by.
+        whole: where it is split, the rows of the whole log, which the parts add up to.
     """
-    answers = [row for row in rows if row["estimator"] == answering]
-    several = len({row["clip"] for row in answers}) > 1
-    lines = [
-        line_of({**row, **dict.fromkeys(by, ""), by[0]: "all"}, by, several=several)
-        for row in whole
-        if row["estimator"] == answering
-    ]
-    lines += [line_of(row, by, several=several) for row in answers[:_LINES]]
-    said = [_seen(answers)] if not by else []
-    if len(answers) > _LINES:
-        said.insert(0, f"The first {_LINES} of {len(answers):,}; the table has them all.")
-    others: dict[str, list[Row]] = {}
-    for row in rows:
-        others.setdefault(row["estimator"], []).append(row)
-    others.pop(answering)
-    said += _others(answers, others, by, disputed) if confidence else _unjudged(others)
-    rests = [number_of((whole or answers)[0]["records"], "record")]
-    rests += [] if confidence is None else [f"{100 * confidence:g}% confidence"]
-    title = f"Candidate against {against}, by {answering} ({', '.join(rests)})"
-    return Headline(title, tuple(lines), tuple(said))
+
+    evidence: tuple[Evidence, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    answering: str = ""
+    against: str = "production"
+    by: tuple[str, ...] = ()
+    whole: tuple[Mapping[str, Value], ...] = ()
+
+    @property
+    def headline(self) -> Headline:
+        """The answer by one estimator, and whether the others agree."""
+        rows, by, whole = self.rows, self.by, self.whole
+        answering = self.answering or answering_of(self["estimator"])
+        confidence = self.evidence[0].confidence if self.evidence else None
+        estimators: dict[str, list[Row]] = {}
+        for row in rows:
+            estimators.setdefault(str(row["estimator"]), []).append(row)
+        answers = estimators.pop(answering)
+        several = len({row["clip"] for row in answers}) > 1
+        totals = [
+            {**row, **dict.fromkeys(by, ""), by[0]: "all"}
+            for row in whole
+            if row["estimator"] == answering
+        ]
+        lines = [line_of(row, by, several=several) for row in (*totals, *answers[:_LINES])]
+        sentences = []
+        if len(answers) > _LINES:
+            sentences.append(f"The first {_LINES} of {len(answers):,}; the table has them all.")
+        if not by:
+            shares = {row["metric"]: format_value("covered", row["covered"]) for row in answers}
+            each = listed([f"{share} for {metric}" for metric, share in shares.items()])
+            sentence = f"Of what the candidate would show, the log saw {each}."
+            if len(different := set(shares.values())) == 1:
+                share = different.pop()
+                how_much = "all that" if share == "100%" else f"{share} of what"
+                sentence = f"The log saw {how_much} the candidate would show."
+            sentences.append(sentence)
+        if confidence:
+            verdicts = zip(rows, self.verdicts, strict=False)
+            disputed = {str(row["estimator"]) for row, v in verdicts if DISAGREE in v.because}
+            sentences += _agreement(answers, estimators, by, disputed)
+        elif estimators:  # no interval says how far apart is far
+            names = [f"{n} ({_lifts(r)})" if _lifts(r) else n for n, r in estimators.items()]
+            sentences.append(f"Other click models: {', '.join(names)}.")
+        rests = number_of(float((whole or answers)[0]["records"] or 0), "record")
+        rests += "" if confidence is None else f", {100 * confidence:g}% confidence"
+        title = f"Candidate against {self.against}, by {answering} ({rests})"
+        return Headline(title, tuple(lines), tuple(sentences))
+
+    def metrics(self) -> dict[str, float]:
+        """The numbers as a flat dict, for MLflow, W&B and others to log.
+
+        Keys are such as ``clicks_at_3/lift``, of the estimator that answers. Those of others have
+        its name in them, ``clicks_at_3/ip/lift``; then follow M, if there are several, and the
+        segment. What has no number is left out.
+
+        Examples:
+            >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3, "clicks": [[1, 0]] * 6}
+            >>> import foreclick as fc
+            >>> e = fc.evaluate(log, {"context": ["q"], "items": [[1, 2]]}, metrics="clicks@1")
+            >>> e.metrics()["clicks_at_1/production"]
+            1.0
+        """
+        answering = self.answering or answering_of(self["estimator"])
+        clips, numbers = set(self["clip"]), {}
+        for row in self.rows:
+            parts = [str(row["metric"]).replace("@", "_at_").replace("/", "_per_")]
+            parts += [] if row["estimator"] == answering else [str(row["estimator"])]
+            parts += [f"clip_{row['clip']:g}"] if len(clips) > 1 else []
+            parts += [f"{name}_{row[name]}" for name in self.by]
+            # The characters that every tracker takes: of others MLflow refuses the key.
+            key = "/".join(re.sub(r"[^\w .-]", "_", part) for part in parts)
+            for column in (c for c in row if c in _TRACKED):
+                number = row[column]
+                if isinstance(number, int | float) and math.isfinite(number):
+                    numbers[f"{key}/{column}"] = float(number)
+        return numbers
+
+    def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Without the numbers of an estimator that saw next to nothing."""
+        return {**row, **dict.fromkeys(_NUMBERS & row.keys())} if is_blind(row) else row
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Without what follows from the rest, and without counts of nothing."""
+        dull = {"se", "borrowed", "margin", "change", "change_low", "change_high", "contexts"}
+        empty = {
+            "clipped": (0,),
+            "missing_contexts": (0,),
+            "dropped": (0,),
+            "ess": (None,),
+            "clip": (math.inf,),
+        }
+        dull |= {c for c in empty if c in self.columns and {*self[c]} <= {*empty[c]}}
+        return tuple(c for c in self.columns if c not in dull)
+
+
+# --- in words -------------------------------------------------------------------------------------
 
 
 def line_of(row: Row, by: Sequence[str] = (), *, several: bool = False) -> tuple[str, ...]:
@@ -109,13 +184,12 @@ def line_of(row: Row, by: Sequence[str] = (), *, several: bool = False) -> tuple
     names = [str(row["metric"]), *(format_value(name, row[name]) for name in by)]
     names += [f"M = {format_value('clip', row['clip'])}"] if several else []
     first = (" ".join(names), *([row["verdict"]] if row.get("verdict") else []))
-    if is_blind(row):
-        seen = format_value("covered", row["covered"])
-        why = f"no number: the log saw {seen} of what the candidate would show"
-        if row["value"] is None and row["covered"]:
-            why = "no number: the denominator is 0 in this log"
-        return (*first, why)
-    return (*first, *lift_words(row, "production"))
+    if not is_blind(row):
+        return (*first, *lift_words(row, "production"))
+    if row["value"] is None and row["covered"]:
+        return (*first, "no number: the denominator is 0 in this log")
+    seen = format_value("covered", row["covered"])
+    return (*first, f"no number: the log saw {seen} of what the candidate would show")
 
 
 def lift_words(row: Row, against: str) -> tuple[str, ...]:
@@ -128,110 +202,66 @@ def lift_words(row: Row, against: str) -> tuple[str, ...]:
     return (*words, f"{start} → {end}")
 
 
-def _seen(rows: Sequence[Row]) -> str:
-    """How much of the answer the log saw."""
-    shares = {row["metric"]: format_value("covered", row["covered"]) for row in rows}
-    different = set(shares.values())
-    if different == {"100%"}:
-        return "The log saw all that the candidate would show."
-    if len(different) == 1:
-        return f"The log saw {different.pop()} of what the candidate would show."
-    each = listed([f"{share} for {metric}" for metric, share in shares.items()])
-    return f"Of what the candidate would show, the log saw {each}."
-
-
-def _others(
+def _agreement(
     answers: Sequence[Row],
     others: Mapping[str, Sequence[Row]],
     by: Sequence[str],
     disputed: Set[str],
 ) -> list[str]:
-    """Whether the other estimators come to the same, and which of them have no say."""
+    """Whether the other estimators come to the same, and which of them see too little."""
     sizes = "agree on the verdict, not on its size"
     groups: dict[str, list[str]] = {"agree": [], sizes: [], "disagree": []}
-    silent, steady, keys = [], [], ("metric", *by)  # not the clip: a ladder has none
-    own = {tuple(row[key] for key in keys): row for row in answers}
+    too_little, steady, keys = [], [], ("metric", *by)  # not the clip: a ladder has none
+    answer_of = {tuple(row[key] for key in keys): row for row in answers}
+
+    def overlap(a: Row, b: Row) -> bool:
+        """Whether two intervals of the same change have a value in common."""
+        (low, high), (other_low, other_high) = (
+            (row.get("change_low"), row.get("change_high")) for row in (a, b)
+        )
+        if low is None or high is None or other_low is None or other_high is None:
+            return True
+        return bool(low <= other_high and other_low <= high)
+
     for name, rows in others.items():
         pairs = [
             (a, b)
-            for a, b in ((own[tuple(row[key] for key in keys)], row) for row in rows)
-            if not is_blind(a) and not is_blind(b) and b["covered"] >= HAS_A_SAY
+            for a, b in ((answer_of[tuple(row[key] for key in keys)], row) for row in rows)
+            if not is_blind(a) and not is_blind(b) and b["covered"] >= MIN_COVERED
         ]
-        alike = name not in disputed
+        in_words = _IN_SENTENCES.get(name, name)
         if name in MODELS and not MODELS[name].sees_items:
             steady.append(name)
         elif not pairs:
             most = format_value("covered", max(row["covered"] or 0.0 for row in rows))
-            silent.append(f"{_CALLED.get(name, name)} saw {most} of it")
-        elif alike and all(_overlap(a, b) for a, b in pairs):
+            too_little.append(f"{in_words} saw {most} of it")
+        elif name not in disputed and all(overlap(a, b) for a, b in pairs):
             groups["agree"].append(name)
-        elif alike and all(a.get("verdict") == b.get("verdict") for a, b in pairs):
+        elif name not in disputed and all(a.get("verdict") == b.get("verdict") for a, b in pairs):
             groups[sizes].append(name)
         else:
             groups["disagree"].append(name)
-    said = []
-    for saying, names in groups.items():
+    sentences = []
+    for predicate, names in groups.items():
         if names:
-            verb, _, rest = saying.partition(" ")
-            who = listed([_CALLED.get(name, name) for name in names])
+            verb, _, rest = predicate.partition(" ")
+            who = listed([_IN_SENTENCES.get(name, name) for name in names])
             lifts = "; ".join(filter(None, (_lifts(others[name]) for name in names)))
             words = f"{who} {plural(len(names), f'{verb}s', verb)} {rest}".rstrip()
-            said.append(_sentence(f"{words}: {lifts}." if lifts else f"{words}."))
-    if silent:
-        said.append(_sentence(f"{listed(silent)}, too little to have a say."))
+            sentences.append(f"{words}: {lifts}." if lifts else f"{words}.")
+    if too_little:
+        sentences.append(f"{listed(too_little)}, too little to have a say.")
+    # With a capital, unless it begins with an estimator's short name.
+    sentences = [s[0].upper() + s[1:] if s.startswith("the ") else s for s in sentences]
     if steady:
-        said.append(f"No say, because no ranking matters to it: {', '.join(steady)}.")
-    return said
-
-
-def _sentence(text: str) -> str:
-    """With a capital, unless it begins with an estimator's short name."""
-    return text[0].upper() + text[1:] if text.startswith("the ") else text
-
-
-def _unjudged(others: Mapping[str, Sequence[Row]]) -> list[str]:
-    """What the others say, where no interval says how far apart is far."""
-    each = [f"{name} ({_lifts(rows)})" if len(rows) <= 3 else name for name, rows in others.items()]
-    return [f"Other click models: {', '.join(each)}."] if each else []
+        sentences.append(f"No say, because no ranking matters to it: {', '.join(steady)}.")
+    return sentences
 
 
 def _lifts(rows: Sequence[Row]) -> str:
     """The lifts of an estimator, if they are few."""
     each = ["–" if is_blind(row) else format_value("lift", row["lift"]) for row in rows]
     return ", ".join(each) if len(rows) <= 3 else ""
-
-
-def _overlap(a: Row, b: Row) -> bool:
-    """Whether two intervals of the same change have a value in common."""
-    if any(row.get(name) is None for row in (a, b) for name in ("change_low", "change_high")):
-        return True
-    return bool(a["change_low"] <= b["change_high"] and b["change_low"] <= a["change_high"])
-
-
-def flat_metrics(
-    rows: Sequence[Mapping[str, Value]], answering: str, by: Sequence[str]
-) -> dict[str, float]:
-    """Numbers for trackers of experiments, by a key that says what they are; None is left out.
-
-    Args:
-        rows: of an evaluation.
-        answering: the estimator that need not be named.
-        by: the segments that they are split by.
-    """
-    clips = {row["clip"] for row in rows}
-    numbers = {}
-    for row in rows:
-        parts = [str(row["metric"]).replace("@", "_at_").replace("/", "_per_")]
-        parts += [] if row["estimator"] == answering else [str(row["estimator"])]
-        parts += [f"clip_{row['clip']:g}"] if len(clips) > 1 else []
-        parts += [f"{name}_{row[name]}" for name in by]
-        # The characters that every tracker takes: of others MLflow refuses the key.
-        key = "/".join(re.sub(r"[^\w .-]", "_", part) for part in parts)
-        for column in _TRACKED:
-            number = row.get(column)
-            if isinstance(number, int | float) and math.isfinite(number):
-                numbers[f"{key}/{column}"] = float(number)
-    return numbers
 
 
 # --- notes ----------------------------------------------------------------------------------------
@@ -255,22 +285,22 @@ def policy_notes(policy: Policy, depth: int, metrics: Iterable[AnyMetric]) -> li
 
 
 def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> list[str]:
-    """A warning where frequencies are asked for of contexts that hardly repeat.
+    """A warning where frequencies are used of contexts that hardly repeat.
 
     Args:
         weighing: the estimators that weigh by frequencies.
         contexts: how many the log has.
         median: the records of the median one.
     """
-    names = dict.fromkeys(weighing)
-    if not names or median >= FEW_RECORDS:
+    if median >= FEW_RECORDS:
         return []
     message = (
         f"the contexts hardly repeat: the median of {number_of(contexts, 'context')} has "
         f"{median:g} {plural(median, 'record')}, fewer than {FEW_RECORDS}. The log then says "
         "little about what else could have been shown, and "
-        f"{', '.join(names)} weigh by its frequencies. Use a coarser context (a query class, or "
-        "context=None), read the log with propensity=, or give the logging policy with logging=."
+        f"{', '.join(dict.fromkeys(weighing))} weigh by its frequencies. Use a coarser context (a "
+        "query class, or context=None), read the log with propensity=, or give the logging policy "
+        "with logging=."
     )
     warnings.warn(message, ForeclickWarning, stacklevel=5)
     return [message[0].upper() + message[1:]]
@@ -282,28 +312,27 @@ def verdict_notes(
     """What the answer's verdicts do not say themselves: of segments, guardrails and doubts."""
     if len({row["clip"] for row in rows}) > 1:
         return []  # several clips: the column says it shorter
+    answers: dict[str, list[tuple[Row, Verdict]]] = {}
+    for row, verdict in zip(rows, verdicts, strict=True):
+        if row["estimator"] == answering:
+            answers.setdefault(row["metric"], []).append((row, verdict))
+    if not by:
+        each = [pairs[0] for pairs in answers.values()]
+        return [str(v) for row, v in each if row["value"] is not None and not v.plain]
     notes = []
-    for metric in dict.fromkeys(row["metric"] for row in rows):
-        each = [
-            (row, verdict)
-            for row, verdict in zip(rows, verdicts, strict=True)
-            if (row["metric"], row["estimator"]) == (metric, answering)
-        ]
-        row, verdict = each[0]
-        if not by:
-            if row["value"] is not None and not verdict.plain:
-                notes.append(str(verdict))
-            continue
+    for metric, pairs in answers.items():
         segments: dict[str, list[str]] = {}
-        for row, _ in each:
+        for row, _ in pairs:
             segments.setdefault(row["verdict"], []).append(" ".join(str(row[b]) for b in by))
         unknown = len(segments.pop(UNKNOWN, ()))
-        said = [f"{word} in {few(where)}" for word, where in segments.items()]
+        words = [f"{word} in {few(where)}" for word, where in segments.items()]
         if unknown:
-            said.append(f"cannot tell in {f'{unknown:,}' if segments else 'any'} of {len(each):,}")
+            words.append(
+                f"cannot tell in {f'{unknown:,}' if segments else 'any'} of {len(pairs):,}"
+            )
         notes.append(
-            f"{metric} by {answering}: {'; '.join(said)}. The verdicts allow for "
-            f"{number_of(len(each), 'segment')} at once; the intervals are each on its own."
+            f"{metric} by {answering}: {'; '.join(words)}. The verdicts allow for "
+            f"{number_of(len(pairs), 'segment')} at once; the intervals are each on its own."
         )
     return notes
 
@@ -313,26 +342,26 @@ def coverage_notes(
 ) -> list[str]:
     """In plain words: what the answer rests on, and what the log cannot see of the candidate."""
     notes, totals = [], dict[str, float]()
-    answers = [row for row in rows if row["estimator"] == answering]
     for one in estimates:
         for rung, share in (one.parts[0].rungs or {}).items() if one.estimator == answering else ():
             words = _RESTS_ON.get(rung, "on clicks on these items")
             totals[words] = totals.get(words, 0.0) + share
     whole = sum(totals.values())
-    shares = [(words, share / whole) for words, share in totals.items() if whole]
-    if shares := [(words, share) for words, share in shares if share >= _WORTH_SAYING]:
-        (words, share), *rest = shares
-        more = "".join(f", {part:.0%} {how}" for how, part in rest)
-        notes.append(f"{share:.0%} of the answer rests {words}{more}.")
-    without = sum(row["value"] is None for row in answers)
-    if without:
-        where = "" if without == len(answers) else f" in {without} of {len(answers)} rows"
+    shares = [
+        f"{s / whole:.0%} {how}" for how, s in totals.items() if s >= _WORTH_SAYING * whole > 0
+    ]
+    if shares:
+        first = shares[0].replace("% ", "% of the answer rests ", 1)
+        notes.append(f"{', '.join([first, *shares[1:]])}.")
+    answers = [row for row in rows if row["estimator"] == answering]
+    covered = [row["covered"] for row in answers if row["value"] is not None]
+    if len(covered) < len(answers):
+        where = f" in {len(answers) - len(covered)} of {len(answers)} rows" if covered else ""
         notes.append(
             f"No answer by {answering}{where}: nothing of what the candidate would show was ever "
             "shown. Check that contexts and items are spelt as in the log."
         )
-    seen = min((row["covered"] for row in answers if row["value"] is not None), default=1.0)
-    if not totals and seen < _THIN:
+    if not totals and (seen := min(covered, default=1.0)) < _THIN:
         notes.append(f"{answering} counts the {1 - seen:.0%} that it never saw as no clicks.")
     lost = {one.estimator: one.unlogged for one in estimates if one.unlogged}
     if lost:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from foreclick import inference
-from foreclick.batches import Batches, Floats, batches_of
+from foreclick.batches import Batches, Bools, Floats, batches_of
 from foreclick.errors import BacktestError
 from foreclick.estimate.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators import EstimatorLike, parse_estimators
@@ -21,7 +21,7 @@ from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
 from foreclick.question import check_metrics
-from foreclick.results import Headline, Result, Value, format_value
+from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
@@ -30,28 +30,16 @@ from foreclick.words import number_of
 Weight = Literal["pairs", "records"]
 Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
 
+USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")  # the ladder, and those of the paper
 _STEADY = "rctr"  # that nothing changes: every list of a context is worth the same
 _FEW = 4  # periods; of fewer, a slope has no interval
 _CONFIDENCE = 0.95
 _ROUNDING = 1e-18
-USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")
-"""The ladder, and the estimators of the paper."""
-
 _NOISE = 0.05  # a win that chance alone gives more rarely than this is called larger than its noise
 
 
-class Hindsight(Result):
-    """Predictions beside what came, whose errors a verdict can allow for."""
-
-    past = "the backtest"
-
-    def error(self, estimator: str, metric: str, clip: float, reach: float) -> float:
-        """By how much further than its reach an interval should go."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, repr=False)
-class Backtest(Hindsight):
+class Backtest(Result):
     """How far each estimator was off: one row per estimator × metric × clip.
 
     | column | meaning |
@@ -72,19 +60,29 @@ class Backtest(Hindsight):
 
     periods: Result | None = None
     weight: Weight = "pairs"
+    past = "the backtest"
 
     @property
     def headline(self) -> Headline:
         """The estimators by their errors, for each metric at its best M."""
         lines: list[tuple[str, ...]] = []
         for metric in dict.fromkeys(self["metric"]):
-            best: dict[str, Mapping[str, Value]] = {}
+            best: dict[str, Mapping[str, Any]] = {}
             rows = [row for row in self.rows if row["metric"] == metric]
             for row in sorted(rows, key=lambda row: float(row["rmse"] or 0.0)):
                 best.setdefault(str(row["estimator"]), row)
-            start = len(lines)
-            lines += [("" if i else metric, *_line(row)) for i, row in enumerate(best.values())]
-            if len(lines) > start and rows[0]["floor"] is not None:
+            for i, (name, row) in enumerate(best.items()):
+                clip = (
+                    "" if row["clip"] == math.inf else f", M = {format_value('clip', row['clip'])}"
+                )
+                changes = "no changes"
+                if name == _STEADY:
+                    changes = "no change: the one to beat"
+                elif (skill := float(row["skill"] or 0.0)) > 0:
+                    changes = f"{skill:.0%} of changes"
+                error = f"RMSE {format_value('rmse', row['rmse'])}"
+                lines.append(("" if i else metric, name + clip, error, f"predicts {changes}"))
+            if rows[0]["floor"] is not None:
                 floor = format_value("floor", rows[0]["floor"])
                 lines.append(("", "(chance alone)", f"RMSE {floor}"))
         folds, pairs = max(self["folds"]), max(self["pairs"])
@@ -160,15 +158,15 @@ def backtest(
         >>> [round(error, 3) for error in b["rmse"]]
         [0.354, 0.354]
     """
-    counted, where = settle(log)
-    if not counted.shape.period:
+    tally, notes = settle(log)
+    if not tally.shape.period:
         raise BacktestError(
             "a backtest holds out one period at a time, and the log was read without. Name the "
             "column of the day or week: read_log(…, period='…')."
         )
-    asked = parse_metrics(metrics)
-    check_metrics(counted.shape, asked)
-    batches = batches_of(counted)
+    wanted = parse_metrics(metrics)
+    check_metrics(tally.shape, wanted)
+    batches = batches_of(tally)
     labels, folds, undated = _folds(batches, block)
     protocol = Protocol(
         folds=folds,
@@ -177,23 +175,42 @@ def backtest(
         min_held=min_held,
         contexts=_chosen(batches, ranks, min_records),
     )
-    wanted, assumed = with_curves(counted, parse_estimators(estimators), asked)
-    steady = [] if any(e.name == _STEADY for e in wanted) else parse_estimators(_STEADY)
-    added = len(steady) * len(asked)
-    found = fold_errors(counted, [*wanted, *steady], asked, protocol)
-    if not found.pairs.any():
+    learnt, assumed = with_curves(tally, parse_estimators(estimators), wanted)
+    steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
+    results = fold_errors(tally, [*learnt, *steady], wanted, protocol)
+    if not results.pairs.any():
         raise BacktestError(
             "no context was seen in two periods, so there is nothing to predict any of them from. "
             "Use a coarser context (a query class, or context=None) or longer blocks, block=7."
         )
-    still = {e.target.metric: e for e in found.errors if e.target.model.name == _STEADY}
-    errors = found.errors[: len(found.errors) - added]
-    found = replace(found, errors=errors)
-    rows = [_row(e, found) | _changes(e.error, still[e.target.metric].error, found) for e in errors]
-    notes = where + [_winner(m, found, still) for m in asked]
-    notes += [_foresight(m, rows) for m in asked]
-    notes += assumed + _skipped(found, len(labels), undated, forward=forward)
-    detail = [row for errors in found.errors for row in _by_period(errors, found, labels)]
+    still = {e.target.metric: e for e in results.errors if e.target.model.name == _STEADY}
+    errors = results.errors[: len(results.errors) - len(steady) * len(wanted)]
+    rows = [
+        _measures(e, results)
+        | {
+            "mean_error": _mean_error(e, results),
+            "folds": int((results.pairs > 0).sum()),
+            "contexts": results.contexts,
+            "pairs": int(results.pairs.sum()),
+            "records": float(results.records.sum()),
+        }
+        | _changes(e.error, still[e.target.metric].error, results)
+        for e in errors
+    ]
+    detail = [
+        _measures(e, results, i, period=label)
+        | {
+            "truth": results.truth[e.target.metric][i] / results.weight[i],
+            "pairs": int(results.pairs[i]),
+            "records": float(results.records[i]),
+        }
+        for e in errors
+        for i, label in enumerate(labels)
+        if results.pairs[i]
+    ]
+    notes += [_levels_note(m, errors, still[m], results) for m in wanted]
+    notes += [_changes_note(m, rows) for m in wanted] + assumed
+    notes += _skipped(results, len(labels), undated, forward=forward)
     return Backtest(
         tuple(rows),
         tuple(rows[0]),
@@ -214,48 +231,36 @@ def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], f
     undated = 0.0
     if len(dated) < len(periods):  # no period comes last
         undated = sum(batch.n[batch.clusters["period"] == len(dated)].sum() for batch in batches)
-    blocks = _blocks(dated, block)
-    names = list(dict.fromkeys(blocks.values()))
-    if len(names) < 2:
-        raise BacktestError(
-            f"the log has {number_of(len(dated), 'period')} in {number_of(len(names), 'block')}; a "
-            "backtest needs two "
-            "blocks at least, one to hold out and one to learn from. Read more days, or use "
-            "shorter blocks."
-        )
-    folds = {period: names.index(name) for period, name in blocks.items()}
-    return names, folds, undated
-
-
-def _blocks(periods: list[Any], block: Block) -> dict[Any, Any]:
-    """The name of each period's block: the period itself, the user's, or that of its first."""
+    blocks: dict[Any, Any] = {}
     if block is None:
-        return {period: period for period in periods}
-    if isinstance(block, Mapping):
-        return {period: block[period] for period in periods if period in block}
-    if callable(block):
-        return {period: block(period) for period in periods}
-    if type(block) is not int or block < 1:
+        blocks = {period: period for period in dated}
+    elif isinstance(block, Mapping):
+        blocks = {period: block[period] for period in dated if period in block}
+    elif callable(block):
+        blocks = {period: block(period) for period in dated}
+    elif type(block) is not int or block < 1:
         raise BacktestError(
             f"block={block!r}: a number of periods, such as 7, or a mapping or function from the "
             "period to its block."
         )
-    numbers = [_distance(periods[0], period, i) // block for i, period in enumerate(periods)]
-    first: dict[int, Any] = {}
-    return {p: first.setdefault(b, p) for p, b in zip(periods, numbers, strict=True)}
-
-
-def _distance(first: Any, period: Any, order: int) -> int:  # noqa: ANN401 - periods are of any type
-    """How many periods lie between: days between dates; for text, how many there are."""
-    if isinstance(period, dt.date):
-        return int((period - first).days)
-    return int(period - first) if isinstance(period, int) else order
+    else:  # named by its first period
+        first: dict[int, Any] = {}
+        for order, period in enumerate(dated):  # of text, in periods; of dates, in days
+            apart = period - dated[0] if isinstance(period, dt.date | int) else order
+            distance = apart.days if isinstance(apart, dt.timedelta) else int(apart)
+            blocks[period] = first.setdefault(distance // block, period)
+    names = list(dict.fromkeys(blocks.values()))
+    if len(names) < 2:
+        raise BacktestError(
+            f"the log has {number_of(len(dated), 'period')} in {number_of(len(names), 'block')}; a "
+            "backtest needs two blocks at least, one to hold out and one to learn from. Read more "
+            "days, or use shorter blocks."
+        )
+    return names, {period: names.index(name) for period, name in blocks.items()}, undated
 
 
 def _chosen(
-    batches: Batches,
-    ranks: int | tuple[int, int] | None,
-    min_records: float | None,
+    batches: Batches, ranks: int | tuple[int, int] | None, min_records: float | None
 ) -> pa.Array | None:
     """The contexts that take part; None for all."""
     if ranks is None and min_records is None:
@@ -281,32 +286,35 @@ def _chosen(
 # --- results ------------------------------------------------------------------------------------
 
 
-def _row(errors: FoldErrors, found: Folds) -> dict[str, Any]:
-    weight = found.weight.sum()
+def _measures(
+    errors: FoldErrors,
+    folds: Folds,
+    at: int | slice = slice(None),
+    **segment: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    """Errors over all folds, or in one of them."""
+    target, weight = errors.target, folds.weight[at].sum()
+    noise = folds.noise[target.metric][at].sum() / weight
     return {
-        "estimator": errors.target.model.name,
-        "metric": errors.target.metric.name,
-        "clip": errors.target.clip,
-        "rmse": _rmse(errors, found),
-        "bias": errors.error.sum() / weight,
-        "floor": _floor(found.noise[errors.target.metric].sum() / weight),
-        "mean_error": _mean_error(errors, found),
-        "folds": int((found.pairs > 0).sum()),
-        "contexts": found.contexts,
-        "pairs": int(found.pairs.sum()),
-        "records": float(found.records.sum()),
+        "estimator": target.model.name,
+        "metric": target.metric.name,
+        "clip": target.clip,
+        **segment,
+        "rmse": math.sqrt(errors.squared[at].sum() / weight),
+        "bias": errors.error[at].sum() / weight,
+        "floor": None if math.isnan(noise) else math.sqrt(noise),
     }
 
 
-def _mean_error(errors: FoldErrors, found: Folds) -> float:
+def _mean_error(errors: FoldErrors, folds: Folds) -> float:
     """√(mean of e² − noise) over periods, by records; e is the error of a period's traffic."""
-    n = np.where(found.records > 0, found.records, 1.0)
-    noise = np.nan_to_num(found.traffic_noise[errors.target.metric]) / n**2
-    beyond = float(found.records @ ((errors.traffic / n) ** 2 - noise))
-    return math.sqrt(max(beyond, 0.0) / float(found.records.sum()))
+    n = np.where(folds.records > 0, folds.records, 1.0)
+    noise = np.nan_to_num(folds.traffic_noise[errors.target.metric]) / n**2
+    beyond = float(folds.records @ ((errors.traffic / n) ** 2 - noise))
+    return math.sqrt(max(beyond, 0.0) / float(folds.records.sum()))
 
 
-def _changes(error: Floats, steady: Floats, found: Folds) -> dict[str, float | None]:
+def _changes(error: Floats, steady: Floats, folds: Folds) -> dict[str, float | None]:
     """How well changes from period to period were predicted, all contexts of a period together.
 
     "Nothing changes" predicts every period by the mean of the others. Its error, with the sign
@@ -315,164 +323,115 @@ def _changes(error: Floats, steady: Floats, found: Folds) -> dict[str, float | N
     Args:
         error: Shape (T,): Σ weight × (predicted − actual) of an estimator, by fold.
         steady: the same of "nothing changes".
-        found: the folds.
+        folds: what came of every fold.
     """
-    judged = found.pairs > 0
-    weight = found.weight[judged]
+    judged = folds.pairs > 0
+    weight = folds.weight[judged]
     actual = -steady[judged] / weight
     predicted = error[judged] / weight + actual
     total = float(actual @ actual)
     missed = float((predicted - actual) @ (predicted - actual))
+
+    def slope(some: Bools) -> float | None:
+        """Of the line through 0 that fits actual changes to predicted ones; None without any."""
+        x, y = predicted[some], actual[some]
+        size = float(x @ x)
+        return float(x @ y) / size if size > _ROUNDING * float(y @ y) else None
+
+    periods = np.arange(len(actual))
+    middle, without = slope(periods >= 0), [slope(periods != left) for left in periods]
+    known = [each for each in without if each is not None]
+    low = high = None
+    if middle is not None and len(known) == len(periods) > _FEW:
+        _, low, high = inference.jackknife(middle, known, _CONFIDENCE)
     skill = 1 - missed / total if total else None
-    slope = _slope(predicted, actual)
-    left = np.arange(len(actual))
-    without = [_slope(predicted[left != d], actual[left != d]) for d in left]
-    ends: tuple[float | None, float | None] = None, None
-    if slope is not None and None not in without and len(without) > _FEW:
-        told = inference.jackknife(slope, [w for w in without if w is not None], _CONFIDENCE)
-        ends = told.low, told.high
-    return {"skill": skill, "slope": slope, "slope_low": ends[0], "slope_high": ends[1]}
+    return {"skill": skill, "slope": middle, "slope_low": low, "slope_high": high}
 
 
-def _slope(predicted: Floats, actual: Floats) -> float | None:
-    """Of the line through 0 that fits actual changes to predicted ones; None if there are none."""
-    size = float(predicted @ predicted)
-    return float(predicted @ actual) / size if size > _ROUNDING * float(actual @ actual) else None
-
-
-def _foresight(metric: Metric, rows: list[dict[str, Any]]) -> str:
+def _changes_note(metric: Metric, rows: list[dict[str, Any]]) -> str:
     """In one sentence: which estimator predicts how the means of periods change."""
-    mine = [row for row in rows if row["metric"] == metric.name and row["slope"] is not None]
-    best = max(mine, key=lambda row: row["skill"] or 0.0, default=None)
-    whose = f"{metric.name}, changes of all contexts together:"
+    sloped = [row for row in rows if row["metric"] == metric.name and row["slope"] is not None]
+    best = max(sloped, key=lambda row: row["skill"] or 0.0, default=None)
+    subject = f"{metric.name}, changes of all contexts together:"
     if best is None or (best["skill"] or 0.0) <= 0:
         return (
-            f"{whose} the means of periods changed in no way that an estimator predicted better "
+            f"{subject} the means of periods changed in no way that an estimator predicted better "
             "than 'nothing changes'."
         )
     low, high = best["slope_low"], best["slope_high"]
     span = "" if low is None else f" ({low:.2f} to {high:.2f})"
     return (
-        f"{whose} {best['estimator']} predicted {best['skill']:.0%} of them, and where it "
+        f"{subject} {best['estimator']} predicted {best['skill']:.0%} of them, and where it "
         f"predicted 1, {best['slope']:.2f}{span} came."
     )
 
 
-def _line(row: Mapping[str, Value]) -> tuple[str, ...]:
-    """An estimator, at its best M, its error, and how much of the changes it predicted."""
-    clip = float(row["clip"] or math.inf)
-    name = str(row["estimator"]) + (
-        f", M = {format_value('clip', clip)}" if clip < math.inf else ""
-    )
-    error = f"RMSE {format_value('rmse', row['rmse'])}"
-    if row["estimator"] == _STEADY:
-        return name, error, "predicts no change: the one to beat"
-    skill = float(row["skill"] or 0.0)
-    foresees = f"predicts {skill:.0%} of changes" if skill > 0 else "predicts no changes"
-    return name, error, foresees
+def _levels_note(
+    metric: Metric, errors: Sequence[FoldErrors], steady: FoldErrors, folds: Folds
+) -> str:
+    """In one sentence: which estimator won, by how much, and whether that is more than noise.
 
-
-def _by_period(errors: FoldErrors, found: Folds, labels: list[Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "estimator": errors.target.model.name,
-            "metric": errors.target.metric.name,
-            "clip": errors.target.clip,
-            "period": label,
-            "rmse": math.sqrt(errors.squared[i] / found.weight[i]),
-            "bias": errors.error[i] / found.weight[i],
-            "floor": _floor(found.noise[errors.target.metric][i] / found.weight[i]),
-            "truth": found.truth[errors.target.metric][i] / found.weight[i],
-            "pairs": int(found.pairs[i]),
-            "records": float(found.records[i]),
-        }
-        for i, label in enumerate(labels)
-        if found.pairs[i]
-    ]
-
-
-def _floor(variance: float) -> float | None:
-    return None if math.isnan(variance) else math.sqrt(variance)
-
-
-def _winner(metric: Metric, found: Folds, steady: Mapping[Metric, FoldErrors]) -> str:
-    """In one sentence: who won, by how much, and whether that is more than noise.
-
-    Who predicts that nothing changes cannot tell one candidate from another, and does not win: it
-    is whom the others have to beat.
+    "Nothing changes" cannot tell one candidate from another, and does not win: it is what the
+    others have to beat.
     """
-    mine = [e for e in found.errors if e.target.metric == metric and e.target.model.sees_items]
-    whose = f"{metric.name}, levels of single contexts:"
-    if not mine:
-        return f"{whose} no estimator was asked for that sees what changes."
-    best = min(mine, key=lambda e: e.squared.sum())
-    rmse, still = _rmse(best, found), _rmse(steady[metric], found)
-    if rmse >= still:
+    subject = f"{metric.name}, levels of single contexts:"
+    seeing = [e for e in errors if e.target.metric == metric and e.target.model.sees_items]
+    if not seeing:
+        return f"{subject} no estimator was asked for that sees what changes."
+
+    def rmse(e: FoldErrors) -> float:
+        return math.sqrt(e.squared.sum() / folds.weight.sum())
+
+    def named(e: FoldErrors) -> str:
+        clip = f" (M = {e.target.clip:g})" if math.isfinite(e.target.clip) else ""
+        name = e.target.model.name
+        return "'nothing changes'" if name == _STEADY else name + clip
+
+    def written(e: FoldErrors) -> str:
+        return format_value("rmse", rmse(e))
+
+    best = min(seeing, key=lambda e: e.squared.sum())
+    if rmse(best) >= rmse(steady):
         return (
-            f"{whose} no estimator predicted better than 'nothing changes' ({_STEADY}, RMSE "
-            f"{format_value('rmse', still)}); the nearest was {_named(best)}, "
-            f"{format_value('rmse', rmse)}."
+            f"{subject} no estimator predicted better than 'nothing changes' ({_STEADY}, RMSE "
+            f"{written(steady)}); the nearest was {named(best)}, {written(best)}."
         )
-    others = [e for e in mine if e.target.model.name != best.target.model.name]
-    second = min([*others, steady[metric]], key=lambda e: e.squared.sum())
-    theirs = _rmse(second, found)
-    won = f"{whose} {_named(best)} predicted best, RMSE {format_value('rmse', rmse)}"
-    if theirs == rmse:
-        return f"{won}, no better than {_named(second)}."
-    less = format_value("share", 1 - rmse / theirs)
-    won += f", {less} below {_named(second)} ({format_value('rmse', theirs)})"
-    chance = _by_chance(best, second, found)
-    if chance is None:
+    others = [e for e in seeing if e.target.model.name != best.target.model.name]
+    second = min([*others, steady], key=lambda e: e.squared.sum())
+    won = f"{subject} {named(best)} predicted best, RMSE {written(best)}"
+    if rmse(second) == rmse(best):
+        return f"{won}, no better than {named(second)}."
+    less = format_value("share", 1 - rmse(best) / rmse(second))
+    won += f", {less} below {named(second)} ({written(second)})"
+    # How often periods like these would differ as much by chance: paired, with Student's t.
+    judged = folds.pairs > 0
+    count, weight = int(judged.sum()), folds.weight[judged]
+    if count < 3:
         return f"{won}; with so few periods nobody can say whether that is noise."
-    over = f"over {int((found.pairs > 0).sum())} periods (p = {chance:.2g})"
+    difference = (best.squared - second.squared)[judged]
+    mean = difference.sum() / weight.sum()
+    spread = float(np.sum((difference - mean * weight) ** 2))
+    error = math.sqrt(count / (count - 1) * spread) / weight.sum()
+    chance = float(2 * inference.t_tail(abs(mean) / error, count - 1)) if error else 0.0
+    over = f"over {count} periods (p = {chance:.2g})"
     if chance < _NOISE:
         return f"{won}; the win is larger than its own noise {over}."
-    so = "it may be luck" if second.target.model.name == _STEADY else "either will do"
+    so = "it may be luck" if second is steady else "either will do"
     return f"{won}; the win is within its own noise {over}, so {so}."
 
 
-def _rmse(errors: FoldErrors, found: Folds) -> float:
-    return math.sqrt(errors.squared.sum() / found.weight.sum())
-
-
-def _named(errors: FoldErrors) -> str:
-    if errors.target.model.name == _STEADY:
-        return "'nothing changes'"
-    return errors.target.model.name + (
-        f" (M = {errors.target.clip:g})" if math.isfinite(errors.target.clip) else ""
-    )
-
-
-def _by_chance(a: FoldErrors, b: FoldErrors, found: Folds) -> float | None:
-    """How often periods like these would differ as much by chance: paired, with Student's t."""
-    judged = found.pairs > 0
-    count = int(judged.sum())
-    if count < 3:
-        return None
-    weight = found.weight[judged]
-    difference = (a.squared - b.squared)[judged]
-    mean = difference.sum() / weight.sum()
-    spread = difference - mean * weight
-    error = math.sqrt(count / (count - 1) * float(np.sum(spread**2))) / weight.sum()
-    if error == 0:
-        return 0.0 if mean else 1.0
-    return float(2 * inference.t_tail(abs(mean) / error, count - 1))
-
-
-def _skipped(found: Folds, folds: int, undated: float, *, forward: bool) -> list[str]:
+def _skipped(folds: Folds, count: int, undated: float, *, forward: bool) -> list[str]:
+    """Notes on pairs of a context and a period that were not judged."""
     notes = []
-    asked, judged = found.selected * folds, int(found.pairs.sum())
-    empty, small = asked - found.shown, found.shown - found.untrained - judged
-    if asked > judged:
-        source = "earlier" if forward else "other"
-        causes = [
-            f"{empty:,} without records in the period",
-            f"{found.untrained:,} without records in {source} periods",
-            *([f"{small:,} with too few held out"] if small else []),
-        ]
+    pairs, judged = folds.selected * count, int(folds.pairs.sum())
+    empty, small = pairs - folds.shown, folds.shown - folds.untrained - judged
+    if pairs > judged:
+        causes = f"{empty:,} without records in the period, {folds.untrained:,} without records in "
+        causes += "earlier periods" if forward else "other periods"
+        causes += f", {small:,} with too few held out" if small else ""
         notes.append(
-            f"Of {asked:,} pairs of a context and a period, {judged:,} were judged; skipped: "
-            f"{', '.join(causes)}."
+            f"Of {pairs:,} pairs of a context and a period, {judged:,} were judged; skipped: "
+            f"{causes}."
         )
     if undated:
         notes.append(f"Left out: {number_of(undated, 'record')} without a period.")

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +27,22 @@ from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, tally
 from foreclick.words import few, number_of, plural
 
-BOT_FACTOR = 50
-BOT_RECORDS = 200
-"""A unit is bot-like with more records than BOT_FACTOR medians and than BOT_RECORDS."""
+# A unit is bot-like with more records than so many medians, and than so many.
+BOT_FACTOR, BOT_RECORDS = 50, 200
+MANY_PERIODS = 400  # with more, they are summed up: a year of days has fewer
 
-MANY_PERIODS = 400
-"""With more periods than this, they are summed up: a year of days has fewer."""
-
+# Shares of an arm that are planned; of others, the nearest of these is taken to be meant.
 PLANNED = sorted({n / 20 for n in range(1, 20)} | {1 / 3, 2 / 3, 0.01, 0.02, 0.98, 0.99})
-"""Shares of an arm that are planned; of others, the nearest of these is taken to be meant."""
-
-SURE = 1e-4
-"""The chance that an alarm about the traffic of two arms is false."""
-
-CLASSES = 100
-"""Contexts whose share of the traffic is looked at; the others count as one."""
+ALARM = 1e-4  # the chance that an alarm about the traffic of two arms is false
+CLASSES = 100  # contexts whose share of the traffic is looked at; the others count as one
 
 _PRINTED = 10  # contexts
 _HALF = 0.5
 _POSITIONS = 6  # that a glance shows
 _VARIATION = "can be evaluated"
 _SEVERAL = "records in contexts with 2 lists or more"
-_NOBODY = "records without a unit"
+_NOBODY, _BOTS = "records without a unit", "share of records that are theirs"
+_fact = partial(format_value, "found")
 
 Fact = tuple[str, str, Value]
 
@@ -66,9 +61,9 @@ class Check(Result):
             return None
         median, longest = size["records in the median context"], size["longest list"]
         lines = [
-            ("records", f"{_told(size['records'])}, {_told(median)} in the median context"),
-            ("contexts", _told(size["contexts"])),
-            ("lists", f"{_told(size['different lists'])}, of up to {_told(longest)} items"),
+            ("records", f"{_fact(size['records'])}, {_fact(median)} in the median context"),
+            ("contexts", _fact(size["contexts"])),
+            ("lists", f"{_fact(size['different lists'])}, of up to {_fact(longest)} items"),
         ]
         lines += [(section, _glance(section, facts)) for section, facts in sections.items()]
         return Headline("What is in this log", tuple(lines))
@@ -86,9 +81,9 @@ def check(log: LogLike) -> Check:
         >>> c["found"][c["fact"].index("records")]
         2
     """
-    counted = tally(log)
+    compressed = tally(log)
     report_step("Counting")
-    shape, batches = counted.shape, batches_of(counted)
+    shape, batches = compressed.shape, batches_of(compressed)
     periods = batches.codebook.periods
     count = 1 if periods is None else len(periods)
     lists, varied, moved = 0, np.zeros(2), np.zeros(2)  # some of all records, and of all slots
@@ -107,10 +102,8 @@ def check(log: LogLike) -> Check:
             earned = reward.value * batch.n[reward.row]
             at_position[name] += sums(reward.position, earned, shape.depth)
             in_period[name] += sums(period[reward.row], earned, count)
-    number = (
-        int if pa.types.is_integer(counted.stored.kinds.field(N).type) else float
-    )  # records may be weighted
-    contexts, median = contexts_repeat(counted)
+    number = int if _has_whole_counts(compressed) else float
+    contexts, median = contexts_repeat(compressed)
     facts: list[Fact] = [
         ("size", "records", number(varied[1])),
         ("size", "rows of the tally", batches.rows),
@@ -145,44 +138,44 @@ def check(log: LogLike) -> Check:
     ]
     if isinstance(log, Log) and log.roles.unit is not None:
         facts += _units(log)
-    facts += [("dropped", cause, rows) for cause, rows in counted.dropped.items()]
+    facts += [("dropped", cause, rows) for cause, rows in compressed.dropped.items()]
     rows = tuple({"section": s, "fact": f, "found": v} for s, f, v in facts)
     return Check(rows, ("section", "fact", "found"), tuple(_advice(facts)))
 
 
-def _told(value: Value) -> str:
-    return format_value("found", value)
-
-
 def _glance(section: str, facts: Mapping[str, Value]) -> str:
     """A section in one text: periods by their range, positions one by one, else every fact."""
+    numbers = [float(value or 0.0) for value in facts.values()] if " by " in section else []
     if section.endswith("by period"):
-        numbers = [float(value or 0.0) for value in facts.values()]
         names = list(facts)
         where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         count = f"{number_of(len(names), 'period')} ({where})"
-        return f"{_told(min(numbers))} to {_told(max(numbers))} in {count}"
+        return f"{_fact(min(numbers))} to {_fact(max(numbers))} in {count}"
     if section.endswith("by position"):
-        told = [f"{float(value or 0.0):.3f}" for value in list(facts.values())[:_POSITIONS]]
-        return " ".join(told) + (" …" if len(facts) > _POSITIONS else "")
+        more = " …" if len(numbers) > _POSITIONS else ""
+        return " ".join(f"{number:.3f}" for number in numbers[:_POSITIONS]) + more
     if section == _VARIATION:
         return "; ".join(f"{format_value('share', v)} of {fact}" for fact, v in facts.items())
-    return "; ".join(f"{_told(value)} {fact}" for fact, value in facts.items())
+    return "; ".join(f"{_fact(value)} {fact}" for fact, value in facts.items())
+
+
+def _has_whole_counts(tally: Tally) -> bool:
+    """Whether records are counted, not weighted."""
+    return bool(pa.types.is_integer(tally.stored.kinds.field(N).type))
 
 
 def _units(log: Log) -> list[Fact]:
     """Units with far more records than others: crawlers, monitors, shared accounts."""
-    found = unit_counts(log)
-    size, units, nobody = (np.asarray(found[name]) for name in (N, "units", "nobody"))
+    counted = unit_counts(log)
+    size, units, nobody = (np.asarray(counted[name]) for name in (N, "units", "nobody"))
     median = float(np.median(np.repeat(size, units))) if len(size) else 0.0
     limit = max(BOT_FACTOR * median, BOT_RECORDS)
     many, unnamed, records = size > limit, float(nobody.sum()), size * units
-    theirs = float(records[many].sum() / records.sum())
     facts: list[Fact] = [
         ("units", "units", int(units.sum())),
         ("units", "records of the median unit", median),
         ("units", f"bot-like units (more than {limit:g} records)", int(units[many].sum())),
-        ("units", "share of records that are theirs", theirs),
+        ("units", _BOTS, float(records[many].sum() / records.sum())),
     ]
     return facts + ([("units", _NOBODY, whole_number(unnamed))] if unnamed else [])
 
@@ -208,10 +201,10 @@ def _advice(facts: list[Fact]) -> Iterator[str]:
         )
     if periods := next((value for section, _, value in facts if section == "periods"), None):
         yield (
-            f"The log has {_told(periods)} periods. A period is a day or a week: everything "
+            f"The log has {_fact(periods)} periods. A period is a day or a week: everything "
             "by period is slow with so many, and says little. Read the log with a coarser one."
         )
-    if (bots := known.get("share of records that are theirs", 0)) > 0.01:
+    if (bots := known.get(_BOTS, 0)) > 0.01:
         yield f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."
 
 
@@ -268,11 +261,7 @@ class Contexts(Result):
 
 
 @verb(most=whole(1, "the number of contexts", "1000", optional=True))
-def contexts(
-    log: LogLike,
-    *,
-    most: int | None = None,
-) -> Contexts:
+def contexts(log: LogLike, *, most: int | None = None) -> Contexts:
     """Contexts by traffic, with their logged items: what a new ranker should be asked to rank.
 
     Args:
@@ -285,18 +274,18 @@ def contexts(
         >>> found.lists.select(["context", "items"]).to_pylist()
         [{'context': 'q', 'items': [1, 2, 3]}, {'context': 'r', 'items': [4, 5]}]
     """
-    counted = tally(log)
+    compressed = tally(log)
     report_step("Counting the items of each context")
-    tables = []
-    for batch in batches_of(counted):
-        shown = batch.shown.sum(axis=1)
+    tables, kind = [], np.int64 if _has_whole_counts(compressed) else np.float64
+    for batch in batches_of(compressed):
+        shown = batch.shown.sum(axis=1).astype(kind)
         # Most shown first; of equals, the smaller item: pairs are in the order of their items.
         order = np.lexsort((-shown, batch.pair_context))
         starts = pa.array(batch.context_pairs.astype(np.int32))
         items = batch.items.take(pa.array(batch.pair_item[order]))
         columns = {
             "context": batch.contexts.take(pa.array(batch.context_value)),
-            "records": pa.array(batch.context_n),
+            "records": pa.array(batch.context_n.astype(kind)),
             "items": pa.ListArray.from_arrays(starts, items),
             "shown": pa.ListArray.from_arrays(starts, pa.array(shown[order])),
         }
@@ -304,18 +293,12 @@ def contexts(
     lists = pa.concat_tables(tables).combine_chunks()
     records = lists["records"].to_numpy()
     order = np.argsort(-records, kind="stable")  # of equals, the smaller context first
-    lists = lists.take(order[:most])
-    shares = pa.array(records[order[:most]] / records.sum())
-    if pa.types.is_integer(counted.stored.kinds.field(N).type):
-        kinds = {"records": pa.int64(), "shown": pa.list_(pa.int64())}
-        for name, kind in kinds.items():
-            lists = lists.set_column(lists.column_names.index(name), name, lists[name].cast(kind))
-    lists = lists.add_column(2, "share", shares)
+    share = records[order] / records.sum()
+    lists = lists.take(order[:most]).add_column(2, "share", pa.array(share[:most]))
     rows = [
         {name: row[name] for name in ("context", "records", "share")} | {"items": len(row["items"])}
         for row in lists.slice(0, _PRINTED).to_pylist()
     ]
-    share = records[order] / records.sum()
     half = int(np.searchsorted(np.cumsum(share), _HALF)) + 1
     covered = format_value("share", float(share[: len(lists)].sum()))
     pairs = int(pc.sum(pc.list_value_length(lists["items"])).as_py())
@@ -350,7 +333,7 @@ def traffic_notes(both: Tally, variant: str, names: tuple[str, str]) -> list[str
     se = math.sqrt(max(spread * shape.unit, total * share * (1 - share))) / total
     freedom = BUCKETS - 1 if shape.unit else math.inf
     notes = []
-    if 2 * float(inference.t_tail(abs(share - planned) / se, freedom)) < SURE:
+    if 2 * float(inference.t_tail(abs(share - planned) / se, freedom)) < ALARM:
         notes.append(
             f"sample-ratio mismatch: {names[1]!r} has {share:.2%} of the records, "
             f"{abs(share - planned) / se:.0f} standard errors from {planned:.3g}. Unless that was "
@@ -400,4 +383,4 @@ def _odd(
     z = np.abs(share[1] - share[0]) / np.sqrt(np.maximum(spread.sum(axis=0), 1e-300))
     most = int(z.argmax())
     chance = 2 * float(inference.t_tail(z[most], freedom)) * len(z)
-    return (most, float(share[1, most]), float(share[0, most])) if chance < SURE else None
+    return (most, float(share[1, most]), float(share[0, most])) if chance < ALARM else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,27 +16,14 @@ from foreclick.estimate.estimates import Estimate
 from foreclick.estimate.work import estimate
 from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.learn.clusters import clusters_of
-from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
 from foreclick.policies import PolicyLike, as_policy
-from foreclick.question import Question, check_metrics
+from foreclick.questions import verdicts
 from foreclick.questions.answers import lift_words
-from foreclick.questions.evaluate import largest_slots, prior_notes, usual_estimators
-from foreclick.questions.verdicts import (
-    BETTER,
-    DISAGREE,
-    NEXT_BACKTEST,
-    OPPOSITE,
-    SEEN,
-    UNKNOWN,
-    beyond,
-    contradicts,
-    evidence_for,
-    judge,
-)
+from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.tallies import LogLike
@@ -88,24 +75,23 @@ class Comparison(Result):
                 continue
             seen = f"{format_value('covered', row['covered'])} of it seen"
             lines.append((name, verdict, *lift_words(row, "other"), seen))
-        said = [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
+        sentences = [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
         best = str(ranked[0]["candidate"])
         if ranked[0]["value"] is not None and len(ranked) > 1:
-            words = {
-                row["against"]: row["verdict"] for row in self.rows if row["candidate"] == best
-            }
-            words |= {
-                row["candidate"]: OPPOSITE.get(str(row["verdict"]))
-                for row in self.rows
-                if row["against"] == best
-            }
-            words.pop(PRODUCTION, None)
-            above = [str(name) for name, word in words.items() if word == BETTER]
-            open_ = [str(name) for name in words if name not in above]
+            words: dict[str, str | None] = {}
+            for row in self.rows:
+                one, other, word = (str(row[c]) for c in ("candidate", "against", "verdict"))
+                if one == best and other != PRODUCTION:
+                    words[other] = word
+                elif other == best:
+                    words[one] = verdicts.OPPOSITE.get(word)
+            above = [name for name, word in words.items() if word == verdicts.BETTER]
+            unclear = [name for name in words if name not in above]
             parts = [f"is better than {few(above)}"] if above else []
-            parts += [f"cannot be told from {few(open_)}"] if open_ else []
-            said.append(f"{best} {' and '.join(parts)}.")
-        return Headline(f"Candidates against production: {self.title}", tuple(lines), tuple(said))
+            parts += [f"cannot be told from {few(unclear)}"] if unclear else []
+            sentences.append(f"{best} {' and '.join(parts)}.")
+        title = f"Candidates against production: {self.title}"
+        return Headline(title, tuple(lines), tuple(sentences))
 
 
 @verb(missing=choice("error", "production"))
@@ -136,83 +122,68 @@ def compare(
         min_effect: the smallest change worth having, as a share of production; the verdict is
             then about changes of this size. 0.01 is 1 % of production.
     """
-    _check_names(candidates)
-    counted, notes = settle(log)
-    kinds, doubts = clusters_of(counted, "auto")
-    notes += doubts
-    if kinds == ("record",):
-        raise ModelError(
-            "the log has no period and no unit, so differences cannot be paired. Read it with "
-            "period= or unit=; or compare one candidate with production by fc.evaluate."
-        )
-    asked = parse_any(metrics)
-    _check_one("metric", [m.name for m in asked])
-    parts = [part for each in asked for part in each.parts]
-    check_metrics(counted.shape, parts)
-    policies = [
-        as_policy(policy, counted.names, f"candidate {name!r}")
-        for name, policy in candidates.items()
-    ]
-    if estimators is None:
-        incomplete = [policy for policy in policies if not policy.complete]
-        first = [*incomplete, *policies][0]
-        wanted = parse_estimators(usual_estimators(counted, first, "frequency", parts))
-    else:
-        wanted = parse_estimators(estimators)
-        _check_one("estimator", [e.name for e in wanted])
-        _check_one("clip", list(wanted[0].clip or ()))
-    by, assumed = with_curves(counted, wanted, asked)
-    question = Question(policies, by, asked, missing=missing, clusters=kinds)
-    announce_effort(counted, by, len(policies))
-    estimates = estimate(counted, question)
-    each = [estimates.of_candidate(c) for c in range(len(policies))]
-    notes += prior_notes(counted, estimates) + assumed
-    named = [dict(zip(candidates, of, strict=True)) for of in zip(*each, strict=True)]
-    largest = largest_slots(counted, [one for of in named for one in of.values()])
-    tables = [_pairs(of, largest, confidence, min_effect) for of in named]
-    rows = tables[0]
-    for other, checks in zip(named[1:], tables[1:], strict=True):
-        words = {(row["candidate"], row["against"]): row["verdict"] for row in checks}
-        disputed = []
-        for row in rows:
-            pair = row["candidate"], row["against"]
-            word = words.get(pair, row["verdict"])
-            if word == row["verdict"]:
-                continue
-            both = [[of[name] for name in pair if name != PRODUCTION] for of in (named[0], other)]
-            if OPPOSITE.get(word) == row["verdict"] or contradicts(both[0], both[1]):
-                row["verdict"] = UNKNOWN
-                disputed.append(f"{pair[0]} against {pair[1]}")
-        if disputed:
-            notes.append(f"{DISAGREE.capitalize()} on {few(disputed)}. {NEXT_BACKTEST}")
-    if unseen := [name for name, one in named[0].items() if one.value is None]:
-        notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
-    of_all = {"estimator": by[0].name, "metric": asked[0].name}
-    rows = [of_all | row for row in rows]
-    title = f"{asked[0].name} by {by[0].name} ({100 * confidence:g}% confidence for all pairs)"
-    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
-
-
-def _check_names(candidates: object) -> None:
-    """Refuse what is not candidates by name."""
-    given = candidates if isinstance(candidates, Mapping) else {"items": candidates}
+    given: Any = candidates  # which may be anything
+    given = given if isinstance(given, Mapping) else {"items": given}
     if {CONTEXT, "items"} & set(given) or any(isinstance(v, list | tuple) for v in given.values()):
-        what = "a table" if isinstance(candidates, Mapping) else f"a {type(candidates).__name__}"
+        what = "a table" if given is candidates else f"a {type(candidates).__name__}"
         raise ModelError(f"candidates is {what}. Give them by name: {{'a': …, 'b': …}}.")
     if not given or PRODUCTION in given:
         raise ModelError(
             "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
         )
-
-
-def _check_one(option: str, given: Sequence[object]) -> None:
-    """Refuse several of what a comparison has one of."""
-    if len(given) > 1:
-        listed = ", ".join(map(str, given))
+    tally, notes = settle(log)
+    clusters, doubts = clusters_of(tally, "auto")
+    if clusters == ("record",):
         raise ModelError(
-            f"compare takes one {option}, and was given {len(given)}: {listed}. Compare by each in "
-            "turn."
+            "the log has no period and no unit, so differences cannot be paired. Read it with "
+            "period= or unit=; or compare one candidate with production by fc.evaluate."
         )
+    metric, *others = parse_any(metrics)
+    several: dict[str, Sequence[object]] = {"metric": [m.name for m in (metric, *others)]}
+    if estimators is not None:
+        estimators = parse_estimators(estimators)
+        several |= {"estimator": [e.name for e in estimators], "clip": estimators[0].clip or ()}
+    for option, values in several.items():
+        if len(values) > 1:
+            raise ModelError(
+                f"compare takes one {option}, and was given {len(values)}: "
+                f"{', '.join(map(str, values))}. Compare by each in turn."
+            )
+    policies = [
+        as_policy(policy, tally.names, f"candidate {name!r}") for name, policy in candidates.items()
+    ]
+    question, assumed = make_question(
+        tally, policies, [metric], estimators, missing, "frequency", clusters=clusters
+    )
+    announce_effort(tally, question.estimators, len(policies))
+    estimates = estimate(tally, question)
+    notes += doubts + prior_notes(tally, estimates) + assumed
+    each = [estimates.of_candidate(c) for c in range(len(policies))]
+    by_estimator = [dict(zip(candidates, ones, strict=True)) for ones in zip(*each, strict=True)]
+    largest = largest_slots(tally, [one for ones in each for one in ones])
+    tables = [_pairs(named, largest, confidence, min_effect) for named in by_estimator]
+    answers, rows = by_estimator[0], tables[0]
+    for checks, table in zip(by_estimator[1:], tables[1:], strict=True):
+        words = {(row["candidate"], row["against"]): row["verdict"] for row in table}
+        disputed = []
+        for row in rows:
+            pair = row["candidate"], row["against"]
+            one, check = (
+                [of[name] for name in pair if name != PRODUCTION] for of in (answers, checks)
+            )
+            if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
+                row["verdict"] = verdicts.UNKNOWN
+                disputed.append(f"{pair[0]} against {pair[1]}")
+        if disputed:
+            notes.append(
+                f"{verdicts.DISAGREE.capitalize()} on {few(disputed)}. {verdicts.NEXT_BACKTEST}"
+            )
+    if unseen := [name for name, one in answers.items() if one.value is None]:
+        notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
+    name = question.estimators[0].name
+    rows = [{"estimator": name, "metric": metric.name} | row for row in rows]
+    title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
+    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
 
 
 def _pairs(
@@ -224,71 +195,67 @@ def _pairs(
     """One row per pair: every candidate with production, then with every other.
 
     Args:
-        named: what one estimator says of each candidate.
+        named: the estimate of each candidate by one estimator.
         largest: the most that a slot can earn, by metric, where something was never shown.
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production.
     """
     seen = {name: one for name, one in named.items() if one.value is not None}
-    if not all(one.told for one in seen.values()):
+    if not all(one.has_variance for one in seen.values()):
         raise ModelError("the log has too few periods or units to pair differences.")
-    one, last = next(iter(named.values())), len(seen)
-    names, production = [*seen, PRODUCTION], one.production or 0.0
+    first, last = next(iter(named.values())), len(seen)
+    names, production = [*seen, PRODUCTION], first.production or 0.0
     values = [float(one.value or 0.0) for one in seen.values()] + [production]
     pairs = [(i, last) for i in range(last)] + list(itertools.combinations(range(last), 2))
     joint, freedom = np.zeros((1, 1)), 1.0
     if seen:
-        joint = one.of.joint(list(seen.values()), production=True)
-        freedom = one.of.freedom(0)
+        joint = first.estimates.joint(list(seen.values()), production=True)
+        freedom = first.estimates.freedom(0)
     paired = inference.contrasts(values, joint, pairs, confidence, freedom)
-    unseen = [*(one.unseen() for one in seen.values()), SEEN]
-    further = [*(beyond(one, largest) for one in seen.values()), 0.0]
+    unseen = [*(one.unseen() for one in seen.values()), verdicts.SEEN]
+    further = [*(verdicts.beyond(one, largest) for one in seen.values()), 0.0]
     rows = []
-    for number, (i, j) in enumerate(pairs):
-        change, se = float(paired.change[number]), float(paired.se[number])
-        less, more = unseen[i].against(unseen[j])
-        row: dict[str, Any] = {
-            "candidate": names[i],
-            "against": names[j],
-            "value": values[i],
-            "other": values[j],
-            "change": change,
-            "se": se,
-            "low": change - less - paired.reach * se,
-            "high": change + more + paired.reach * se,
-            "all_low": change - less - paired.joint * se,
-            "all_high": change + more + paired.joint * se,
-            "lift": None,
-            "lift_low": None,
-            "lift_high": None,
-            "covered": seen[names[i]].covered,
-        }
-        low, high = row["all_low"], row["all_high"]
-        if values[j] > 0:
-            slopes = np.array([1.0, -values[i] / values[j]]) / values[j]
-            ends = inference.interval(
-                change / values[j], slopes, joint[np.ix_([i, j], [i, j])], paired.joint
-            )
-            row["lift"] = change / values[j]
-            row["lift_low"] = ends.low - less / values[j]
-            row["lift_high"] = ends.high + more / values[j]
-            low = min(low, row["lift_low"] * values[j])
-            high = max(high, row["lift_high"] * values[j])
-        evidence = evidence_for(
+    for (i, j), change, se in zip(pairs, paired.change.tolist(), paired.se.tolist(), strict=True):
+        apart = unseen[i].against(unseen[j])
+        both = joint[np.ix_([i, j], [i, j])]
+        ends = verdicts.difference_ends(values[i], values[j], both, paired.joint, apart)
+        evidence = verdicts.evidence_for(
             seen[names[i]],
             largest,
+            ends,
+            values[j],
             change=change,
-            low=low - further[j],
-            high=high,
-            unseen=sum(unseen[i]) + sum(unseen[j]) + further[j],
-            beyond=further[i],
             production=production,
             confidence=confidence,
         )
-        rows.append(row | {"verdict": judge(evidence, min_effect).word})
-    columns = [*("change", "se", "low", "high", "all_low", "all_high"), "lift"]
-    blank = dict.fromkeys([*columns, "lift_low", "lift_high"])
-    for name in (name for name in named if name not in seen):
-        pair = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
-        rows.append({**pair, **blank, "covered": named[name].covered, "verdict": UNKNOWN})
+        evidence = replace(
+            evidence,
+            low=(evidence.low or 0.0) - further[j],
+            unseen=evidence.unseen + sum(unseen[j]) + further[j],
+        )
+        rows.append(
+            {
+                "candidate": names[i],
+                "against": names[j],
+                "value": values[i],
+                "other": values[j],
+                "change": change,
+                "se": se,
+                "low": change - apart.less - paired.reach * se,
+                "high": change + apart.more + paired.reach * se,
+                "all_low": ends["change_low"],
+                "all_high": ends["change_high"],
+                "lift": change / values[j] if values[j] > 0 else None,
+                "lift_low": ends["lift_low"],
+                "lift_high": ends["lift_high"],
+                "covered": seen[names[i]].covered,
+                "verdict": verdicts.judge(evidence, min_effect).word,
+            }
+        )
+    blank = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high"))
+    blank |= dict.fromkeys(("lift", "lift_low", "lift_high"))
+    for name, one in named.items():
+        if name not in seen:
+            pair = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
+            rows.append({**pair, **blank, "covered": one.covered, "verdict": verdicts.UNKNOWN})
     return rows

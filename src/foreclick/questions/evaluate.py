@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Literal
 
 from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, largest_rewards
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Estimates
 from foreclick.estimate.work import estimate
-from foreclick.estimators import Estimator, EstimatorLike, Ladder, parse_estimators
+from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
 from foreclick.learn.above import ALARM
 from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.learn.trend import drift_of
-from foreclick.logs import PERIOD
+from foreclick.logs import PERIOD, Shape
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any, parse_metric
 from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.question import (
+    Clusters,
     Logging,
     Missing,
     Question,
@@ -30,131 +31,25 @@ from foreclick.question import (
     propensities_answer,
 )
 from foreclick.questions.answers import (
+    Evaluation,
     answering_of,
     coverage_notes,
-    flat_metrics,
-    headline_of,
-    is_blind,
     policy_notes,
     repetition_note,
     verdict_notes,
-    without_numbers,
 )
-from foreclick.questions.backtest import Backtest, Hindsight
-from foreclick.questions.verdicts import (
-    DISAGREE,
-    Claims,
-    Evidence,
-    IntervalKind,
-    Pair,
-    Verdict,
-    judged,
-)
-from foreclick.results import Headline, Result, Value
+from foreclick.questions.backtest import Backtest
+from foreclick.questions.verdicts import Pair, judge_pairs
 from foreclick.rules import Choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
-ALL = "all"
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation(Result):
-    """What a candidate is worth: one row per estimator × metric × clip (× segment).
-
-    | column | meaning |
-    |---|---|
-    | value | the estimate of V(h); None where the log shows nothing of the candidate |
-    | se | its standard error, if the click model holds |
-    | low, high | its interval, for chance and for what the log cannot see |
-    | borrowed | what items never shown were given; `low` is without it |
-    | margin | what else the log cannot see, at most; `high` is with it |
-    | production | the mean reward of the records that `value` uses, or the baseline's estimate |
-    | change, lift | value − production, and that over production, with intervals of this kind |
-    | covered | the share of the candidate's exposure that was ever logged |
-    | clipped | the share of it that the clip M cut off |
-    | ess | the records that the weighted ones are worth; of a ladder, only beside intervals |
-    | contexts, records | what it rests on |
-    | missing_contexts | contexts of the log that the candidate has no list for |
-    | dropped | invalid rows that were left out when the log was read |
-    | verdict | better, worse, no difference (worth having), or cannot tell |
-
-    Printed, it gives the answer by one estimator, and whether the others agree; ``print(e.table)``
-    shows every row, without columns that have nothing to say. An estimator that saw less than 1 %
-    of the candidate shows no number there. All columns of all rows are in `rows`.
-
-    Attributes:
-        evidence: what the verdict of each row rests on; empty without intervals.
-        verdicts: the verdict of each row, with its reason; empty without intervals.
-        answering: the estimator whose rows are the answer.
-        against: what the candidate is compared with: "production" or "the baseline".
-        by: the segments that it is split by.
-        whole: where it is split, the rows of the whole log, which the parts add up to.
-    """
-
-    evidence: tuple[Evidence, ...] = ()
-    verdicts: tuple[Verdict, ...] = ()
-    answering: str = ""
-    against: str = "production"
-    by: tuple[str, ...] = ()
-    whole: tuple[Mapping[str, Value], ...] = ()
-
-    @property
-    def headline(self) -> Headline:
-        """The answer by one estimator, and whether the others agree."""
-        disputed = {
-            str(row["estimator"])
-            for row, verdict in zip(self.rows, self.verdicts, strict=False)
-            if DISAGREE in verdict.because
-        }
-        return headline_of(
-            self.rows,
-            by=self.by,
-            answering=self.answering or answering_of(self["estimator"]),
-            against=self.against,
-            confidence=self.evidence[0].confidence if self.evidence else None,
-            disputed=disputed,
-            whole=self.whole,
-        )
-
-    def metrics(self) -> dict[str, float]:
-        """The numbers as a flat dict, for MLflow, W&B and others to log.
-
-        Keys are such as ``clicks_at_3/lift``, of the estimator that answers. Those of others have
-        its name in them, ``clicks_at_3/ip/lift``; then follow M, if there are several, and the
-        segment. What has no number is left out.
-
-        Examples:
-            >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3, "clicks": [[1, 0]] * 6}
-            >>> e = evaluate(log, {"context": ["q"], "items": [[1, 2]]}, metrics="clicks@1")
-            >>> e.metrics()["clicks_at_1/production"]
-            1.0
-        """
-        answering = self.answering or answering_of(self["estimator"])
-        return flat_metrics(self.rows, answering, self.by)
-
-    def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Without the numbers of an estimator that saw next to nothing."""
-        return without_numbers(row) if is_blind(row) else row
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Without what follows from the rest, and without counts of nothing."""
-        dull = {"se", "borrowed", "margin", "change", "change_low", "change_high", "contexts"}
-        empty = ("clipped", "missing_contexts", "dropped")
-        idle = {c for c in empty if c in self.columns and not any(self[c])}
-        idle |= {c for c in ("ess",) if all(value is None for value in self[c])}
-        idle |= {"clip"} if all(clip == math.inf for clip in self["clip"]) else set()
-        return tuple(c for c in self.columns if c not in dull | idle)
-
-
-LOGGING = Choice(
+_LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
-"""Where logging probabilities may come from."""
 
 
-@verb(confidence=sure, logging=LOGGING)
+@verb(confidence=sure, logging=_LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
@@ -230,87 +125,73 @@ def evaluate(
         ([0.667, 0.667], [0.5, 0.5])
     """
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
-    wished = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
-    interval: IntervalKind = "anytime" if wished.anytime else "sampling"
-    backtest: Hindsight | None = wished.past
-    counted, notes = settle(log)
+    level = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
+    tally, notes = settle(log)
     earlier: Tally | None = None
     if trained_until is not None:
-        earlier, counted = counted.split(trained_until)
+        earlier, tally = tally.split(trained_until)
         notes.append(f"The answer rests on what came after {trained_until}.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    kinds, doubts = clusters_of(counted, None if confidence is None else wished.clusters)
-    if PERIOD in segments and "period" in kinds:  # of one period, others say how much it varies
-        kinds = tuple(kind for kind in kinds if kind != "period")
-        kinds = kinds or (() if counted.decayed else ("record",))
-    policy = as_policy(candidate, counted.names)
+    clusters, doubts = clusters_of(tally, None if confidence is None else level.clusters)
+    if PERIOD in segments and "period" in clusters:  # of one period, others say how much it varies
+        clusters = tuple(kind for kind in clusters if kind != "period")
+        clusters = clusters or (() if tally.decayed else ("record",))
+    policies = [as_policy(candidate, tally.names)]
     if isinstance(logging, Policy):
-        logging = as_policy(logging, counted.names, "logging")
-    asked = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
-    parts = [part for each in asked for part in each.parts]
-    check_metrics(counted.shape, parts)
-    if estimators is None or estimators in (ALL, [ALL], (ALL,)):
-        usual = usual_estimators(counted, policy, logging, parts, every=estimators is not None)
-        wanted = parse_estimators(usual)
-        answering = wanted[0].name
-    else:
-        wanted = parse_estimators(estimators)
-        answering = answering_of([e.name for e in wanted])
-    policies = [policy]
+        logging = as_policy(logging, tally.names, "logging")
     if baseline is not None:
-        policies.append(as_policy(baseline, counted.names, "baseline"))
-    knowing = policies if missing == "drop" else ()
-    wanted, assumed = with_curves(counted, wanted, asked, knowing)
-    question = Question(
-        candidates=policies,
-        estimators=wanted,
-        metrics=asked,
-        missing=missing,
-        loggings=loggings_of(counted, wanted, parts, logging),
-        by=segments,
-        clusters=kinds,
-        earlier=earlier,
+        policies.append(as_policy(baseline, tally.names, "baseline"))
+    all_metrics = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
+    question, assumed = make_question(
+        tally, policies, all_metrics, estimators, missing, logging, segments, clusters
     )
-    named = [] if [metric.name for metric in asked] == list(USUAL_METRICS) else asked
-    notes += policy_notes(policy, counted.shape.depth, named) + doubts
+    question = replace(question, earlier=earlier)
+    names = [e.name for e in question.estimators]
+    answering = names[0] if _is_default(estimators) else answering_of(names)
+    usual = [metric.name for metric in all_metrics] == list(USUAL_METRICS)
+    notes += policy_notes(policies[0], tally.shape.depth, [] if usual else all_metrics) + doubts
     weighing = [
-        by.name
-        for number, by in enumerate(wanted)
+        e.name
+        for number, e in enumerate(question.estimators)
         if question.logging_of(number) is None
-        and by.model.sees_items
-        and not isinstance(by, Ladder)  # which knows what to do with few
+        and e.model.sees_items
+        and not isinstance(e, Ladder)  # which knows what to do with few
     ]
     if weighing:
-        notes += repetition_note(weighing, *contexts_repeat(counted))
-    announce_effort(counted, wanted, len(policies))
-    found = estimate(counted, question)
-    claims = Claims(wished.level, interval, min_effect, protected)
+        notes += repetition_note(weighing, *contexts_repeat(tally))
+    announce_effort(tally, question.estimators, len(policies))
+    estimates = estimate(tally, question)
 
-    def answered(*, whole: bool) -> tuple[list[Estimate], list[dict[str, Any]], Any, Any]:
+    def answer(*, whole: bool) -> tuple[list[Estimate], list[dict[str, Any]], Any, Any]:
         """The estimates of the parts, or of the whole, with rows, evidence and verdicts."""
-        mine, *others = (found.of_candidate(c, whole=whole) for c in range(len(policies)))
-        theirs: Sequence[Estimate | None] = others[0] if others else [None] * len(mine)
-        pairs = [Pair(one, other) for one, other in zip(mine, theirs, strict=True)]
-        rows = [_row(pair, counted, wished.level, interval) for pair in pairs]
-        if not kinds:
-            return mine, rows, [], []
-        largest, errors, past = largest_slots(counted, mine), None, ""
-        if backtest is not None:
-            past = backtest.past
-            errors = [_error(one, backtest, row) for one, row in zip(mine, rows, strict=True)]
-        evidence, verdicts = judged(pairs, claims, largest, errors, past)
+        ones, *others = (estimates.of_candidate(c, whole=whole) for c in range(len(policies)))
+        baselines: Sequence[Estimate | None] = others[0] if others else [None] * len(ones)
+        pairs = [Pair(one, other) for one, other in zip(ones, baselines, strict=True)]
+        rows = [result_row(pair, tally, level) for pair in pairs]
+        if not clusters:
+            return ones, rows, [], []
+        evidence, verdicts = judge_pairs(
+            pairs,
+            largest_slots(tally, ones),
+            level.level,
+            anytime=level.anytime,
+            min_effect=min_effect,
+            guardrails=protected,
+            errors=[_past_error(*each, level.past) for each in zip(ones, rows, strict=True)],
+            past="" if level.past is None else level.past.past,
+        )
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
-        return mine, rows, evidence, verdicts
+        return ones, rows, evidence, verdicts
 
-    estimates, rows, evidence, verdicts = answered(whole=False)
-    if kinds:
+    ones, rows, evidence, verdicts = answer(whole=False)
+    if clusters:
         notes += verdict_notes(rows, verdicts, segments, answering)
-        if interval == "anytime":
+        if level.anytime:
             notes.append(
                 "The intervals hold at every look together, however often the log is looked at."
             )
-    notes += assumed + prior_notes(counted, found)
-    notes += coverage_notes(rows, estimates, answering, found.ignored_contexts(0))
+    notes += assumed + prior_notes(tally, estimates)
+    notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
     return Evaluation(
         tuple(rows),
         tuple(rows[0]),
@@ -320,18 +201,69 @@ def evaluate(
         answering=answering,
         against="production" if baseline is None else "the baseline",
         by=segments,
-        whole=tuple(answered(whole=True)[1]) if segments else (),
+        whole=tuple(answer(whole=True)[1]) if segments else (),
     )
 
 
-def usual_estimators(
+# --- the question in full -------------------------------------------------------------------------
+
+
+def make_question(
     tally: Tally,
+    policies: Sequence[Policy],
+    metrics: Sequence[AnyMetric],
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    missing: Missing = "error",
+    logging: Policy | str | None = None,
+    by: tuple[str, ...] = (),
+    clusters: tuple[Clusters, ...] = (),
+) -> tuple[Question, list[str]]:
+    """The question with its estimators, and notes on examinations that the log does not tell.
+
+    By default, or with "all", the log and the policies decide which estimators; among policies, one
+    that does not know whole lists. Propensities are used by default where contexts do not repeat,
+    for the models whose cells they are the probabilities of; everything else uses the frequencies
+    of the log.
+    """
+    shape, parts = tally.shape, [part for metric in metrics for part in metric.parts]
+    check_metrics(shape, parts)
+    if logging == "propensity" and shape.propensity is None:
+        raise ModelError(
+            "logging='propensity', but the log was read without. Name their column: "
+            "read_log(…, propensity='…')."
+        )
+    chosen = logging is None and shape.propensity is not None  # by the log
+    chosen = chosen and contexts_repeat(tally)[1] < FEW_RECORDS
+    if estimators is None or _is_default(estimators):
+        policy = min(policies, key=lambda each: each.complete)
+        every = estimators is not None
+        source = "propensity" if chosen else logging
+        estimators = usual_estimators(shape, policy, source, parts, every=every)
+    dropping = policies if missing == "drop" else ()
+    wanted, notes = with_curves(tally, parse_estimators(estimators), metrics, dropping)
+    loggings: list[Logging] = [None] * len(wanted)
+    if logging == "propensity" or isinstance(logging, Policy):
+        loggings = [logging] * len(wanted)  # type: ignore[list-item]
+    elif chosen:
+        for number, e in enumerate(wanted):  # a product of hazards has no use for propensities
+            hazard = any(by_hazard(e.model, part) for part in parts)
+            if propensities_answer(shape, e) and not hazard:
+                loggings[number] = "propensity"
+    return Question(policies, wanted, metrics, missing, loggings, by, clusters=clusters), notes
+
+
+def _is_default(estimators: object) -> bool:
+    return estimators is None or estimators in ("all", ["all"], ("all",))
+
+
+def usual_estimators(
+    shape: Shape,
     policy: Policy,
     logging: Policy | str | None,
     metrics: Sequence[Metric],
     *,
     every: bool = False,
-) -> Sequence[EstimatorLike]:
+) -> Sequence[str]:
     """The estimator that answers, and the one that checks it; or every one that can say something.
 
     The ladder answers: of all estimators it was nearest to the truth in every simulated world. `ip`
@@ -340,57 +272,24 @@ def usual_estimators(
     instead. Of graded rewards, such as prices, `ip` answers: a ladder moves the dearest items
     towards the others, so that its intervals hold the value of a ranking by price too seldom.
     """
-    kind, names = tally.shape.propensity, tally.shape.rewards
     ladder = "ladder" if policy.complete else "ladder-ip"
-    graded = {name for name in names if name not in tally.shape.masks}
+    graded = {name for name in shape.rewards if name not in shape.masks}
     usual: tuple[str, ...] = (ladder, "ip")
     if isinstance(logging, Policy):
         usual = ("ip", "list")
-    elif logging == "propensity" or (
-        logging is None and kind is not None and contexts_repeat(tally)[1] < FEW_RECORDS
-    ):
-        usual = ("list",) if kind == "list" else ("ip",)
+    elif logging == "propensity":
+        usual = ("list",) if shape.propensity == "list" else ("ip",)
     elif graded & {m.reward for m in metrics}:
         usual = ("ip", ladder)
-    if not every:
-        return usual
     lists = ("list", "prefix") if policy.complete else ()
-    return list(dict.fromkeys([*usual, *lists, "ip", "item", "pbm", "rctr"]))
+    more = (*lists, "ip", "item", "pbm", "rctr") if every else ()
+    return list(dict.fromkeys((*usual, *more)))
 
 
-def loggings_of(
-    counted: Tally,
-    estimators: Sequence[Estimator],
-    metrics: Sequence[Metric],
-    logging: Policy | str | None,
-) -> list[Logging]:
-    """For each estimator, where logging probabilities come from.
-
-    By default, propensities are used where contexts do not repeat, for the models whose cells they
-    are the probabilities of; everything else uses the frequencies of the log.
-    """
-    if isinstance(logging, Policy):
-        return [logging] * len(estimators)
-    if logging == "propensity":
-        if counted.shape.propensity is None:
-            raise ModelError(
-                "logging='propensity', but the log was read without. Name their column: "
-                "read_log(…, propensity='…')."
-            )
-        return ["propensity"] * len(estimators)
-    able = [  # a product of hazards has no use for propensities
-        propensities_answer(counted.shape, e) and not any(by_hazard(e.model, m) for m in metrics)
-        for e in estimators
-    ]
-    if logging == "frequency" or not any(able) or contexts_repeat(counted)[1] >= FEW_RECORDS:
-        return [None] * len(estimators)
-    return ["propensity" if fits else None for fits in able]
-
-
-def prior_notes(counted: Tally, found: Estimates) -> list[str]:
+def prior_notes(tally: Tally, estimates: Estimates) -> list[str]:
     """That production learns from its clicks, and that the rates of items change with time."""
     notes = []
-    for prior in found.priors[:1] if found.question.clusters else ():
+    for prior in estimates.priors[:1] if estimates.question.clusters else ():
         if prior.reacting > ALARM:
             z = f"z = {prior.reacting:.0f}"
             notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
@@ -401,8 +300,8 @@ def prior_notes(counted: Tally, found: Estimates) -> list[str]:
                 "that the candidate places so high, within a factor of two or three. If production "
                 "could have shown them, say estimators=Ladder(same_retrieval=True)."
             )
-        if counted.shape.period:
-            notes += drift_of(batches_of(counted), prior.reward, prior.theta.p).of_items()
+        if tally.shape.period:
+            notes += drift_of(batches_of(tally), prior.reward, prior.theta.p).of_items()
     return notes
 
 
@@ -417,13 +316,15 @@ def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, f
     return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
 
 
-def _row(pair: Pair, counted: Tally, confidence: float, interval: IntervalKind) -> dict[str, Any]:
+def result_row(pair: Pair, tally: Tally, level: Confidence) -> dict[str, Any]:
+    """The columns of an answer; those of intervals only if the question has clusters."""
     one, production, change = pair.estimate, pair.production, pair.change
-    intervals = bool(one.of.question.clusters)
-    ends = pair.ends(confidence, interval) if intervals else {}
-    unseen = one.unseen()
+    ends: dict[str, float | None] = {}
+    if one.estimates.question.clusters:
+        ends = pair.ends(level.level, anytime=level.anytime)
+        ends["borrowed"], ends["margin"] = one.unseen()
 
-    def found(*names: str) -> dict[str, Any]:
+    def bounds(*names: str) -> dict[str, float | None]:
         return {name: ends[name] for name in names if name in ends}
 
     return {
@@ -432,30 +333,31 @@ def _row(pair: Pair, counted: Tally, confidence: float, interval: IntervalKind) 
         "clip": one.clip,
         **one.stratum.segment,
         "value": one.value,
-        **found("se", "low", "high"),
-        **({"borrowed": unseen.less, "margin": unseen.more} if intervals else {}),
+        **bounds("se", "low", "high", "borrowed", "margin"),
         "production": production,
         "change": change,
-        **found("change_low", "change_high"),
+        **bounds("change_low", "change_high"),
         "lift": change / production if change is not None and production else None,
-        **found("lift_low", "lift_high"),
+        **bounds("lift_low", "lift_high"),
         "covered": one.covered,
         "clipped": one.clipped,
         "ess": one.ess,
         "contexts": one.stratum.contexts,
         "records": one.stratum.records,
         "missing_contexts": one.stratum.missing_contexts,
-        "dropped": counted.dropped_rows,
+        "dropped": tally.dropped_rows,
     }
 
 
-def _error(one: Estimate, backtest: Hindsight, row: Mapping[str, Any]) -> float:
-    """How far the estimator was off in hindsight; of a ratio in a backtest, for both parts."""
-    if not isinstance(backtest, Backtest):
+def _past_error(one: Estimate, row: Mapping[str, Any], past: Any) -> float:  # noqa: ANN401 - or None
+    """How far the estimator was off in the past; of a ratio in a backtest, for both parts."""
+    if past is None:
+        return 0.0
+    if not isinstance(past, Backtest):
         reach = ((row["change_high"] or 0.0) - (row["change_low"] or 0.0)) / 2
-        return backtest.error(one.estimator, one.metric.name, one.clip, reach)
+        return float(past.error(one.estimator, one.metric.name, one.clip, reach))
     errors = [
-        0.0 if part.metric.shown else backtest.error(one.estimator, part.metric.name, one.clip)
+        0.0 if part.metric.shown else past.error(one.estimator, part.metric.name, one.clip)
         for part in one.parts
     ]
     if len(errors) == 1:

@@ -20,6 +20,7 @@ from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
+from foreclick.words import few
 
 Slots = Mapping[int, Any] | Sequence[Any] | None
 
@@ -65,11 +66,11 @@ class Examination(Result):
         for row in self.rows:
             segment = tuple(row[b] for b in by)
             rows.setdefault(segment[0] if len(by) == 1 else segment, []).append(row["examination"])
-        found = {}
+        curves = {}
         for key, values in rows.items():
-            of_position: list[Any] = [values[k] if k >= 0 else None for k in self.places]
-            found[key] = tuple(of_position[: [*of_position, None].index(None)])
-        return found
+            by_position: list[Any] = [values[k] if k >= 0 else None for k in self.places]
+            curves[key] = tuple(by_position[: [*by_position, None].index(None)])
+        return curves
 
 
 @verb()
@@ -128,19 +129,17 @@ def examination(
     curves, rests_on = learn_curves(tally, places, reward, by=columns, within=within)
     name, codes = "position" if slots is None else "slot", batches_of(tally).codebook
     rows: list[dict[str, Any]] = []
-    about: dict[str, list[str]] = {}  # each note once, with the segments that it is about
+    segments_of: dict[str, list[str]] = {}  # each note once, with the segments that it is about
     for numbers, curve in curves.items():
         values = zip(columns, numbers, strict=True)
         segment = {b: codes.column(b).values[number].as_py() for b, number in values}
         for label, row in zip(labels, _rows(curve, confidence), strict=True):
             rows.append(segment | {name: label} | row)
         for note in _curve_notes(curve, labels, name):
-            about.setdefault(note, []).append(", ".join(map(str, segment.values())))
+            segments_of.setdefault(note, []).append(", ".join(map(str, segment.values())))
     notes += rests_on
-    for note, segments in about.items():
-        more = f" and {len(segments) - _FEW} more" if len(segments) > _FEW else ""
-        where = ", ".join(segments[:_FEW]) + more
-        notes.append(note if len(segments) == len(curves) else f"{where}: {note}")
+    for note, segments in segments_of.items():
+        notes.append(note if len(segments) == len(curves) else f"{few(segments, _FEW)}: {note}")
     return Examination(tuple(rows), tuple(rows[0]), tuple(notes), places=places)
 
 
@@ -155,14 +154,13 @@ def _places(depth: int, slots: Slots) -> tuple[list[Any], tuple[int, ...]]:
             "a mapping from the position to its label."
         )
     named = slots if isinstance(slots, Mapping) else dict(enumerate(slots, start=1))
-    strange = [k for k in named if type(k) is not int or k < 1]
-    if strange:
+    if strange := [k for k in named if type(k) is not int or k < 1]:
         raise ModelError(f"slots: {strange[0]!r} is no position; positions count from 1.")
-    of = [named.get(k) for k in positions]
-    labels = [label for label in dict.fromkeys(of) if label is not None]
+    by_position = [named.get(k) for k in positions]
+    labels = [label for label in dict.fromkeys(by_position) if label is not None]
     if not labels:
         raise ModelError(f"slots: none of the positions 1 to {depth} has a label.")
-    return labels, tuple(-1 if label is None else labels.index(label) for label in of)
+    return labels, tuple(-1 if label is None else labels.index(label) for label in by_position)
 
 
 def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
@@ -209,7 +207,7 @@ def _curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]
         stops = name == "position" and first and fine[:first].all()
         return f"Read the log with depth={first}, l{rest}" if stops else f"L{rest}"
 
-    told = these(places.identified)
+    known = these(places.identified)
     if places.identified.sum() < 2:
         return [f"No curve: no two {name}s can be compared by items that moved between them."]
     if at:
@@ -219,7 +217,7 @@ def _curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]
         )
     if not linked.all():
         notes.append(
-            f"{these(~linked, begin=True)} never exchanged an item that was clicked with {told}, "
+            f"{these(~linked, begin=True)} never exchanged an item that was clicked with {known}, "
             f"so the log cannot tell how much they are looked at. {remedy(linked)}"
         )
     if places.zero.any():
@@ -230,17 +228,13 @@ def _curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]
     unclear = linked & ~places.identified & ~places.zero
     if unclear.any():
         notes.append(
-            f"{these(unclear, begin=True)} cannot be compared with {told}: of the items that stood "
-            f"at both, none was clicked at the latter. {remedy(~unclear)}"
+            f"{these(unclear, begin=True)} cannot be compared with {known}: of the items that "
+            f"stood at both, none was clicked at the latter. {remedy(~unclear)}"
         )
     if not curve.converged:
         notes.append("The maximum of the likelihood was not found; do not use this curve.")
-    return notes + _doubts(curve, labels, name)
-
-
-def _doubts(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
-    """Notes where one curve does not fit all contexts or all items."""
-    notes, free = [], curve.places.free
+    # Where one curve does not fit all contexts or all items.
+    free = places.free
     sure = 1 - (1 - _SURE) / max(len(free), 1)
     slope, se = curve.item_slope[:, free]
     reach = np.maximum(inference.quantile(sure, math.inf) * se, DIFFER)

@@ -28,18 +28,13 @@ from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
+from foreclick.words import plural
 
 Format = Literal["trec", "opensearch", "quepid", "table"]
-_ENDINGS: dict[str, Format] = {
-    ".qrels": "trec",
-    ".txt": "trec",
-    ".json": "opensearch",
-    ".csv": "quepid",
-    ".parquet": "table",
-}
+_FORMATS: dict[str, Format] = {".qrels": "trec", ".txt": "trec", ".json": "opensearch"}
+_FORMATS |= {".csv": "quepid", ".parquet": "table"}
 
-TOP = 3
-"""The highest grade."""
+TOP = 3  # the highest grade
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +72,59 @@ class Judgments(Result):
             path: the file.
             format: by default by the ending.
         """
-        _write(self.items, path, checked_format(path, format))
+        target, formats = located(path), dict.fromkeys(_FORMATS.values())
+        chosen = _FORMATS.get(ending(target)) if format is None else format
+        if chosen not in formats:
+            raise ReportError(
+                f"judgments cannot be written to {str(path)!r} as {format or 'what it ends in'}: "
+                f"end it in {', '.join(_FORMATS)}, or say format= {', '.join(formats)}."
+            )
+        if not has_place(target):
+            raise ReportError(f"there is no directory for {str(path)!r}. Make it first.")
+        if chosen == "table":
+            write_rows(self.items, path)
+            return
+        graded = self.items.filter(self.items["grade"].is_valid())
+        graded = graded.select(["context", "item", "grade"])
+        for name in ("context", "item") if chosen == "trec" else ():  # a field ends at a blank
+            wrong = pc.match_substring_regex(graded[name].cast("string"), r"\s|^$")
+            at = np.flatnonzero(np.asarray(wrong))
+            if len(at):
+                raise ReportError(
+                    f"{len(at):,} judgments have a blank in the {name}, for example "
+                    f"{graded[name][int(at[0])].as_py()!r}, which a TREC file cannot hold. Read "
+                    f"the log with ids as {name}s, or write .json or .csv."
+                )
+        batches = graded.to_batches(max_chunksize=50_000)
+        rows = (r for b in batches for r in zip(*(c.to_pylist() for c in b.columns), strict=True))
+        with (
+            whole_file(target) as partial,
+            partial.open("w", encoding="utf-8", newline="") as file,
+        ):
+            if chosen == "trec":
+                file.writelines(f"{context} 0 {item} {grade}\n" for context, item, grade in rows)
+            elif chosen == "quepid":
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(("query", "docid", "rating"))
+                writer.writerows(rows)
+            else:
+                ratings = [
+                    {
+                        "query": str(context),
+                        "ratings": [
+                            {"docId": str(i), "rating": str(grade)} for _, i, grade in some
+                        ],
+                    }
+                    for context, some in groupby(rows, key=lambda row: row[0])
+                ]
+                body = {
+                    "name": Path(path).stem,
+                    "description": "Click rates corrected for examination, as grades from 0 to 3",
+                    "type": "IMPORT_JUDGMENT",
+                    "judgmentRatings": ratings,
+                }
+                json.dump(body, file, ensure_ascii=False, indent=1)
+                file.write("\n")
 
 
 @verb()
@@ -141,7 +188,23 @@ def judgments(
         for name in ("records", "clicks"):
             row[name] = whole_number(float(np.asarray(some[name]).sum()))
         rows.append(row)
-    notes = _notes(table, max_error, notes)
+    graded = table.filter(table["grade"].is_valid())
+    contexts, every = (len(t["context"].unique()) for t in (graded, table))
+    share = (
+        f"{graded.num_rows:,} of {table.num_rows:,} items of contexts have a grade, in "
+        f"{contexts:,} of {every:,} contexts."
+    )
+    if graded.num_rows < table.num_rows:
+        share += (
+            f" The others may be more than {max_error:g} {plural(max_error, 'grade')} off, and are "
+            "left out of what `write` writes."
+        )
+    rule = (
+        "A grade is 3 × the item's click rate where it is examined, relative to the best of its "
+        "context, rounded. The rate of an item with few clicks leans on how often and how high it "
+        "was shown."
+    )
+    notes = [share, rule, *notes]
     if tally.decayed:
         notes.append(
             "Some periods count less than others. Intervals take what a record counts for a number "
@@ -185,88 +248,3 @@ def _graded(
             "grade": pa.array(grade, mask=~graded),
         }
     )
-
-
-def _notes(table: pa.Table, max_error: float, notes: list[str]) -> list[str]:
-    """How many items have a grade, and what it is."""
-    graded = table.filter(table["grade"].is_valid())
-    contexts, every = (len(t["context"].unique()) for t in (graded, table))
-    share = (
-        f"{graded.num_rows:,} of {table.num_rows:,} items of contexts have a grade, in "
-        f"{contexts:,} of {every:,} contexts."
-    )
-    if graded.num_rows < table.num_rows:
-        share += (
-            f" The others may be more than {max_error:g} "
-            f"{'grade' if max_error == 1 else 'grades'} off, and are left out of what `write` "
-            "writes."
-        )
-    rule = (
-        "A grade is 3 × the item's click rate where it is examined, relative to the best of its "
-        "context, rounded. The rate of an item with few clicks leans on how often and how high it "
-        "was shown."
-    )
-    return [share, rule, *notes]
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-def checked_format(path: str | Path, asked: str | None) -> Format:
-    """The format of a file that can be written; to be known before the work, not after."""
-    target, formats = located(path), dict.fromkeys(_ENDINGS.values())
-    found = _ENDINGS.get(ending(target)) if asked is None else asked
-    if found not in formats:
-        raise ReportError(
-            f"judgments cannot be written to {str(path)!r} as {asked or 'what it ends in'}: end it "
-            f"in {', '.join(_ENDINGS)}, or say format= {', '.join(formats)}."
-        )
-    if not has_place(target):
-        raise ReportError(f"there is no directory for {str(path)!r}. Make it first.")
-    return found
-
-
-def _write(table: pa.Table, path: str | Path, format_: Format) -> None:
-    """Write judgments, those without a grade only in the table."""
-    if format_ == "table":
-        write_rows(table, path)
-        return
-    graded = table.filter(table["grade"].is_valid()).select(["context", "item", "grade"])
-    if format_ == "trec":  # a field ends at a blank
-        for name in ("context", "item"):
-            wrong = pc.match_substring_regex(graded[name].cast("string"), r"\s|^$")
-            at = np.flatnonzero(np.asarray(wrong))
-            if len(at):
-                raise ReportError(
-                    f"{len(at):,} judgments have a blank in the {name}, for example "
-                    f"{graded[name][int(at[0])].as_py()!r}, which a TREC file cannot hold. Read "
-                    f"the log with ids as {name}s, or write .json or .csv."
-                )
-    batches = graded.to_batches(max_chunksize=50_000)
-    rows = (row for b in batches for row in zip(*(c.to_pylist() for c in b.columns), strict=True))
-    with (
-        whole_file(located(path)) as partial,
-        partial.open("w", encoding="utf-8", newline="") as file,
-    ):
-        if format_ == "trec":
-            file.writelines(f"{context} 0 {item} {grade}\n" for context, item, grade in rows)
-        elif format_ == "quepid":
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("query", "docid", "rating"))
-            writer.writerows(rows)
-        else:
-            ratings = [
-                {
-                    "query": str(context),
-                    "ratings": [{"docId": str(i), "rating": str(grade)} for _, i, grade in some],
-                }
-                for context, some in groupby(rows, key=lambda row: row[0])
-            ]
-            body = {
-                "name": Path(path).stem,
-                "description": "Click rates corrected for examination, as grades from 0 to 3",
-                "type": "IMPORT_JUDGMENT",
-                "judgmentRatings": ratings,
-            }
-            json.dump(body, file, ensure_ascii=False, indent=1)
-            file.write("\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,39 +21,34 @@ from foreclick.errors import ForeclickWarning, PolicyError, SourceError
 from foreclick.estimate.covariance import errors_of, minus, variance_of
 from foreclick.estimate.estimates import Estimate
 from foreclick.estimate.work import estimate
-from foreclick.estimators import parse_estimators
 from foreclick.learn.above import ALARM
 from foreclick.learn.clusters import clusters_of
-from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, Log, N, read_log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import verb
 from foreclick.policies import Lists, Observed
 from foreclick.progress import report_step
-from foreclick.question import Question, check_metrics
-from foreclick.questions.backtest import Hindsight
+from foreclick.question import check_metrics
 from foreclick.questions.check import traffic_notes
-from foreclick.questions.evaluate import largest_slots, loggings_of, usual_estimators
-from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Claims, Pair, judged
+from foreclick.questions.evaluate import largest_slots, make_question
+from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
 from foreclick.results import Headline, Result, format_value, span
 from foreclick.rules import column
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, part, settle, with_text
 from foreclick.words import few, number_of, one_of
 
+# Names that an arm has if it is what was there before.
 CONTROLS = ("control", "a", "off", "baseline", "base", "production", "0", "false")
-"""Names that an arm has if it is what was there before."""
-
-ENOUGH = 1_000
-"""Records that an arm needs for the other one to be predicted from it."""
-
+ENOUGH = 1_000  # records that an arm needs for the other one to be predicted from it
 _SHARED = 0.9  # of the control's records, in contexts that both arms have
 _FEW = 5  # tests; of fewer, nobody can say how wide intervals should be
 _LINES = 20  # tests that an answer lists; the table has them all
+_NUMBERS, _ENDS = ("predicted", "measured", "difference"), ("_low", "_high")
 
 
 @dataclass(frozen=True, repr=False)
-class Replay(Hindsight):
+class Replay(Result):
     """Past A/B tests: one row per test × direction × estimator × metric.
 
     | column | meaning |
@@ -93,60 +88,60 @@ class Replay(Hindsight):
         How often 0 was held, bias and slope of measured on predicted, verdicts that came out right
         and wrong, and how much larger errors were than intervals say (`widening`).
         """
-        rows = [row for row in self.rows if row["forward"] and row["difference_se"] is not None]
-        of = dict.fromkeys((row["estimator"], row["metric"]) for row in rows)
-        each = [[r for r in rows if (r["estimator"], r["metric"]) == key] for key in of]
-        totals = [_total(some, self.confidence) for some in each]
+        groups: dict[object, list[Mapping[str, Any]]] = {}
+        for row in self.rows:
+            if row["forward"] and row["difference_se"] is not None:
+                groups.setdefault((row["estimator"], row["metric"]), []).append(row)
+        totals = [_total(rows, self.confidence) for rows in groups.values()]
         return Result(tuple(totals), tuple(totals[0]) if totals else ())
 
     @property
     def headline(self) -> Headline:
         """How many tests would have been called, and each of them."""
-        metric = self["metric"][0]
-        mine = [
+        metric, answering = self["metric"][0], self.answering
+        rows = [
             row
             for row in self.rows
-            if row["forward"] and (row["metric"], row["estimator"]) == (metric, self.answering)
+            if row["forward"] and (row["metric"], row["estimator"]) == (metric, answering)
         ]
-        plain = len({row["experiment"] for row in mine}) == len(mine) > 1
-        lines = [
-            (
-                str(row["experiment"]) if plain else named(row),
-                f"predicted {format_value('lift', row['predicted'])}",
-                f"({span('lift', row['predicted_low'], row['predicted_high'])})",
-                str(row["verdict"]),
-                f"measured {format_value('lift', row['measured'])}",
-                f"({span('lift', row['measured_low'], row['measured_high'])})",
+        plain = len({row["experiment"] for row in rows}) == len(rows) > 1
+        lines = []
+        for row in rows[:_LINES]:
+            predicted, measured = (
+                (
+                    f"{name} {format_value('lift', row[name])}",
+                    f"({span('lift', row[f'{name}_low'], row[f'{name}_high'])})",
+                )
+                for name in ("predicted", "measured")
             )
-            for row in mine[:_LINES]
-        ]
-        total = self.total(self.answering, metric)
+            name = str(row["experiment"]) if plain else test_name(row["experiment"], row["arm"])
+            lines.append((name, *predicted, str(row["verdict"]), *measured))
+        total = self.total(answering, metric)
         if total is None:
             return Headline(f"No A/B test could be predicted ({metric})", tuple(lines))
+        tests, called, right, wrong = (total[c] for c in ("tests", "called", "right", "wrong"))
         title = (
-            f"Of {number_of(total['tests'], 'A/B test')}, {self.answering} would have called "
-            f"{total['called']}: {total['right']} right, {total['wrong']} wrong, "
-            f"{total['called'] - total['right'] - total['wrong']} left open by the test ({metric})"
+            f"Of {number_of(tests, 'A/B test')}, {answering} would have called {called}: {right} "
+            f"right, {wrong} wrong, {called - right - wrong} left open by the test ({metric})"
         )
         ends = span("lift", total["bias_low"], total["bias_high"])
-        said = [
-            f"Predicted and measured agree within chance in {total['holds']} of {total['tests']}.",
+        sentences = [
+            f"Predicted and measured agree within chance in {total['holds']} of {tests}.",
             f"On average, predictions were off by {format_value('lift', total['bias'])} ({ends}).",
         ]
         if total["slope_low"] is not None:
             ends = f"{total['slope_low']:.2f} to {total['slope_high']:.2f}"
-            said.append(f"Where 1 was predicted, {total['slope']:.2f} came ({ends}).")
-        if total["widening"] is not None and total["tests"] >= _FEW:
+            sentences.append(f"Where 1 was predicted, {total['slope']:.2f} came ({ends}).")
+        if total["widening"] is not None and tests >= _FEW:
             low, high = total["widening_low"], total["widening_high"]
-            word = (
-                "too short" if low > 1 else "too wide" if high < 1 else "as wide as they should be"
+            fit = "too wide" if high < 1 else "as wide as they should be"
+            sentences.append(
+                f"Intervals were {'too short' if low > 1 else fit}: errors were {low:.2f} to "
+                f"{high:.2f} times as large."
             )
-            said.append(
-                f"Intervals were {word}: errors were {low:.2f} to {high:.2f} times as large."
-            )
-        if len(mine) > _LINES:
-            said.insert(0, f"The first {_LINES} of {len(mine):,}; the table has them all.")
-        return Headline(title, tuple(lines), tuple(said))
+        if len(rows) > _LINES:
+            sentences.insert(0, f"The first {_LINES} of {len(rows):,}; the table has them all.")
+        return Headline(title, tuple(lines), tuple(sentences))
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -157,70 +152,54 @@ class Replay(Hindsight):
 
     def total(self, estimator: str, metric: str) -> Mapping[str, Any] | None:
         """The row of the summary; None if there is none."""
-        of = (estimator, metric)
-        return next((r for r in self.summary.rows if (r["estimator"], r["metric"]) == of), None)
+        rows = self.summary.rows
+        return next((r for r in rows if (r["estimator"], r["metric"]) == (estimator, metric)), None)
 
     def error(self, estimator: str, metric: str, clip: float, reach: float) -> float:  # noqa: ARG002
         """By how much more than its reach an interval ought to reach: (f − 1) reach, from 0 on."""
-        found = self.total(estimator, metric)
-        if found is None:
+        total = self.total(estimator, metric)
+        if total is None:
             raise SourceError(
                 f"the replay has no test of {metric!r} by {estimator!r}. Ask it for the same "
                 "metrics, and evaluate by the default estimators."
             )
-        return max(float(found["widening"] or 1.0) - 1.0, 0.0) * reach
+        return max(float(total["widening"] or 1.0) - 1.0, 0.0) * reach
 
 
-def named(row: Mapping[str, Any]) -> str:
+def test_name(experiment: object, arm: object) -> str:
     """A test and its arm, in a word or two."""
-    return f"{row['experiment']}, {row['arm']}" if row["experiment"] else str(row["arm"])
+    return f"{experiment}, {arm}" if experiment else str(arm)
 
 
 def _total(rows: Sequence[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
     """What tests say together, of one estimator and metric."""
-    predicted, measured, low, high = (
-        np.array([row[c] for row in rows])
-        for c in ("predicted", "measured", "predicted_low", "predicted_high")
-    )
-    own, other, joint = (
-        np.array([row[f"{c}_se"] for row in rows]) ** 2
-        for c in ("predicted", "measured", "difference")
-    )
-    difference, common = predicted - measured, (own + other - joint) / 2
-    printed = ((high - low) / 2 / inference.quantile(confidence, math.inf)) ** 2
-    told = {
-        "bias": inference.mean_difference(difference, joint, confidence),
-        "slope": inference.slope(predicted, measured, np.stack([own, other, common]), confidence),
-        "widening": inference.widening(difference, printed, np.maximum(joint - own, 0), confidence),
-    }
+    values = {c: np.array([row[c] for row in rows]) for c in rows[0] if c.startswith(_NUMBERS)}
+    predicted, measured = values["predicted"], values["measured"]
+    of_predicted, of_measured, of_both = (values[f"{name}_se"] ** 2 for name in _NUMBERS)
+    difference, rest = predicted - measured, np.maximum(of_both - of_predicted, 0)
+    covariance = np.stack([of_predicted, of_measured, (of_predicted + of_measured - of_both) / 2])
+    printed = (values["predicted_high"] - values["predicted_low"]) / 2
+    printed = (printed / inference.quantile(confidence, math.inf)) ** 2
     calls = [(row["verdict"], row["outcome"]) for row in rows if row["verdict"] in (BETTER, WORSE)]
-    found = {
+    total = {
         "estimator": rows[0]["estimator"],
         "metric": rows[0]["metric"],
         "tests": len(rows),
         "holds": sum(bool(row["holds"]) for row in rows),
         "called": len(calls),
-        "right": sum(said == came for said, came in calls),
-        "wrong": sum({said, came} == {BETTER, WORSE} for said, came in calls),
+        "right": sum(verdict == outcome for verdict, outcome in calls),
+        "wrong": sum(set(call) == {BETTER, WORSE} for call in calls),
     }
-    for name, number in told.items():
-        keys = (name, f"{name}_low", f"{name}_high")
-        found |= dict(zip(keys, number or (None, None, None), strict=True))
-    return found
+    for name, number in (
+        ("bias", inference.mean_difference(difference, of_both, confidence)),
+        ("slope", inference.slope(predicted, measured, covariance, confidence)),
+        ("widening", inference.widening(difference, printed, rest, confidence)),
+    ):
+        total[name], total[f"{name}_low"], total[f"{name}_high"] = number or (None, None, None)
+    return total
 
 
 # --- the verb -------------------------------------------------------------------------------------
-
-
-class _Arms(NamedTuple):
-    """Two arms of a test: the records of the log, of both, and of the arm that is predicted."""
-
-    experiment: str
-    names: tuple[str, str]
-    forward: bool
-    log: Tally
-    both: Tally
-    arm: Tally
 
 
 @verb(variant=column, experiment=column)
@@ -262,36 +241,43 @@ def replay(
         >>> [round(found[c][1], 3) for c in ("predicted", "measured")]  # by `ip`
         [0.333, 0.333]
     """
-    asked = parse_any(metrics)
+    wanted = parse_any(metrics)
     names = [name for name in (experiment, variant) if name is not None]
     if not isinstance(log, Log | Tally):
         log = read_log(log, segments=names)
-    counted, notes = settle(log)
-    if unread := [name for name in names if name not in counted.shape.segments]:
+    tally, notes = settle(log)
+    if unread := [name for name in names if name not in tally.shape.segments]:
         raise SourceError(
             f"the log was read without the column {unread[0]!r}, which names the arm or the test. "
             f"Read it with it: read_log(…, segments={names!r})."
         )
-    check_metrics(counted.shape, [part for each in asked for part in each.parts])
-    counted = with_text(counted, names)
+    check_metrics(tally.shape, [part for metric in wanted for part in metric.parts])
     rows: list[dict[str, Any]] = []
-    for arms in _tests(counted, experiment, variant, control, notes):
-        title = named({"experiment": arms.experiment, "arm": arms.names[1]})
+    for arms in _tests(with_text(tally, names), experiment, variant, control, notes):
+        title = test_name(arms.experiment, arms.names[1])
         report_step(f"Predicting {title}")
-        if arms.forward:
-            notes += [f"{title}: {said}" for said in traffic_notes(arms.both, variant, arms.names)]
+        remarks = traffic_notes(arms.both, variant, arms.names) if arms.forward else []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
-            rows += _compared(arms, variant, asked, confidence, notes)
+            rows += _rows(arms, variant, wanted, confidence, notes, remarks)
+        notes += [f"{title}: {remark}" for remark in remarks]
     return Replay(tuple(rows), tuple(rows[0]), tuple(dict.fromkeys(notes)), confidence=confidence)
 
 
-# --- which tests there are ------------------------------------------------------------------------
+class _Arms(NamedTuple):
+    """Two arms of a test: the records of the log, of both, and of the arm that is predicted."""
+
+    experiment: str
+    names: tuple[str, str]
+    forward: bool
+    log: Tally
+    both: Tally
+    arm: Tally
 
 
 def _tests(
     tally: Tally, experiment: str | None, variant: str, control: object, notes: list[str]
-) -> Iterable[_Arms]:
+) -> Iterator[_Arms]:
     """The pairs of arms, in both directions where both have enough records."""
     sizes: dict[str, dict[str, float]] = {}
     for row in counts(tally, [*([experiment] if experiment else []), variant]).to_pylist():
@@ -300,24 +286,25 @@ def _tests(
             sizes.setdefault(test, {})[row[variant]] = row[N]
     alone = sorted(test for test, arms in sizes.items() if len(arms) < 2)
     if len(alone) == len(sizes):
-        found = sorted({arm for arms in sizes.values() for arm in arms})
+        every = sorted({arm for arms in sizes.values() for arm in arms})
         raise SourceError(
             f"no test of the log has two arms: {variant!r} is "
-            f"{few(list(map(repr, found))) or 'empty everywhere'}. Name the column of the arm, "
+            f"{few(list(map(repr, every))) or 'empty everywhere'}. Name the column of the arm, "
             "variant=…, and read the log with the records of all arms."
         )
     if alone:
         notes.append(f"Left out: {number_of(len(alone), 'test')} with one arm, {few(alone)}.")
-    text = str(control).lower() if isinstance(control, bool) else str(control)
-    chosen = None if control is None else text
+    chosen = str(control).lower() if isinstance(control, bool) else str(control)
     for test in sorted(sizes.keys() - set(alone)):
         arms = sizes[test]
-        if chosen is not None and chosen not in arms:
+        if control is not None and chosen not in arms:
             raise SourceError(
                 f"control={control!r} is no arm of the test {test!r}: say {one_of(sorted(arms))}."
             )
-        usual = [each for each in arms if each.lower() in CONTROLS]
-        base = chosen or (usual or [max(arms, key=arms.__getitem__)])[0]
+        usual = [arm for arm in arms if arm.lower() in CONTROLS] or [
+            max(arms, key=arms.__getitem__)
+        ]
+        base = usual[0] if control is None else chosen
         here = part(tally, experiment, [test]) if experiment else tally
         old = part(here, variant, [base])
         for other in sorted(arms.keys() - {base}):
@@ -330,10 +317,15 @@ def _tests(
 # --- one test -------------------------------------------------------------------------------------
 
 
-def _compared(
-    arms: _Arms, variant: str, asked: Sequence[AnyMetric], confidence: float, notes: list[str]
-) -> Iterable[dict[str, Any]]:
-    """A row for each estimator and metric of one direction."""
+def _rows(
+    arms: _Arms,
+    variant: str,
+    metrics: Sequence[AnyMetric],
+    confidence: float,
+    notes: list[str],
+    remarks: list[str],
+) -> Iterator[dict[str, Any]]:
+    """A row for each estimator and metric of one direction; adds notes, and remarks on the test."""
     items = arms.arm.shape.items
     lists = counts(arms.arm, [CONTEXT, *items])
     n, context = lists[N].to_numpy(), lists[CONTEXT].combine_chunks().dictionary_encode().indices
@@ -343,57 +335,65 @@ def _compared(
     policy = Lists(lists, context=CONTEXT, items=items, probability="share")
     clusters, doubts = clusters_of(arms.log, "auto")
     notes += doubts
-    parts = [part for each in asked for part in each.parts]
-    wanted = parse_estimators(usual_estimators(arms.log, policy, None, parts))
-    wanted, _ = with_curves(arms.log, wanted, asked, [policy])
-    loggings = loggings_of(arms.log, wanted, parts, None)
-    question = Question([policy], wanted, asked, "drop", loggings, clusters=clusters)
-    by_arm = Question(
-        [Observed(arms.both)], parse_estimators("rctr"), asked, by=(variant,), clusters=clusters
+    question, _ = make_question(arms.log, [policy], metrics, missing="drop", clusters=clusters)
+    by_arm, _ = make_question(
+        arms.both,
+        [Observed(arms.both)],
+        metrics,
+        "rctr",
+        "error",
+        "frequency",
+        (variant,),
+        clusters,
     )
     measured = {
         (one.stratum.segment[variant], one.metric): one
         for one in estimate(arms.both, by_arm).of_candidate()
     }
-    row = {"experiment": arms.experiment, "log": arms.names[0], "arm": arms.names[1]}
+    keys = [(e.name, metric) for e in question.estimators for metric in metrics]
+    pairs: list[Pair | None] = [None] * len(keys)
+    verdicts = [UNKNOWN] * len(keys)
     try:
-        found = estimate(arms.log, question)
+        estimates = estimate(arms.log, question)
     except PolicyError:
-        notes.append(
-            f"{named(row)}: not predicted, because no context is in both arms. Read the log with a "
-            "coarser context: a query class, or context=None."
+        remarks.append(
+            "not predicted, because no context is in both arms. Read the log with a coarser "
+            "context: a query class, or context=None."
         )
-        words: list[Any] = [None] * len(wanted) * len(asked)
-        pairs: list[Any] = words
     else:
-        pairs = [Pair(one) for one in found.of_candidate()]
-        stratum = pairs[0].estimate.stratum
-        shared = stratum.records / (stratum.records + stratum.unknown.records)
-        if shared < _SHARED:
-            notes.append(
-                f"{named(row)}: {shared:.0%} of the records of "
-                f"{arms.names[0]!r} are in contexts that both arms have. The prediction is of "
-                "these, the measurement of all. A coarser context has more of them."
+        predicted = [Pair(one) for one in estimates.of_candidate()]
+        ones = [pair.estimate for pair in predicted]
+        if (shared := _shared(ones[0])) < _SHARED:
+            remarks.append(
+                f"{shared:.0%} of the records of {arms.names[0]!r} are in contexts that both arms "
+                "have. The prediction is of these, the measurement of all. A coarser context has "
+                "more of them."
             )
-        if any(prior.reacting > ALARM for prior in found.priors):
-            notes.append(
-                f"{named(row)}: the rankers learn from their clicks. If {arms.names[1]!r} learnt "
-                f"from those of {arms.names[0]!r} during the test, it is predicted too high."
+        if any(prior.reacting > ALARM for prior in estimates.priors):
+            remarks.append(
+                f"the rankers learn from their clicks. If {arms.names[1]!r} learnt from those of "
+                f"{arms.names[0]!r} during the test, it is predicted too high."
             )
-        largest = largest_slots(arms.log, [pair.estimate for pair in pairs])
-        _, words = judged(pairs, Claims(confidence), largest)
-    of = [(e.name, each) for e in wanted for each in asked]
-    for (name, metric), pair, verdict in zip(of, pairs, words, strict=True):
+        _, judged = judge_pairs(predicted, largest_slots(arms.log, ones), confidence)
+        pairs, verdicts = [*predicted], [verdict.word for verdict in judged]
+    for (name, metric), pair, verdict in zip(keys, pairs, verdicts, strict=True):
         control, arm = (measured[each, metric] for each in arms.names)
         yield {
-            **row,
+            "experiment": arms.experiment,
+            "log": arms.names[0],
+            "arm": arms.names[1],
             "metric": metric.name,
             "estimator": name,
             **_numbers(pair, control, arm, (arms.log, arms.both), confidence),
-            "verdict": UNKNOWN if verdict is None else verdict.word,
+            "verdict": verdict,
             "forward": arms.forward,
             "arm_records": arm.stratum.records,
         }
+
+
+def _shared(one: Estimate) -> float:
+    """The share of the log's records in contexts that both arms have."""
+    return one.stratum.records / (one.stratum.records + one.stratum.unknown.records)
 
 
 def _numbers(
@@ -404,55 +404,54 @@ def _numbers(
     confidence: float,
 ) -> dict[str, Any]:
     """Predicted, measured and their difference, with intervals."""
-    keys = ("predicted", "measured", "difference")
-    sides = ("", "_se", "_low", "_high")
-    row: dict[str, Any] = {f"{key}{side}": None for key in keys for side in sides}
+    row: dict[str, Any] = {f"{c}{end}": None for c in _NUMBERS for end in ("", "_se", *_ENDS)}
     row |= {"holds": None, "outcome": UNKNOWN, "shared": 0.0, "records": 0.0}
-    base, value = control.production, arm.production
+
+    def fill(name: str, middle: float, variance: float, freedom: float) -> None:
+        se = math.sqrt(max(variance, 0.0))
+        reach = inference.quantile(confidence, freedom) * se
+        numbers = (middle, se, middle - reach, middle + reach)
+        row.update({f"{name}{end}": n for end, n in zip(("", "_se", *_ENDS), numbers, strict=True)})
+
+    base, value, (log, both) = control.production, arm.production, tallies
     if not base or value is None:
         return row
-    of, (c, a) = control.of, (control.stratum.number, arm.stratum.number)
-    whole, both = tallies
-    mine, theirs = arm.design()[1] / base, -control.design()[1] * value / base**2
-    by_records = "record" in of.question.clusters
-    errors = minus(errors_of(of, a, mine, both), errors_of(of, c, -theirs, both))
-    variance = sum(float(of.shown(s, d[None])[0, 0]) for s, d in ((a, mine), (c, theirs)))
-    variance = variance if by_records else variance_of(errors)
-    lift = value / base - 1
-    reach = inference.quantile(confidence, min(of.freedom(c), of.freedom(a)))
-    row |= _around("measured", lift, math.sqrt(variance), reach)
+    measures, c, a = control.estimates, control.stratum.number, arm.stratum.number
+    of_arm, of_control = arm.design()[1] / base, -control.design()[1] * value / base**2
+    by_records = "record" in measures.question.clusters
+    errors = minus(errors_of(measures, a, of_arm, both), errors_of(measures, c, -of_control, both))
+    arm_variance, control_variance = (
+        float(measures.shown(s, d[None])[0, 0]) for s, d in ((a, of_arm), (c, of_control))
+    )
+    variance = arm_variance + control_variance if by_records else variance_of(errors)
+    freedom, lift = min(measures.freedom(c), measures.freedom(a)), value / base - 1
+    fill("measured", lift, variance, freedom)
     low, high = row["measured_low"], row["measured_high"]
     row["outcome"] = BETTER if low > 0 else WORSE if high < 0 else UNKNOWN
     if pair is None or pair.estimate.value is None or not pair.production:
         return row
-    one, production, worth = pair.estimate, pair.production, pair.estimate.value
-    row["records"] = one.stratum.records
-    row["shared"] = one.stratum.records / (one.stratum.records + one.stratum.unknown.records)
-    ends = pair.ends(confidence, "sampling")
-    predicted = worth / production - 1
+    one, production = pair.estimate, pair.production
+    predicted = pair.estimate.value / production - 1
     row |= {"predicted": predicted, "difference": predicted - lift}
-    if not one.told:
+    row |= {"records": one.stratum.records, "shared": _shared(one)}
+    if not one.has_variance:
         return row
+    ends = pair.ends(confidence)
     row |= {"predicted_low": ends["lift_low"], "predicted_high": ends["lift_high"]}
-    s, jacobian = one.stratum.number, np.array([1.0, -1 - predicted]) / production
+    s, design = one.stratum.number, one.design()
+    jacobian = np.array([1.0, -1 - predicted]) / production
     total = float(jacobian @ one.covariance @ jacobian)
-    shown = float(jacobian @ one.of.shown(s, one.design()) @ jacobian)
+    row["predicted_se"] = math.sqrt(max(total, 0.0))
     if by_records:  # the log's mean is that of the control, to which both are compared
-        apart = (one.design()[0] + (lift - predicted) * one.design()[1]) / production
-        joint = float(one.of.shown(s, apart[None])[0, 0]) + float(of.shown(a, mine[None])[0, 0])
+        apart = (design[0] + (lift - predicted) * design[1]) / production
+        joint = float(one.estimates.shown(s, apart[None])[0, 0]) + arm_variance
     else:
-        joint = variance_of(minus(errors_of(one.of, s, jacobian @ one.design(), whole), errors))
+        joint = variance_of(minus(errors_of(one.estimates, s, jacobian @ design, log), errors))
+    shown = float(jacobian @ one.estimates.shown(s, design) @ jacobian)
     joint += total - shown  # what no record shows
-    reach = inference.quantile(confidence, min(one.of.freedom(s), of.freedom(c), of.freedom(a)))
-    row |= _around("difference", predicted - lift, math.sqrt(max(joint, 0.0)), reach)
+    fill("difference", predicted - lift, joint, min(one.estimates.freedom(s), freedom))
     less, more = (unseen / production for unseen in one.unseen())
     row["difference_low"] -= less
     row["difference_high"] += more
     row["holds"] = row["difference_low"] <= 0 <= row["difference_high"]
-    row["predicted_se"] = math.sqrt(max(total, 0.0))
     return row
-
-
-def _around(name: str, middle: float, se: float, reach: float) -> dict[str, float]:
-    low, high = middle - reach * se, middle + reach * se
-    return {name: middle, f"{name}_se": se, f"{name}_low": low, f"{name}_high": high}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from foreclick.batches import (
     EMPTY,
-    Batch,
+    Bools,
     Candidate,
     Coding,
     Floats,
@@ -28,23 +28,18 @@ from foreclick.batches import (
 )
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.work import context_values, estimate
-from foreclick.estimators import parse_estimators
 from foreclick.learn.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, sure, verb
-from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
+from foreclick.policies import Marginals, PolicyLike, as_policy
 from foreclick.progress import report_step
 from foreclick.question import Missing, Question
+from foreclick.questions.answers import Evaluation
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check
-from foreclick.questions.evaluate import (
-    Evaluation,
-    evaluate,
-    loggings_of,
-    usual_estimators,
-)
+from foreclick.questions.evaluate import evaluate, make_question, result_row
 from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support
 from foreclick.questions.verdicts import Pair
@@ -53,9 +48,7 @@ from foreclick.rules import flag
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 
-TOP = 3
-"""So many contexts that gain and so many that lose are named."""
-
+TOP = 3  # so many contexts that gain, and so many that lose, are named
 _USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}
 
 
@@ -116,10 +109,7 @@ class Report(Result):
         )
 
 
-@verb(
-    backtest=flag,
-    confidence=sure,
-)
+@verb(backtest=flag, confidence=sure)
 def report(
     log: LogLike,
     candidate: PolicyLike,
@@ -167,64 +157,51 @@ def report(
         (('boot', 'sandal'), ('sandal', 'boot'))
         >>> r.save("report.html")  # doctest: +SKIP
     """
-    counted, _ = settle(log)
-    policy = as_policy(candidate, counted.names)
-    asked = tuple(parse_any(metrics))
-    wished = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
-    past = wished.past if isinstance(wished.past, Replay) else None
+    tally, _ = settle(log)
+    policy, wanted = as_policy(candidate, tally.names), tuple(parse_any(metrics))
+    level = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
     options: dict[str, Any] = {
-        "metrics": asked,
+        "metrics": wanted,
         "missing": missing,
         "baseline": baseline,
-        "confidence": replace(wished, past=None),
+        "confidence": replace(level, past=None),
         "min_effect": min_effect,
     }
+    guarded = options | {"guardrails": guardrails}
     report_step("evaluating")
-    evaluation = evaluate(
-        counted, policy, **(options | {"confidence": wished}), guardrails=guardrails
-    )
-    sums = [each for each in asked if isinstance(each, Metric)]
-    all_parts = [part for each in asked for part in each.parts]
-    usual = usual_estimators(counted, policy, None, all_parts)
-    # Where logging probabilities are known, `list` or `ip` alone answers.
-    by_model = any(str(name).startswith("ladder") for name in usual)
+    evaluation = evaluate(tally, policy, **(guarded | {"confidence": level}))
+    usual = list(dict.fromkeys(evaluation["estimator"]))
     parts: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
         if by:
             report_step("evaluating each segment")
-            parts["segments"] = evaluate(counted, policy, **options, by=by, guardrails=guardrails)
-        if by_model:
+            parts["segments"] = evaluate(tally, policy, **guarded, by=by)
+        # Where logging probabilities are known, `list` or `ip` alone answers.
+        if any(name.startswith("ladder") for name in usual):
             report_step("asking the other click models")
-            parts["models"] = evaluate(counted, policy, **options, estimators="all")
-    if sums:
+            parts["models"] = evaluate(tally, policy, **options, estimators="all")
+    sums_of = [metric for metric in wanted if isinstance(metric, Metric)]
+    if sums_of:
         report_step("looking for the candidate in the log")
-        models = LATTICE if not isinstance(policy, Marginals) else LATTICE[2:]
+        models = LATTICE[2:] if isinstance(policy, Marginals) else LATTICE
         parts["support"] = support(
-            counted, policy, metrics=sums, estimators=models, missing=missing
+            tally, policy, metrics=sums_of, estimators=models, missing=missing
         )
-    if sums:
         report_step("comparing contexts")
-        by_one = parse_estimators(usual[0])
         both = [policy]
         if baseline is not None:
-            both.append(as_policy(baseline, counted.names, "baseline"))
-        question = Question(
-            both,
-            by_one,
-            sums[:1],
-            missing,
-            loggings=loggings_of(counted, by_one, sums[:1], None),
-            clusters=clusters_of(counted, "auto")[0],
-        )
-        parts["contexts"] = context_changes(counted, question, TOP, wished.level)
-    parts["check"] = check(log if isinstance(log, Log) else counted)
-    earned = [each for each in sums if not each.shown]
-    if backtest and earned and counted.shape.period and count_periods(counted) > 1:
+            both.append(as_policy(baseline, tally.names, "baseline"))
+        clusters, _ = clusters_of(tally, "auto")
+        question, _ = make_question(tally, both, sums_of[:1], usual[0], missing, clusters=clusters)
+        parts["contexts"] = context_changes(tally, question, TOP, level.level)
+    parts["check"] = check(log if isinstance(log, Log) else tally)
+    earned = [metric for metric in sums_of if not metric.shown]
+    if backtest and earned and tally.shape.period and count_periods(tally) > 1:
         report_step("backtesting")
-        first = [name for name in usual if str(name) != "list"]
+        first = [name for name in usual if name != "list"]
         others = [name for name in ("list", "item", "rctr") if name not in first]
-        parts["backtest"] = run_backtest(counted, metrics=earned, estimators=[*first, *others])
+        parts["backtest"] = run_backtest(tally, metrics=earned, estimators=[*first, *others])
     return Report(
         evaluation.rows,
         evaluation.columns,
@@ -232,33 +209,33 @@ def report(
         title or "Candidate ranking",
         evaluation=evaluation,
         **parts,
-        past=past,
-        confidence=wished.level,
-        made=tuple(_made(log, counted, {"by": by or None, **options, "confidence": confidence})),
+        past=level.past if isinstance(level.past, Replay) else None,
+        confidence=level.level,
+        made=tuple(_made(log, tally, {"by": by or None, **options, "confidence": confidence})),
         date=dt.datetime.now(dt.UTC),
     )
 
 
-def _made(log: LogLike, counted: Tally, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _made(log: LogLike, tally: Tally, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Versions, columns, counts and the call, for whoever wants to repeat it."""
     if isinstance(log, Log):
         yield "Log", f"{log.rows:,} rows in {log.source.name}"
         yield "Columns", ", ".join(f"{role}={column}" for role, column in log.roles.named())
     else:
-        shape = counted.shape
+        shape = tally.shape
         has = [name for name, there in (("period", shape.period), ("unit", shape.unit)) if there]
-        yield "Log", f"a tally of {counted.row_count():,} rows"
+        yield "Log", f"a tally of {tally.row_count():,} rows"
         yield "Columns", ", ".join(["context", "items", *shape.rewards, *has])
-    if counted.dropped_rows:
-        causes = ", ".join(f"{cause}: {rows:,}" for cause, rows in counted.dropped.items())
-        yield "Rows left out", f"{counted.dropped_rows:,} ({causes})"
-    said = [f"metrics={[str(metric) for metric in options['metrics']]!r}"]
+    if tally.dropped_rows:
+        causes = ", ".join(f"{cause}: {rows:,}" for cause, rows in tally.dropped.items())
+        yield "Rows left out", f"{tally.dropped_rows:,} ({causes})"
+    call = [f"metrics={[str(metric) for metric in options['metrics']]!r}"]
     for name, value in options.items():
-        if value is None or name == "metrics" or (name in _USUAL and value == _USUAL[name]):
-            continue
-        plain = name == "by" or isinstance(value, str | float | int)
-        said.append(f"{name}={value!r}" if plain else f"{name}=…")
-    yield "Call", f"fc.report(log, candidate, {', '.join(said)})"
+        usual = name == "metrics" or (name in _USUAL and value == _USUAL[name])
+        if value is not None and not usual:
+            plain = name == "by" or isinstance(value, str | float | int)
+            call.append(f"{name}={value!r}" if plain else f"{name}=…")
+    yield "Call", f"fc.report(log, candidate, {', '.join(call)})"
     versions = [f"Python {platform.python_version()}"]
     for package in ("foreclick", "numpy", "scipy", "duckdb"):
         try:
@@ -271,6 +248,8 @@ def _made(log: LogLike, counted: Tally, options: Mapping[str, Any]) -> Iterator[
 # --- contexts that gain and lose ------------------------------------------------------------------
 
 _ROUNDING = 1e-12  # of production; a change below it is none
+_COLUMNS: tuple[str, ...] = ("context", "records", "share", "production", "value")
+_COLUMNS += ("change", "change_low", "change_high", "adds")
 
 
 class MostShown(NamedTuple):
@@ -301,9 +280,6 @@ class Group(NamedTuple):
     adds: float
 
 
-_NONE = Group(0, 0.0, 0.0)
-
-
 @dataclass(frozen=True, repr=False)
 class ContextChanges(Result):
     """The contexts that gain most, then those that lose most: one row per context.
@@ -325,9 +301,9 @@ class ContextChanges(Result):
     estimator: str = ""
     metric: str = ""
     lists: tuple[Sides, ...] = ()
-    gain: Group = _NONE
-    lose: Group = _NONE
-    same: Group = _NONE
+    gain: Group = field(kw_only=True)
+    lose: Group = field(kw_only=True)
+    same: Group = field(kw_only=True)
 
 
 def context_changes(
@@ -343,72 +319,41 @@ def context_changes(
         confidence: of each interval on its own.
     """
     contexts, weight, value, before = context_values(tally, question)
-    change = value - before
-    total = float(weight.sum())
+    change, total = value - before, float(weight.sum())
     least = _ROUNDING * max(float(np.abs(before).sum()), _ROUNDING)
     order = np.lexsort((np.arange(len(change)), -change))
     up, down = order[change[order] > least][:top], order[change[order] < -least][::-1][:top]
     chosen = np.concatenate([up, down])
     rows = []
     if len(chosen):
-        some = contexts.take(pa.array(chosen))
-        found = estimate(tally, replace(question, contexts=some))
-        mine = found.of_candidate(0)[: len(chosen)]
-        both = len(question.candidates) > 1
-        others = found.of_candidate(1) if both else [None] * len(mine)
-        for x, own, other in zip(chosen, mine, others, strict=False):
-            pair = Pair(own, other)
-            ends = pair.ends(confidence, "sampling")
-            rows.append(
-                {
-                    "context": own.stratum.segment["context"],
-                    "records": own.stratum.records,
-                    "share": weight[x] / total,
-                    "production": pair.production,
-                    "value": own.value,
-                    "change": pair.change,
-                    "change_low": ends["change_low"],
-                    "change_high": ends["change_high"],
-                    "adds": change[x] / total,
-                }
-            )
+        by_context = replace(question, contexts=contexts.take(pa.array(chosen)))
+        estimates = estimate(tally, by_context)
+        both = (estimates.of_candidate(c) for c in range(len(question.candidates)))
+        for x, *ones in zip(chosen, *both, strict=False):  # the last part is all other contexts
+            row = result_row(Pair(*ones), tally, Confidence(confidence))
+            row |= {"share": weight[x] / total, "adds": change[x] / total}
+            rows.append({name: row.get(name) for name in _COLUMNS})
+
+    def group(which: Bools) -> Group:
+        there = which & (weight > 0)
+        adds = float(change[there].sum()) / (total or 1.0)
+        return Group(int(there.sum()), float(weight[there].sum()), adds)
+
     return ContextChanges(
         tuple(rows),
-        _CHANGES,
+        _COLUMNS,
         estimator=question.estimators[0].name,
         metric=question.parts[0].name,
         lists=_sides(tally, question, [row["context"] for row in rows]),
-        gain=_group(change > least, change, weight),
-        lose=_group(change < -least, change, weight),
-        same=_group(np.abs(change) <= least, change, weight),
+        gain=group(change > least),
+        lose=group(change < -least),
+        same=group(np.abs(change) <= least),
     )
-
-
-_CHANGES = (
-    "context",
-    "records",
-    "share",
-    "production",
-    "value",
-    "change",
-    "change_low",
-    "change_high",
-    "adds",
-)
-
-
-def _group(which: Any, change: Floats, weight: Floats) -> Group:  # noqa: ANN401 - (X,) booleans
-    there = which & (weight > 0)
-    total = float(weight.sum()) or 1.0
-    return Group(int(there.sum()), float(weight[there].sum()), float(change[there].sum()) / total)
-
-
-# --- lists --------------------------------------------------------------------------------------
 
 
 def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides, ...]:
     """What some contexts show before and after, as far as the metric counts."""
-    found: dict[Any, Sides] = {}
+    sides: dict[Any, Sides] = {}
     depth = min(max(question.depth, 3), 10)
     for batch in batches_of(tally) if contexts else ():
         wanted = pa.array(contexts, batch.contexts.type)
@@ -416,56 +361,43 @@ def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides
         if not there.any():
             continue
         coding = Coding(batch, depth)
-        new, *old = question.candidates
-        before = _policy(coding, old[0], there) if old else _logged(batch, coding)
-        after = _policy(coding, new, there)
+        shown = []
+        for policy in reversed(question.candidates):
+            candidate = Candidate(coding, policy, there)
+            if policy.complete:
+                lists = candidate.lists
+                shown.append((lists.context, lists.pairs, lists.mass))
+            else:
+                shown.append((candidate.slots.context, candidate.slots.pair, candidate.slots.mass))
+        if len(shown) == 1:  # before is what the log shows; lists that begin alike are one
+            top = min(depth, batch.depth)
+            _, first, number = np.unique(
+                batch.prefix[:, top - 1], return_index=True, return_inverse=True
+            )
+            context, n = batch.list_context[first], sums(number, batch.list_n, len(first))
+            shown.insert(0, (context, batch.lists[first][:, :top], n / batch.context_n[context]))
         for x in np.flatnonzero(there):
             name = batch.contexts[int(batch.context_value[x])].as_py()
-            found[name] = Sides(before(x), after(x))
-    return tuple(found[name] for name in contexts)
+            sides[name] = Sides(*(_most_shown(coding, int(x), *side) for side in shown))
+    return tuple(sides[name] for name in contexts)
 
 
-def _logged(batch: Batch, coding: Coding) -> Any:  # noqa: ANN401 - from a context to its list
-    """What the log shows most often at the top of a context's lists; of several, the first."""
-    top = min(coding.depth, batch.depth)
-    beginning = batch.prefix[:, top - 1]
+def _most_shown(coding: Coding, x: int, context: Ints, pairs: Ints, mass: Floats) -> MostShown:
+    """The likeliest list of a context, the first of equals; of marginals, item by item.
 
-    def most(x: int) -> MostShown:
-        begin, end = batch.context_lists[x : x + 2]
-        alike = beginning[begin:end] - beginning[begin]
-        shown = sums(alike, batch.list_n[begin:end], int(alike.max()) + 1)
-        at = begin + int(np.argmax(alike == np.argmax(shown)))
-        return MostShown(
-            _items_of(coding, batch.lists[at][:top]), float(shown.max() / batch.context_n[x])
-        )
-
-    return most
-
-
-def _policy(coding: Coding, policy: Policy, within: Any) -> Any:  # noqa: ANN401
-    """The likeliest list of a policy in a context; of marginals, the likeliest item by position."""
-    candidate = Candidate(coding, policy, within)
-
-    def listed(x: int) -> MostShown:
-        lists = candidate.lists
-        mine = np.flatnonzero(lists.context == x)
-        if not len(mine):
-            return MostShown((), 0.0)
-        at = mine[int(np.argmax(lists.mass[mine]))]
-        return MostShown(_items_of(coding, lists.pairs[at]), float(lists.mass[at]))
-
-    def by_slot(x: int) -> MostShown:
-        slots = candidate.slots
-        mine = np.flatnonzero(slots.context == x)
-        if not len(mine):
-            return MostShown((), 0.0)
-        mass = slots.mass[mine]
-        best = np.where(mass.max(axis=0) > 0, slots.pair[mine][mass.argmax(axis=0)], EMPTY)
-        return MostShown(_items_of(coding, best), float(mass.max(axis=0)[0]))
-
-    return listed if policy.complete else by_slot
-
-
-def _items_of(coding: Coding, pairs: Ints) -> tuple[Any, ...]:
-    shown = np.asarray(pairs)[np.asarray(pairs) != EMPTY]
-    return tuple(coding.view.values.take(pa.array(coding.items_of(shown))).to_pylist())
+    Args:
+        coding: the numbers of a batch.
+        x: the context.
+        context: Shape (M,): that of each list, or of each item.
+        pairs: Shape (M, D): lists, or (M,): items.
+        mass: Shape (M,): how likely lists are, or (M, D): items at positions.
+    """
+    rows = np.flatnonzero(context == x)
+    if not len(rows):
+        return MostShown((), 0.0)
+    best, most = mass[rows].argmax(axis=0), mass[rows].max(axis=0)
+    chosen = pairs[rows][best]
+    if mass.ndim == 2:
+        chosen, most = np.where(most > 0, chosen, EMPTY), most[0]
+    items = coding.items_of(chosen[chosen != EMPTY])
+    return MostShown(tuple(coding.view.values.take(pa.array(items)).to_pylist()), float(most))

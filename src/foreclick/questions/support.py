@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
 from foreclick.estimate.work import estimate
-from foreclick.estimators import Estimator, EstimatorLike, Ladder, Weighted, parse_estimators
-from foreclick.learn.curves import with_curves
+from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
-from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
-from foreclick.question import Missing, Question, check_metrics
+from foreclick.policies import Marginals, PolicyLike, as_policy
+from foreclick.question import Missing
+from foreclick.questions.evaluate import make_question
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 from foreclick.words import number_of
 
-LATTICE = ("list", "prefix", "ip", "item")
-"""From the cells that are hardest to have seen to the easiest."""
-
-TOP = 10
-"""So many weights and contexts are named."""
-
+LATTICE = ("list", "prefix", "ip", "item")  # from the cells that are hardest to have seen
+TOP = 10  # so many weights and contexts are named
 _SHOWN = {
     "list": "the same list",
     "prefix": "the item below the same others",
     "ip": "the item at its position",
     "item": "the item at any position that counts",
 }
-_IDLE = ("repeated", "out_of_sight", "out_share", "missing_contexts")
+# Columns that are not printed where they hold nothing else.
+_IDLE: dict[str, set[float | None]] = {
+    "repeated": {None},
+    "out_of_sight": {0},
+    "out_share": {0},
+    "missing_contexts": {0},
+}
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
 
 
@@ -70,19 +72,11 @@ class Support(Result):
         """The covered share by click model; of segments the table."""
         if self.by:
             return None
-        names = dict.fromkeys(str(name) for name in self["estimator"])
-        lines = [
-            (
-                name,
-                _SHOWN.get(name, ""),
-                *(
-                    f"{format_value('covered', row['covered'])} of {row['metric']}"
-                    for row in self.rows
-                    if row["estimator"] == name
-                ),
-            )
-            for name in names
-        ]
+        groups: dict[str, list[str]] = {}
+        for row in self.rows:
+            share = f"{format_value('covered', row['covered'])} of {row['metric']}"
+            groups.setdefault(str(row["estimator"]), []).append(share)
+        lines = [(name, _SHOWN.get(name, ""), *shares) for name, shares in groups.items()]
         records = format_value("records", self["records"][0])
         title = f"How much of what the candidate would show was shown before ({records} records)"
         return Headline(title, tuple(lines))
@@ -90,12 +84,7 @@ class Support(Result):
     @property
     def shown(self) -> tuple[str, ...]:
         """Without what the log cannot tell, and without counts of nothing."""
-
-        def idle(column: str) -> bool:
-            nothing = (None,) if column == "repeated" else (None, 0)
-            return column in _IDLE and all(value in nothing for value in self[column])
-
-        return tuple(column for column in self.columns if not idle(column))
+        return tuple(c for c in self.columns if c not in _IDLE or not {*self[c]} <= _IDLE[c])
 
 
 @verb()
@@ -134,46 +123,36 @@ def support(
         >>> s["lowest"], s["highest"]
         ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
     """
-    counted, notes = settle(log)
-    policy = as_policy(candidate, counted.names)
-    wanted, skipped = _answerable(policy, parse_estimators(estimators))
-    asked = parse_metrics(metrics)
-    check_metrics(counted.shape, asked)
-    learnt, assumed = with_curves(counted, wanted, asked, [policy] if missing == "drop" else ())
-    notes += skipped + assumed
-    segments = (by,) if isinstance(by, str) else tuple(by or ())
-    question = Question([policy], learnt, asked, missing, by=segments, top=TOP)
-    answer = estimate(counted, question)
-    found = answer.of_candidate(0)
-    whole = answer.of_candidate(0, whole=True)
-    rows = [_row(one) for one in found]
-    return Support(
-        tuple(rows),
-        tuple(rows[0]),
-        tuple(notes + _verdict(rows)),
-        weights=_named(whole, "largest_weights", _WEIGHTS),
-        contexts=_named(whole, "least_covered", _CONTEXTS),
-        by=segments,
-    )
-
-
-def _answerable(policy: Policy, asked: list[Estimator]) -> tuple[list[Weighted], list[str]]:
-    """The estimators that the policy says enough for, and a note of the others."""
-    wanted = [e for e in asked if not isinstance(e, Ladder)]
-    if len(wanted) < len(asked):
+    tally, notes = settle(log)
+    policy, segments = as_policy(candidate, tally.names), (by,) if isinstance(by, str) else by or ()
+    wanted = parse_estimators(estimators)
+    if any(isinstance(e, Ladder) for e in wanted):
         raise ModelError(
             "a ladder answers for everything, from what is most like it, so there is no more to "
             "its support than to that of its rungs. Ask for 'prefix', 'ip' and 'item'."
         )
-    if not isinstance(policy, Marginals):
-        return wanted, []
-    skipped = [e.name for e in wanted if e.model.over_lists]
-    wanted = [e for e in wanted if not e.model.over_lists]
-    if not wanted:
-        raise PolicyError("Marginals say nothing of whole lists. Ask for 'ip' or 'item'.")
-    if not skipped:
-        return wanted, []
-    return wanted, [f"Left out: {', '.join(skipped)}. Marginals say nothing of whole lists."]
+    if isinstance(policy, Marginals):
+        lists = [e for e in wanted if e.model.over_lists]
+        wanted = [e for e in wanted if e not in lists]
+        if not wanted:
+            raise PolicyError("Marginals say nothing of whole lists. Ask for 'ip' or 'item'.")
+        if lists:
+            names = ", ".join(e.name for e in lists)
+            notes.append(f"Left out: {names}. Marginals say nothing of whole lists.")
+    question, assumed = make_question(
+        tally, [policy], parse_metrics(metrics), wanted, missing, "frequency", tuple(segments)
+    )
+    estimates = estimate(tally, replace(question, top=TOP))
+    rows = [_row(one) for one in estimates.of_candidate(0)]
+    whole = estimates.of_candidate(0, whole=True)
+    return Support(
+        tuple(rows),
+        tuple(rows[0]),
+        tuple(notes + assumed + _notes(rows)),
+        weights=_named(whole, "largest_weights", "context cell weight exposure records share"),
+        contexts=_named(whole, "least_covered", "context records covered share"),
+        by=tuple(segments),
+    )
 
 
 def _row(one: Estimate) -> dict[str, Value]:
@@ -201,28 +180,24 @@ def _row(one: Estimate) -> dict[str, Value]:
     }
 
 
-_WEIGHTS = ("context", "cell", "weight", "exposure", "records", "share")
-_CONTEXTS = ("context", "records", "covered", "share")
-
-
-def _named(found: list[Estimate], which: str, columns: tuple[str, ...]) -> Result:
-    """The cells or contexts that were named, of all estimators and metrics of the whole log."""
+def _named(estimates: Sequence[Estimate], which: str, columns: str) -> Result:
+    """The cells or contexts that are named, of all estimators and metrics of the whole log."""
     rows = []
-    for one in found:
+    for one in estimates:
         part = one.parts[0]
         if part.detail is None or part.covered <= 0:
             continue
-        total = part.squared if which == "largest_weights" else part.mass - part.covered
-        adds = "squared" if which == "largest_weights" else "uncovered"
+        adds, total = "uncovered", part.mass - part.covered
+        if which == "largest_weights":
+            adds, total = "squared", part.squared
         for each in getattr(part.detail, which):
-            share = each[adds] / total if total else None
-            row = {"estimator": one.estimator, "metric": one.metric.name, **each, "share": share}
-            row.pop(adds)
+            row = {"estimator": one.estimator, "metric": one.metric.name, **each}
+            row["share"] = row.pop(adds) / total if total else None
             rows.append(row)
-    return Result(tuple(rows), ("estimator", "metric", *columns))
+    return Result(tuple(rows), ("estimator", "metric", *columns.split()))
 
 
-def _verdict(rows: list[dict[str, Value]]) -> list[str]:
+def _notes(rows: list[dict[str, Value]]) -> list[str]:
     """In plain words: by which cells the log sees how much, and how often it saw that."""
     lowest: dict[str, float] = {}
     for row in rows:
@@ -232,23 +207,22 @@ def _verdict(rows: list[dict[str, Value]]) -> list[str]:
     if lowest[best] == 0:
         nothing = "Out of sight: the log never showed any of what the candidate would show. "
         return [nothing + "Check that contexts and items are spelt as in the log."]
-    enough = [name for name, covered in lowest.items() if covered >= _MOST]
-    said = enough[0] if enough else best
+    name = next((name for name, covered in lowest.items() if covered >= _MOST), best)
     notes = [
-        f"The log saw {lowest[said]:.0%} of the candidate by {said}: {_SHOWN.get(said, said)}."
+        f"The log saw {lowest[name]:.0%} of the candidate by {name}: {_SHOWN.get(name, name)}."
     ]
-    mine = [row for row in rows if row["estimator"] == said and row["covered"]]
-    often = min((row["repeated"] for row in mine if row["repeated"] is not None), default=1.0)
-    if float(often) < _MOST:
+    seen = [row for row in rows if row["estimator"] == name and row["covered"]]
+    often = min((float(r["repeated"]) for r in seen if r["repeated"] is not None), default=1.0)
+    if often < _MOST:
         notes.append(
-            f"{1 - float(often):.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: its "
+            f"{1 - often:.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: its "
             f"clicks may be those days' doing. Next: log {ENOUGH_PERIODS} more periods at least."
         )
-    dark = max(mine, key=lambda row: float(row["out_share"] or 0))
+    dark = max(seen, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:
         contexts = number_of(int(dark["out_of_sight"]), "context")
         notes.append(
-            f"By {said}, nothing is seen of {contexts}, {dark['out_share']:.0%} of the records: "
+            f"By {name}, nothing is seen of {contexts}, {dark['out_share']:.0%} of the records: "
             "see .contexts."
         )
     return notes

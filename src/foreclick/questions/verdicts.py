@@ -28,56 +28,67 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from foreclick import inference
+from foreclick.batches import Floats
 from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
 from foreclick.estimate.sums import Unseen
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.results import format_value, span
 from foreclick.words import about
 
-IntervalKind = Literal["sampling", "anytime"]
-"""Whether an interval holds at one look at the log, or at all looks together."""
-
-TUNED_PERIODS = 14
-"""An anytime interval is shortest after two weeks, and within 6 % of it from day 4 to day 80."""
-
-TUNED_RECORDS = 10_000
-"""Or, where days do not count, after so many records."""
-
-HAS_A_SAY = 0.9
-"""Of the candidate's exposure, for an estimator to agree or disagree with another."""
-
-FEW_RECORDS = 30
-"""With fewer records than this, nothing is called better or worse."""
-
-REPEATED = 0.5
-"""The share of what was seen that must have been seen in several periods."""
+# An anytime interval is shortest after two weeks, and within 6 % of it from day 4 to day 80; or,
+# where days do not count, after so many records.
+TUNED_PERIODS, TUNED_RECORDS = 14, 10_000
+MIN_COVERED = 0.9  # of the candidate's exposure, for an estimator to agree or disagree
+FEW_RECORDS = 30  # with fewer, nothing is called better or worse
+REPEATED = 0.5  # the share of what was seen that must have been seen in several periods
 
 BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference", "cannot tell"
-HELD, BROKEN = "held", "broken"
-"""Of a guardrail; or it cannot be told."""
-
+HELD, BROKEN = "held", "broken"  # of a guardrail; or it cannot be told
 OPPOSITE = {BETTER: WORSE, WORSE: BETTER, HELD: BROKEN, BROKEN: HELD}
 DISAGREE = "the ladder and its cautious check disagree"
 NEXT_BACKTEST = "Next: fc.backtest(log), which says which of the two predicts this log."
-
-SEEN = Unseen(0.0, 0.0)
-"""Of production, all was seen."""
+SEEN = Unseen(0.0, 0.0)  # of production, all was seen
 
 _CERTAIN = 0.99  # of a contradiction
 _ROUNDING = 1e-9  # of a value, or of production: what differs by less is the same
 _LEAST = 1e-150  # of what a lift is over: its square is a number
 _SOME_MORE = 1.1  # times as many days; less is not worth saying
 _HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
-_EFFECT, _POWER = 0.02, 0.8  # the change that a trial should tell, and how often
+_EFFECT, _POWER = 0.02, 0.8  # the change that a trial should show, and how often
 _ENDS = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
 
 
 # --- intervals ------------------------------------------------------------------------------------
+
+
+def difference_ends(
+    value: float, other: float, covariance: Floats, reach: float, unseen: Unseen
+) -> dict[str, float | None]:
+    """The ends of value − other, and of that over other, for chance and for what is unseen.
+
+    Args:
+        value: an estimate.
+        other: what it is compared with.
+        covariance: Shape (2, 2): of the two.
+        reach: how many standard errors the intervals reach.
+        unseen: how far the difference may be off for what the log cannot see.
+    """
+    _, low, high = inference.interval(value - other, [1.0, -1.0], covariance, reach)
+    ends = dict.fromkeys(_ENDS[3:]) | {
+        "change_low": low - unseen.less,
+        "change_high": high + unseen.more,
+    }
+    if other > _LEAST:
+        slopes = np.array([1.0, -value / other]) / other
+        _, low, high = inference.interval(value / other - 1, slopes, covariance, reach)
+        ends["lift_low"] = low - unseen.less / other
+        ends["lift_high"] = high + unseen.more / other
+    return ends
 
 
 @dataclass(frozen=True)
@@ -98,14 +109,15 @@ class Pair:
         value, production = self.estimate.value, self.production
         return None if value is None or production is None else value - production
 
-    def ends(self, confidence: float, kind: IntervalKind) -> dict[str, float | None]:
+    def ends(self, confidence: float, *, anytime: bool = False) -> dict[str, float | None]:
         """The standard error of the estimate, and the ends of all intervals; None for no end.
 
-        The ends hold for chance, and whatever is true of what the log cannot see of either side.
+        The ends hold for chance, and whatever is true of what the log cannot see of either side; at
+        one look at the log, or (`anytime`) at all looks together.
         """
-        one, ends, production = self.estimate, dict.fromkeys(_ENDS), self.production
-        value = one.value
-        if not one.told or value is None:
+        one, production, baseline = self.estimate, self.production, self.baseline
+        ends: dict[str, float | None] = dict.fromkeys(_ENDS)
+        if not one.has_variance or one.value is None:
             return ends
 
         def reach(freedom: float) -> float:
@@ -114,53 +126,29 @@ class Pair:
             That are days where days differ, and records otherwise: the buckets of users are always
             as many, but hold more and more records.
             """
-            if kind == "sampling":
+            if not anytime:
                 return inference.quantile(confidence, freedom)
-            by, clusters = one.of.clusters(one.stratum.number)
-            time, tuned = one.stratum.records, TUNED_RECORDS
-            if by == "period":
-                time, tuned = clusters, TUNED_PERIODS
+            by, clusters = one.estimates.clusters(one.stratum.number)
+            days = by == "period"
+            time, tuned = (
+                (clusters, TUNED_PERIODS) if days else (one.stratum.records, TUNED_RECORDS)
+            )
             return inference.anytime(confidence, freedom, time, tuned)
 
         memory, freedom = one.memory()
-        lasting = one.covariance + np.diag([memory, 0.0])
-        own, other = one.unseen(), SEEN if self.baseline is None else self.baseline.unseen()
-        se, low, high = inference.interval(value, [1.0, 0.0], lasting, reach(freedom))
-        low = max(max(low, 0.0) - own.less, 0.0)  # rewards are not negative
-        ends |= {"se": se, "low": low, "high": high + own.more}
-        if production is None or (self.baseline is not None and not self.baseline.told):
+        lasting, unseen = one.covariance + np.diag([memory, 0.0]), one.unseen()
+        se, low, high = inference.interval(one.value, [1.0, 0.0], lasting, reach(freedom))
+        low = max(max(low, 0.0) - unseen.less, 0.0)  # rewards are not negative
+        ends |= {"se": se, "low": low, "high": high + unseen.more}
+        if production is None or (baseline is not None and not baseline.has_variance):
             return ends
-        joint = one.covariance if self.baseline is None else one.of.joint([one, self.baseline])
-        wide, unseen = reach(one.of.freedom(one.stratum.number)), own.against(other)
-        _, low, high = inference.interval(value - production, [1.0, -1.0], joint, wide)
-        ends |= {"change_low": low - unseen.less, "change_high": high + unseen.more}
-        if production > _LEAST:
-            lift = value / production
-            slopes = np.array([1.0, -lift]) / production
-            _, low, high = inference.interval(lift - 1, slopes, joint, wide)
-            ends["lift_low"] = low - unseen.less / production
-            ends["lift_high"] = high + unseen.more / production
-        return ends
+        joint = one.covariance if baseline is None else one.estimates.joint([one, baseline])
+        unseen = unseen.against(SEEN if baseline is None else baseline.unseen())
+        wide = reach(one.estimates.freedom(one.stratum.number))
+        return ends | difference_ends(one.value, production, joint, wide, unseen)
 
 
 # --- what a verdict rests on ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Claims:
-    """What verdicts are to hold for.
-
-    Attributes:
-        confidence: of all verdicts of an estimator together: segments, and metrics with guardrails.
-        interval: the kind of interval that they rest on.
-        min_effect: the smallest change worth having, as a share of production.
-        guardrails: the metrics that must not fall, and the share that each may lose.
-    """
-
-    confidence: float
-    interval: IntervalKind = "sampling"
-    min_effect: float = 0.0
-    guardrails: Mapping[AnyMetric, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -210,97 +198,111 @@ class Evidence:
     past: str = "the backtest"
 
 
-def evidence_for(one: Estimate, largest: Mapping[Metric, float], **rest: Any) -> Evidence:  # noqa: ANN401
-    """The evidence of an estimate; the rest is its change, what that is against, and its ends."""
-    kind, count = one.of.clusters(one.stratum.number) if one.told else ("", 0)
+def evidence_for(
+    one: Estimate,
+    largest: Mapping[Metric, float],
+    ends: Mapping[str, float | None],
+    other: float | None,
+    **rest: Any,  # noqa: ANN401
+) -> Evidence:
+    """The evidence of an estimate.
+
+    The interval is that of the change or of the lift, whichever is wider, so that a verdict
+    contradicts neither of the two that are printed.
+
+    Args:
+        one: the estimate.
+        largest: the most that a slot can earn, by metric, where something was never shown.
+        ends: of its change and of its lift.
+        other: what these are against.
+        rest: other attributes of the evidence, production among them.
+    """
+    kind, count = one.estimates.clusters(one.stratum.number) if one.has_variance else ("", 0)
     # Of clicks, 0 or 1 at a position that counts at most once, the variance is below the mean.
     simple = not isinstance(one.metric, Ratio) and largest.get(one.metric, 1.0) == 1.0
-    mean = rest["production"] if simple and max(one.parts[0].metric.theta) <= 1 else None
+    simple = simple and max(one.parts[0].metric.theta) <= 1
+    low, high = ends["change_low"], ends["change_high"]
+    if ends["lift_low"] is not None and ends["lift_high"] is not None and other:
+        low = min(low or 0.0, ends["lift_low"] * other)
+        high = max(high or 0.0, ends["lift_high"] * other)
     return Evidence(
         estimator=one.estimator,
         metric=one.metric.name,
+        low=low,
+        high=high,
+        unseen=sum(one.unseen()),
+        beyond=beyond(one, largest),
         covered=one.covered,
         records=one.stratum.records,
         periods=count if kind == "period" else None,
         repeated=one.repeated,
         assumes=not one.ladder,
-        varies=mean,
+        varies=rest["production"] if simple else None,
         **rest,
     )
 
 
 def beyond(estimate: Estimate, largest: Mapping[Metric, float]) -> float:
-    """How much more it may be worth than the log suggests, were all that is new clicked always.
-
-    Args:
-        estimate: what is said of the candidate.
-        largest: the most that a slot can earn, by metric, where something was never shown.
-    """
+    """How much more it may be worth than the log suggests, were all that is new clicked always."""
     if not any(part.metric in largest for part in estimate.parts):
         return 0.0
     return max(estimate.unseen(dict(largest)).more - estimate.unseen().more, 0.0)
 
 
-def judged(
+def judge_pairs(
     pairs: Sequence[Pair],
-    claims: Claims,
     largest: Mapping[Metric, float],
-    errors: Sequence[float] | None = None,
+    confidence: float,
+    *,
+    anytime: bool = False,
+    min_effect: float = 0.0,
+    guardrails: Mapping[AnyMetric, float] | None = None,
+    errors: Sequence[float] = (),
     past: str = "",
 ) -> tuple[list[Evidence], list[Verdict]]:
     """What the verdict on each pair rests on, and the verdict.
 
-    A verdict is read off the printed intervals: off that of the change and that of the lift, so
-    that it contradicts neither.
-
     Args:
         pairs: estimates and what they are compared with.
-        claims: what the verdicts are to hold for.
         largest: the most that a slot can earn, by metric, where something was never shown.
+        confidence: of all verdicts of an estimator together: segments, and metrics with guardrails.
+        anytime: whether they hold at all looks at the log together.
+        min_effect: the smallest change worth having, as a share of production.
+        guardrails: the metrics that must not fall, and the share that each may lose.
         errors: how far each estimator was off in a backtest, if there is one.
         past: where it was off, in words.
     """
-    guardrails, estimates = claims.guardrails or {}, [pair.estimate for pair in pairs]
-    parts = len({one.stratum.number for one in estimates})
+    guardrails, estimates = guardrails or {}, [pair.estimate for pair in pairs]
+    segments = len({one.stratum.number for one in estimates})
     metrics = len({one.metric for one in estimates}) if guardrails else 1
-    each = 1 - (1 - claims.confidence) / (parts * metrics)
+    each = 1 - (1 - confidence) / (segments * metrics)
     evidence, verdicts = [], []
-    shares = [guardrails.get(one.metric) for one in estimates]
-    for number, (pair, one) in enumerate(zip(pairs, estimates, strict=True)):
-        ends, production = pair.ends(each, claims.interval), pair.production
-        low, high = ends["change_low"], ends["change_high"]
-        if ends["lift_low"] is not None and ends["lift_high"] is not None and production:
-            low = min(low or 0.0, ends["lift_low"] * production)
-            high = max(high or 0.0, ends["lift_high"] * production)
+    for pair, one, error in zip(pairs, estimates, errors or [0.0] * len(pairs), strict=True):
         rests_on = evidence_for(
             one,
             largest,
+            pair.ends(each, anytime=anytime),
+            pair.production,
             change=pair.change,
-            low=low,
-            high=high,
-            unseen=sum(one.unseen()),
-            beyond=beyond(one, largest),
-            production=production,
-            confidence=claims.confidence,
-            error=errors[number] if errors else 0.0,
+            production=pair.production,
+            confidence=confidence,
+            error=error,
             sighted=one.sighted,
-            leaking=one.of.leaking if one.ladder else 0.0,
-            **({"past": past} if past else {}),
+            leaking=one.estimates.leaking if one.ladder else 0.0,
+            past=past,
         )
-        share = shares[number]
         evidence.append(rests_on)
-        verdicts.append(
-            judge(rests_on, claims.min_effect) if share is None else guard(rests_on, share)
-        )
+        share = guardrails.get(one.metric)
+        verdicts.append(judge(rests_on, min_effect) if share is None else guard(rests_on, share))
     _cross_check(estimates, verdicts)
-    whose = [(one.estimator, one.clip, one.stratum.number) for one in estimates]
     guards: dict[object, list[Verdict]] = {}
-    for of, verdict, share in zip(whose, verdicts, shares, strict=True):
-        if share is not None:
-            guards.setdefault(of, []).append(verdict)
+    keys = [(one.estimator, one.clip, one.stratum.number) for one in estimates]
+    guarding = [one.metric in guardrails for one in estimates]
+    for key, verdict, guards_it in zip(keys, verdicts, guarding, strict=True):
+        guards.setdefault(key, []).extend([verdict] * guards_it)
     return evidence, [
-        guarded(verdict, guards.get(of, [])) if share is None else verdict
-        for of, verdict, share in zip(whose, verdicts, shares, strict=True)
+        verdict if guards_it else guarded(verdict, guards[key])
+        for key, verdict, guards_it in zip(keys, verdicts, guarding, strict=True)
     ]
 
 
@@ -315,19 +317,19 @@ def _cross_check(estimates: Sequence[Estimate], verdicts: list[Verdict]) -> None
     for i, one in enumerate(estimates):
         if one.ladder or one.estimator == "ip":
             (answers if one.ladder else checks).setdefault((one.metric, one.stratum.number), i)
-    for of in answers.keys() & checks.keys():
-        i, j = answers[of], checks[of]
-        if verdicts[i].word == verdicts[j].word:
-            continue
-        one, other = estimates[i], estimates[j]
-        if contradicts([one], [other]) or OPPOSITE.get(verdicts[i].word) == verdicts[j].word:
+    for key in answers.keys() & checks.keys():
+        i, j = answers[key], checks[key]
+        one, other, words = estimates[i], estimates[j], (verdicts[i].word, verdicts[j].word)
+        if contradicts([one], [other], words):
             values = " and ".join(format_value("value", each.value) for each in (one, other))
             because = f"{DISAGREE} on {one.metric.name} ({values}). {NEXT_BACKTEST}"
             verdicts[i] = verdicts[j] = Verdict(UNKNOWN, because)
 
 
-def contradicts(answer: Sequence[Estimate], check: Sequence[Estimate]) -> bool:
-    """Whether two estimators are further apart than chance puts them.
+def contradicts(
+    answer: Sequence[Estimate], check: Sequence[Estimate], words: tuple[str, str]
+) -> bool:
+    """Whether two estimators have other verdicts, and are further apart than chance puts them.
 
     If both click models hold, the two differ by chance and by what either did not see. The test of
     Hausman (1978), from the influence of the same records on both.
@@ -335,9 +337,15 @@ def contradicts(answer: Sequence[Estimate], check: Sequence[Estimate]) -> bool:
     Args:
         answer: what one of them says of a candidate; or of two, for their difference.
         check: what the other says.
+        words: their verdicts; if one is the opposite of the other, they contradict anyway.
     """
     every = [*answer, *check]
-    if not all(one.told for one in every) or min(one.covered for one in every) < HAS_A_SAY:
+    if words[0] == words[1] or OPPOSITE.get(words[0]) == words[1]:
+        return words[0] != words[1]
+    if (
+        not all(one.has_variance for one in every)
+        or min(one.covered for one in every) < MIN_COVERED
+    ):
         return False
     values = np.array([one.value or 0.0 for one in every])
     sign = np.array([1.0, -1.0][: len(answer)])
@@ -345,9 +353,9 @@ def contradicts(answer: Sequence[Estimate], check: Sequence[Estimate]) -> bool:
     apart = float(sign @ values)
     if abs(apart) <= _ROUNDING * np.abs(values).max():
         return False
-    of, s = every[0].of, every[0].stratum.number
-    reach = inference.quantile(_CERTAIN, of.freedom(s))
-    chance = reach * math.sqrt(max(float(sign @ of.joint(every) @ sign), 0.0))
+    estimates, s = every[0].estimates, every[0].stratum.number
+    reach = inference.quantile(_CERTAIN, estimates.freedom(s))
+    chance = reach * math.sqrt(max(float(sign @ estimates.joint(every) @ sign), 0.0))
     unseen = [one.unseen() for one in every]
     less = sum(u.less if s > 0 else u.more for u, s in zip(unseen, sign, strict=True))
     more = sum(u.more if s > 0 else u.less for u, s in zip(unseen, sign, strict=True))
@@ -439,8 +447,8 @@ def guarded(verdict: Verdict, guards: Sequence[Verdict]) -> Verdict:
     if broken:
         return Verdict(WORSE, f"a guardrail breaks: {broken[0].because}")
     if verdict.word == BETTER and unknown:
-        said = f"{verdict.because} That would be {BETTER!r}, but a guardrail is open: "
-        return Verdict(UNKNOWN, said + unknown[0].because)
+        because = f"{verdict.because} That would be {BETTER!r}, but a guardrail is open: "
+        return Verdict(UNKNOWN, because + unknown[0].because)
     if verdict.word == BETTER and guards:
         held = " ".join(g.because for g in guards)
         return Verdict(BETTER, f"{verdict.because} All guardrails hold: {held}")
@@ -486,10 +494,9 @@ def _unfit(e: Evidence) -> str:
 def _why_open(e: Evidence, min_effect: float) -> str:
     """What stands in the way, and what would help."""
     changes, production = f"{e.metric} changes by {_span(e)}", abs(e.production or 0.0)
-    width = ((e.high or 0.0) - (e.low or 0.0) - e.unseen) / 2
-    missing = (
-        f"{format_value('share', 1 - e.covered)} of what the candidate would show was never shown"
-    )
+    low, high = e.low or 0.0, e.high or 0.0
+    unseen = format_value("share", 1 - e.covered)
+    missing = f"{unseen} of what the candidate would show was never shown"
     if e.beyond > 0 and (without := judge(replace(e, beyond=0.0), min_effect)).word != UNKNOWN:
         return (
             f"{changes}, which would be {without.word!r}; but {missing}, and something new may be "
@@ -497,8 +504,8 @@ def _why_open(e: Evidence, min_effect: float) -> str:
         )
     if not e.sighted:
         return f"to {e.estimator!r} no ranking matters. Next: ask 'ladder' or 'ip'."
-    distance = abs(abs(e.change or 0.0) - min_effect * production)
-    left = distance - e.unseen  # for chance
+    width = (high - low - e.unseen) / 2
+    left = abs(abs(e.change or 0.0) - min_effect * production) - e.unseen  # for chance
     if e.unseen > width or (e.unseen > 0 and left <= 0):
         return f"{missing}, worth up to {_share(e, e.unseen)}. {_next_trial(e, min_effect)}"
     if left > 0 and width < _HOPELESS * left:
@@ -510,7 +517,7 @@ def _why_open(e: Evidence, min_effect: float) -> str:
             f"{changes}, which leaves {worth if min_effect else 'it'} open. Next: log {size}; they "
             "decide if the change is what it seems."
         )
-    furthest = max(abs(e.low or 0.0), abs((e.high or 0.0) + e.beyond))
+    furthest = max(abs(low), abs(high + e.beyond))
     share = furthest / production * _SOME_MORE if production else 1.0
     if share > 0.999:
         return f"{changes}: too close to call. {_next_trial(e, min_effect)}"
@@ -522,9 +529,8 @@ def _why_open(e: Evidence, min_effect: float) -> str:
 
 
 def _next_trial(e: Evidence, min_effect: float) -> str:
-    """To show the candidate to so many users that a change is told; `explore` plans it."""
-    effect = min_effect or _EFFECT
-    margin = inference.margins(e.confidence, _POWER)
+    """To show the candidate to so many users that a change is seen; `explore` plans it."""
+    effect, margin = min_effect or _EFFECT, inference.margins(e.confidence, _POWER)
     size = inference.sample_size(e.varies or 0.0, effect * (e.production or 0.0), margin)
     if e.varies is None or math.isinf(size):
         return "Next: show the candidate to some users; fc.explore says to how many."

@@ -10,12 +10,11 @@ from foreclick.errors import ReportError
 from foreclick.optimization.explore import Explored
 from foreclick.optimization.result import Optimized
 from foreclick.questions import verdicts
-from foreclick.questions.answers import answering_of, is_blind
+from foreclick.questions.answers import Evaluation, answering_of, is_blind
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
-from foreclick.questions.evaluate import Evaluation
 from foreclick.questions.examination import Examination
-from foreclick.questions.replay import Replay, named
+from foreclick.questions.replay import Replay, test_name
 from foreclick.questions.support import Support
 from foreclick.rendering.drawing import SERIES, Line, LineChart, Row, RowChart, Span
 from foreclick.rendering.wording import (
@@ -232,7 +231,7 @@ def replay(result: Replay) -> list[RowChart]:
                 low, high = row[f"{kind}_low"], row[f"{kind}_high"]
                 cells += [with_interval("lift", row[kind], low, high), (str(row[word]), "")]
                 spans += [] if row[kind] is None else [Span(row[kind], low, high, look)]
-            drawn.append(Row(named(row), "", cells, spans))
+            drawn.append(Row(test_name(row["experiment"], row["arm"]), "", cells, spans))
         total = result.total(result.answering, metric)
         score = ""
         if total is not None:

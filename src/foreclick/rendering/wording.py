@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foreclick.questions import verdicts
-from foreclick.questions.answers import answering_of, is_blind
-from foreclick.questions.evaluate import Evaluation
+from foreclick.questions.answers import Evaluation, answering_of, is_blind
 from foreclick.questions.report import Report
 from foreclick.results import Value, format_value
 
