@@ -13,8 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from foreclick.questions.answers import answering_of
-from foreclick.questions.evaluate import Evaluation
+from foreclick.questions.answers import Evaluation, answering_of
 from foreclick.questions.report import Report
 from foreclick.rendering import charts, drawing, wording
 from foreclick.rendering.wording import segments_of, words
