@@ -359,12 +359,18 @@ def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 _INSTEAD = {
+    "clicked_ids": "from_events(log, log, items=('items', 'clicks'), list_id='…', action=None)",
     "clip": "estimators=Weighted('ip', clip=100)",
     "clusters": "confidence=Confidence(clusters='record')",
     "interval": "confidence=Confidence(anytime=True)",
+    "list_id": "long=('list_id', 'position'): the columns of a row's list and position",
     "layout": "long=('list_id', 'position'): the columns of a row's list and position",
     "practical": "min_effect=0.01: the smallest change worth having, a share of production",
     "progress": "fc.settings(progress='never')",
+    "session": "list_id=fc.events.Match(session=…, time=…)",
+    "time": "list_id=fc.events.Match(session=…, time=…)",
+    "values": "rewards={'revenue': {'purchase': 'price'}}",
+    "window": "list_id=fc.events.Match('list_id', time=…, window=1800)",
     "workers": "fc.settings(workers=4)",
 }
 """What to use in place of options that other verbs, other packages or drafts of this one have."""

@@ -122,7 +122,7 @@ def snapshot(dialect: str) -> str:
         log = fc.read_log(default_engine().show(table), **roles)
         say = SPELLINGS[dialect]
         select = Select(log.roles, table.schema, say, say.name("log"))
-        texts.append(f"-- {name}\n{_lines(select.tally(log.shape, cut=False))};\n")
+        texts.append(f"-- {name}\n{_lines(select.tally(log.shape, cut=False)[0])};\n")
     return "\n".join(texts)
 
 

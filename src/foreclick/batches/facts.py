@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches.source import batches_of
-from foreclick.tallies.base import Tally, context_sizes
-from foreclick.tallies.sums import sum_records
+from foreclick.tallies.base import Tally, context_sizes, sum_records
 
 
 def count_periods(tally: Tally) -> int:

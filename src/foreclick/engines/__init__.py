@@ -1,6 +1,6 @@
 """Engines: where tables live and SELECTs are answered. Only this package knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here, whole_sum
+from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here, sum_of
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.files import (
     ScratchFile,
@@ -14,7 +14,6 @@ from foreclick.engines.files import (
     located,
     no_file,
     opened,
-    same_files,
     state,
     whole_directory,
     whole_file,

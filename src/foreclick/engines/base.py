@@ -65,9 +65,10 @@ class Value(NamedTuple):
     kind: pa.DataType
 
 
-def whole_sum(value: str, say: Spelling) -> Value:
-    """The sum of integers, 0 for none."""
-    return Value(f"coalesce({say.cast(f'sum({value})', 'whole')}, 0)", pa.int64())
+def sum_of(value: str, say: Spelling, kind: str = "whole") -> Value:
+    """The sum of integers, or of doubles ("real"); 0 for none."""
+    total = f"coalesce({say.cast(f'sum({value})', kind)}, 0)"
+    return Value(total, pa.int64() if kind == "whole" else pa.float64())
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,13 @@ class Table:
         return self.query(
             f"SELECT {self.engine.say.names(texts)} FROM {self.rows} AS s {rest}", kinds
         )
+
+    def grouped(
+        self, keys: Mapping[str, Value], sums: Mapping[str, Value], rest: str = ""
+    ) -> Table:
+        """A row for each combination of values; `rest` as in `made`."""
+        groups = ", ".join(value.text for value in keys.values())
+        return self.made({**keys, **sums}, f"{rest} GROUP BY {groups}")
 
     def asked(self, columns: Mapping[str, Value], rest: str = "") -> dict[str, Any]:
         """The one row that aggregates give."""
@@ -162,11 +170,6 @@ class Engine:
         """The rows of a SELECT; of these types, where the driver does not tell them."""
         raise NotImplementedError
 
-    def schema_of(self, rows: str) -> pa.Schema:
-        """The columns of what stands after FROM."""
-        with self.explained(rows):
-            return self.arrow(f"SELECT * FROM {rows} AS s LIMIT 0", None).schema
-
     def mapped(
         self,
         table: Table,
@@ -213,7 +216,9 @@ class Engine:
 
     def table(self, rows: str, held: object = None) -> Table:
         """What stands after FROM, as a table."""
-        return Table(self, rows, self.schema_of(rows), held)
+        with self.explained(rows):
+            kinds = self.arrow(f"SELECT * FROM {rows} AS s LIMIT 0", None).schema
+        return Table(self, rows, kinds, held)
 
     def named(self, text: str) -> Table:
         """A table by its name, with its schema or without, or the rows of a SELECT."""
@@ -355,10 +360,9 @@ class Engine:
             "Buckets of units would not be those of other engines. Read the log without unit=, or "
             "write it to Parquet files and read those."
         )
+        sql = f"SELECT {self.say.hashed(self.say.literal(_PROBE))} AS found"
         try:
-            kind = pa.schema({"found": pa.int64()})
-            sql = f"SELECT {self.say.hashed(self.say.literal(_PROBE))} AS found"
-            found = self.ask(sql, kind)["found"][0].as_py()
+            found = self.ask(sql, pa.schema({"found": pa.int64()}))["found"][0].as_py()
         except EngineError as error:
             raise EngineError(f"{self.name} has no MD5 that foreclick knows. {remedy}") from error
         if found != expected:

@@ -102,8 +102,13 @@ class DuckDB(Engine):
 
         A view finds out once what the columns of a CSV file are.
         """
-        for scheme in {found for file in files if (found := scheme_of(file))}:
-            self._reach(scheme, next(file for file in files if scheme_of(file) == scheme))
+        for scheme, file in {found: file for file in files if (found := scheme_of(file))}.items():
+            if not self.reaches([file]):  # else by fsspec
+                store = scanned(file)
+                # DuckDB knows a store by the first of its schemes: https by http.
+                known = [store.protocol] if isinstance(store.protocol, str) else store.protocol
+                if not any(map(self.connection.filesystem_is_registered, {scheme, *known})):
+                    self.connection.register_filesystem(store)
         header = ", header = true" if reader == "read_csv" else ""
         name = self.unique("files")
         scan = f"SELECT * FROM {reader}({_listed(files)}{header})"
@@ -122,16 +127,6 @@ class DuckDB(Engine):
         """
         with _LOCKS.setdefault(self.connection, RLock()):
             yield
-
-    def _reach(self, scheme: str, file: str) -> None:
-        """Read files of a store through fsspec, unless DuckDB has an extension for it."""
-        con = self.connection
-        if not self.reaches([file]):
-            store = scanned(file)
-            # DuckDB knows a store by the first of its schemes: https by http.
-            names = [store.protocol] if isinstance(store.protocol, str) else store.protocol
-            if not any(map(con.filesystem_is_registered, {scheme, *names})):
-                con.register_filesystem(store)
 
     def reaches(self, paths: Sequence[str]) -> bool:
         """Whether the extension for these URLs is loaded, as it is by a secret of the user's."""

@@ -143,12 +143,6 @@ def filter_by(table: Table, where: str | None) -> Table:
     """Keep the rows for which a condition holds, in the engine's SQL."""
     if where is None:
         return table
-    condition = condition_of(table, where)
-    return table.query(f"SELECT * FROM {table.rows} AS s WHERE {condition}")
-
-
-def condition_of(table: Table, where: str) -> str:
-    """A condition on the rows of a table `s`, as it can stand in a statement."""
     engine = table.engine
     try:
         if engine.dialect == "duckdb":
@@ -170,7 +164,7 @@ def condition_of(table: Table, where: str) -> str:
             f"has the columns {', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND "
             'day > 3".'
         ) from files.harmless(error)
-    return f"({where}\n)"
+    return table.query(f"SELECT * FROM {table.rows} AS s WHERE ({where}\n)")
 
 
 def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
@@ -204,20 +198,20 @@ def unchanged(source: Any) -> Iterator[None]:  # noqa: ANN401
 
     A log is read in several passes, and the file of one that is being written ends anywhere.
     """
-    before = _states(source)
+
+    def states() -> dict[str, Any]:
+        here = [path for path in paths_of(source) if not files.is_remote(path)]
+        return {file: files.state(file) for file in files_of(here) if Path(file).is_file()}
+
+    before = states()
     yield
-    after = _states(source)
+    after = states()
     changed = sorted(file for file in before | after if before.get(file) != after.get(file))
     if changed:
         raise SourceError(
             f"{changed[0]!r} changed while it was read ({len(changed):,} such files). Read the log "
             "again when nobody writes to it, or name the files that are complete."
         )
-
-
-def _states(source: Any) -> dict[str, Any]:  # noqa: ANN401
-    here = [path for path in paths_of(source) if not files.is_remote(path)]
-    return {file: files.state(file) for file in files_of(here) if Path(file).is_file()}
 
 
 def _whole(path: str, look: lakes.Look = files.matches) -> str:

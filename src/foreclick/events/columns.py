@@ -13,19 +13,65 @@ from typing import Any
 import pyarrow as pa
 
 from foreclick.engines import Spelling, Table, Value
-from foreclick.engines.kinds import DATE, MOMENT, REAL, STRUCT, TEXT, WHOLE, is_numeric, kind_of
+from foreclick.engines.kinds import DATE, MOMENT, STRUCT, TEXT, WHOLE, is_numeric, kind_of
 from foreclick.errors import SourceError
 from foreclick.logs import in_a_second, key_type
-from foreclick.logs.text import has_zone
+from foreclick.logs.text import days_of, has_zone
 from foreclick.results import Result
 
 Name = str | tuple[str, str]
 """A column that both tables have, or its name in `shown` and its name in `actions`."""
 
+KEY, ITEM, TIME = "__key_", "__item", "__time"
+"""Our own names of columns that both tables have."""
+
 SECOND = 1_000_000
 """In microseconds, in which all times are compared."""
 
-_DAY = 86_400 * SECOND
+
+@dataclass(frozen=True)
+class Match:
+    """How an action finds its list: by an id, or by session and time.
+
+    Without an id, an action belongs to the last list of its `session` (and `list_name`) that showed
+    its item before it, within the `window`.
+
+    Args:
+        list_id: the id of a request, which an action carries; None if there is none.
+        session: the session (or user) by which actions find lists that have no id.
+        list_name: the name of a list in a session, such as "search results".
+        time: when a list was shown and an action done: a timestamp, its text, or a number of
+            seconds, milli- or microseconds since 1970.
+        window: how long after its list an action may come: seconds, or a timedelta; None: ever.
+        together: lists without an id that follow each other within this time, further and further
+            down, are one list: its pages, or what a user scrolled to.
+
+    Examples:
+        >>> Match(session="visit", time=("shown_at", "clicked_at")).list_id
+    """
+
+    list_id: Name | None = None
+    session: Name | None = None
+    list_name: Name | None = None
+    time: Name | None = None
+    window: float | timedelta | None = timedelta(minutes=30)
+    together: float | timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.list_id is None and (self.session is None or self.time is None):
+            raise SourceError(
+                "an action finds its list by list_id=, the id of a request that both tables have; "
+                "or, where there is none, by list_id=fc.events.Match(session=…, time=…)."
+            )
+        for role in ("window", "together"):
+            microseconds(getattr(self, role), role)
+
+    @property
+    def keys(self) -> list[tuple[str, str, Name]]:
+        """Of what an action and its list have in common, our own name, the role and the column."""
+        roles = ("session", "list_name") if self.list_id is None else ("list_id",)
+        named = [(role, getattr(self, role)) for role in roles]
+        return [(f"{KEY}{i}", role, name) for i, (role, name) in enumerate(named) if name]
 
 
 def in_shown(name: Name) -> str:
@@ -44,11 +90,9 @@ def column_of(table: Table, name: str, role: str) -> Value:
     Fields within text are those of JSON.
     """
     say = table.engine.say
-    if name in table.columns:
-        return Value(f"s.{say.name(name)}", table.kinds.field(name).type)
-    top, *fields = name.split(".")
+    top, *fields = [name] if name in table.columns else name.split(".")
     if top in table.columns:
-        text, kind = f"s.{say.name(top)}", table.kinds.field(top).type
+        text, kind = say.column(top), table.kinds.field(top).type
         while fields and kind_of(kind) == STRUCT and kind.get_field_index(fields[0]) >= 0:
             text, kind = f"({text}){say.dot}{say.name(fields[0])}", kind.field(fields.pop(0)).type
         if fields and kind_of(kind) == TEXT:
@@ -62,24 +106,40 @@ def column_of(table: Table, name: str, role: str) -> Value:
     )
 
 
-def key_of(value: Value, role: str, say: Spelling) -> Value:
-    """A list, an item or a session: 64-bit integers or text."""
-    return alike(value, key_type(value.kind, role), say)
+def shared(
+    table: Table, match: Match, items: Name, theirs: pa.Schema | None = None
+) -> dict[str, Value]:
+    """What an action and its list have in common, in our own names; times as they are written.
+
+    Args:
+        table: impressions, or actions.
+        match: how an action finds its list.
+        items: the column of the item.
+        theirs: of actions, the columns of the impressions.
+    """
+    pick, columns = in_shown if theirs is None else in_actions, {}
+    for new, role, name in (*match.keys, (ITEM, "item", items)):
+        value = column_of(table, pick(name), "items" if new == ITEM else role)
+        kind = key_type(value.kind, role) if theirs is None else theirs.field(new).type
+        columns[new] = alike(value, kind, table.engine.say)
+    if match.time is not None:
+        columns[TIME] = column_of(table, pick(match.time), "time")
+    return columns
+
+
+def latest(columns: dict[str, Value]) -> dict[str, Value]:
+    """The latest time, if times are numbers."""
+    time = columns.get(TIME)
+    return (
+        {"latest": Value(f"max({time.text})", time.kind)} if time and is_numeric(time.kind) else {}
+    )
 
 
 def alike(value: Value, kind: pa.DataType, say: Spelling) -> Value:
-    """A value of one table as the type that its counterpart has in the other."""
+    """A value as 64-bit integers or text, the type that its counterpart has in the other table."""
     if value.kind == kind:
         return value
     return Value(say.cast(value.text, TEXT if kind == pa.string() else WHOLE), kind)
-
-
-def whole_number(value: Value, say: Spelling) -> Value:
-    """Text of digits as a number, other text as NULL; anything else as it is."""
-    if kind_of(value.kind) != TEXT:
-        return value
-    digits = f"{say.replaced(value.text, '[0-9]', '')} = '' AND {value.text} <> ''"
-    return Value(say.cast(f"CASE WHEN {digits} THEN {value.text} END", WHOLE), pa.int64())
 
 
 def instant(value: Value, latest: float | None, say: Spelling) -> Value:
@@ -90,23 +150,21 @@ def instant(value: Value, latest: float | None, say: Spelling) -> Value:
         latest: the largest of the numbers, by which their unit is known.
         say: how the engine spells.
     """
-    text, units = value.text, in_a_second(latest or 0)
     if not is_numeric(value.kind):
         return Value(say.micros.format(moment=_moment(value, say)), pa.int64())
-    if units > SECOND:
-        step, number = units // SECOND, say.cast(text, WHOLE)
-        rest = say.remainder.format(a=number, b=step)
-        return Value(say.cast(f"({number} - {rest}) / {step}", WHOLE), pa.int64())
-    return Value(say.cast(f"{text} * {SECOND // units}", WHOLE), pa.int64())
+    units = in_a_second(latest or 0)
+    if units <= SECOND:
+        return Value(say.cast(f"{value.text} * {SECOND // units}", WHOLE), pa.int64())
+    step, number = units // SECOND, say.cast(value.text, WHOLE)
+    rest = say.remainder.format(a=number, b=step)
+    return Value(say.cast(f"({number} - {rest}) / {step}", WHOLE), pa.int64())
 
 
 def day(value: Value, moment: Value, say: Spelling) -> Value:
     """The day of a time, whose microseconds are known."""
     if not is_numeric(value.kind) and not has_zone(value.kind):
         return Value(say.cast(_moment(value, say), DATE), pa.date32())
-    rest = say.remainder.format(a=f"({moment.text})", b=_DAY)
-    days = say.cast(f"({moment.text} - {rest}) / {_DAY}", WHOLE)
-    return Value(say.day.format(days=days), pa.date32())
+    return Value(say.day.format(days=days_of(f"({moment.text})", SECOND, say)), pa.date32())
 
 
 def _moment(value: Value, say: Spelling) -> str:
@@ -125,19 +183,14 @@ def microseconds(length: float | timedelta | None, role: str) -> int | None:
     return round(seconds * SECOND)
 
 
-def equal(names: Sequence[str], say: Spelling, one: str = "s", other: str = "o") -> str:
-    """That two tables agree in these columns."""
-    return " AND ".join(f"{one}.{say.name(n)} = {other}.{say.name(n)}" for n in names)
+def equal(names: Sequence[str], say: Spelling) -> str:
+    """That `s` and `o` agree in these columns."""
+    return " AND ".join(f"{say.column(n)} = {say.column(n, 'o')}" for n in names)
 
 
 def count_of(condition: str) -> Value:
     """In how many rows a condition holds."""
     return Value(f"count(CASE WHEN {condition} THEN 1 END)", pa.int64())
-
-
-def real_sum(value: str, say: Spelling) -> Value:
-    """The sum of doubles, 0 for none."""
-    return Value(f"coalesce({say.cast(f'sum({value})', REAL)}, 0)", pa.float64())
 
 
 def any_null(values: Sequence[str]) -> str:
@@ -174,30 +227,22 @@ class Ledger(Result):
 
 
 class Entries:
-    """Facts as they are found."""
+    """Facts as they are found, and notes on what was decided."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
-    def count(self, fact: str, found: int) -> None:
-        """What there is."""
-        self.rows.append(dict(zip(_COLUMNS, (fact, found, None, None), strict=True)))
-
-    def less(self, fact: str, found: int) -> None:
-        """So many fewer than were counted."""
-        for row in self.rows:
-            if row["fact"] == fact:
-                row["found"] -= int(found)
+    def count(
+        self, fact: str, found: int, done: str | None = None, example: str | None = None
+    ) -> None:
+        """What there is, and what became of it unless it is simply used."""
+        self.rows.append(dict(zip(_COLUMNS, (fact, int(found), done, example), strict=True)))
 
     def odd(self, fact: str, found: int, done: str, example: str | None = None) -> None:
         """What is odd, if there is any."""
         if found:
-            self.rows.append(dict(zip(_COLUMNS, (fact, int(found), done, example), strict=True)))
-
-    def note(self, text: str) -> None:
-        """What was decided."""
-        self.notes.append(text)
+            self.count(fact, found, done, example)
 
     def closed(self) -> Ledger:
         """The ledger: what there is, then what is odd."""

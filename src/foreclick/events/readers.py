@@ -10,24 +10,15 @@ import pyarrow as pa
 
 from foreclick.engines import Table, TableLike, Value, open_source
 from foreclick.engines.kinds import STRUCT, TEXT, kind_of
-from foreclick.events.actions import Wanted
-from foreclick.events.columns import SECOND, column_of, count_of, held
+from foreclick.events.columns import SECOND, Match, column_of, count_of, held
 from foreclick.events.events import from_events
-from foreclick.events.shown import Match
 from foreclick.logs import Log
 
 _SEARCH, _TERM, _PAGE, _USER, _TIME = "__search", "__term", "__page", "__user", "__time"
 _HALF_AN_HOUR = 1800 * SECOND
-_Rewards = Mapping[str, Wanted]
 
 
-def ubi(
-    queries: TableLike,
-    events: TableLike,
-    *,
-    rewards: _Rewards | None = None,
-    **options: Any,  # noqa: ANN401 - those of from_events
-) -> Log:
+def ubi(queries: TableLike, events: TableLike, **options: Any) -> Log:  # noqa: ANN401
     """A log of OpenSearch's User Behavior Insights 1.3: `ubi_queries` and `ubi_events`.
 
     The context is `user_query`, the list `query_response_hit_ids`, the unit `client_id`. An event
@@ -37,10 +28,9 @@ def ubi(
     Args:
         queries: the index `ubi_queries`, one row a query.
         events: the index `ubi_events`, one row an event.
-        rewards: which `action_name`s count, by default ``{"clicks": "click"}``.
-        **options: of `from_events`.
+        **options: of `from_events`; `rewards` say which `action_name`s count.
     """
-    hits, engine = "query_response_hit_ids", options.get("engine")
+    hits = "query_response_hit_ids"
     named: dict[str, Any] = {
         "list_id": Match("query_id", time="timestamp"),
         "context": "user_query",
@@ -48,18 +38,11 @@ def ubi(
         "position": None,
         "unit": "client_id",
         "action": "action_name",
-        "rewards": rewards,
     }
-    return from_events(_plain(queries, engine), _plain(events, engine), **(named | options))
+    return from_events(_plain(queries, options), _plain(events, options), **(named | options))
 
 
-def ga4(
-    events: TableLike,
-    *,
-    rewards: _Rewards | None = None,
-    engine: Any = None,  # noqa: ANN401 - a connection
-    **options: Any,  # noqa: ANN401 - those of from_events
-) -> Log:
+def ga4(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
     """A log of Google Analytics 4, from the tables of its BigQuery export.
 
     What was shown are events `view_item_list`; an action finds the last list of its user with the
@@ -74,13 +57,12 @@ def ga4(
 
     Args:
         events: the tables `events_…`, one row an event, with their `items`.
-        rewards: which `event_name`s count, by default ``{"clicks": "select_item"}``. Carts and
-            orders often lose their list on the way; ``list_id=Match(session="user_pseudo_id",
-            time="event_timestamp", together=10)`` finds it by the user and the item alone.
-        engine: as in `read_log`.
-        **options: of `from_events`.
+        **options: of `from_events`; `rewards` say which `event_name`s count, by default
+            ``{"clicks": "select_item"}``. Carts and orders often lose their list on the way;
+            ``list_id=Match(session="user_pseudo_id", time="event_timestamp", together=10)`` finds
+            it by the user and the item alone.
     """
-    table, note = _plain(events, engine), None
+    table, note = _plain(events, options), None
     if "context" not in options:
         table, note = _with_searches(table)
     named: dict[str, Any] = {
@@ -95,20 +77,14 @@ def ga4(
         "position": "items.item_list_index",
         "unit": "user_pseudo_id",
         "action": "event_name",
-        "rewards": {"clicks": "select_item"} if rewards is None else rewards,
+        "rewards": {"clicks": "select_item"},
     }
     log = _of_one_table(table, "view_item_list", named | options)
     notes = (*log.ledger.notes, *([note] if note else []))
     return replace(log, ledger=replace(log.ledger, notes=notes))
 
 
-def snowplow(
-    events: TableLike,
-    *,
-    rewards: _Rewards | None = None,
-    engine: Any = None,  # noqa: ANN401 - a connection
-    **options: Any,  # noqa: ANN401 - those of from_events
-) -> Log:
+def snowplow(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
     """A log of Snowplow's e-commerce plugin, from `atomic.events` of its loaders.
 
     What was shown are actions of the type `list_view`; a `list_click` finds the last list of its
@@ -118,9 +94,8 @@ def snowplow(
 
     Args:
         events: `atomic.events`, one row an event.
-        rewards: which types of actions count, by default ``{"clicks": "list_click"}``.
-        engine: as in `read_log`.
-        **options: of `from_events`.
+        **options: of `from_events`; `rewards` say which types of actions count, by default
+            ``{"clicks": "list_click"}``.
     """
     vendor = "com_snowplowanalytics_snowplow_ecommerce"
     action = f"unstruct_event_{vendor}_snowplow_ecommerce_action_1"
@@ -134,25 +109,18 @@ def snowplow(
         "position": f"{product}.position",
         "unit": "domain_userid",
         "action": f"{action}.type",
-        "rewards": {"clicks": "list_click"} if rewards is None else rewards,
+        "rewards": {"clicks": "list_click"},
     }
-    return _of_one_table(_plain(events, engine), "list_view", named | options)
+    return _of_one_table(_plain(events, options), "list_view", named | options)
 
 
-def algolia(
-    searches: TableLike,
-    events: TableLike,
-    *,
-    rewards: _Rewards | None = None,
-    **options: Any,  # noqa: ANN401 - those of from_events
-) -> Log:
+def algolia(searches: TableLike, events: TableLike, **options: Any) -> Log:  # noqa: ANN401
     """A log of Algolia: your searches, and the events that you send to its Insights API.
 
     Args:
         searches: one row a search: `queryID`, `query`, and `objectIDs`, the hits in their order.
         events: one row an event: `queryID`, `objectIDs`, `eventType` and `timestamp`.
-        rewards: which `eventType`s count, by default ``{"clicks": "click"}``.
-        **options: of `from_events`.
+        **options: of `from_events`; `rewards` say which `eventType`s count.
     """
     named: dict[str, Any] = {
         "list_id": "queryID",
@@ -160,14 +128,13 @@ def algolia(
         "items": "objectIDs",
         "position": None,
         "action": "eventType",
-        "rewards": rewards,
     }
     return from_events(searches, events, **(named | options))
 
 
-def _plain(source: TableLike, engine: Any) -> Table:  # noqa: ANN401 - a connection
+def _plain(source: TableLike, options: dict[str, Any]) -> Table:
     """A tracker's table in the words of its documentation: not in `_source`, not in capitals."""
-    table = open_source(source, engine)
+    table = open_source(source, options.get("engine"))
     say, source_of = table.engine.say, "_source"
     if source_of in table.columns and kind_of(table.kinds.field(source_of).type) == STRUCT:
         fields = table.kinds.field(source_of).type

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import pyarrow as pa
 
-from foreclick.engines import Table, Value, whole_sum
-from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, is_numeric, kind_of
+from foreclick.engines import Table, Value, sum_of
+from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, kind_of
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
+    ITEM,
+    TIME,
     Entries,
-    Name,
+    Match,
     any_null,
     column_of,
     count_of,
@@ -22,78 +23,18 @@ from foreclick.events.columns import (
     held,
     in_shown,
     instant,
-    key_of,
+    latest,
     microseconds,
-    whole_number,
+    shared,
 )
 from foreclick.words import number_of
 
-KEY, START, TIME, PLACE, ITEM = "__key_", "__start", "__time", "__place", "__item"
+START, PLACE = "__start", "__place"
 CONTEXT, PERIOD, UNIT = "__context", "__period", "__unit"
-_OFFSET, _ROWS, _PLACES, _TURN = "__offset", "__rows", "__places", "__turn"
-
-
 POSITION = "position"
 """The column of positions, unless another is named or items are arrays."""
 
-
-@dataclass(frozen=True)
-class Match:
-    """How an action finds its list: by an id, or by session and time.
-
-    Without an id, an action belongs to the last list of its `session` (and `list_name`) that showed
-    its item before it, within the `window`.
-
-    Args:
-        list_id: the id of a request, which an action carries; None if there is none.
-        session: the session (or user) by which actions find lists that have no id.
-        list_name: the name of a list in a session, such as "search results".
-        time: when a list was shown and an action done: a timestamp, its text, or a number of
-            seconds, milli- or microseconds since 1970.
-        window: how long after its list an action may come: seconds, or a timedelta; None: ever.
-        together: lists without an id that follow each other within this time, further and further
-            down, are one list: its pages, or what a user scrolled to.
-
-    Examples:
-        >>> Match(session="visit", time=("shown_at", "clicked_at")).list_id
-    """
-
-    list_id: Name | None = None
-    session: Name | None = None
-    list_name: Name | None = None
-    time: Name | None = None
-    window: float | timedelta | None = timedelta(minutes=30)
-    together: float | timedelta | None = None
-
-    def __post_init__(self) -> None:
-        if self.list_id is None and (self.session is None or self.time is None):
-            raise SourceError(
-                "an action finds its list by list_id=, the id of a request that both tables have; "
-                "or, where there is none, by list_id=fc.events.Match(session=…, time=…)."
-            )
-        for role in ("window", "together"):
-            microseconds(getattr(self, role), role)
-
-    @property
-    def keys(self) -> dict[str, Name]:
-        """What an action and its list have in common, by the part it plays."""
-        if self.list_id is not None:
-            return {"list_id": self.list_id}
-        named = {"session": self.session, "list_name": self.list_name}
-        return {role: name for role, name in named.items() if name is not None}
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Which column plays which part. See `from_events` for their meaning."""
-
-    match: Match
-    context: str | None
-    item: Name
-    position: str | None
-    period: str | None
-    unit: str | None
-    segments: Mapping[str, str]
+_OFFSET = "__offset"
 
 
 @dataclass(frozen=True)
@@ -119,64 +60,84 @@ class Shown:
         """Whether lists have no id and are known by their time."""
         return START in self.lists
 
-    @property
-    def timed(self) -> bool:
-        """Whether it is known when lists were shown."""
-        return TIME in self.table.columns
 
+def open_shown(
+    table: Table,
+    match: Match,
+    items: str,
+    position: str | None,
+    named: Mapping[str, str | None],
+    entries: Entries,
+) -> Shown:
+    """The impressions of a table, one row an item or one row a list.
 
-def open_shown(table: Table, parts: Parts, entries: Entries) -> Shown:
-    """The impressions of a table, one row an item or one row a list."""
-    say, match, item = table.engine.say, parts.match, in_shown(parts.item)
-    position, array = parts.position, array_in(table, item, parts.position)
+    Args:
+        table: the rows.
+        match: how an action finds its list.
+        items: the column of the item.
+        position: the column of its position.
+        named: the columns of what belongs to a list, by the names that they get.
+        entries: the ledger so far.
+    """
+    say, array = table.engine.say, array_in(table, items, position)
     if array is not None:
         table = unnested(table, array, offset=True)
         position = None if position == POSITION else position
-    columns = _columns(table, parts, position or _OFFSET)
-    keys = tuple(name for name in columns if name.startswith(KEY))
-    missing = any_null([columns[n].text for n in (*keys, ITEM, PLACE)])
+    columns = shared(table, match, items)
+    keys = tuple(key for key, _, _ in match.keys)
+    place = column_of(table, position or _OFFSET, "position")
+    if kind_of(place.kind) == TEXT:  # of digits, or it is no position
+        digits = f"{say.replaced(place.text, '[0-9]', '')} = '' AND {place.text} <> ''"
+        text = say.cast(f"CASE WHEN {digits} THEN {place.text} END", WHOLE)
+        place = Value(text, pa.int64())
+    if kind_of(place.kind) != WHOLE:
+        raise SourceError(f"position={position!r} must hold integers, not {called(place.kind)}.")
+    for name, column in named.items():
+        if column is not None:
+            columns[name] = column_of(table, column, name.strip("_"))
+    missing = any_null([*(columns[name].text for name in (*keys, ITEM)), place.text])
     wanted = {
         "rows": Value("count(*)", pa.int64()),
         "missing": count_of(missing),
-        "first": Value(f"min({columns[PLACE].text})", pa.int64()),
-        "last": Value(f"max({columns[PLACE].text})", pa.int64()),
+        "first": Value(f"min({place.text})", pa.int64()),
+        "last": Value(f"max({place.text})", pa.int64()),
     }
     if match.list_id is None and match.together is not None:
         # Where lists are known by gaps between times, an impression without has none.
         wanted["untimed"] = count_of(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
-    if TIME in columns and is_numeric(columns[TIME].kind):
-        wanted["latest"] = Value(f"max({columns[TIME].text})", columns[TIME].kind)
-    facts = table.asked(wanted)
-    entries.count("impressions", facts["rows"])
-    done = "left out"
+    facts = table.asked(wanted | latest(columns))
+    rows, first, done = facts["rows"], facts["first"], "left out"
+    entries.count("impressions", rows)
     entries.odd("impressions without a list, an item or a position", facts["missing"], done)
-    entries.odd(
-        "impressions without a time, which their list is known by", facts.get("untimed", 0), done
-    )
-    if facts["rows"] and facts["missing"] == facts["rows"]:
-        named = {role: in_shown(name) for role, name in match.keys.items()}
-        named |= {"items": item, "position": str(position)}
+    untimed = "impressions without a time, which their list is known by"
+    entries.odd(untimed, facts.get("untimed", 0), done)
+    if rows and facts["missing"] == rows:
+        roles = {role: in_shown(name) for _, role, name in match.keys}
+        roles |= {"items": items, "position": str(position)}
         raise InvalidLogError(
-            f"none of {number_of(facts['rows'], 'impression')} has a list, an item and a position: "
-            f"{', '.join(f'{role}={name!r}' for role, name in named.items())}. Check these "
+            f"none of {number_of(rows, 'impression')} has a list, an item and a position: "
+            f"{', '.join(f'{role}={name!r}' for role, name in roles.items())}. Check these "
             "columns; without positions, give position=None for the places in items=."
         )
-    place, first = say.cast(columns[PLACE].text, "whole"), facts["first"]
     if first is not None and first not in (0, 1):
-        entries.note(f"The lowest position is {first}: positions above were never logged.")
+        entries.notes.append(f"The lowest position is {first}: positions above were never logged.")
     if first == 0 and position is not None:
-        entries.note("Positions count from 0 in the source; in the log they count from 1.")
-    columns[PLACE] = Value(f"{place} + 1" if first == 0 else place, pa.int64())
-    if match.time is not None:
+        entries.notes.append("Positions count from 0 in the source; in the log they count from 1.")
+    whole = say.cast(place.text, "whole")
+    columns[PLACE] = Value(f"{whole} + 1" if first == 0 else whole, pa.int64())
+    if TIME in columns:
         raw = columns[TIME]
         columns[TIME] = instant(raw, facts.get("latest"), say)
-        if parts.period is None:
+        if PERIOD not in columns:
             columns[PERIOD] = day(raw, columns[TIME], say)
-    rows = table.made(columns, f"WHERE NOT ({missing})")
-    listed = tuple(n for n in (CONTEXT, PERIOD, UNIT, *parts.segments) if n in columns)
-    deepest = facts["last"] + (facts["first"] == 0) if facts["rows"] > facts["missing"] else None
-    found = Shown(rows, keys, keys, listed, deepest)
-    return found if match.list_id is not None else _by_time(found, match.together)
+    found = Shown(
+        table=table.made(columns, f"WHERE NOT ({missing})"),
+        keys=keys,
+        lists=keys,
+        listed=tuple(name for name in named if name in columns),
+        deepest=facts["last"] + (first == 0) if rows > facts["missing"] else None,
+    )
+    return found if match.list_id is not None else _by_time(found, match)
 
 
 def array_in(table: Table, items: str, position: str | None) -> str | None:
@@ -205,34 +166,14 @@ def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     return table.made(columns, say.unnest.format(array=array))
 
 
-def _columns(table: Table, parts: Parts, position: str) -> dict[str, Value]:
-    """The parts as columns, in our own names; places and times as they are written."""
-    say = table.engine.say
-    columns = {
-        f"{KEY}{i}": key_of(column_of(table, in_shown(name), role), role, say)
-        for i, (role, name) in enumerate(parts.match.keys.items())
-    }
-    columns[ITEM] = key_of(column_of(table, in_shown(parts.item), "items"), "item", say)
-    columns[PLACE] = whole_number(column_of(table, position, "position"), say)
-    if kind_of(columns[PLACE].kind) != WHOLE:
-        kind = called(columns[PLACE].kind)
-        raise SourceError(f"position={position!r} must hold integers, not {kind}.")
-    if parts.match.time is not None:
-        columns[TIME] = column_of(table, in_shown(parts.match.time), "time")
-    named = {CONTEXT: parts.context, PERIOD: parts.period, UNIT: parts.unit}
-    for name, column in (named | dict(parts.segments)).items():
-        if column is not None:
-            columns[name] = column_of(table, column, name.strip("_"))
-    return columns
-
-
-def _by_time(shown: Shown, together: float | timedelta | None) -> Shown:
+def _by_time(shown: Shown, match: Match) -> Shown:
     """Lists that are known by when they were shown.
 
-    Rows of one moment are a list. With `together`, rows that follow within so many microseconds and
-    stand further down belong to it as well: pages, and lists that are logged while a user scrolls.
+    Rows of one moment are a list. With `together`, rows that follow within that time and stand
+    further down belong to it as well: pages, and lists that are logged while a user scrolls.
     """
     table, lists = shown.table, (*shown.keys, START)
+    together = microseconds(match.together, "together")
     if together is None:
         begun = table.with_column(START, f"s.{TIME}", pa.int64())
         return replace(shown, table=begun, lists=lists)
@@ -246,8 +187,7 @@ def _by_time(shown: Shown, together: float | timedelta | None) -> Shown:
         f"SELECT {key}, top, lag({TIME}) {over}) AS before, lag(deep) {over}) AS deeper "
         f"FROM ({parts}) AS p"
     )
-    gap = microseconds(together, "together")
-    fresh = f"before IS NULL OR {TIME} - before > {gap} OR top <= deeper"
+    fresh = f"before IS NULL OR {TIME} - before > {together} OR top <= deeper"
     opened = f"SELECT {key}, CASE WHEN {fresh} THEN {TIME} END AS opened FROM ({before}) AS b"
     running = f"max(opened) {over} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     starts = f"SELECT {key}, {running} AS {START} FROM ({opened}) AS r"
@@ -261,29 +201,29 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
     """Each item of a list once, at its first place, and one item a place; and those left out."""
     rows, say = shown.table, shown.table.engine.say
     names = [*shown.lists, *shown.listed, ITEM]
-    columns = rows.own(names)
-    groups = ", ".join(value.text for value in columns.values())
-    for name in rows.columns:
-        if name not in names:
-            columns[name] = Value(f"min(s.{say.name(name)})", rows.kinds.field(name).type)
-    columns[_ROWS] = Value("count(*)", pa.int64())
-    columns[_PLACES] = Value(f"count(DISTINCT s.{PLACE})", pa.int64())
-    once = rows.made(columns, f"GROUP BY {groups}")
-    place = ", ".join(f"s.{say.name(n)}" for n in (*shown.lists, *shown.listed, PLACE))
-    order = f"s.{TIME}, s.{ITEM}" if shown.timed else f"s.{ITEM}"
+    first = {
+        name: Value(f"min({say.column(name)})", rows.kinds.field(name).type)
+        for name in rows.columns
+        if name not in names
+    }
+    first["__rows"] = Value("count(*)", pa.int64())
+    first["__places"] = Value(f"count(DISTINCT s.{PLACE})", pa.int64())
+    place = ", ".join(map(say.column, (*shown.lists, *shown.listed, PLACE)))
+    order = f"s.{TIME}, s.{ITEM}" if TIME in rows.columns else f"s.{ITEM}"
     turn = f"row_number() OVER (PARTITION BY {place} ORDER BY {order})"
-    turns = held(once.with_column(_TURN, turn, pa.int64()), "shown")
+    once = rows.grouped(rows.own(names), first).with_column("__turn", turn, pa.int64())
+    turns = held(once, "shown")
     found = turns.asked(
         {
-            "again": whole_sum(f"s.{_ROWS} - s.{_PLACES}", say),
-            "twice": whole_sum(f"s.{_PLACES} - 1", say),
-            "taken": count_of(f"s.{_TURN} > 1"),
+            "again": sum_of("s.__rows - s.__places", say),
+            "twice": sum_of("s.__places - 1", say),
+            "taken": count_of("s.__turn > 1"),
         },
     )
     entries.odd("repeated impressions", found["again"], "counted once")
     entries.odd("further places of an item in a list", found["twice"], "left empty")
     entries.odd("impressions at a place that another item has", found["taken"], "left out")
     kept, lost = (
-        turns.made(turns.own(rows.columns), f"WHERE s.{_TURN} {sign} 1") for sign in ("=", ">")
+        turns.made(turns.own(rows.columns), f"WHERE s.__turn {sign} 1") for sign in ("=", ">")
     )
     return replace(shown, table=kept), lost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -20,13 +20,21 @@ from foreclick.engines import (
     open_source,
     unchanged,
 )
-from foreclick.errors import EngineError, InvalidLogError, OptionError, SourceError
-from foreclick.logs.columns import NO_ROWS, check_columns, explained, with_lists, with_segments
-from foreclick.logs.roles import Columns, Roles, expanded, rewards_of
+from foreclick.errors import EngineError, InvalidLogError, SourceError
+from foreclick.logs.roles import (
+    NO_ROWS,
+    Columns,
+    Roles,
+    checked_columns,
+    explained,
+    rewards_of,
+    with_segments,
+)
 from foreclick.logs.shape import (
     BUCKET,
     CONTEXT,
     ITEM,
+    LENGTH,
     PERIOD,
     PROPENSITY,
     N,
@@ -34,10 +42,9 @@ from foreclick.logs.shape import (
     mask_of,
     maskable,
     numbered,
-    packed,
     spread,
 )
-from foreclick.logs.text import LENGTH, Select, has_zone, in_a_second, key_type
+from foreclick.logs.text import Select, has_zone, in_a_second, key_type
 from foreclick.logs.validate import any_of, check, complain, rules, valid
 from foreclick.metrics import CLICKS
 from foreclick.options import checked
@@ -54,8 +61,6 @@ class Log:
     """A click log that was read, checked and compressed; the raw rows stay where they are.
 
     Attributes:
-        engine: where `stored` lives: the log's own engine, or DuckDB in this process if nothing
-            may be created there.
         shape: what the columns of `stored` are.
         stored: the compressed rows, one per distinct (context, …, list, rewards), with the count
             `n`: a table of `engine`. Rewards that are 0 or 1 are masks (see `Shape`).
@@ -63,7 +68,6 @@ class Log:
         dropped: how many rows were left out, by cause (`invalid="drop"`).
         dropped_rows: how many rows were left out; a row with two causes counts once.
         source_rows: the source's own rows, after `where`, unexecuted.
-        source: the engine where the log lives.
         roles: which column of `source_rows` plays which part.
         notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
@@ -71,14 +75,12 @@ class Log:
         kept: what was computed of the log and is needed again, such as its tally.
     """
 
-    engine: Engine
     shape: Shape
     stored: Table
     rows: int
     dropped: dict[str, int]
     dropped_rows: int
     source_rows: Table
-    source: Engine
     roles: Roles
     notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
@@ -91,6 +93,16 @@ class Log:
             "a Log lives in its engine and cannot be pickled. Pickle its tally, fc.tally(log): it "
             "answers everything that the log would."
         )
+
+    @property
+    def engine(self) -> Engine:
+        """Where `stored` lives: as the log, or DuckDB here if nothing may be created there."""
+        return self.stored.engine
+
+    @property
+    def source(self) -> Engine:
+        """Where the log lives."""
+        return self.source_rows.engine
 
     @cached_property
     def table(self) -> Table:
@@ -114,7 +126,7 @@ class Log:
         )
 
 
-_DEPTH = Number(
+DEPTH = Number(
     f"how many positions to read, a whole number from 1 to {DEEPEST}",
     lambda v: 1 <= v <= DEEPEST,
     "10",
@@ -123,7 +135,7 @@ _DEPTH = Number(
 )
 
 
-@checked(depth=_DEPTH)
+@checked(depth=DEPTH)
 def read_log(
     source: TableLike,
     *,
@@ -184,6 +196,11 @@ def read_log(
     table = open_source(source, engine)
     table = with_segments(filter_by(table, where), segments)
     if long is not None:
+        several = [name for name, c in {"items": items, **named}.items() if not isinstance(c, str)]
+        if several:
+            raise SourceError(
+                f"{several[0]}= must name one column: with long=, a row is one result."
+            )
         if items == "items" and items not in table.columns:
             items = "item"
         if clicks == CLICKS and CLICKS not in table.columns:
@@ -199,9 +216,8 @@ def read_log(
         count=count,
         long=tuple(long or ()),
     )
-    roles = expanded(roles, table.columns)
     with unchanged(source):
-        return compress(table, roles, invalid, depth)
+        return compress(table, roles.expanded(table.columns), invalid, depth)
 
 
 def compress(
@@ -216,8 +232,7 @@ def compress(
     `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
     tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
     """
-    check_columns(raw, roles)
-    raw = with_lists(raw, roles)
+    raw = checked_columns(raw, roles)
     select = Select(roles, raw.kinds, raw.engine.say, raw.rows)
     try:
         if roles.unit is not None:
@@ -240,14 +255,12 @@ def compress(
         table = valid(table, broken)
     shape, table = _packed_after_all(shape, table)
     return Log(
-        engine=table.engine,
         shape=shape,
         stored=table.select(*shape.stored),
         rows=rows - invalid_rows,
         dropped=causes,
         dropped_rows=invalid_rows,
         source_rows=raw,
-        source=raw.engine,
         roles=roles,
         notes=tuple(_notes(raw, roles, shape, table)),
     )
@@ -291,54 +304,55 @@ def _grouped(
     shape = _guessed(raw, select, depth, masks)
     cut = depth is not None or select.roles.layout == "wide"  # else lists may be longer
     while True:
-        rows = raw.query(select.tally(shape, cut=cut), select.columns(shape, cut=cut))
-        table = raw.engine.keep("log", rows)
-        longest, odd = _facts(table, shape)
-        if odd and not cut:
+        table = raw.engine.keep("log", raw.query(*select.tally(shape, cut=cut)))
+        deepest = {LENGTH: f"max(s.{LENGTH})" if LENGTH in table.columns else "0"}
+        odd = _without_mask(table, shape.masks, table.engine.say.column, deepest)
+        longest = odd.pop(LENGTH) or 0
+        if any(odd.values()) and not cut:
             found = raw.engine.ask(select.longest(), pa.schema({LENGTH: pa.int64()}))
             longest = found[LENGTH][0].as_py()
         if longest > shape.depth:
             deep = replace(shape, depth=_readable(longest))
             fit = tuple(name for name in shape.masks if name in maskable(deep))
             shape = replace(deep, masks=fit)
-        elif odd:
-            shape = replace(shape, masks=tuple(name for name in shape.masks if name not in odd))
+        elif any(odd.values()):
+            shape = replace(shape, masks=tuple(name for name in shape.masks if not odd[name]))
         else:
             return shape, table
 
 
+def _without_mask(
+    table: Table,
+    names: Iterable[str],
+    mask: Callable[[str], str],
+    others: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """How many rows have rewards of each name that do not fit in a mask, and other facts."""
+    asked = {name: f"count(*) - count({mask(name)})" for name in names} | dict(others or {})
+    values = {name: Value(text, pa.int64()) for name, text in asked.items()}
+    return table.asked(values) if values else {}
+
+
 def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:
     """Depth and masks, by the first rows; these are asked in the DuckDB of this process."""
-    if depth is not None and masks is not None:
-        shape = select.roles.shape(raw.kinds, depth)
-        return replace(shape, masks=tuple(name for name in maskable(shape) if name in masks))
-    select.columns(select.roles.shape(raw.kinds, 1), cut=True)  # refuses types that cannot be read
-    rows = raw.query(
-        select.first_rows(), pa.schema([raw.kinds.field(name) for name in select.used()])
-    )
-    rows = (
-        default_engine().show(rows.to_pyarrow())
-        if raw.engine.far
-        else raw.engine.keep("first", rows)
-    )
-    home = rows.engine
-    near = Select(select.roles, rows.kinds, DUCKDB, rows.rows)
-    if depth is None:
-        depth = _readable(home.ask(near.longest())[LENGTH][0].as_py())
+    if depth is None or masks is None:
+        select.types(select.roles.shape(raw.kinds, 1))  # refuses those that cannot be read
+        kinds = pa.schema([raw.kinds.field(name) for name in select.used()])
+        rows = raw.query(select.first_rows(), kinds)
+        if raw.engine.far:
+            rows = default_engine().show(rows.to_pyarrow())
+        else:
+            rows = raw.engine.keep("first", rows)
+        near = Select(select.roles, rows.kinds, DUCKDB, rows.rows)
+        if depth is None:
+            depth = _readable(rows.engine.ask(near.longest())[LENGTH][0].as_py())
+        if masks is None:
+            shape = select.roles.shape(raw.kinds, depth)
+            records = rows.query(near.records(shape))
+            odd = _without_mask(records, maskable(shape), lambda name: mask_of(shape, name, DUCKDB))
+            masks = tuple(name for name in odd if not odd[name])
     shape = select.roles.shape(raw.kinds, depth)
-    fit = maskable(shape)
-    if masks is None and fit:
-        odd = home.ask(near.odd(shape, fit)).to_pylist()[0]
-        masks = tuple(name for name in fit if not odd[name])
-    return replace(shape, masks=tuple(name for name in fit if name in (masks or ())))
-
-
-def _facts(table: Table, shape: Shape) -> tuple[int, list[str]]:
-    """The longest list, if that is told, and which masks some rows do not fit in."""
-    masks = {m: f"count(*) - count({table.engine.say.column(m)})" for m in shape.masks}
-    asked = {LENGTH: f"max(s.{LENGTH})" if LENGTH in table.columns else "0"} | masks
-    found = table.asked({name: Value(text, pa.int64()) for name, text in asked.items()})
-    return found.pop(LENGTH) or 0, [name for name, count in found.items() if count]
+    return replace(shape, masks=tuple(name for name in maskable(shape) if name in masks))
 
 
 def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
@@ -347,17 +361,18 @@ def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
     Whether a reward has a mask must not depend on which rows an engine happened to show for the
     first guess, nor on rows that were dropped.
     """
-    names = [name for name in maskable(shape) if name not in shape.masks]
-    if not names:
-        return shape, table
-    say = table.engine.say
-    odd = {name: f"count(*) - count({mask_of(shape, name, say)})" for name in names}
-    found = table.asked({name: Value(text, pa.int64()) for name, text in odd.items()})
-    late = [name for name, count in found.items() if not count]
+    masks = {
+        name: mask_of(shape, name, table.engine.say)
+        for name in maskable(shape)
+        if name not in shape.masks
+    }
+    odd = _without_mask(table, masks, masks.__getitem__)
+    late = {name: Value(masks[name], pa.int64()) for name in odd if not odd[name]}
     if not late:
         return shape, table
-    kept = tuple(name for name in shape.rewards if name in (*shape.masks, *late))
-    return replace(shape, masks=kept), packed(table, shape, late)
+    shape = replace(shape, masks=tuple(n for n in shape.rewards if n in (*shape.masks, *late)))
+    columns = late | table.own([name for name in shape.stored if name not in late])
+    return shape, table.made({name: columns[name] for name in shape.stored})
 
 
 def _readable(longest: int | None) -> int:
@@ -374,7 +389,7 @@ def _readable(longest: int | None) -> int:
 def unit_counts(log: Log) -> pa.Table:
     """A row for all units with as many records: `n`, how many `units`, records of `nobody`."""
     rows, roles = log.source_rows, log.roles
-    say, n, lists_by = rows.engine.say, rows.engine.say.name(N), roles.long[:-1]
+    say, lists_by = rows.engine.say, roles.long[:-1]
     named = {"unit": roles.unit, "weight": roles.count}
     named |= {f"list_{i}": name for i, name in enumerate(lists_by)}
     kept = {"weight": Value(say.cast("1", "whole"), pa.int64())}
@@ -384,10 +399,10 @@ def unit_counts(log: Log) -> pa.Table:
         lists = lists.query(f"SELECT DISTINCT * FROM {lists.rows} AS s")
     whole = pa.types.is_integer(kept["weight"].kind)
     total = Value(lists.total("weight"), pa.int64() if whole else pa.float64())
-    units = lists.made(lists.own(["unit"]) | {N: total}, f"GROUP BY {say.column('unit')}")
-    nobody = f"sum(CASE WHEN {say.column('unit')} IS NULL THEN s.{n} ELSE 0 END)"
-    alike = units.own([N]) | {
+    units = lists.grouped(lists.own(["unit"]), {N: total})
+    nobody = f"sum(CASE WHEN {say.column('unit')} IS NULL THEN {say.column(N)} ELSE 0 END)"
+    counts = {
         "units": Value("count(*)", pa.int64()),
         "nobody": Value(say.cast(nobody, "real"), pa.float64()),
     }
-    return units.made(alike, f"GROUP BY s.{n}").to_pyarrow()
+    return units.grouped(units.own([N]), counts).to_pyarrow()

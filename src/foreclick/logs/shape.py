@@ -18,6 +18,12 @@ from foreclick.engines import Spelling, Table, Value
 
 CONTEXT, PERIOD, BUCKET, N = "context", "period", "bucket", "n"
 ITEM, PROPENSITY = "item", "propensity"
+WEIGHT, LENGTH, ROWS = "weight", "length", "rows"
+REPEATED, BAD_WEIGHT = "repeated", "bad_weight"
+"""What only the raw rows tell of an error: columns that are 0 or 1, where they apply."""
+
+OWN = (WEIGHT, LENGTH, ROWS, REPEATED, BAD_WEIGHT)
+"""Columns of groups, beside those of a tally."""
 
 
 def numbered(name: str, depth: int) -> list[str]:
@@ -137,14 +143,6 @@ def spread(table: Table, shape: Shape, keep: Collection[str] = ()) -> Table:
             value = f"CASE WHEN s.{item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
             columns[column] = Value(say.cast(value, "whole"), pa.int64())
     return table.made(columns)
-
-
-def packed(table: Table, shape: Shape, names: Collection[str]) -> Table:
-    """Replace the columns of these rewards by masks; other columns that `shape` has stay."""
-    say, kept = table.engine.say, replace(shape, masks=(*shape.masks, *names))
-    masks = {name: Value(mask_of(shape, name, say), pa.int64()) for name in names}
-    others = table.own([name for name in kept.stored if name not in names])
-    return table.made({name: (masks | others)[name] for name in kept.stored})
 
 
 def maskable(shape: Shape) -> tuple[str, ...]:

@@ -33,21 +33,22 @@ from foreclick.engines.kinds import (
 from foreclick.errors import SourceError
 from foreclick.logs.roles import Columns, Roles, top_of
 from foreclick.logs.shape import (
+    BAD_WEIGHT,
     BUCKET,
     CONTEXT,
     ITEM,
+    LENGTH,
     PERIOD,
     PROPENSITY,
+    REPEATED,
+    ROWS,
+    WEIGHT,
     N,
     Shape,
     bit,
     mask_of,
     numbered,
 )
-
-WEIGHT, LENGTH, ROWS = "weight", "length", "rows"
-REPEATED, BAD_WEIGHT = "repeated", "bad_weight"
-"""What only the raw rows tell of an error: columns that are 0 or 1, where they apply."""
 
 LARGEST = 1e100
 """The largest reward and weight: sums of their squares are still doubles."""
@@ -93,13 +94,8 @@ class Select:
             length = self._length()
         return f"SELECT max({length}) AS {LENGTH} FROM {self._used()}"
 
-    def odd(self, shape: Shape, names: tuple[str, ...]) -> str:
-        """How many records have rewards of these names that do not fit in masks."""
-        made = {name: f"count(*) - count({mask_of(shape, name, self.say)})" for name in names}
-        return f"SELECT {self.say.names(made)} FROM ({self.records(shape)}) AS s"
-
-    def tally(self, shape: Shape, *, cut: bool) -> str:
-        """The groups: `Shape.order`, flags, counts.
+    def tally(self, shape: Shape, *, cut: bool) -> tuple[str, pa.Schema]:
+        """The groups, `Shape.order`, flags and counts, and their types.
 
         Unless lists are `cut` at the shape's depth, longer ones are told: their masks are NULL, or,
         if there are none, the longest has a column.
@@ -109,6 +105,7 @@ class Select:
         if self.roles.layout != "long":
             made |= {name: mask_of(shape, name, say) for name in shape.masks}
         flags, counts = self._flags(shape), {N: "count(*)"}
+        types = self.types(shape)
         length = say.column(LENGTH)
         if not cut and shape.masks:
             whole = f"CASE WHEN {length} <= {shape.depth} THEN"
@@ -123,27 +120,25 @@ class Select:
             made[WEIGHT] = f"CASE WHEN {good} THEN {own} END"
             counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"
             counts[ROWS] = "count(*)"
-        keys = ", ".join(say.column(name, "r") for name in (*shape.order, *flags))
+            types[N] = pa.float64() if kind == REAL else pa.int64()
+        groups = (*shape.order, *flags)
+        keys = ", ".join(say.column(name, "r") for name in groups)
         made |= flags | ({LENGTH: length} if LENGTH in counts else {})
-        return (
+        sql = (
             f"WITH records AS (\n{self.records(shape)}\n), judged AS (\n"
             f"SELECT {say.names(made)} FROM records AS s\n)\n"
             f"SELECT {keys}, {say.names(counts)} FROM judged AS r GROUP BY {keys}"
         )
+        kinds = [(name, types.get(name, pa.int64())) for name in (*groups, *counts)]
+        return sql, pa.schema(kinds)
 
-    def columns(self, shape: Shape, *, cut: bool) -> pa.Schema:
-        """The types of what `tally` gives."""
-        names = [*shape.order, *self._flags(shape)]
-        weighed = self.roles.count
-        names += [BAD_WEIGHT] * bool(weighed) + [LENGTH] * (not cut and not shape.masks)
-        names += [N] + [ROWS] * bool(weighed)
-        types = dict.fromkeys(names, pa.int64())
-        types |= {name: _plain(self._type(name)) for name in shape.segments}
+    def types(self, shape: Shape) -> dict[str, pa.DataType]:
+        """The types of columns that are no 64-bit integers."""
+        types = {name: _plain(self._type(name)) for name in shape.segments}
         if self.roles.context is not None:
             types[CONTEXT] = self._key_type(self.roles.context, CONTEXT)
         types |= dict.fromkeys(shape.items, self._key_type(self._items, ITEM))
-        if shape.unit:
-            types[BUCKET] = pa.int16()
+        types[BUCKET] = pa.int16()
         if self.roles.period is not None:
             period = self._type(self.roles.period)
             days = {MOMENT: pa.date32(), DATE: pa.date32(), WHOLE: pa.int64()}
@@ -151,10 +146,7 @@ class Select:
         for name, columns in self.roles.rewards.items():
             if name not in shape.masks:
                 types |= dict.fromkeys(shape.reward(name), self._reward_type(columns))
-        types |= dict.fromkeys(shape.propensities, pa.float64())
-        if weighed and self._number_kind(weighed) == REAL:
-            types[N] = pa.float64()
-        return pa.schema([(name, types[name]) for name in names])
+        return types | dict.fromkeys(shape.propensities, pa.float64())
 
     # --- records ---------------------------------------------------------------------------------
 
@@ -410,13 +402,13 @@ def day_of(column: str, kind: pa.DataType, say: Spelling) -> str:
     """
     if has_zone(kind):
         micros = say.micros.format(moment=column)
-        return say.day.format(days=_days(f"({micros})", 10**6, say))
+        return say.day.format(days=days_of(f"({micros})", 10**6, say))
     kind = kind_of(kind)
     if kind == MOMENT:
         return say.cast(column, "date")
     if kind == WHOLE:
-        days = "".join(f" WHEN {column} < {b} THEN {_days(column, u, say)}" for b, u in _UNITS)
-        last = _days(column, _FINEST, say)
+        days = "".join(f" WHEN {column} < {b} THEN {days_of(column, u, say)}" for b, u in _UNITS)
+        last = days_of(column, _FINEST, say)
         return f"CASE WHEN {column} < {_SMALLEST} THEN {column}{days} ELSE {last} END"
     if kind == TEXT:
         column = say.cast(column, "text")
@@ -431,7 +423,7 @@ def has_zone(kind: pa.DataType) -> bool:
     return kind_of(kind) == MOMENT and kind.tz is not None
 
 
-def _days(column: str, units: int, say: Spelling) -> str:
+def days_of(column: str, units: int, say: Spelling) -> str:
     """Whole days; `/` is of doubles on some engines, which hold a multiple of a day exactly."""
     day = 86_400 * units
     rest = say.remainder.format(a=column, b=day)

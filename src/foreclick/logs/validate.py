@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Spelling, Table, whole_sum
+from foreclick.engines import Spelling, Table, sum_of
 from foreclick.errors import InvalidLogError
 from foreclick.logs.roles import BY_IDS
-from foreclick.logs.shape import CONTEXT, N, Shape, numbered
-from foreclick.logs.text import BAD_WEIGHT, LARGEST, REPEATED, ROWS
+from foreclick.logs.shape import BAD_WEIGHT, CONTEXT, REPEATED, ROWS, N, Shape, numbered
+from foreclick.logs.text import LARGEST
 from foreclick.metrics import CLICKS
 from foreclick.words import number_of, plural
 
@@ -108,7 +108,7 @@ def check(table: Table, broken: list[Rule]) -> tuple[int, dict[str, int], int]:
     some = any_of(f"{flag} = 1" for flag in flags)
     counts = {"all": "n", "any": f"CASE WHEN {some} THEN n ELSE 0 END"}
     counts |= {flag: f"CASE WHEN {flag} = 1 THEN n ELSE 0 END" for flag in flags}
-    answer = table.query(judged).asked({name: whole_sum(c, say) for name, c in counts.items()})
+    answer = table.query(judged).asked({name: sum_of(c, say) for name, c in counts.items()})
     causes = {r.cause: answer[flag] for r, flag in zip(broken, flags, strict=True) if answer[flag]}
     return answer["all"], causes, answer["any"]
 

@@ -7,10 +7,11 @@ the day where its logs are, and everything else works on the small tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -31,12 +32,11 @@ from foreclick.engines import (
     opened,
     state,
 )
-from foreclick.engines.kinds import loose
+from foreclick.engines.kinds import called, loose
 from foreclick.errors import TallyError
 from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
 from foreclick.tallies.files import GROUP_ROWS, read_sorted, write_sorted
-from foreclick.tallies.sums import sum_of
 from foreclick.words import number_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ SORT_ROWS = 2_000_000
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
 _TALLY, _HOME, _SORTED = "tally", "home", "sorted"
+_TOGETHER = ("dropped", "dropped_rows", "decayed", "names", "notes")  # of several, see `together`
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,12 +99,8 @@ class Tally:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickled tally is its rows: in another process it lives in the DuckDB there."""
-        here = self._here()
-        kept = ("shape", "dropped", "dropped_rows", "decayed", "source")
-        return _of_rows, (
-            here.to_pyarrow(),
-            {name: getattr(self, name) for name in (*kept, "names", "notes")},
-        )
+        fields = {name: getattr(self, name) for name in ("shape", "source", *_TOGETHER)}
+        return _of_rows, (self._here().to_pyarrow(), fields)
 
     def __add__(self, other: Tally) -> Tally:
         """The tally of both logs together, in this tally's engine."""
@@ -157,25 +154,21 @@ class Tally:
             self._refuse_changed()
             yield from ordered.combine_chunks().to_batches(max_chunksize=rows)
         else:
-            yield from read_sorted(self._sorted_scratch().path, schema, rows)
+            # In a file, made once: DuckDB makes no other query while one is read.
+            key = (_SORTED, id(self.stored))  # what is kept holds the table, so its id is its own
+            if key not in self.learnt:
+                scratch = ScratchFile("sorted.parquet")
+                self._write(scratch.path, {}, quick=True)
+                self.engine.release()  # from here on, the file is read
+                self._refuse_changed()
+                self.learnt[key] = self.stored, scratch
+            yield from read_sorted(self.learnt[key][1].path, schema, rows)
 
     def _refuse_changed(self) -> None:
         """Refuse rows of files that have changed meanwhile: passes would not be of the same log."""
         for file, before in zip(self.files, self.states, strict=False):
             if not Path(file).exists() or state(file) != before:
                 raise TallyError(f"{file!r} has changed since it was read. Read it again.")
-
-    def _sorted_scratch(self) -> ScratchFile:
-        """A file of the rows in order, made once: DuckDB makes no other query while one is read."""
-        key = (_SORTED, id(self.stored))  # what is kept holds the table, so its id is its own
-        if key not in self.learnt:
-            scratch = ScratchFile("sorted.parquet")
-            self._write(scratch.path, {}, quick=True)
-            self.engine.release()  # from here on, the file is read
-            self._refuse_changed()
-            self.learnt[key] = self.stored, scratch
-        found: ScratchFile = self.learnt[key][1]
-        return found
 
     def _here(self) -> Table:
         """The compact rows where they can be put in order: in DuckDB.
@@ -196,7 +189,7 @@ class Tally:
             half_life: how many days (or steps of a numbered period) make a record count half as
                 much as one of the latest period.
         """
-        stored, say = self.stored, self.stored.engine.say
+        say = self.stored.engine.say
         periods = self._known_periods("half_life= is about periods, and the tally has none.")
         weight = {}
         for period in periods.drop_null().to_pylist():
@@ -210,12 +203,9 @@ class Tally:
             weight[period] = float(0.5 ** (steps / half_life))
         kind = pa.schema({"of": periods.type, "weight": pa.float64()})
         by_period = pa.table({"of": list(weight), "weight": list(weight.values())}, schema=kind)
-        weighing = stored.engine.show(by_period)
-        columns = stored.own(stored.columns)
-        less = f"{say.cast(columns[N].text, 'real')} * coalesce(w.weight, {say.number_of(1)})"
-        on = f"{weighing.rows} AS w ON s.{PERIOD} = w.{say.name('of')}"
-        joined = stored.made(columns | {N: Value(less, pa.float64())}, f"LEFT JOIN {on}")
-        return self.with_rows(replace(joined, held=(stored, weighing)), decayed=True)
+        n = say.cast(say.column(N), "real")
+        less = Value(f"{n} * coalesce(o.weight, {say.number_of(1)})", pa.float64())
+        return replace(self._by_period(by_period, {N: less}), decayed=True)
 
     def split(self, period: object) -> tuple[Tally | None, Tally]:
         """The records up to a period, if there are any, and those of later periods or of none."""
@@ -229,16 +219,18 @@ class Tally:
             raise TallyError(f"no record of the log is later than {period!r}.")
         if not len(early):
             return None, self
+        those = pa.table({"of": early})
+        of = f"o.{self.stored.engine.say.name('of')}"
+        earlier = self._by_period(those, {}, f"WHERE {of} IS NOT NULL")
+        return earlier, self._by_period(those, {}, f"WHERE {of} IS NULL")
+
+    def _by_period(self, told: pa.Table, changed: dict[str, Value], rest: str = "") -> Tally:
+        """The rows, joined with what is told (`o`) of some periods (`of`)."""
         stored = self.stored
-        those = stored.engine.show(pa.table({"of": early}))
-        of = f"o.{stored.engine.say.name('of')}"
-        on = f"LEFT JOIN {those.rows} AS o ON s.{PERIOD} = {of}"
-        parts = (
-            stored.made(stored.own(stored.columns), f"{on} WHERE {of} IS {null}")
-            for null in ("NOT NULL", "NULL")
-        )
-        earlier, later = (self.with_rows(replace(part, held=(stored, those))) for part in parts)
-        return earlier, later
+        others = stored.engine.show(told)
+        on = f"{others.rows} AS o ON s.{PERIOD} = o.{stored.engine.say.name('of')}"
+        joined = stored.made(stored.own(stored.columns) | changed, f"LEFT JOIN {on} {rest}")
+        return self.with_rows(replace(joined, held=(stored, others)))
 
     def _known_periods(self, said: str) -> pa.ChunkedArray:
         if not self.shape.period:
@@ -251,15 +243,11 @@ class Tally:
         Args:
             path: of the file, or its URL. It is there completely or not at all.
         """
-        meta = {
-            "shape": asdict(self.shape),
-            "dropped": self.dropped,
-            "dropped_rows": self.dropped_rows,
-            "periods": self._periods() if self.shape.period else None,
-            "decayed": self.decayed,
-            "names": self.names,
-            "notes": self.notes,
-        }
+        meta: dict[str, Any] = {"shape": asdict(self.shape), "periods": None}
+        meta |= {name: getattr(self, name) for name in _TOGETHER}
+        if self.shape.period:  # tallies of different periods need no adding up
+            periods = sorted(map(str, distinct(self.stored, PERIOD, _MANY + 1).to_pylist()))
+            meta["periods"] = periods if len(periods) <= _MANY else None
         self._write(path, meta)
 
     def _write(self, path: str | Path, meta: dict[str, Any], *, quick: bool = False) -> None:
@@ -267,11 +255,6 @@ class Tally:
         here = self._here()
         ordered = here.engine.batches(_ordered(here, self.shape.order))
         write_sorted(ordered, loose(self.stored.kinds), path, meta, quick=quick)
-
-    def _periods(self) -> list[str] | None:
-        """The periods as text, if they are few: tallies of different ones need no adding up."""
-        periods = sorted(map(str, distinct(self.stored, PERIOD, _MANY + 1).to_pylist()))
-        return periods if len(periods) <= _MANY else None
 
 
 def _of_rows(rows: pa.Table, fields: dict[str, Any]) -> Tally:
@@ -292,6 +275,85 @@ def distinct(table: Table, column: str, most: int | None = None) -> pa.ChunkedAr
     limit = "" if most is None else f" LIMIT {most}"
     sql = f"SELECT DISTINCT {name} FROM {table.rows} AS s{limit}"
     return table.engine.ask(sql, table.select(column).kinds)[column]
+
+
+def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
+    """The tally of several logs together, in the engine of the first: one union, one group-by.
+
+    Args:
+        parts: their tallies.
+        apart: whether no two of them have a row in common; then they are read where they lie.
+    """
+    home = parts[0].engine
+    shape = reduce(_common_shape, (part.shape for part in parts))
+    tables = [spread(bring(part.stored, home), part.shape, keep=shape.masks) for part in parts]
+    schema = pa.schema([(name, _widest(name, tables)) for name in shape.stored])
+    selects = []
+    for table in tables:  # NULL at positions that a tally does not reach
+        there = {c: home.say.name(c) if c in table.columns else "NULL" for c in schema.names}
+        selects.append(f"SELECT {home.say.names(there)} FROM {table.rows} AS s")
+    table = Table(home, f"({' UNION ALL '.join(selects)})", schema, tables)
+    if not apart:
+        keys = ", ".join(map(home.say.name, shape.order))
+        summed = f"SELECT {keys}, {table.total(N)} AS {N} FROM {table.rows} AS s GROUP BY {keys}"
+        table = home.keep("tally", table.query(summed))
+    return replace(
+        parts[0].with_rows(table),
+        shape=shape,
+        source=None,
+        brought=None,
+        learnt={},
+        **together([vars(part) for part in parts]),
+    )
+
+
+def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What is known of several tallies, or of their files, for all of them."""
+    causes: Counter[str] = Counter()
+    for part in parts:
+        causes.update(part["dropped"])
+    first, *others = [part["names"] for part in parts]
+    return {
+        "dropped": dict(causes),
+        "dropped_rows": sum(part["dropped_rows"] for part in parts),
+        "decayed": any(part["decayed"] for part in parts),
+        "notes": tuple(dict.fromkeys(note for part in parts for note in part["notes"])),
+        "names": {
+            role: name
+            for role, name in first.items()
+            if all(role in other and other[role] == name for other in others)
+        },
+    }
+
+
+def sum_records(stored: Table) -> float:
+    """How many records some compact rows stand for."""
+    total = Value(f"sum({stored.engine.say.cast(f's.{N}', 'real')})", pa.float64())
+    return float(stored.asked({N: total})[N] or 0.0)
+
+
+def _common_shape(a: Shape, b: Shape) -> Shape:
+    if replace(a, depth=1, masks=()) != replace(b, depth=1, masks=()):
+        raise TallyError(
+            "the two tallies do not count the same things and cannot be added: "
+            f"{a} and {b}. Read both logs with the same roles."
+        )
+    masks = tuple(name for name in a.masks if name in b.masks)
+    return replace(a, depth=max(a.depth, b.depth), masks=masks)
+
+
+def _widest(name: str, tables: Sequence[Table]) -> pa.DataType:
+    """The type that holds the values of a column in all tallies."""
+    kinds = [table.kinds.field(name).type for table in tables if name in table.columns]
+    schemas = [pa.schema({name: kind}) for kind in kinds]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(name).type
+    except pa.ArrowException as error:
+        some = list(dict.fromkeys(map(called, kinds)))
+        raise TallyError(
+            f"{name!r} is {some[0]} in one tally and {some[-1]} in the other, so they cannot be "
+            "added. Read both logs with the same type."
+        ) from error
 
 
 LogLike: TypeAlias = Log | Tally | TableLike

@@ -19,9 +19,8 @@ from foreclick.engines import (
 from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import Shape
 from foreclick.options import checked
-from foreclick.tallies.base import Tally
+from foreclick.tallies.base import Tally, sum_of, together
 from foreclick.tallies.files import check_digest, checked_metadata, metadata_of
-from foreclick.tallies.sums import sum_of, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
