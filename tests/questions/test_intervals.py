@@ -47,7 +47,7 @@ def ask(log, candidate=None, read=None, **options):
 
 
 def test_no_such_interval():
-    with pytest.raises(OptionError, match="anytime='bayes': say True or False"):
+    with pytest.raises(OptionError, match="anytime='bayes': give True or False"):
         fc.Confidence(anytime="bayes")  # type: ignore[arg-type]
 
 
