@@ -214,6 +214,13 @@ def test_every_option_of_compare_is_handed_on(monkeypatch):
     assert told == asked
 
 
+def test_options_are_read_where_pydantic_is_imported(run):
+    """Cyclopts then holds what was converted against the types of options."""
+    pytest.importorskip("pydantic")
+    words = ["--reward", "orders=orders", "-m", "clicks@1,orders@1", "--confidence", "0.8"]
+    assert run("evaluate", "log.parquet", "candidate.parquet", *Q, *words)
+
+
 # --- pipelines ------------------------------------------------------------------------------------
 
 

@@ -183,7 +183,8 @@ def _parameter(option: str, defaults: dict[str, Any]) -> inspect.Parameter:
     else:
         shared |= {"converter": convert, "metavar": rule.metavar, "n_tokens": 1}
         shared |= {"allow_leading_hyphen": True, "accepts_keys": False}
-        hint = Annotated[(list[str] if rule.repeats else str) | None, Parameter(**shared)]
+        # Any: Cyclopts holds what was converted against the type where Pydantic is imported.
+        hint = Annotated[(list[str] | Any if rule.repeats else Any) | None, Parameter(**shared)]
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
 
 
