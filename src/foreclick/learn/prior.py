@@ -15,6 +15,10 @@ counts luck twice. But whatever z was known before the clicks of a day, Σ z (c 
 average, if α̂ is what the whole log says of the pair. So β and the examination p of positions are
 found by the words as they stood on each day, and by the position. Without days, z is the word of
 the whole log: the plain score.
+
+**A candidate was trained on earlier records.** Then all is learnt from later ones. What earlier
+records say of a pair, log α̂, is one more word with a coefficient of its own, and what they say of
+p is known beforehand.
 """
 
 from __future__ import annotations

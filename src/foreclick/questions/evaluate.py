@@ -90,7 +90,7 @@ def evaluate(
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
         trained_until: the last period whose clicks the candidate was trained on. The answer then
-            rests on later periods alone: a candidate knows the clicks that it was trained on.
+            rests on later periods, and earlier clicks count as far as later ones confirm them.
         logging: the logging policy where it is known, "propensity" for the log's own, "frequency"
             for the log's frequencies. By default frequencies, which are the better choice where
             contexts repeat, and propensities, if the log has them, where they do not.
