@@ -104,12 +104,14 @@ class FoldErrors:
     Attributes:
         squared, error: Σ weight · (V̂ − V)² and Σ weight · (V̂ − V).
         traffic: Σ records · (V̂ − V), the error of the mean over the fold's traffic, times records.
+        traffic_new: the same, times the share of the case's slots that training never showed.
     """
 
     target: Target
     squared: Floats
     error: Floats
     traffic: Floats
+    traffic_new: Floats
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,9 @@ class Folds:
         noise: Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid;
             NaN where no list was shown twice.
         traffic_noise: Σ records · Var(f | list) by fold, for each metric.
+        new: shape (2, T) for each metric: Σ records · ν and Σ records · ν², ν the share of a case's
+            slots (an item at a position, as the metric counts them) that training never showed.
+        new_noise: shape (2, T): Σ records · Var(f | list) times ν and ν².
         contexts: how many contexts were judged at all.
         shown: how many cases have records at all.
         untrained: those of them that nothing could be learnt for.
@@ -138,6 +143,8 @@ class Folds:
     truth: dict[Metric, Floats]
     noise: dict[Metric, Floats]
     traffic_noise: dict[Metric, Floats]
+    new: dict[Metric, Floats]
+    new_noise: dict[Metric, Floats]
     contexts: int
     shown: int
     untrained: int
@@ -166,7 +173,8 @@ def fold_errors(
             for a, target in enumerate(targets):
                 error = predicted[a, cases.number] - cases.truth[target.metric]
                 w, n = cases.weight, cut.case_n[cases.number]
-                each = np.stack([w * error**2, w * error, n * error])
+                new = n * cases.new[target.metric]
+                each = np.stack([w * error**2, w * error, n * error, new * error])
                 totals.more(("errors", target), group_sums(cases.fold, each, count))
     errors = [
         FoldErrors(target, *totals.sums["errors", target])
@@ -187,6 +195,10 @@ def fold_errors(
         traffic_noise={
             m: _whole_noise(get["traffic noise", m], get["traffic unknown"], spread[m])
             for m in metrics
+        },
+        new={m: get["new", m] for m in metrics},
+        new_noise={
+            m: _whole_noise(get["new noise", m], get["new unknown", m], spread[m]) for m in metrics
         },
         **{name: int(get[name]) for name in ("contexts", "shown", "untrained", "selected")},
     )
@@ -243,6 +255,25 @@ class Cut:
         """Shape (Q,): records that the case is predicted from."""
         return self.training(self.case_n, self.case_context, self.batch.context_n)
 
+    def new_shares(self, metrics: Sequence[Metric]) -> Floats:
+        """Shape (metrics, Q): which share of each case's slots training never showed."""
+        batch, count, depth = self.batch, self.protocol.count, self.batch.depth
+        lists = batch.lists[batch.row_list]
+        row, position = np.nonzero(lists != EMPTY)
+        cell = lists[row, position].astype(np.int64) * depth + position
+        size = batch.pair_count * depth
+        key, entry = numbered(cell * count + self.fold[row], size * count)
+        own = sums(entry, batch.n[row], len(key))
+        group = key // count
+        unseen = self.training(own, group, sums(group, own, size)) <= 0
+        context = batch.pair_context[group // depth].astype(np.int64)
+        case = np.searchsorted(self.case_key, context * count + key % count)
+        weight = own * np.stack([padded(m.theta, depth)[group % depth] for m in metrics])
+        new, all_ = (
+            group_sums(case, each, len(self.case_key)) for each in (weight * unseen, weight)
+        )
+        return ratio(new, all_)
+
     def training(self, own: Floats, group: Ints, whole: Floats) -> Floats:
         """Shape (…, E): what is left to predict each fold from: other folds, or earlier ones.
 
@@ -294,12 +325,14 @@ class Cases(NamedTuple):
         number: Shape (J,): which cases of the cut.
         fold, weight: Shape (J,).
         truth: Shape (J,) by metric: the mean reward that is to be predicted.
+        new: Shape (J,) by metric: the share of slots that training never showed.
     """
 
     number: Ints
     fold: Ints
     weight: Floats
     truth: dict[Metric, Floats]
+    new: dict[Metric, Floats]
 
 
 def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
@@ -335,8 +368,12 @@ def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
     totals.more("free", free.sum())
     totals.more("unknown", sums(fold, np.where(known[of_case], 0.0, weight / n), count))
     totals.more("traffic unknown", sums(fold, np.where(known[of_case], 0.0, n), count))
-    truth = {}
+    truth, new = {}, dict(zip(metrics, cut.new_shares(metrics)[:, number], strict=True))
     for metric in metrics:
+        powers = np.stack([new[metric], new[metric] ** 2])
+        totals.more(("new", metric), group_sums(fold, n * powers, count))
+        unknown = np.where(known[of_case], 0.0, n)
+        totals.more(("new unknown", metric), group_sums(fold, unknown * powers, count))
         credit = row_credit(batch, metric)
         judge = metric if protocol.truth is None else Metric(metric.theta, protocol.truth)
         earned = sums(cut.row_case, batch.n * row_credit(batch, judge), len(cut.case_n))
@@ -349,7 +386,8 @@ def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
         variance = (spread / np.where(known, free, 1.0))[of_case]
         totals.more(("noise", metric), sums(fold, weight / n * variance, count))
         totals.more(("traffic noise", metric), sums(fold, n * variance, count))
-    return Cases(number, fold, weight, truth)
+        totals.more(("new noise", metric), group_sums(fold, n * variance * powers, count))
+    return Cases(number, fold, weight, truth, new)
 
 
 # --- estimators of the paper ----------------------------------------------------------------------
