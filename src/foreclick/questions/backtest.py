@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -56,10 +56,12 @@ class Backtest(Result):
     Attributes:
         periods: the same by held-out period.
         weight: whether (context, period) pairs count alike, or by their held-out records.
+        by_newness: for each estimator, metric and clip, how errors depend on how new lists were.
     """
 
     periods: Result | None = None
     weight: Weight = "pairs"
+    by_newness: Mapping[tuple[str, str, float], Newness] = field(default_factory=dict)
     past = "the backtest"
 
     @property
@@ -92,19 +94,66 @@ class Backtest(Result):
         )
         return Headline(title, tuple(lines))
 
-    def error(self, estimator: str, metric: str, clip: float, reach: float = 0.0) -> float:  # noqa: ARG002
+    def error(self, estimator: str, metric: str, clip: float, new: float | None = None) -> float:
         """How far the mean over a period's traffic was off, beyond the noise of clicks.
 
         What a verdict is about is such a mean: errors of single contexts cancel in it, as far as
         they are independent.
+
+        Args:
+            estimator: of a row.
+            metric: of a row.
+            clip: of a row.
+            new: of lists this share of whose slots (an item at a position) was never shown before;
+                by default of all lists.
         """
         for row in self.rows:
             if (row["estimator"], row["metric"], row["clip"]) == (estimator, metric, clip):
-                return float(row["mean_error"] or 0.0)
+                if new is None:
+                    return float(row["mean_error"] or 0.0)
+                return self.by_newness[estimator, metric, clip].error(new)
         raise BacktestError(
             f"the backtest has no row for {estimator!r}, {metric!r} and clip {clip:g}. Ask it for "
             "the same estimators, metrics and clips."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Newness:
+    """How the errors of an estimator depend on ν, the share of slots that training never showed.
+
+    In each period, a line a + b ν is fitted to the errors of contexts, by records; what the noise
+    of clicks adds to its square is taken off.
+
+    Attributes:
+        weights: Shape (T, 2, 2): Σ n (1, ν)ᵀ (1, ν) of each period; `noise`: times the variance.
+        errors: Shape (T, 2): Σ n (1, ν) error.
+    """
+
+    weights: Floats
+    noise: Floats
+    errors: Floats
+
+    def error(self, new: float) -> float:
+        """The root of the mean square of a + b ν over periods, by records."""
+        by = np.linalg.pinv(self.weights, hermitian=True) @ np.array([1.0, new])
+        noise = np.nan_to_num(np.einsum("ti,tij,tj->t", by, self.noise, by))
+        beyond = np.einsum("ti,ti->t", by, self.errors) ** 2 - noise
+        records = self.weights[:, 0, 0]
+        return math.sqrt(max(float(records @ beyond), 0.0) / float(records.sum()))
+
+
+def _newness(errors: FoldErrors, folds: Folds) -> Newness:
+    metric = errors.target.metric
+
+    def squares(plain: Floats, powers: Floats) -> Floats:
+        return np.moveaxis(np.array([[plain, powers[0]], [powers[0], powers[1]]]), 2, 0)
+
+    return Newness(
+        squares(folds.records, folds.new[metric]),
+        squares(folds.traffic_noise[metric], folds.new_noise[metric]),
+        np.stack([errors.traffic, errors.traffic_new], axis=1),
+    )
 
 
 @verb(weight=choice("pairs", "records"))
@@ -217,6 +266,10 @@ def backtest(
         tuple(notes),
         periods=Result(tuple(detail), tuple(detail[0])),
         weight=weight,
+        by_newness={
+            (e.target.model.name, e.target.metric.name, e.target.clip): _newness(e, results)
+            for e in errors
+        },
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from foreclick import inference
 from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, largest_rewards
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Estimates
@@ -39,7 +40,8 @@ from foreclick.questions.answers import (
     verdict_notes,
 )
 from foreclick.questions.backtest import Backtest
-from foreclick.questions.verdicts import Pair, judge_pairs
+from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
+from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
@@ -168,6 +170,7 @@ def evaluate(
         baselines: Sequence[Estimate | None] = others[0] if others else [None] * len(ones)
         pairs = [Pair(one, other) for one, other in zip(ones, baselines, strict=True)]
         rows = [result_row(pair, tally, level) for pair in pairs]
+        new = {one.metric.name: 1 - one.covered for one in ones if one.estimator == "ip"}
         if not clusters:
             return ones, rows, [], []
         evidence, verdicts = judge_pairs(
@@ -177,7 +180,7 @@ def evaluate(
             anytime=level.anytime,
             min_effect=min_effect,
             guardrails=protected,
-            errors=[_past_error(*each, level.past) for each in zip(ones, rows, strict=True)],
+            errors=[_past_error(*each, level.past, new) for each in zip(ones, rows, strict=True)],
             past="" if level.past is None else level.past.past,
         )
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
@@ -190,6 +193,8 @@ def evaluate(
             notes.append(
                 "The intervals hold at every look together, however often the log is looked at."
             )
+    if isinstance(level.past, Backtest):
+        notes += _newness_note(rows, evidence, answering)
     notes += assumed + prior_notes(tally, estimates)
     notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
     return Evaluation(
@@ -349,15 +354,42 @@ def result_row(pair: Pair, tally: Tally, level: Confidence) -> dict[str, Any]:
     }
 
 
-def _past_error(one: Estimate, row: Mapping[str, Any], past: Any) -> float:  # noqa: ANN401 - or None
-    """How far the estimator was off in the past; of a ratio in a backtest, for both parts."""
+def _newness_note(
+    rows: Sequence[Mapping[str, Any]], evidence: Sequence[Evidence], answering: str
+) -> list[str]:
+    """How well the backtest predicted lists as new as the candidate's, for the first metric."""
+    new = [1 - row["covered"] for row in rows if row["estimator"] == "ip"]
+    mine = [each for each, row in zip(evidence, rows, strict=True) if row["estimator"] == answering]
+    if not (new and mine and mine[0].production):
+        return []
+    off = inference.quantile(0.95, math.inf) * mine[0].error / abs(mine[0].production)
+    share, within = format_value("share", new[0]), format_value("share", off)
+    note = (
+        f"{mine[0].metric}: {share} of what the candidate shows was never shown at its position. "
+        f"Periods whose lists were as new were predicted to within ± {within}."
+    )
+    return [note]
+
+
+def _past_error(
+    one: Estimate,
+    row: Mapping[str, Any],
+    past: Any,  # noqa: ANN401 - a backtest, a replay or None
+    new: Mapping[str, float],
+) -> float:
+    """How far the estimator was off in the past; of a ratio in a backtest, for both parts.
+
+    In a backtest, of lists as new as the candidate's, if `ip` says how new they are.
+    """
     if past is None:
         return 0.0
     if not isinstance(past, Backtest):
         reach = ((row["change_high"] or 0.0) - (row["change_low"] or 0.0)) / 2
         return float(past.error(one.estimator, one.metric.name, one.clip, reach))
     errors = [
-        0.0 if part.metric.shown else past.error(one.estimator, part.metric.name, one.clip)
+        0.0
+        if part.metric.shown
+        else past.error(one.estimator, part.metric.name, one.clip, new.get(part.metric.name))
         for part in one.parts
     ]
     if len(errors) == 1:
