@@ -320,3 +320,26 @@ class TestMeanError:
         assert row["rmse"] > 0.5
         assert row["mean_error"] == pytest.approx(0, abs=1e-7)
         assert fc.backtest(log, metrics="clicks@1").error("ip", "clicks@1", math.inf) < 1e-7
+
+    def test_where_nothing_is_new_it_is_the_error_of_all(self):
+        result = backtest(read(range(1, 9), per_day=40, seed=2), weight="records")
+        for row in result:
+            which = row["estimator"], row["metric"], row["clip"]
+            assert result.error(*which, new=0.0) == pytest.approx(row["mean_error"], abs=1e-9)
+
+    def test_an_estimator_that_counts_unseen_lists_as_nothing_is_off_by_how_new_they_are(self):
+        """Every day has a list of its own in half of the contexts; every item is always clicked."""
+        rows = [
+            {"context": x, "period": day, "items": [day if x % 2 else -1], "clicks": [1]}
+            for x in range(10)
+            for day in range(6)
+            for _ in range(5)
+        ]
+        log = fc.read_log(pa.Table.from_pylist(rows), period="period")
+        result = backtest(log, metrics="clicks@1", estimators="ip")
+        for new in (0.0, 0.3, 1.0):
+            assert result.error("ip", "clicks@1", math.inf, new) == pytest.approx(new, abs=1e-9)
+        candidate = {"context": list(range(10)), "items": [[-1]] * 5 + [[7]] * 5}
+        past = fc.Confidence(past=fc.backtest(log, metrics="clicks@1", estimators=["ladder", "ip"]))
+        answer = fc.evaluate(log, candidate, metrics="clicks@1", confidence=past)
+        assert any("Periods whose lists were as new" in note for note in answer.notes)
