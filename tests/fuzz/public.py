@@ -72,7 +72,8 @@ def judge_public(case: Case) -> int:
                 model, records, case.candidate, measure.theta, clip, **options
             )
             variance = max(covariance[0, 0], 0.0)  # what small cells hide may be less than 0
-            if not np.isclose(row["se"] ** 2, variance, rtol=1e-7, atol=1e-13):
+            size = max(abs(row["value"]), abs(row["production"])) ** 2
+            if not np.isclose(row["se"] ** 2, variance, rtol=1e-7, atol=1e-13 * max(size, 1.0)):
                 raise Difference(f"se of {where}: {row['se']} is not √{variance}")
     return len(asked)
 

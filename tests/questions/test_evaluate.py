@@ -294,7 +294,8 @@ class TestBacktest:
     def test_by_as_much_as_it_was_off(self, wrong, error, word):
         tested = fc.backtest(self.LOG, **self.ASKED)
         assert (tested["rmse"], tested["floor"], tested["mean_error"]) == ([0.0], [0.0], [0.0])
-        off = replace(tested, rows=tuple(dict(row) | wrong for row in tested.rows))
+        rows = tuple(dict(row) | wrong for row in tested.rows)
+        off = replace(tested, rows=rows, by_newness={})
         assert off.error("ip", "clicks@1", math.inf) == error
         assert self.verdict(off) == [word]
 

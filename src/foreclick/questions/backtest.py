@@ -109,9 +109,10 @@ class Backtest(Result):
         """
         for row in self.rows:
             if (row["estimator"], row["metric"], row["clip"]) == (estimator, metric, clip):
-                if new is None:
+                curve = self.by_newness.get((estimator, metric, clip))
+                if new is None or curve is None:
                     return float(row["mean_error"] or 0.0)
-                return self.by_newness[estimator, metric, clip].error(new)
+                return curve.error(new)
         raise BacktestError(
             f"the backtest has no row for {estimator!r}, {metric!r} and clip {clip:g}. Ask it for "
             "the same estimators, metrics and clips."
